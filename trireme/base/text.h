@@ -1,0 +1,21 @@
+// Small helpers for text that people read and write.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+std::vector<std::string> split(std::string_view text, char separator);
+std::string join(std::span<const std::string> parts, std::string_view separator);
+
+// The candidate with the smallest edit distance to `word`, or "" when none is close enough to be a
+// plausible misspelling. Used by every "unknown …, did you mean …?" message.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+// "1.5 GiB", "12.0 KiB", "17 B".
+std::string format_bytes(size_t bytes);
+
+}  // namespace trireme

@@ -1,0 +1,69 @@
+// What a kernel is: a function that computes the outputs of one node from its inputs, on one device.
+// Kernels are bound to ops by name in a KernelTable; nothing else knows which kernels exist.
+//
+// Rules that every kernel keeps:
+// - Inputs and outputs are dense and row-major. Outputs are uninitialised and must be written whole.
+// - An output shares memory with an input only where the op's record allows it.
+// - No heap allocation: temporary memory is asked for through `workspace` and planned beforehand.
+// - The bits of the result depend on the inputs alone, not on the number of threads or their timing:
+//   split work by output index, and give each reduction a fixed order.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trireme/base/tensor_view.h"
+#include "trireme/base/thread_pool.h"
+#include "trireme/ir/attrs.h"
+#include "trireme/ir/type.h"
+
+namespace trireme {
+
+struct KernelContext {
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;
+  const Attrs& attrs;
+  ThreadPool& pool;
+  std::byte* workspace = nullptr;  // 64-byte aligned, as large as Kernel::workspace said
+
+  template <typename T>
+  const T* in(int i) const {
+    return inputs[i].as<T>();
+  }
+  template <typename T>
+  T* out(int i) const {
+    return outputs[i].as<T>();
+  }
+};
+
+// What a kernel may know before it runs, to say how much workspace it wants.
+struct KernelShape {
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+  const Attrs& attrs;
+  int threads = 1;
+};
+
+struct Kernel {
+  void (*run)(const KernelContext&) = nullptr;
+  size_t (*workspace_bytes)(const KernelShape&) = nullptr;  // null: none
+};
+
+// Kernels by (op, dtype). The dtype of a node is that of its first floating-point input, or of its
+// first output when it has none.
+class KernelTable {
+ public:
+  void add(std::string_view op, DType dtype, Kernel kernel);
+  const Kernel* find(std::string_view op, DType dtype) const;  // null when there is none
+
+ private:
+  std::map<std::pair<std::string, DType>, Kernel, std::less<>> kernels_;
+};
+
+const KernelTable& cpu_kernels();
+
+}  // namespace trireme
