@@ -1,0 +1,22 @@
+// Runs the CPU kernel of a case on given inputs, and makes such inputs.
+#pragma once
+
+#include "tests/ops/op_case.h"
+#include "trireme/kernels/kernel.h"
+
+namespace trireme::testing {
+
+// Inputs of the case, drawn from a seeded stream and rounded to each input's dtype. Floating-point
+// f32 inputs become `format` (f32, f16 or bf16).
+RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed);
+
+// Runs the kernel bound to `op` on tensors of the given values; `outputs` says the types that are
+// expected. Memory around each output is checked for overruns; outputs start as garbage.
+RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensors& inputs,
+                      const std::vector<TensorType>& outputs, int threads);
+
+// The largest |a − b| over the largest |b| (or over 1 when b is all smaller than 1e-30). A NaN on one
+// side only counts as infinite.
+double relative_difference(const RefTensor& a, const RefTensor& b);
+
+}  // namespace trireme::testing

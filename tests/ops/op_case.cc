@@ -1,0 +1,39 @@
+// Reference tensors and the list of all cases.
+#include "tests/ops/op_case.h"
+
+namespace trireme::testing {
+
+namespace {
+
+int64_t offset(const Shape& shape, std::initializer_list<int64_t> index) {
+  TRIREME_CHECK(static_cast<int>(index.size()) == shape.rank());
+  int64_t position = 0;
+  int dim = 0;
+  for (int64_t i : index) {
+    TRIREME_CHECK(i < shape[dim]);
+    position = position * shape[dim++] + i;
+  }
+  return position;
+}
+
+}  // namespace
+
+RefTensor RefTensor::zeros(Shape shape, DType dtype) {
+  RefTensor tensor{dtype, shape, {}};
+  tensor.values.resize(shape.elements());
+  return tensor;
+}
+double& RefTensor::at(std::initializer_list<int64_t> index) { return values[offset(shape, index)]; }
+double RefTensor::at(std::initializer_list<int64_t> index) const { return values[offset(shape, index)]; }
+
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> cases;
+  for (auto group : {
+           matmul_cases, attention_cases, conv_cases, pool_cases, batch_norm_cases, elementwise_cases,
+           reduce_cases, shape_cases, norm_cases, language_cases, optimizer_cases}) {
+    for (OpCase& one : group()) cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+}  // namespace trireme::testing
