@@ -34,8 +34,12 @@ void expect_all_patterns_round_trip() {
     }
   }
 }
-TEST(DType, Bf16RoundTrips) { expect_all_patterns_round_trip<Bf16>(); }
-TEST(DType, F16RoundTrips) { expect_all_patterns_round_trip<F16>(); }
+TEST(DType, Bf16RoundTrips) {
+  expect_all_patterns_round_trip<Bf16>();
+}
+TEST(DType, F16RoundTrips) {
+  expect_all_patterns_round_trip<F16>();
+}
 
 // Narrowing picks the nearest neighbour, and the even one on a tie.
 template <typename Half>
@@ -50,8 +54,12 @@ void expect_rounds_to_nearest_even(uint16_t first, uint16_t last) {
     ASSERT_EQ(Half(std::nextafter(middle, b)).bits, bits + 1);
   }
 }
-TEST(DType, Bf16RoundsToNearestEven) { expect_rounds_to_nearest_even<Bf16>(0x0080, 0x7f7f); }
-TEST(DType, F16RoundsToNearestEven) { expect_rounds_to_nearest_even<F16>(0, 0x7bff); }
+TEST(DType, Bf16RoundsToNearestEven) {
+  expect_rounds_to_nearest_even<Bf16>(0x0080, 0x7f7f);
+}
+TEST(DType, F16RoundsToNearestEven) {
+  expect_rounds_to_nearest_even<F16>(0, 0x7bff);
+}
 TEST(DType, F16OverflowsToInfinity) {
   EXPECT_EQ(F16(65519.0f).bits, 0x7bff);
   EXPECT_EQ(F16(65520.0f).bits, 0x7c00);
@@ -84,9 +92,11 @@ TEST(Text, FormatBytes) {
 
 // Known answers of Philox 4x32-10 from the Random123 distribution.
 TEST(Rng, PhiloxKnownAnswers) {
-  EXPECT_EQ(random_words({0, 0}, 0), (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(random_words({0, 0}, 0),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint64_t ones = ~uint64_t{0};
-  EXPECT_EQ(random_words({ones, ones}, ones), (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(random_words({ones, ones}, ones),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
 TEST(Rng, MomentsAreRight) {

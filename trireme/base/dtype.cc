@@ -10,7 +10,9 @@ constexpr std::string_view kNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32"
 
 }  // namespace
 
-std::string_view name(DType dtype) { return kNames[static_cast<int>(dtype)]; }
+std::string_view name(DType dtype) {
+  return kNames[static_cast<int>(dtype)];
+}
 
 std::optional<DType> parse_dtype(std::string_view text) {
   for (size_t i = 0; i < std::size(kNames); ++i) {
@@ -19,7 +21,9 @@ std::optional<DType> parse_dtype(std::string_view text) {
   return std::nullopt;
 }
 
-std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
+std::ostream& operator<<(std::ostream& out, DType dtype) {
+  return out << name(dtype);
+}
 
 F16::F16(float value) {
   const uint32_t word = std::bit_cast<uint32_t>(value);

@@ -17,7 +17,9 @@ constexpr size_t size_of(DType dtype) {
   constexpr size_t sizes[] = {8, 4, 2, 2, 8, 4, 1};
   return sizes[static_cast<int>(dtype)];
 }
-constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
+constexpr bool is_float(DType dtype) {
+  return dtype <= DType::bf16;
+}
 
 std::string_view name(DType dtype);                       // "f32"
 std::optional<DType> parse_dtype(std::string_view text);  // the inverse of name()
@@ -30,7 +32,8 @@ struct Bf16 {
   explicit Bf16(float value) {
     const uint32_t word = std::bit_cast<uint32_t>(value);
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
-    bits = nan ? static_cast<uint16_t>((word >> 16) | 0x40) : static_cast<uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+    bits = nan ? static_cast<uint16_t>((word >> 16) | 0x40)
+               : static_cast<uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
   }
   explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
@@ -45,13 +48,34 @@ struct F16 {
 
 template <typename T>
 struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<F16> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<Bf16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<F16> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<Bf16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 template <typename T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 

@@ -26,11 +26,12 @@ template <typename... Args>
 
 namespace internal {
 
-[[noreturn]] void check_failed(const char* file, int line, const char* expression, const std::string& operands);
+[[noreturn]] void check_failed(const char* file, int line, const char* expression,
+                               const std::string& operands);
 
 template <typename T>
 std::string operand_text(const T& value) {
-  if constexpr (requires(std::ostringstream& out) { out << value; }) {
+  if constexpr (requires(std::ostringstream & out) { out << value; }) {
     std::ostringstream out;
     out << value;
     return out.str();
@@ -62,7 +63,9 @@ struct CheckLeft {
   TRIREME_CHECK_OPERATOR(>=)
 #undef TRIREME_CHECK_OPERATOR
   // A bare condition, without a comparison.
-  operator CheckResult() const { return {static_cast<bool>(left), operand_text(left)}; }
+  operator CheckResult() const {
+    return {static_cast<bool>(left), operand_text(left)};
+  }
 };
 
 struct CheckStart {

@@ -32,9 +32,13 @@ bool Shape::is_suffix_of(const Shape& longer) const {
   return rank_ <= longer.rank_ && std::ranges::equal(dims(), longer.dims().last(rank_));
 }
 
-Shape Shape::slice(int first, int last) const { return Shape(dims().subspan(first, last - first)); }
+Shape Shape::slice(int first, int last) const {
+  return Shape(dims().subspan(first, last - first));
+}
 
-bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
+bool operator==(const Shape& a, const Shape& b) {
+  return std::ranges::equal(a.dims(), b.dims());
+}
 
 std::string to_string(const Shape& shape) {
   std::string text = "[";
@@ -42,6 +46,8 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  return out << to_string(shape);
+}
 
 }  // namespace trireme

@@ -37,7 +37,7 @@ class Shape {
   int64_t elements() const { return elements(0, rank_); }
   int64_t elements(int first, int last) const;  // product of dims [first, last)
   bool is_suffix_of(const Shape& longer) const;
-  Shape slice(int first, int last) const;       // dims [first, last)
+  Shape slice(int first, int last) const;  // dims [first, last)
 
   friend bool operator==(const Shape& a, const Shape& b);
 

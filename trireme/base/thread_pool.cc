@@ -64,7 +64,8 @@ void ThreadPool::run(int64_t count, int64_t grain, Range range, const void* body
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   work();
-  for (int busy = busy_.load(std::memory_order_acquire); busy != 0; busy = busy_.load(std::memory_order_acquire)) {
+  for (int busy = busy_.load(std::memory_order_acquire); busy != 0;
+       busy = busy_.load(std::memory_order_acquire)) {
     wait_for_change(busy_, busy);
   }
 }

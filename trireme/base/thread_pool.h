@@ -28,7 +28,9 @@ class ThreadPool {
   // Allocates nothing. Not re-entrant: body must not call the same pool. body must not throw.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
-    run(count, grain, [](const void* f, int64_t begin, int64_t end) { (*static_cast<const Body*>(f))(begin, end); }, &body);
+    run(
+        count, grain,
+        [](const void* f, int64_t begin, int64_t end) { (*static_cast<const Body*>(f))(begin, end); }, &body);
   }
 
   // Calls body(thread) once on each thread of the pool, 0 being the caller.

@@ -41,7 +41,9 @@ const T& Attrs::get(std::string_view name, const char* kind) const {
   return *typed;
 }
 
-int64_t Attrs::integer(std::string_view name) const { return get<int64_t>(name, "an integer"); }
+int64_t Attrs::integer(std::string_view name) const {
+  return get<int64_t>(name, "an integer");
+}
 
 double Attrs::real(std::string_view name) const {
   const AttrValue* value = find(name);
@@ -49,14 +51,20 @@ double Attrs::real(std::string_view name) const {
   return get<double>(name, "a number");
 }
 
-const std::string& Attrs::text(std::string_view name) const { return get<std::string>(name, "a text"); }
+const std::string& Attrs::text(std::string_view name) const {
+  return get<std::string>(name, "a text");
+}
 
 const std::vector<int64_t>& Attrs::integers(std::string_view name) const {
   return get<std::vector<int64_t>>(name, "a list of integers");
 }
 
-int64_t Attrs::integer(std::string_view name, int64_t otherwise) const { return has(name) ? integer(name) : otherwise; }
-double Attrs::real(std::string_view name, double otherwise) const { return has(name) ? real(name) : otherwise; }
+int64_t Attrs::integer(std::string_view name, int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+double Attrs::real(std::string_view name, double otherwise) const {
+  return has(name) ? real(name) : otherwise;
+}
 std::string_view Attrs::text(std::string_view name, std::string_view otherwise) const {
   return has(name) ? std::string_view(text(name)) : otherwise;
 }

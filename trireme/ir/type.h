@@ -17,7 +17,11 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-inline std::string to_string(const TensorType& type) { return std::string(name(type.dtype)) + to_string(type.shape); }
-inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << to_string(type); }
+inline std::string to_string(const TensorType& type) {
+  return std::string(name(type.dtype)) + to_string(type.shape);
+}
+inline std::ostream& operator<<(std::ostream& out, const TensorType& type) {
+  return out << to_string(type);
+}
 
 }  // namespace trireme

@@ -1,0 +1,71 @@
+// Building of graphs; see builder.h.
+#include "trireme/ir/builder.h"
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+
+Builder::Builder(const OpTable& ops, std::string graph_name) : ops_(ops) {
+  graph_.name = std::move(graph_name);
+}
+
+Builder::Builder(const OpTable& ops, Graph graph) : ops_(ops), graph_(std::move(graph)) {
+  for (const Value& value : graph_.values) names_.insert(value.name);
+}
+
+ValueId Builder::input(std::string_view name, TensorType type) {
+  return add_value(name, std::move(type), Value::Kind::kInput, -1, {});
+}
+
+ValueId Builder::state(std::string_view name, TensorType type, Attrs attrs) {
+  return add_value(name, std::move(type), Value::Kind::kState, -1, std::move(attrs));
+}
+
+std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                                   std::string_view name) {
+  const OpRecord& record = ops_.at(op);
+  for (ValueId input : inputs) {
+    TRIREME_CHECK(input >= 0);
+    TRIREME_CHECK(input < static_cast<int>(graph_.values.size()));
+  }
+  const std::vector<TensorType> types = infer_types(record, graph_.types_of(inputs), attrs);
+  const int index = static_cast<int>(graph_.nodes.size());
+  std::vector<ValueId> outputs;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const std::string wanted = name.empty() ? "" : i == 0 ? std::string(name) : fmt::format("{}.{}", name, i);
+    outputs.push_back(add_value(wanted, types[i], Value::Kind::kResult, index, {}));
+  }
+  graph_.nodes.push_back({&record, std::move(inputs), outputs, std::move(attrs)});
+  return outputs;
+}
+
+ValueId Builder::op(std::string_view op_name, std::vector<ValueId> inputs, Attrs attrs,
+                    std::string_view name) {
+  return node(op_name, std::move(inputs), std::move(attrs), name).at(0);
+}
+
+void Builder::update(ValueId state, ValueId value) {
+  TRIREME_CHECK(graph_.values.at(state).kind == Value::Kind::kState);
+  TRIREME_CHECK(type(state) == type(value));
+  graph_.updates.push_back({state, value});
+}
+
+void Builder::output(std::string_view name, ValueId value) {
+  graph_.outputs.push_back({std::string(name), value});
+}
+
+ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs) {
+  graph_.values.push_back({unique_name(name), std::move(type), kind, node, std::move(attrs)});
+  return static_cast<ValueId>(graph_.values.size()) - 1;
+}
+
+std::string Builder::unique_name(std::string_view wanted) {
+  if (!wanted.empty() && names_.insert(std::string(wanted)).second) return std::string(wanted);
+  for (;;) {
+    std::string name =
+        wanted.empty() ? std::to_string(next_number_++) : fmt::format("{}~{}", wanted, next_number_++);
+    if (names_.insert(name).second) return name;
+  }
+}
+
+}  // namespace trireme

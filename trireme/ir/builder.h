@@ -1,0 +1,83 @@
+// Builds a Graph node by node; types are inferred and checked as it grows. Models, gradients and passes
+// all build with it.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+class Builder {
+ public:
+  Builder(const OpTable& ops, std::string graph_name);
+  // Goes on building an existing graph.
+  Builder(const OpTable& ops, Graph graph);
+
+  ValueId input(std::string_view name, TensorType type);
+  ValueId state(std::string_view name, TensorType type, Attrs attrs = {});
+
+  // All results of an op; `name` is for the first, the others get a suffix. Without a name, one is made.
+  std::vector<ValueId> node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
+                            std::string_view name = "");
+  // The first result.
+  ValueId op(std::string_view op_name, std::vector<ValueId> inputs, Attrs attrs = {},
+             std::string_view name = "");
+
+  void update(ValueId state, ValueId value);
+  void output(std::string_view name, ValueId value);
+
+  const TensorType& type(ValueId value) const { return graph_.type(value); }
+  const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
+  const OpTable& ops() const { return ops_; }
+  const Graph& graph() const { return graph_; }
+  Graph take() { return std::move(graph_); }
+
+ private:
+  ValueId add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs);
+  std::string unique_name(std::string_view wanted);
+
+  const OpTable& ops_;
+  Graph graph_;
+  std::unordered_set<std::string> names_;
+  int next_number_ = 0;
+};
+
+// What a gradient rule sees: the node, the gradients of its results, and a builder for new nodes.
+class GradBuilder {
+ public:
+  GradBuilder(Builder& builder, Node node, std::vector<ValueId> result_gradients, std::vector<bool> wanted)
+      : builder_(builder),
+        node_(std::move(node)),
+        dy_(std::move(result_gradients)),
+        wanted_(std::move(wanted)) {}
+
+  ValueId in(int i) const { return node_.inputs.at(i); }
+  ValueId out(int i) const { return node_.outputs.at(i); }
+  // The gradient of result i; kNoValue when nothing depends on it.
+  ValueId dy(int i = 0) const { return dy_.at(i); }
+  bool wants(int input) const { return wanted_.at(input); }  // does anyone need this input's gradient?
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  const Attrs& attrs() const { return node_.attrs; }
+  const Shape& shape(ValueId value) const { return builder_.shape(value); }
+  Builder& builder() { return builder_; }
+
+  ValueId op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    return builder_.op(name, std::move(inputs), std::move(attrs));
+  }
+  std::vector<ValueId> node(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    return builder_.node(name, std::move(inputs), std::move(attrs));
+  }
+
+ private:
+  Builder& builder_;
+  Node node_;  // a copy: the graph grows while the rule runs
+  std::vector<ValueId> dy_;
+  std::vector<bool> wanted_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,31 @@
+// Look-ups in a graph; see graph.h.
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+ValueId Graph::find(std::string_view wanted) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == wanted) return static_cast<ValueId>(i);
+  }
+  return kNoValue;
+}
+
+std::vector<TensorType> Graph::types_of(const std::vector<ValueId>& ids) const {
+  std::vector<TensorType> types;
+  types.reserve(ids.size());
+  for (ValueId id : ids) types.push_back(type(id));
+  return types;
+}
+
+std::vector<std::vector<int>> Graph::readers() const {
+  std::vector<std::vector<int>> result(values.size());
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    for (ValueId input : nodes[n].inputs) {
+      std::vector<int>& list = result[input];
+      if (list.empty() || list.back() != static_cast<int>(n)) list.push_back(static_cast<int>(n));
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+// Everything that any part of the system must know about an op, in one record: index rule, type rule,
+// gradient, cost. The records stand in ops/; kernels are bound to the same names in kernels/.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "trireme/ir/index_rule.h"
+
+namespace trireme {
+
+class GradBuilder;
+using ValueId = int;
+inline constexpr ValueId kNoValue = -1;
+
+// The dtype of one operand. kFormat: the number format of the instance, which all such operands share.
+enum class DTypeRule { kFormat, kF32, kI32, kI64, kU8, kAny };
+
+// Why an op has no gradient. Written down, never implied by absence.
+struct NotDifferentiable {
+  std::string_view reason;
+};
+// Adds the backward nodes and returns one gradient per input; kNoValue where an input has none.
+using GradientRule = std::vector<ValueId> (*)(GradBuilder&);
+
+struct Cost {
+  double flops = 0;
+  double bytes = 0;  // least traffic to memory: each operand once
+};
+
+// Output `output` may be written over input `input`, element by element.
+struct InPlace {
+  int output;
+  int input;
+};
+
+struct OpRecord {
+  std::string_view name;
+  IndexRule (*index)(const OpInstance&) = nullptr;
+  // Dtypes of operands in order; operands past the end of a list are kFormat.
+  std::vector<DTypeRule> inputs = {};
+  std::vector<DTypeRule> outputs = {};
+  // For the one kind of op whose result format is an attribute (cast); null otherwise.
+  DType (*output_dtype)(const OpInstance&) = nullptr;
+  std::variant<NotDifferentiable, GradientRule> gradient = NotDifferentiable{"not stated"};
+  double (*flops)(const OpInstance&,
+                  const IndexRule&) = nullptr;  // null: one per element of the largest operand
+  std::vector<InPlace> in_place = {};
+  // The output is the input's memory under another shape; nothing is computed.
+  enum class Memory { kOwn, kShared } memory = Memory::kOwn;
+  // Adjusts the attributes for the part [begin, end) of index `index` when the op is split along it, for
+  // ops whose attributes speak of extents or positions. Null: the attributes hold for any part.
+  void (*localize)(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) = nullptr;
+};
+
+// The types of the results; throws an Error in the words of the rule when the inputs do not fit.
+std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<TensorType>& inputs,
+                                    const Attrs& attrs);
+Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const Attrs& attrs);
+
+// The closed set of ops, by name.
+class OpTable {
+ public:
+  void add(OpRecord record);
+  const OpRecord* find(std::string_view name) const;  // null when there is none
+  const OpRecord& at(std::string_view name) const;    // an Error with the nearest name otherwise
+  std::vector<std::string> names() const;
+
+ private:
+  std::map<std::string, OpRecord, std::less<>> records_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+// Dropout by counter: whether an element is kept is a function of (seed, step, op, index in the whole
+// tensor).
+#include "trireme/ops/records.h"
+
+namespace trireme {
+
+void add_dropout(OpTable& table) {
+  table.add({.name = "dropout",
+             .index =
+                 [](const OpInstance& op) {
+                   IndexRule r = rule(op, "x[i…] rng[w] -> y[i…]").whole("w");
+                   if (op.shape(1).elements() != 2)
+                     throw_error("[dropout] rng is {}, two integers expected", to_string(op.inputs[1]));
+                   // A part along any dim but the first is not one run of indices of the whole.
+                   for (int d = 1; d < op.shape(0).rank(); ++d) r.whole(fmt::format("i{}", d));
+                   return r;
+                 },
+             .inputs = {DTypeRule::kFormat, DTypeRule::kI64},
+             .gradient =
+                 [](GradBuilder& g) {
+                   return std::vector{g.op("dropout", {g.dy(), g.in(1)}, g.attrs()), kNoValue};
+                 },
+             .in_place = {{0, 0}},
+             .localize =
+                 [](Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
+                   const Shape shape = rule.output_shape(0);
+                   if (rule.indices[index].name == "i0") {
+                     attrs.set("offset",
+                               attrs.integer("offset", 0) + begin * shape.elements(1, shape.rank()));
+                   }
+                 }});
+}
+
+}  // namespace trireme

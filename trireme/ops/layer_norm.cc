@@ -1,0 +1,48 @@
+// y = (x − mean) / sqrt(var + eps) · gain + bias over the last dim; alone, or after a residual sum.
+#include "trireme/ops/records.h"
+
+namespace trireme {
+namespace {
+
+constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32;
+
+double flops(const OpInstance& op, const IndexRule&) {
+  return 8.0 * static_cast<double>(op.shape(0).elements());
+}
+
+}  // namespace
+
+void add_layer_norm(OpTable& table) {
+  table.add({.name = "layer_norm",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "x[b… h] gain[h] bias[h] -> y[b… h] mean[b…] rstd[b…]").whole("h");
+                 },
+             .outputs = {kF, kStat, kStat},
+             .gradient =
+                 [](GradBuilder& g) {
+                   return g.node("layer_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1), g.out(2)});
+                 },
+             .flops = flops});
+  table.add({.name = "layer_norm_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] -> dx[b… h] dgain[h] dbias[h]")
+                       .whole("h");
+                 },
+             .inputs = {kF, kF, kF, kStat, kStat},
+             .gradient = kBackwardOp,
+             .flops = flops});
+  table.add({.name = "add_layer_norm",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "x[b… h] r[b… h] gain[h] bias[h] -> s[b… h] y[b… h] mean[b…] rstd[b…]")
+                       .whole("h");
+                 },
+             .outputs = {kF, kF, kStat, kStat},
+             .gradient = kFusedOp,
+             .flops = flops,
+             .in_place = {{0, 0}, {0, 1}}});
+}
+
+}  // namespace trireme

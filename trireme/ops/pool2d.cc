@@ -1,0 +1,67 @@
+// Maximum and average over windows of an image.
+#include "trireme/ops/records.h"
+
+namespace trireme {
+namespace {
+
+std::vector<int64_t> pair(const OpInstance& op, std::string_view name, int64_t least) {
+  const std::vector<int64_t>& values = op.attrs.integers(name);
+  if (values.size() != 2 || values[0] < least || values[1] < least || values[0] > (1 << 20) ||
+      values[1] > (1 << 20)) {
+    throw_error("[{}] {} is two integers of at least {}", op.op, name, least);
+  }
+  return values;
+}
+
+int64_t output_extent(const OpInstance& op, int64_t extent, int axis) {
+  const int64_t kernel = pair(op, "kernel", 1)[axis], stride = pair(op, "stride", 1)[axis],
+                padding = pair(op, "padding", 0)[axis];
+  if (2 * padding > kernel)
+    throw_error("[{}] padding {} is more than half of kernel {}", op.op, padding, kernel);
+  if (extent + 2 * padding < kernel)
+    throw_error("[{}] kernel {} does not fit into {} (padding included)", op.op, kernel,
+                extent + 2 * padding);
+  return (extent + 2 * padding - kernel) / stride + 1;
+}
+
+IndexRule forward_rule(const OpInstance& op) {
+  IndexRule r = rule(op, "x[n c y x] -> y[n c y' x']");
+  r.size("y'", output_extent(op, op.shape(0)[2], 0)).size("x'", output_extent(op, op.shape(0)[3], 1));
+  return r.whole("y x y' x'");
+}
+
+}  // namespace
+
+void add_pool2d(OpTable& table) {
+  using G = GradBuilder;
+  table.add({.name = "max_pool2d", .index = forward_rule, .gradient = [](G& g) {
+               return std::vector{g.op("max_pool2d_grad", {g.dy(), g.in(0), g.out(0)}, g.attrs())};
+             }});
+  table.add({.name = "max_pool2d_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "dy[n c y' x'] x[n c y x] y[n c y' x'] -> dx[n c y x]").whole("y x y' x'");
+                 },
+             .gradient = kBackwardOp});
+  table.add({.name = "avg_pool2d", .index = forward_rule, .gradient = [](G& g) {
+               const Shape& x = g.shape(g.in(0));
+               return std::vector{g.op("avg_pool2d_grad", {g.dy()},
+                                       with(g.attrs(), {{"size", std::vector<int64_t>{x[2], x[3]}}}))};
+             }});
+  table.add({.name = "avg_pool2d_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   IndexRule r = rule(op, "dy[n c y' x'] -> dx[n c y x]");
+                   const std::vector<int64_t> size = pair(op, "size", 1);
+                   for (int axis : {0, 1}) {
+                     const int64_t expected = output_extent(op, size[axis], axis);
+                     if (op.shape(0)[2 + axis] != expected)
+                       throw_error("[{}] dy is {}, but {} is expected on axis {}", op.op,
+                                   to_string(op.shape(0)), expected, axis);
+                   }
+                   return r.size("y", size[0]).size("x", size[1]).whole("y x y' x'");
+                 },
+             .gradient = kBackwardOp});
+}
+
+}  // namespace trireme

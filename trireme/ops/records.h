@@ -1,0 +1,45 @@
+// What the files of records share: the functions that add them to the table, and small helpers.
+#pragma once
+
+#include <string>
+
+#include "trireme/ir/builder.h"
+#include "trireme/ir/op_record.h"
+
+namespace trireme {
+
+void add_attention(OpTable& table);
+void add_batch_norm(OpTable& table);
+void add_binary(OpTable& table);
+void add_conv2d(OpTable& table);
+void add_cross_entropy(OpTable& table);
+void add_dropout(OpTable& table);
+void add_embedding(OpTable& table);
+void add_layer_norm(OpTable& table);
+void add_matmul(OpTable& table);
+void add_optimizer(OpTable& table);
+void add_pool2d(OpTable& table);
+void add_reduce(OpTable& table);
+void add_rms_norm(OpTable& table);
+void add_rope(OpTable& table);
+void add_shape(OpTable& table);
+void add_softmax(OpTable& table);
+void add_unary(OpTable& table);
+
+inline constexpr NotDifferentiable kBackwardOp{"a backward op; second derivatives are not offered"};
+inline constexpr NotDifferentiable kUpdateOp{"an optimizer update; nothing is trained through it"};
+inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs after autodiff"};
+
+// A shape from an attribute, refused with an Error where a Shape could not hold it.
+Shape checked_shape(const OpInstance& op, const std::vector<int64_t>& dims);
+
+// "i0 i1 i2": names for `rank` separate indices.
+std::string index_names(int rank, std::string_view stem = "i");
+
+// Sums a gradient over its leading dims until it has the shape of `like`, a suffix of its own.
+ValueId sum_to_suffix(GradBuilder& g, ValueId gradient, ValueId like);
+
+// The attributes of a node with some more.
+Attrs with(Attrs attrs, std::initializer_list<std::pair<std::string, AttrValue>> more);
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// y = x / sqrt(mean(x²) + eps) · gain over the last dim; alone, or after a residual sum.
+#include "trireme/ops/records.h"
+
+namespace trireme {
+namespace {
+
+constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32;
+
+double flops(const OpInstance& op, const IndexRule&) {
+  return 5.0 * static_cast<double>(op.shape(0).elements());
+}
+
+}  // namespace
+
+void add_rms_norm(OpTable& table) {
+  table.add(
+      {.name = "rms_norm",
+       .index =
+           [](const OpInstance& op) { return rule(op, "x[b… h] gain[h] -> y[b… h] rstd[b…]").whole("h"); },
+       .outputs = {kF, kStat},
+       .gradient =
+           [](GradBuilder& g) {
+             return g.node("rms_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1)});
+           },
+       .flops = flops});
+  table.add({.name = "rms_norm_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "dy[b… h] x[b… h] gain[h] rstd[b…] -> dx[b… h] dgain[h]").whole("h");
+                 },
+             .inputs = {kF, kF, kF, kStat},
+             .gradient = kBackwardOp,
+             .flops = flops});
+  table.add({.name = "add_rms_norm",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "x[b… h] r[b… h] gain[h] -> s[b… h] y[b… h] rstd[b…]").whole("h");
+                 },
+             .outputs = {kF, kF, kStat},
+             .gradient = kFusedOp,
+             .flops = flops,
+             .in_place = {{0, 0}, {0, 1}}});
+}
+
+}  // namespace trireme

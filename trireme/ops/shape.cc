@@ -1,0 +1,250 @@
+// Ops that move elements and compute nothing.
+#include <algorithm>
+#include <numeric>
+
+#include "trireme/ops/records.h"
+
+namespace trireme {
+namespace {
+
+void expect_inputs(const OpInstance& op, size_t count) {
+  if (op.inputs.size() != count)
+    throw_error("[{}] {} inputs given, {} expected", op.op, op.inputs.size(), count);
+}
+
+int checked_dim(const OpInstance& op) {
+  if (op.inputs.empty()) throw_error("[{}] no inputs given", op.op);
+  const int64_t dim = op.attrs.integer("dim");
+  if (dim < 0 || dim >= op.shape(0).rank())
+    throw_error("[{}] dim {} of a tensor {} does not exist", op.op, dim, to_string(op.shape(0)));
+  return static_cast<int>(dim);
+}
+
+// Groups of dims of both shapes with equal products, as small as they can be. Within a group with one dim on
+// a side, that dim is shared by the indices of the other side, major first; other groups stay whole.
+IndexRule reshape_rule(const OpInstance& op) {
+  expect_inputs(op, 1);
+  const Shape& from = op.shape(0);
+  const Shape to = checked_shape(op, op.attrs.integers("shape"));
+  int64_t wanted = 1;
+  for (int64_t extent : to) {
+    if (__builtin_mul_overflow(wanted, extent, &wanted))
+      throw_error("[reshape] the shape {} is too large", to_string(to));
+  }
+  if (from.elements() != wanted) {
+    throw_error("[reshape] {} has {} elements, but {} has {}", to_string(from), from.elements(),
+                to_string(to), wanted);
+  }
+  IndexRule result;
+  result.inputs.resize(1);
+  result.outputs.resize(1);
+  const auto add_index = [&](int64_t extent, bool whole) {
+    result.indices.push_back({.name = fmt::format("i{}", result.indices.size()), .extent = extent});
+    if (whole) result.indices.back().split = Index::Split::kWhole;
+    return static_cast<int>(result.indices.size()) - 1;
+  };
+  int i = 0, j = 0;
+  while (i < from.rank() || j < to.rank()) {
+    const int i0 = i, j0 = j;
+    int64_t a = i < from.rank() ? from[i++] : 1, b = j < to.rank() ? to[j++] : 1;
+    while (a != b) {
+      if (a < b && i < from.rank())
+        a *= from[i++];
+      else if (b < a && j < to.rank())
+        b *= to[j++];
+      else if (i < from.rank())
+        a *= from[i++];
+      else
+        b *= to[j++];
+    }
+    const bool merge = j - j0 == 1, divide = i - i0 == 1;
+    IndexRule::Dim shared;
+    if (merge || divide) {
+      const Shape& many = merge ? from : to;
+      for (int d = merge ? i0 : j0; d < (merge ? i : j); ++d)
+        shared.push_back(add_index(many[d], !shared.empty()));
+      IndexRule::Operand& one_side = merge ? result.outputs[0] : result.inputs[0];
+      IndexRule::Operand& many_side = merge ? result.inputs[0] : result.outputs[0];
+      one_side.push_back(shared);
+      for (int index : shared) many_side.push_back({index});
+    } else {
+      for (int d = i0; d < i; ++d) result.inputs[0].push_back({add_index(from[d], true)});
+      for (int d = j0; d < j; ++d) result.outputs[0].push_back({add_index(to[d], true)});
+    }
+  }
+  return result;
+}
+
+void set_output_extent(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) {
+  const int dim = IndexRule::dim_of(rule.outputs[0], index);
+  if (dim < 0) return;
+  std::vector<int64_t> shape = attrs.integers("shape");
+  shape[dim] = shape[dim] / rule.indices[index].extent * (end - begin);
+  attrs.set("shape", shape);
+}
+
+IndexRule transpose_rule(const OpInstance& op) {
+  expect_inputs(op, 1);
+  const std::vector<int64_t>& perm = op.attrs.integers("perm");
+  const int rank = op.shape(0).rank();
+  std::vector<int64_t> sorted = perm, expected(rank);
+  std::ranges::sort(sorted);
+  std::iota(expected.begin(), expected.end(), int64_t{0});
+  if (sorted != expected)
+    throw_error("[transpose] perm is no permutation of the {} dims of {}", rank, to_string(op.shape(0)));
+  std::string out;
+  for (int64_t d : perm) out += fmt::format(" i{}", d);
+  return rule(op, fmt::format("x[{}] -> y[{}]", index_names(rank), out));
+}
+
+IndexRule broadcast_rule(const OpInstance& op) {
+  expect_inputs(op, 1);
+  const std::vector<int64_t>& dims = op.attrs.integers("dims");
+  const Shape shape = checked_shape(op, op.attrs.integers("shape"));
+  const int rank = op.shape(0).rank();
+  if (static_cast<int>(dims.size()) != rank)
+    throw_error("[broadcast] {} dims given for a tensor {}", dims.size(), to_string(op.shape(0)));
+  std::vector<std::string> names(shape.rank());
+  for (int i = 0; i < rank; ++i) {
+    if (dims[i] < 0 || dims[i] >= shape.rank() || (i && dims[i] <= dims[i - 1]))
+      throw_error("[broadcast] dims must be ascending and below {}", shape.rank());
+    if (shape[static_cast<int>(dims[i])] != op.shape(0)[i]) {
+      throw_error("[broadcast] dim {} of {} cannot become dim {} of {}", i, to_string(op.shape(0)), dims[i],
+                  to_string(shape));
+    }
+    names[dims[i]] = fmt::format("i{}", i);
+  }
+  std::string out;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (names[d].empty()) names[d] = fmt::format("n{}", d);
+    out += " " + names[d];
+  }
+  IndexRule result = rule(op, fmt::format("x[{}] -> y[{}]", index_names(rank), out));
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (names[d][0] == 'n') result.size(names[d], shape[d]);
+  }
+  return result;
+}
+
+// All dims but one go through; that one changes its extent and stays whole.
+IndexRule resized_rule(const OpInstance& op, int dim, int64_t extent) {
+  std::string in, out;
+  const int inputs = static_cast<int>(op.inputs.size());
+  const auto names = [&](const std::string& special) {
+    std::string text;
+    for (int d = 0; d < op.shape(0).rank(); ++d) text += d == dim ? " " + special : fmt::format(" i{}", d);
+    return text;
+  };
+  for (int i = 0; i < inputs; ++i) in += fmt::format("x{}[{}] ", i, names(fmt::format("c{}", i)));
+  return rule(op, fmt::format("{}-> y[{}]", in, names("c'"))).size("c'", extent).whole("c… c'");
+}
+
+IndexRule slice_rule(const OpInstance& op) {
+  const int dim = checked_dim(op);
+  const int64_t start = op.attrs.integer("start"), size = op.attrs.integer("size"), extent = op.shape(0)[dim];
+  if (start < 0 || size < 0 || start > extent || size > extent - start) {
+    throw_error("[slice] {} elements from {} do not lie in dim {} of {}", size, start, dim,
+                to_string(op.shape(0)));
+  }
+  return resized_rule(op, dim, size);
+}
+
+IndexRule concat_rule(const OpInstance& op) {
+  const int dim = checked_dim(op);
+  int64_t total = 0;
+  for (const TensorType& type : op.inputs) {
+    if (type.shape.rank() != op.shape(0).rank())
+      throw_error("[concat] {} and {} differ in rank", to_string(op.shape(0)), to_string(type.shape));
+    total += type.shape[dim];
+  }
+  return resized_rule(op, dim, total);
+}
+
+IndexRule pad_rule(const OpInstance& op) {
+  const int dim = checked_dim(op);
+  const int64_t low = op.attrs.integer("low"), high = op.attrs.integer("high");
+  if (low < 0 || high < 0 || low > (int64_t{1} << 40) || high > (int64_t{1} << 40))
+    throw_error("[pad] low {} and high {} must not be negative", low, high);
+  return resized_rule(op, dim, op.shape(0)[dim] + low + high);
+}
+
+}  // namespace
+
+void add_shape(OpTable& table) {
+  using G = GradBuilder;
+  const auto no_flops = [](const OpInstance&, const IndexRule&) { return 0.0; };
+  table.add({.name = "reshape",
+             .index = reshape_rule,
+             .gradient =
+                 [](G& g) {
+                   const Shape& shape = g.shape(g.in(0));
+                   return std::vector{g.op("reshape", {g.dy()},
+                                           {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}})};
+                 },
+             .flops = no_flops,
+             .memory = OpRecord::Memory::kShared,
+             .localize = set_output_extent});
+  table.add({.name = "transpose",
+             .index = transpose_rule,
+             .gradient =
+                 [](G& g) {
+                   const std::vector<int64_t>& perm = g.attrs().integers("perm");
+                   std::vector<int64_t> inverse(perm.size());
+                   for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
+                   return std::vector{g.op("transpose", {g.dy()}, {{"perm", inverse}})};
+                 },
+             .flops = no_flops});
+  table.add({.name = "broadcast",
+             .index = broadcast_rule,
+             .gradient =
+                 [](G& g) {
+                   const std::vector<int64_t>& dims = g.attrs().integers("dims");
+                   std::vector<int64_t> added;
+                   for (int d = 0; d < g.shape(g.out(0)).rank(); ++d) {
+                     if (std::ranges::find(dims, d) == dims.end()) added.push_back(d);
+                   }
+                   return std::vector{added.empty() ? g.dy() : g.op("sum", {g.dy()}, {{"dims", added}})};
+                 },
+             .flops = no_flops,
+             .localize = set_output_extent});
+  table.add({.name = "slice",
+             .index = slice_rule,
+             .gradient =
+                 [](G& g) {
+                   const int64_t dim = g.attrs().integer("dim"), low = g.attrs().integer("start");
+                   const int64_t high =
+                       g.shape(g.in(0))[static_cast<int>(dim)] - low - g.attrs().integer("size");
+                   return std::vector{g.op("pad", {g.dy()}, {{"dim", dim}, {"low", low}, {"high", high}})};
+                 },
+             .flops = no_flops});
+  table.add({.name = "concat",
+             .index = concat_rule,
+             .gradient =
+                 [](G& g) {
+                   const int64_t dim = g.attrs().integer("dim");
+                   std::vector<ValueId> gradients;
+                   int64_t start = 0;
+                   for (int i = 0; i < g.inputs(); ++i) {
+                     const int64_t size = g.shape(g.in(i))[static_cast<int>(dim)];
+                     gradients.push_back(g.wants(i) ? g.op("slice", {g.dy()},
+                                                           {{"dim", dim}, {"start", start}, {"size", size}})
+                                                    : kNoValue);
+                     start += size;
+                   }
+                   return gradients;
+                 },
+             .flops = no_flops});
+  table.add({.name = "pad",
+             .index = pad_rule,
+             .gradient =
+                 [](G& g) {
+                   const int64_t dim = g.attrs().integer("dim");
+                   return std::vector{g.op("slice", {g.dy()},
+                                           {{"dim", dim},
+                                            {"start", g.attrs().integer("low")},
+                                            {"size", g.shape(g.in(0))[static_cast<int>(dim)]}})};
+                 },
+             .flops = no_flops});
+}
+
+}  // namespace trireme

@@ -1,0 +1,51 @@
+// The list of all records, and the helpers that their files share.
+#include "trireme/ops/table.h"
+
+#include "trireme/base/error.h"
+#include "trireme/ops/records.h"
+
+namespace trireme {
+
+const OpTable& ops() {
+  static const OpTable table = [] {
+    OpTable t;
+    for (auto add : {add_attention, add_batch_norm, add_binary, add_conv2d, add_cross_entropy, add_dropout,
+                     add_embedding, add_layer_norm, add_matmul, add_optimizer, add_pool2d, add_reduce,
+                     add_rms_norm, add_rope, add_shape, add_softmax, add_unary}) {
+      add(t);
+    }
+    return t;
+  }();
+  return table;
+}
+
+Shape checked_shape(const OpInstance& op, const std::vector<int64_t>& dims) {
+  if (dims.size() > Shape::kMaxDims)
+    throw_error("[{}] shape has {} dims, at most {} are possible", op.op, dims.size(), Shape::kMaxDims);
+  for (int64_t extent : dims) {
+    if (extent < 0 || extent > (int64_t{1} << 48))
+      throw_error("[{}] extent {} in shape is out of range", op.op, extent);
+  }
+  return Shape(dims);
+}
+
+std::string index_names(int rank, std::string_view stem) {
+  std::string names;
+  for (int i = 0; i < rank; ++i) names += (i ? " " : "") + std::string(stem) + std::to_string(i);
+  return names;
+}
+
+ValueId sum_to_suffix(GradBuilder& g, ValueId gradient, ValueId like) {
+  const int extra = g.shape(gradient).rank() - g.shape(like).rank();
+  if (extra == 0) return gradient;
+  std::vector<int64_t> dims;
+  for (int i = 0; i < extra; ++i) dims.push_back(i);
+  return g.op("sum", {gradient}, {{"dims", dims}});
+}
+
+Attrs with(Attrs attrs, std::initializer_list<std::pair<std::string, AttrValue>> more) {
+  for (const auto& [name, value] : more) attrs.set(name, value);
+  return attrs;
+}
+
+}  // namespace trireme
