@@ -1,0 +1,69 @@
+// Walks the nodes backwards, carrying one gradient per value. Only values that lead to a wanted one take
+// part, so that nothing is computed for inputs and frozen weights.
+#include "trireme/passes/autodiff.h"
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+// For each value: does it depend on one of `wanted`?
+std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& wanted) {
+  std::vector<bool> reached(graph.values.size(), false);
+  for (ValueId value : wanted) reached[value] = true;
+  for (const Node& node : graph.nodes) {
+    bool any = false;
+    for (ValueId input : node.inputs) any = any || reached[input];
+    if (!any) continue;
+    for (ValueId output : node.outputs) {
+      if (is_float(graph.type(output).dtype)) reached[output] = true;
+    }
+  }
+  return reached;
+}
+
+}  // namespace
+
+std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
+                                   const std::vector<ValueId>& wanted) {
+  if (builder.shape(loss).rank() != 0) {
+    throw_error("the loss is {}, but only a scalar can be differentiated", to_string(builder.type(loss)));
+  }
+  const std::vector<bool> reached = reached_from(builder.graph(), wanted);
+  std::vector<ValueId> gradient(builder.graph().values.size(), kNoValue);
+  gradient[loss] = seed;
+
+  const int forward_nodes = static_cast<int>(builder.graph().nodes.size());
+  for (int n = forward_nodes - 1; n >= 0; --n) {
+    const Node node = builder.graph().nodes[n];  // a copy: the graph grows below
+    std::vector<ValueId> dy;
+    for (ValueId output : node.outputs) dy.push_back(gradient[output]);
+    for (size_t i = 1; i < dy.size(); ++i) {
+      if (dy[i] != kNoValue && reached[node.outputs[i]]) {
+        throw_error("[{}] the loss depends on result {}, whose gradient is not offered", node.op->name, i);
+      }
+    }
+    if (dy[0] == kNoValue || !reached[node.outputs[0]]) continue;
+
+    const auto* rule = std::get_if<GradientRule>(&node.op->gradient);
+    if (!rule)
+      throw_error("[{}] has no gradient: {}", node.op->name,
+                  std::get<NotDifferentiable>(node.op->gradient).reason);
+    std::vector<bool> wants;
+    for (ValueId input : node.inputs) wants.push_back(reached[input]);
+    GradBuilder context(builder, node, dy, wants);
+    const std::vector<ValueId> contributions = (*rule)(context);
+    TRIREME_CHECK(contributions.size() == node.inputs.size());
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (contributions[i] == kNoValue || !wants[i]) continue;
+      ValueId& sum = gradient[node.inputs[i]];
+      sum = sum == kNoValue ? contributions[i] : builder.op("add", {sum, contributions[i]});
+    }
+  }
+
+  std::vector<ValueId> result;
+  for (ValueId value : wanted) result.push_back(gradient[value]);
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+// Reverse-mode differentiation: adds to a graph the nodes that compute gradients. Backward ops are ops like
+// the others; what each op contributes stands in its record.
+#pragma once
+
+#include <vector>
+
+#include "trireme/ir/builder.h"
+
+namespace trireme {
+
+// The gradients of the scalar `loss`, times the scalar `seed`, with respect to each of `wanted`. A value
+// that the loss does not depend on gets kNoValue. Throws an Error when the way there leads through an op
+// that is not differentiable, with the reason that its record gives.
+std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
+                                   const std::vector<ValueId>& wanted);
+
+}  // namespace trireme

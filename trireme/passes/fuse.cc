@@ -1,0 +1,133 @@
+// Each pattern looks at a node and at the maker of one of its inputs, replaces the later one by the fused
+// node and removes the earlier one. The fused node stands at the later place, so everything it reads is
+// there.
+#include "trireme/passes/fuse.h"
+
+#include <algorithm>
+
+#include "trireme/ir/verify.h"
+#include "trireme/passes/rewrite.h"
+
+namespace trireme {
+namespace {
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const OpTable& ops)
+      : graph_(graph), ops_(ops), removed_(graph.nodes.size(), false), readers_(graph.readers()) {
+    kept_.assign(graph.values.size(), false);
+    for (const Update& update : graph.updates) kept_[update.value] = true;
+    for (const Output& output : graph.outputs) kept_[output.value] = true;
+  }
+
+  Graph run() {
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      bias_into_matmul(n) || gelu_into_matmul(n) || residual_into_matmul(n) || sum_into_norm(n);
+    }
+    return without_nodes(graph_, removed_);
+  }
+
+ private:
+  Node& node(int n) { return graph_.nodes[n]; }
+  bool is(int n, std::string_view op) const { return graph_.nodes[n].op->name == op; }
+
+  // The matmul that makes `value` with the given epilogue, or −1.
+  int matmul_making(ValueId value, std::string_view epilogue) const {
+    const int n = graph_.values[value].node;
+    if (n < 0 || removed_[n] || !is(n, "matmul") || graph_.nodes[n].outputs[0] != value) return -1;
+    return graph_.nodes[n].attrs.text("epilogue", "none") == epilogue ? n : -1;
+  }
+  bool read_only_by(ValueId value, int n) const {
+    return !kept_[value] && readers_[value] == std::vector<int>{n};
+  }
+  // Nobody reads `value` before node n, where it will be made after the fusion.
+  bool not_read_before(ValueId value, int n) const {
+    return readers_[value].empty() || readers_[value].front() >= n;
+  }
+
+  void replace(int n, int earlier, Node fused) {
+    removed_[earlier] = true;
+    for (ValueId output : fused.outputs) graph_.values[output].node = n;
+    for (ValueId input : fused.inputs) {
+      std::vector<int>& list = readers_[input];
+      std::erase(list, earlier);
+      if (std::ranges::find(list, n) == list.end()) list.insert(std::ranges::lower_bound(list, n), n);
+    }
+    graph_.nodes[n] = std::move(fused);
+  }
+
+  bool bias_into_matmul(int n) {
+    if (!is(n, "add")) return false;
+    const ValueId product = node(n).inputs[0], bias = node(n).inputs[1];
+    const int m = matmul_making(product, "none");
+    if (m < 0 || !read_only_by(product, n) || graph_.type(bias).shape.rank() != 1) return false;
+    Node fused = node(m);
+    fused.inputs.push_back(bias);
+    fused.outputs = node(n).outputs;
+    fused.attrs.set("epilogue", "bias");
+    replace(n, m, std::move(fused));
+    return true;
+  }
+
+  bool gelu_into_matmul(int n) {
+    if (!is(n, "gelu")) return false;
+    const ValueId pre = node(n).inputs[0];
+    const int m = matmul_making(pre, "bias");
+    if (m < 0 || !not_read_before(pre, n)) return false;
+    Node fused = node(m);
+    fused.outputs = {node(n).outputs[0], pre};
+    fused.attrs.set("epilogue", "bias_gelu");
+    std::erase(readers_[pre], n);
+    replace(n, m, std::move(fused));
+    return true;
+  }
+
+  bool residual_into_matmul(int n) {
+    if (!is(n, "add") || graph_.type(node(n).inputs[0]) != graph_.type(node(n).inputs[1])) return false;
+    for (int side : {0, 1}) {
+      const ValueId product = node(n).inputs[side], residual = node(n).inputs[1 - side];
+      if (product == residual || !read_only_by(product, n)) continue;
+      const int plain = matmul_making(product, "none"), biased = matmul_making(product, "bias");
+      if (plain < 0 && biased < 0) continue;
+      Node fused = node(std::max(plain, biased));
+      fused.inputs.push_back(residual);
+      fused.outputs = node(n).outputs;
+      fused.attrs.set("epilogue", plain >= 0 ? "residual" : "bias_residual");
+      replace(n, std::max(plain, biased), std::move(fused));
+      return true;
+    }
+    return false;
+  }
+
+  bool sum_into_norm(int n) {
+    if (!is(n, "layer_norm") && !is(n, "rms_norm")) return false;
+    const ValueId sum = node(n).inputs[0];
+    const int m = graph_.values[sum].node;
+    if (m < 0 || removed_[m] || !is(m, "add") || !not_read_before(sum, n)) return false;
+    if (graph_.type(node(m).inputs[0]) != graph_.type(node(m).inputs[1])) return false;
+    Node fused = node(n);
+    fused.op = &ops_.at(is(n, "layer_norm") ? "add_layer_norm" : "add_rms_norm");
+    fused.inputs.erase(fused.inputs.begin());
+    fused.inputs.insert(fused.inputs.begin(), node(m).inputs.begin(), node(m).inputs.end());
+    fused.outputs.insert(fused.outputs.begin(), sum);
+    std::erase(readers_[sum], n);
+    replace(n, m, std::move(fused));
+    return true;
+  }
+
+  Graph graph_;
+  const OpTable& ops_;
+  std::vector<bool> removed_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<bool> kept_;  // outputs and updates
+};
+
+}  // namespace
+
+Graph fuse(const Graph& graph, const OpTable& ops) {
+  Graph result = Fuser(graph, ops).run();
+  debug_verify(result);
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,210 @@
+// Three steps. Values that share memory form one block: reshapes with their source, results written over an
+// input, updates written straight into their state. Each block in the arena lives from its first maker to its
+// last reader. Blocks are then placed, largest first, at the lowest offset that no block alive at the same
+// time covers; for training graphs this lands within a few per cent of the lower bound.
+#include "trireme/passes/memory.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kForever = std::numeric_limits<int>::max();
+
+size_t aligned(size_t bytes) {
+  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+struct Block {
+  Space space = Space::kArena;
+  size_t bytes = 0;
+  int begin = 0;  // first and last node during which it must keep its bytes
+  int end = 0;
+  size_t offset = 0;
+};
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const std::vector<size_t>& state_offsets,
+          const std::vector<size_t>& workspace_bytes)
+      : graph_(graph),
+        state_offsets_(state_offsets),
+        workspace_bytes_(workspace_bytes),
+        block_of_(graph.values.size(), -1) {}
+
+  MemoryPlan run() {
+    find_last_reads();
+    place_inputs_and_states();
+    for (const Update& update : graph_.updates) wanted_state_[update.value] = update.state;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) make_results(static_cast<int>(n));
+    for (const Update& update : graph_.updates) {
+      if (block_of_[update.value] != block_of_[update.state]) plan_.copies.push_back(update);
+    }
+    check_copies();
+    add_workspace();
+    place_blocks();
+    for (int block : block_of_) plan_.values.push_back({blocks_[block].space, blocks_[block].offset});
+    return std::move(plan_);
+  }
+
+ private:
+  void find_last_reads() {
+    last_read_.assign(graph_.values.size(), -1);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (ValueId input : graph_.nodes[n].inputs) last_read_[input] = static_cast<int>(n);
+    }
+    for (const Output& output : graph_.outputs) last_read_[output.value] = kForever;
+    for (const Update& update : graph_.updates) {
+      // A value that lands in its state is kept by the state; until that is known it must be kept to the end.
+      if (graph_.values[update.value].kind != Value::Kind::kResult) last_read_[update.value] = kForever;
+    }
+  }
+
+  int add_block(Space space, size_t bytes, int begin, int end, size_t offset = 0) {
+    blocks_.push_back({space, aligned(bytes), begin, end, offset});
+    return static_cast<int>(blocks_.size()) - 1;
+  }
+
+  void place_inputs_and_states() {
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const Value& value = graph_.values[i];
+      if (value.kind == Value::Kind::kInput) {
+        block_of_[i] = add_block(Space::kInputs, value.type.bytes(), 0, last_read_[i], plan_.input_bytes);
+        plan_.input_bytes += aligned(value.type.bytes());
+      } else if (value.kind == Value::Kind::kState) {
+        block_of_[i] = add_block(Space::kStates, value.type.bytes(), 0, last_read_[i], state_offsets_[i]);
+      }
+    }
+  }
+
+  void make_results(int n) {
+    const Node& node = graph_.nodes[n];
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const ValueId output = node.outputs[o];
+      int& block = block_of_[output];
+      if (node.op->memory == OpRecord::Memory::kShared)
+        block = block_of_[node.inputs[0]];
+      else if (block = block_in_state(n, static_cast<int>(o)); block < 0)
+        block = block_over_input(n, static_cast<int>(o));
+      if (block < 0) block = add_block(Space::kArena, graph_.type(output).bytes(), n, n);
+      int last = std::max(last_read_[output], n);
+      if (wanted_state_.contains(output) && block != block_of_[wanted_state_[output]]) last = kForever;
+      blocks_[block].end = std::max(blocks_[block].end, last);
+    }
+  }
+
+  bool may_overwrite(const Node& node, int output, int input) const {
+    return std::ranges::any_of(node.op->in_place,
+                               [&](const InPlace& p) { return p.output == output && p.input == input; });
+  }
+  // Another result of the same node already took this block.
+  bool taken_at(int n, int block, int output) const {
+    for (int o = 0; o < output; ++o) {
+      if (block_of_[graph_.nodes[n].outputs[o]] == block) return true;
+    }
+    return false;
+  }
+
+  // The state that the result will be stored to, when it can be written there at once: nobody reads the state
+  // later, and this node reads it only where it may overwrite it.
+  int block_in_state(int n, int output) const {
+    const auto wanted = wanted_state_.find(graph_.nodes[n].outputs[output]);
+    if (wanted == wanted_state_.end()) return -1;
+    const int block = block_of_[wanted->second];
+    if (blocks_[block].end > n || taken_at(n, block, output)) return -1;
+    const Node& node = graph_.nodes[n];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (block_of_[node.inputs[i]] == block && !may_overwrite(node, output, static_cast<int>(i))) return -1;
+    }
+    return block;
+  }
+
+  // An input that dies here and that the op may overwrite.
+  int block_over_input(int n, int output) const {
+    const Node& node = graph_.nodes[n];
+    for (const InPlace& pair : node.op->in_place) {
+      if (pair.output != output || pair.input >= static_cast<int>(node.inputs.size())) continue;
+      const ValueId input = node.inputs[pair.input];
+      const int block = block_of_[input];
+      const Block& candidate = blocks_[block];
+      if (candidate.space != Space::kArena || candidate.end > n || taken_at(n, block, output)) continue;
+      if (graph_.type(input).bytes() != graph_.type(node.outputs[output]).bytes()) continue;
+      bool others_allow = true;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (block_of_[node.inputs[i]] == block && !may_overwrite(node, output, static_cast<int>(i)))
+          others_allow = false;
+      }
+      if (others_allow) return block;
+    }
+    return -1;
+  }
+
+  // Copies run at the end in any order, so none may read a state that another one writes.
+  void check_copies() const {
+    for (const Update& a : plan_.copies) {
+      for (const Update& b : graph_.updates) {
+        if (block_of_[a.value] == block_of_[b.state] && a.state != b.state) {
+          throw_error("graph '{}': the new value of %{} is the old value of %{}, which is updated too",
+                      graph_.name, graph_.values[a.state].name, graph_.values[b.state].name);
+        }
+      }
+    }
+  }
+
+  void add_workspace() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      workspace_block_.push_back(
+          add_block(Space::kArena, workspace_bytes_[n], static_cast<int>(n), static_cast<int>(n)));
+    }
+  }
+
+  void place_blocks() {
+    std::vector<int> order;
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      if (blocks_[b].space == Space::kArena && blocks_[b].bytes > 0) order.push_back(static_cast<int>(b));
+    }
+    std::ranges::stable_sort(order, [&](int a, int b) { return blocks_[a].bytes > blocks_[b].bytes; });
+    std::vector<int> placed;  // by offset
+    for (int index : order) {
+      Block& block = blocks_[index];
+      size_t offset = 0;
+      for (int other : placed) {
+        const Block& b = blocks_[other];
+        if (b.end < block.begin || block.end < b.begin) continue;
+        if (b.offset >= offset + block.bytes) break;
+        offset = std::max(offset, b.offset + b.bytes);
+      }
+      block.offset = offset;
+      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + block.bytes);
+      placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](int b) { return blocks_[b].offset; }),
+                    index);
+    }
+    for (int block : workspace_block_) plan_.workspace.push_back(blocks_[block].offset);
+  }
+
+  const Graph& graph_;
+  const std::vector<size_t>& state_offsets_;
+  const std::vector<size_t>& workspace_bytes_;
+  std::vector<int> block_of_;  // per value
+  std::vector<int> last_read_;
+  std::vector<Block> blocks_;
+  std::vector<int> workspace_block_;
+  std::map<ValueId, ValueId> wanted_state_;
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& graph, const std::vector<size_t>& state_offsets,
+                       const std::vector<size_t>& workspace_bytes) {
+  TRIREME_CHECK(state_offsets.size() == graph.values.size());
+  TRIREME_CHECK(workspace_bytes.size() == graph.nodes.size());
+  return Planner(graph, state_offsets, workspace_bytes).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// Plans where every value lies before anything runs: one arena with fixed offsets, and in place where that is
+// legal. Lifetimes come from the order of the nodes. The peak it states is what the runtime allocates.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+inline constexpr size_t kMemoryAlignment = 64;
+
+enum class Space { kArena, kStates, kInputs };
+
+struct Location {
+  Space space = Space::kArena;
+  size_t offset = 0;  // bytes from the start of the space
+};
+
+struct MemoryPlan {
+  std::vector<Location> values;   // per value of the graph
+  std::vector<size_t> workspace;  // per node: offset in the arena
+  std::vector<Update> copies;     // updates whose value could not be written straight into the state
+  size_t arena_bytes = 0;
+  size_t input_bytes = 0;
+};
+
+// `state_offsets`: per value of the graph, the offset of each state in the space of states (ignored for other
+// values). `workspace_bytes`: per node, the temporary memory that its kernel asks for.
+MemoryPlan plan_memory(const Graph& graph, const std::vector<size_t>& state_offsets,
+                       const std::vector<size_t>& workspace_bytes);
+
+}  // namespace trireme

@@ -1,0 +1,14 @@
+// What rewriting passes share.
+#pragma once
+
+#include <vector>
+
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+// The graph without the nodes marked in `removed`, and without results that no remaining node makes.
+// Values get new ids; inputs and states stay even when nothing reads them.
+Graph without_nodes(const Graph& graph, const std::vector<bool>& removed);
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+// What one rank executes: states that live as long as the run, and segments, each a graph with a place in
+// memory for every value. Built from graphs by the passes; the runtime only follows it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/ir/graph.h"
+#include "trireme/passes/memory.h"
+
+namespace trireme {
+
+struct StateSlot {
+  std::string name;
+  TensorType type;
+  Attrs attrs;  // how it starts; see Value::attrs
+  size_t offset = 0;
+};
+
+struct Segment {
+  Graph graph;  // its name is the segment's name
+  MemoryPlan memory;
+};
+
+struct Program {
+  std::vector<StateSlot> states;
+  std::vector<Segment> segments;
+  size_t state_bytes = 0;
+  size_t arena_bytes = 0;  // segments run one after the other and share one arena
+  size_t input_bytes = 0;  // each segment has its own inputs
+
+  const StateSlot* find_state(std::string_view name) const;  // null when there is none
+  int segment(std::string_view name) const;                  // −1 when there is none
+  size_t peak_bytes() const { return state_bytes + arena_bytes + input_bytes; }
+};
+
+// How much temporary memory the kernel of a node wants; asked of the device that will run the program.
+using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node)>;
+
+// States of the same name in different graphs are one state and must agree in type.
+Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace);
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+// The CPU as a device: memory from the system, streams that execute on the caller and its pool at once.
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/runtime/device.h"
+
+namespace trireme {
+namespace {
+
+// Page-aligned and, for large blocks, aligned to 2 MiB with huge pages asked for: an arena of hundreds of
+// megabytes walked through once a step is otherwise slowed by misses of the page table.
+constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+class DoneEvent : public Event {
+ public:
+  void wait() override {}
+};
+
+class CpuStream : public Stream {
+ public:
+  explicit CpuStream(ThreadPool& pool) : pool_(pool) {}
+  void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+              const Attrs& attrs, std::byte* workspace) override {
+    kernel.run({inputs, outputs, attrs, pool_, workspace});
+  }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void upload(std::byte* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void download(void* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
+  void synchronize() override {}
+
+ private:
+  ThreadPool& pool_;
+};
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(int threads) : pool_(threads) {}
+  std::string name() const override { return "cpu"; }
+  Buffer allocate(size_t bytes) override {
+    const size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
+    const size_t size = std::max<size_t>(1, (bytes + alignment - 1) / alignment) * alignment;
+    void* data = std::aligned_alloc(alignment, size);
+    if (!data)
+      throw_error("{} of memory are not to be had; a smaller batch or model needs less", format_bytes(bytes));
+    if (alignment == kHugePage) madvise(data, size, MADV_HUGEPAGE);
+    return Buffer(static_cast<std::byte*>(data), bytes, [](std::byte* p) { std::free(p); });
+  }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(pool_); }
+  const KernelTable& kernels() const override { return cpu_kernels(); }
+  int threads() const override { return pool_.threads(); }
+
+ private:
+  ThreadPool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  if (threads < 1) throw_error("{} threads asked for, 1 or more expected", threads);
+  return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace trireme

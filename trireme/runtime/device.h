@@ -1,0 +1,59 @@
+// The nouns of the runtime: Device, Buffer, Stream, Event. Everything above is ignorant of which device it
+// is.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "trireme/kernels/kernel.h"
+
+namespace trireme {
+
+// Memory of a device, freed with the object. Aligned to 64 bytes at least; contents undefined.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::byte* data, size_t bytes, void (*release)(std::byte*)) : data_(data, release), bytes_(bytes) {}
+  std::byte* data() const { return data_.get(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<std::byte, void (*)(std::byte*)> data_{nullptr, +[](std::byte*) {}};
+  size_t bytes_ = 0;
+};
+
+// A point in a stream that others can wait for.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void wait() = 0;  // blocks the caller until the point is reached
+};
+
+// Work in order. Calls may return before the work is done; synchronize() waits for all of it.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void launch(const Kernel& kernel, std::span<const TensorView> inputs,
+                      std::span<const TensorView> outputs, const Attrs& attrs, std::byte* workspace) = 0;
+  virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;  // within the device
+  virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;     // from the host
+  virtual void download(void* to, const std::byte* from, size_t bytes) = 0;  // to the host; returns when done
+  virtual std::unique_ptr<Event> record() = 0;
+  virtual void synchronize() = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;
+  virtual Buffer allocate(size_t bytes) = 0;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual const KernelTable& kernels() const = 0;
+  virtual int threads() const = 0;  // that a kernel's workspace must serve; 1 where that has no meaning
+};
+
+// The CPU, with its own pool of `threads`. Streams execute at once.
+std::unique_ptr<Device> make_cpu_device(int threads);
+
+}  // namespace trireme

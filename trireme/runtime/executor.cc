@@ -1,0 +1,223 @@
+// Resolves kernels and addresses once, then walks the list.
+#include "trireme/runtime/executor.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+// The dtype by which a node's kernel is chosen; see KernelTable.
+DType kernel_dtype(const Graph& graph, const Node& node) {
+  for (ValueId input : node.inputs) {
+    if (is_float(graph.type(input).dtype)) return graph.type(input).dtype;
+  }
+  return graph.type(node.outputs.at(0)).dtype;
+}
+
+const Kernel& kernel_for(const Device& device, const Graph& graph, const Node& node) {
+  const DType dtype = kernel_dtype(graph, node);
+  const Kernel* kernel = device.kernels().find(node.op->name, dtype);
+  if (!kernel)
+    throw_error("device '{}' has no kernel for {} in {} (segment '{}')", device.name(), node.op->name,
+                name(dtype), graph.name);
+  return *kernel;
+}
+
+bool computes(const Node& node) {
+  return node.op->memory != OpRecord::Memory::kShared;
+}
+
+bool all_finite(const TensorView& view) {
+  const auto check = [&](auto* data) {
+    for (int64_t i = 0; i < view.elements(); ++i) {
+      if (!std::isfinite(static_cast<float>(data[i]))) return false;
+    }
+    return true;
+  };
+  switch (view.dtype) {
+    case DType::f64:
+      return check(view.as<double>());
+    case DType::f32:
+      return check(view.as<float>());
+    case DType::f16:
+      return check(view.as<F16>());
+    case DType::bf16:
+      return check(view.as<Bf16>());
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+WorkspaceQuery workspace_query(const Device& device) {
+  return [&device](const Graph& graph, const Node& node) -> size_t {
+    if (!computes(node)) return 0;
+    const Kernel& kernel = kernel_for(device, graph, node);
+    if (!kernel.workspace_bytes) return 0;
+    const std::vector<TensorType> inputs = graph.types_of(node.inputs),
+                                  outputs = graph.types_of(node.outputs);
+    return kernel.workspace_bytes({inputs, outputs, node.attrs, device.threads()});
+  };
+}
+
+Executor::Executor(Program program, Device& device)
+    : program_(std::move(program)),
+      device_(device),
+      stream_(device.make_stream()),
+      states_(device.allocate(program_.state_bytes)),
+      arena_(device.allocate(program_.arena_bytes)) {
+  for (const Segment& segment : program_.segments) prepare(segment);
+}
+
+size_t Executor::allocated_bytes() const {
+  size_t total = states_.bytes() + arena_.bytes();
+  for (const Prepared& prepared : prepared_) total += prepared.inputs.bytes();
+  return total;
+}
+
+void Executor::prepare(const Segment& segment) {
+  const Graph& graph = segment.graph;
+  Prepared prepared;
+  prepared.inputs = device_.allocate(segment.memory.input_bytes);
+  for (const Location& location : segment.memory.values) {
+    std::byte* base = location.space == Space::kArena    ? arena_.data()
+                      : location.space == Space::kStates ? states_.data()
+                                                         : prepared.inputs.data();
+    prepared.addresses.push_back(base + location.offset);
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!computes(node)) continue;
+    Launch launch{&kernel_for(device_, graph, node),
+                  static_cast<int>(prepared.views.size()),
+                  static_cast<int>(node.inputs.size()),
+                  static_cast<int>(prepared.views.size() + node.inputs.size()),
+                  static_cast<int>(node.outputs.size()),
+                  arena_.data() + segment.memory.workspace[n],
+                  &node.attrs,
+                  static_cast<int>(n)};
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (ValueId id : *ids)
+        prepared.views.push_back({prepared.addresses[id], graph.type(id).dtype, graph.type(id).shape});
+    }
+    prepared.launches.push_back(launch);
+  }
+  prepared_.push_back(std::move(prepared));
+}
+
+void Executor::launch(const Prepared& prepared, const Launch& one) {
+  const std::span<const TensorView> views(prepared.views);
+  stream_->launch(*one.kernel, views.subspan(one.first_input, one.inputs),
+                  views.subspan(one.first_output, one.outputs), *one.attrs, one.workspace);
+}
+
+void Executor::finish(int segment) {
+  const Segment& s = program_.segments[segment];
+  for (const Update& copy : s.memory.copies) {
+    const Prepared& prepared = prepared_[segment];
+    stream_->copy(prepared.addresses[copy.state], prepared.addresses[copy.value],
+                  s.graph.type(copy.state).bytes());
+  }
+}
+
+void Executor::run(int segment) {
+  const Prepared& prepared = prepared_.at(segment);
+  for (const Launch& one : prepared.launches) launch(prepared, one);
+  finish(segment);
+}
+
+void Executor::run_timed(int segment, const std::function<void(int, double)>& report) {
+  using Clock = std::chrono::steady_clock;
+  const Prepared& prepared = prepared_.at(segment);
+  for (const Launch& one : prepared.launches) {
+    const Clock::time_point begin = Clock::now();
+    launch(prepared, one);
+    stream_->synchronize();
+    report(one.node, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  finish(segment);
+}
+
+std::string Executor::find_non_finite(int segment) {
+  const Prepared& prepared = prepared_.at(segment);
+  const Graph& graph = program_.segments[segment].graph;
+  std::vector<std::byte> host;
+  const auto finite = [&](const TensorView& view) {
+    host.resize(view.bytes());
+    stream_->download(host.data(), static_cast<const std::byte*>(view.data), view.bytes());
+    return all_finite({host.data(), view.dtype, view.shape});
+  };
+  for (const Launch& one : prepared.launches) {
+    bool finite_inputs = true;
+    for (int i = 0; i < one.inputs; ++i)
+      finite_inputs = finite_inputs && finite(prepared.views[one.first_input + i]);
+    launch(prepared, one);
+    stream_->synchronize();
+    const Node& node = graph.nodes[one.node];
+    for (int i = 0; i < one.outputs; ++i) {
+      if (finite(prepared.views[one.first_output + i])) continue;
+      const Value& value = graph.values[node.outputs[i]];
+      return fmt::format("{} makes %{}: {} ({}), from {} inputs", node.op->name, value.name,
+                         to_string(value.type), graph.name, finite_inputs ? "finite" : "already non-finite");
+    }
+  }
+  return "";
+}
+
+std::byte* Executor::input_address(int segment, std::string_view name, size_t bytes) const {
+  const Graph& graph = program_.segments.at(segment).graph;
+  const ValueId id = graph.find(name);
+  if (id == kNoValue || graph.values[id].kind != Value::Kind::kInput)
+    throw_error("segment '{}' has no input '{}'", graph.name, name);
+  if (graph.type(id).bytes() != bytes) {
+    throw_error("input '{}' is {} ({} bytes), but {} bytes were given", name, to_string(graph.type(id)),
+                graph.type(id).bytes(), bytes);
+  }
+  return prepared_[segment].addresses[id];
+}
+
+void Executor::set_input(int segment, std::string_view name, const void* data, size_t bytes) {
+  stream_->upload(input_address(segment, name, bytes), data, bytes);
+}
+
+void Executor::read_output(int segment, std::string_view name, void* data, size_t bytes) {
+  const Graph& graph = program_.segments.at(segment).graph;
+  for (const Output& output : graph.outputs) {
+    if (output.name != name) continue;
+    TRIREME_CHECK(graph.type(output.value).bytes() == bytes);
+    stream_->download(data, prepared_[segment].addresses[output.value], bytes);
+    return;
+  }
+  throw_error("segment '{}' has no output '{}'", graph.name, name);
+}
+
+float Executor::scalar_output(int segment, std::string_view name) {
+  float value = 0;
+  read_output(segment, name, &value, sizeof value);
+  return value;
+}
+
+TensorView Executor::state(std::string_view name) const {
+  const StateSlot* slot = program_.find_state(name);
+  if (!slot) throw_error("the program has no state '{}'", name);
+  return {states_.data() + slot->offset, slot->type.dtype, slot->type.shape};
+}
+
+void Executor::write_state(std::string_view name, const void* data, size_t bytes) {
+  const TensorView view = state(name);
+  if (view.bytes() != bytes)
+    throw_error("state '{}' has {} bytes, but {} were given", name, view.bytes(), bytes);
+  stream_->upload(static_cast<std::byte*>(view.data), data, bytes);
+}
+
+void Executor::read_state(std::string_view name, void* data, size_t bytes) {
+  const TensorView view = state(name);
+  TRIREME_CHECK(view.bytes() == bytes);
+  stream_->download(data, static_cast<const std::byte*>(view.data), bytes);
+}
+
+}  // namespace trireme

@@ -1,0 +1,71 @@
+// Runs a Program on a device. All memory is allocated when the executor is made, as the Program planned it;
+// running a segment allocates nothing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/program/program.h"
+#include "trireme/runtime/device.h"
+
+namespace trireme {
+
+// The temporary memory that this device's kernels want for a node, for build_program().
+WorkspaceQuery workspace_query(const Device& device);
+
+class Executor {
+ public:
+  // Throws an Error that names the op when the device has no kernel for a node. States start undefined.
+  Executor(Program program, Device& device);
+
+  const Program& program() const { return program_; }
+  size_t allocated_bytes() const;  // what was allocated for states, arena and inputs: the program's peak
+
+  // Segments are named by Program::segment(). Inputs keep their contents from run to run.
+  void set_input(int segment, std::string_view name, const void* data, size_t bytes);
+  void run(int segment);
+  // The value of an output after the last run of the segment, before any other segment runs.
+  void read_output(int segment, std::string_view name, void* data, size_t bytes);
+  float scalar_output(int segment, std::string_view name);
+
+  void write_state(std::string_view name, const void* data, size_t bytes);
+  void read_state(std::string_view name, void* data, size_t bytes);
+  TensorView state(std::string_view name) const;  // device memory
+
+  // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity out
+  // of finite inputs; "" when there is none. For explaining a bad loss, not for speed.
+  std::string find_non_finite(int segment);
+  // Runs a segment and calls back after each node with its index and seconds; for profiles.
+  void run_timed(int segment, const std::function<void(int node, double seconds)>& report);
+
+ private:
+  struct Launch {
+    const Kernel* kernel;
+    int first_input, inputs, first_output, outputs;  // ranges of views_
+    std::byte* workspace;
+    const Attrs* attrs;
+    int node;
+  };
+  struct Prepared {
+    std::vector<Launch> launches;
+    std::vector<TensorView> views;
+    std::vector<std::byte*> addresses;  // per value
+    Buffer inputs;
+  };
+
+  void prepare(const Segment& segment);
+  void launch(const Prepared& prepared, const Launch& launch);
+  void finish(int segment);
+  std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
+
+  Program program_;
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  Buffer states_, arena_;
+  std::vector<Prepared> prepared_;
+};
+
+}  // namespace trireme
