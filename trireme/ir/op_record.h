@@ -46,6 +46,8 @@ struct OpRecord {
   // For the one kind of op whose result format is an attribute (cast); null otherwise.
   DType (*output_dtype)(const OpInstance&) = nullptr;
   std::variant<NotDifferentiable, GradientRule> gradient = NotDifferentiable{"not stated"};
+  // Which results a gradient may come in through. kFirst: the others are statistics for the backward op.
+  enum class Results { kFirst, kAll } differentiable = Results::kFirst;
   double (*flops)(const OpInstance&,
                   const IndexRule&) = nullptr;  // null: one per element of the largest operand
   std::vector<InPlace> in_place = {};

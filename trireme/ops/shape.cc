@@ -149,6 +149,32 @@ IndexRule slice_rule(const OpInstance& op) {
   return resized_rule(op, dim, size);
 }
 
+IndexRule split_rule(const OpInstance& op) {
+  expect_inputs(op, 1);
+  const int dim = checked_dim(op);
+  const std::vector<int64_t>& sizes = op.attrs.integers("sizes");
+  int64_t total = 0;
+  for (int64_t size : sizes) {
+    if (size < 0 || size > op.shape(0)[dim])
+      throw_error("[split] a part of {} does not lie in {}", size, to_string(op.shape(0)));
+    total += size;
+  }
+  if (sizes.empty() || total != op.shape(0)[dim]) {
+    throw_error("[split] the parts add up to {}, but dim {} of {} is {}", total, dim, to_string(op.shape(0)),
+                op.shape(0)[dim]);
+  }
+  const auto names = [&](const std::string& special) {
+    std::string text;
+    for (int d = 0; d < op.shape(0).rank(); ++d) text += d == dim ? " " + special : fmt::format(" i{}", d);
+    return text;
+  };
+  std::string out;
+  for (size_t i = 0; i < sizes.size(); ++i) out += fmt::format(" y{}[{}]", i, names(fmt::format("c{}", i)));
+  IndexRule result = rule(op, fmt::format("x[{}] ->{}", names("c'"), out));
+  for (size_t i = 0; i < sizes.size(); ++i) result.size(fmt::format("c{}", i), sizes[i]);
+  return result.whole("c… c'");
+}
+
 IndexRule concat_rule(const OpInstance& op) {
   const int dim = checked_dim(op);
   int64_t total = 0;
@@ -216,6 +242,24 @@ void add_shape(OpTable& table) {
                        g.shape(g.in(0))[static_cast<int>(dim)] - low - g.attrs().integer("size");
                    return std::vector{g.op("pad", {g.dy()}, {{"dim", dim}, {"low", low}, {"high", high}})};
                  },
+             .flops = no_flops});
+  table.add({.name = "split",
+             .index = split_rule,
+             .gradient =
+                 [](G& g) {
+                   const int64_t dim = g.attrs().integer("dim");
+                   const std::vector<int64_t>& sizes = g.attrs().integers("sizes");
+                   std::vector<ValueId> parts;
+                   for (size_t i = 0; i < sizes.size(); ++i) {
+                     const int part = static_cast<int>(i);
+                     // A part that the loss does not depend on has a gradient of zeros.
+                     parts.push_back(g.dy(part) != kNoValue
+                                         ? g.dy(part)
+                                         : g.op("affine", {g.out(part)}, {{"scale", 0.0}}));
+                   }
+                   return std::vector{g.op("concat", parts, {{"dim", dim}})};
+                 },
+             .differentiable = OpRecord::Results::kAll,
              .flops = no_flops});
   table.add({.name = "concat",
              .index = concat_rule,

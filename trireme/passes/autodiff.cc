@@ -38,12 +38,15 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
     const Node node = builder.graph().nodes[n];  // a copy: the graph grows below
     std::vector<ValueId> dy;
     for (ValueId output : node.outputs) dy.push_back(gradient[output]);
-    for (size_t i = 1; i < dy.size(); ++i) {
-      if (dy[i] != kNoValue && reached[node.outputs[i]]) {
+    bool any = false;
+    for (size_t i = 0; i < dy.size(); ++i) {
+      if (dy[i] == kNoValue || !reached[node.outputs[i]]) continue;
+      any = true;
+      if (i > 0 && node.op->differentiable == OpRecord::Results::kFirst) {
         throw_error("[{}] the loss depends on result {}, whose gradient is not offered", node.op->name, i);
       }
     }
-    if (dy[0] == kNoValue || !reached[node.outputs[0]]) continue;
+    if (!any) continue;
 
     const auto* rule = std::get_if<GradientRule>(&node.op->gradient);
     if (!rule)

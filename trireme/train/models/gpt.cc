@@ -1,0 +1,52 @@
+// GPT-2: learned positions, LayerNorm before each part, GELU, tied head. Parameters have Hugging Face's names
+// and shapes (weights stored [in, out]).
+#include <cmath>
+
+#include "trireme/train/models/model.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs,
+               double deviation = kDeviation) {
+  return net.linear(x, name, outputs, Network::Store::kInOut, Init::normal(deviation), Bias::kZeros);
+}
+
+ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name,
+                  double residual_deviation) {
+  const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = h / options.heads;
+  const std::vector<ValueId> qkv = net.split(linear(net, x, name + ".c_attn", 3 * h), 2, {h, h, h});
+  const ValueId q = net.reshape(qkv[0], {b, t, options.heads, 1, d});
+  const ValueId k = net.reshape(qkv[1], {b, t, options.heads, d}),
+                v = net.reshape(qkv[2], {b, t, options.heads, d});
+  const ValueId y = net.op("attention", {q, k, v},
+                           {{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(d))}});
+  return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".c_proj", h, residual_deviation));
+}
+
+}  // namespace
+
+ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
+  const int64_t h = options.hidden, t = net.shape(ids)[1];
+  const int64_t inner = options.feed_forward ? options.feed_forward : 4 * h;
+  // Each of the 2L residual additions gets its share of the variance.
+  const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
+  const ValueId tokens = net.parameter("wte.weight", {options.vocab, h}, Init::normal(kDeviation));
+  ValueId positions = net.parameter("wpe.weight", {options.seq, h}, Init::normal(kDeviation));
+  if (t < options.seq)
+    positions = net.op("slice", {positions}, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"size", t}});
+  ValueId x = net.dropout(net.op("add", {net.op("embedding", {tokens, ids}), positions}));
+  for (int64_t layer = 0; layer < options.layers; ++layer) {
+    const std::string name = "h." + std::to_string(layer);
+    x = net.op("add", {x, attention(net, options, net.layer_norm(x, name + ".ln_1"), name + ".attn",
+                                    residual_deviation)});
+    const ValueId inside =
+        net.op("gelu", {linear(net, net.layer_norm(x, name + ".ln_2"), name + ".mlp.c_fc", inner)});
+    x = net.op("add", {x, net.dropout(linear(net, inside, name + ".mlp.c_proj", h, residual_deviation))});
+  }
+  return net.op("matmul", {net.layer_norm(x, "ln_f"), tokens}, {{"transpose_b", int64_t{1}}});
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// Llama: rotary positions, RMSNorm, SwiGLU, grouped key/value heads, a head of its own. Parameters have
+// Hugging Face's names and shapes (weights stored [out, in]).
+#include <cmath>
+
+#include "trireme/train/models/model.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs) {
+  return net.linear(x, name, outputs, Network::Store::kOutIn, Init::normal(kDeviation), Bias::kNone);
+}
+
+ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name) {
+  const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = h / options.heads;
+  const int64_t groups = options.kv_heads ? options.kv_heads : options.heads;
+  const Attrs turn{{"base", options.rope_base}};
+  const ValueId q = net.op(
+      "rope", {net.reshape(linear(net, x, name + ".q_proj", h), {b, t, groups, options.heads / groups, d})},
+      turn);
+  const ValueId k =
+      net.op("rope", {net.reshape(linear(net, x, name + ".k_proj", groups * d), {b, t, groups, d})}, turn);
+  const ValueId v = net.reshape(linear(net, x, name + ".v_proj", groups * d), {b, t, groups, d});
+  const ValueId y = net.op("attention", {q, k, v},
+                           {{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(d))}});
+  return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".o_proj", h));
+}
+
+ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t inner) {
+  const ValueId gate = net.op("silu", {linear(net, x, name + ".gate_proj", inner)});
+  const ValueId up = linear(net, x, name + ".up_proj", inner);
+  return net.dropout(linear(net, net.op("mul", {gate, up}), name + ".down_proj", net.shape(x).back()));
+}
+
+}  // namespace
+
+ValueId llama_logits(Network& net, const ModelOptions& options, ValueId ids) {
+  // Two thirds of 4·hidden, so that three matrices weigh as much as the two of GPT-2.
+  const int64_t inner = options.feed_forward ? options.feed_forward : (8 * options.hidden / 3 + 31) / 32 * 32;
+  const ValueId table =
+      net.parameter("model.embed_tokens.weight", {options.vocab, options.hidden}, Init::normal(kDeviation));
+  ValueId x = net.op("embedding", {table, ids});
+  for (int64_t layer = 0; layer < options.layers; ++layer) {
+    const std::string name = "model.layers." + std::to_string(layer);
+    x = net.op("add",
+               {x, attention(net, options, net.rms_norm(x, name + ".input_layernorm"), name + ".self_attn")});
+    x = net.op("add", {x, feed_forward(net, net.rms_norm(x, name + ".post_attention_layernorm"),
+                                       name + ".mlp", inner)});
+  }
+  return linear(net, net.rms_norm(x, "model.norm"), "lm_head", options.vocab);
+}
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// An LSTM language model: embedding, layers of LSTM unrolled over the sequence, a linear head. Parameters
+// have PyTorch's names, shapes and gate order (input, forget, cell, output).
+#include <cmath>
+
+#include "trireme/train/models/model.h"
+
+namespace trireme {
+namespace {
+
+// One layer over x [t, b, in]; returns [t, b, hidden]. The input products of all times are one matmul.
+ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t hidden) {
+  const int64_t t = net.shape(x)[0], b = net.shape(x)[1], inputs = net.shape(x)[2];
+  const Init init = Init::uniform(1 / std::sqrt(static_cast<double>(hidden)));
+  const Attrs transposed{{"transpose_b", int64_t{1}}};
+  const ValueId w_ih = net.parameter("lstm.weight_ih_" + suffix, {4 * hidden, inputs}, init);
+  const ValueId w_hh = net.parameter("lstm.weight_hh_" + suffix, {4 * hidden, hidden}, init);
+  const ValueId b_ih = net.parameter("lstm.bias_ih_" + suffix, {4 * hidden}, init);
+  const ValueId b_hh = net.parameter("lstm.bias_hh_" + suffix, {4 * hidden}, init);
+  const ValueId from_input =
+      net.op("add", {net.op("add", {net.op("matmul", {x, w_ih}, transposed), b_ih}), b_hh});
+  const std::vector<ValueId> at_time = net.split(from_input, 0, std::vector<int64_t>(t, 1));
+
+  ValueId h = kNoValue, c = kNoValue;
+  std::vector<ValueId> outputs;
+  for (int64_t step = 0; step < t; ++step) {
+    ValueId gates = net.reshape(at_time[step], {b, 4 * hidden});
+    if (h != kNoValue) gates = net.op("add", {net.op("matmul", {h, w_hh}, transposed), gates});
+    const std::vector<ValueId> ifgo = net.split(gates, 1, {hidden, hidden, hidden, hidden});
+    const ValueId new_part = net.op("mul", {net.op("sigmoid", {ifgo[0]}), net.op("tanh", {ifgo[2]})});
+    c = c == kNoValue ? new_part
+                      : net.op("add", {net.op("mul", {net.op("sigmoid", {ifgo[1]}), c}), new_part});
+    h = net.op("mul", {net.op("sigmoid", {ifgo[3]}), net.op("tanh", {c})});
+    outputs.push_back(net.reshape(h, {1, b, hidden}));
+  }
+  return net.op("concat", outputs, {{"dim", int64_t{0}}});
+}
+
+}  // namespace
+
+ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
+  const Attrs swap{{"perm", std::vector<int64_t>{1, 0}}}, swap3{{"perm", std::vector<int64_t>{1, 0, 2}}};
+  const ValueId table = net.parameter("embedding.weight", {options.vocab, options.hidden}, Init::normal(0.1));
+  // Time first, so that one time step is one run of memory.
+  ValueId x = net.dropout(net.op("embedding", {table, net.op("transpose", {ids}, swap)}));
+  for (int64_t layer = 0; layer < options.layers; ++layer) {
+    x = net.dropout(lstm_layer(net, x, "l" + std::to_string(layer), options.hidden));
+  }
+  const double bound = 1 / std::sqrt(static_cast<double>(options.hidden));
+  return net.linear(net.op("transpose", {x}, swap3), "head", options.vocab, Network::Store::kOutIn,
+                    Init::uniform(bound), Bias::kUniform);
+}
+
+}  // namespace trireme

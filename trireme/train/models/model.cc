@@ -1,0 +1,33 @@
+// The list of model families; see model.h.
+#include "trireme/train/models/model.h"
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr ModelRecord kModels[] = {
+    {"gpt", InputKind::kTokens, gpt_logits},     {"llama", InputKind::kTokens, llama_logits},
+    {"lstm", InputKind::kTokens, lstm_logits},   {"mlp", InputKind::kImages, mlp_logits},
+    {"lenet", InputKind::kImages, lenet_logits}, {"resnet", InputKind::kImages, resnet_logits},
+};
+
+}  // namespace
+
+std::vector<std::string> model_families() {
+  std::vector<std::string> names;
+  for (const ModelRecord& model : kModels) names.emplace_back(model.family);
+  return names;
+}
+
+const ModelRecord& find_model(std::string_view family) {
+  for (const ModelRecord& model : kModels) {
+    if (model.family == family) return model;
+  }
+  const std::string guess = nearest(family, model_families());
+  throw_error("there is no model family '{}'{}; there are {}", family,
+              guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(model_families(), ", "));
+}
+
+}  // namespace trireme

@@ -1,0 +1,131 @@
+// Layers shared by the models; see network.h.
+#include "trireme/train/models/network.h"
+
+#include <cmath>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::string_view kind_name(Init::Kind kind) {
+  switch (kind) {
+    case Init::Kind::kZeros:
+      return "zeros";
+    case Init::Kind::kOnes:
+      return "ones";
+    case Init::Kind::kNormal:
+      return "normal";
+    case Init::Kind::kUniform:
+      return "uniform";
+  }
+  return "";
+}
+
+}  // namespace
+
+ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role) {
+  const ValueId known = builder_.graph().find(name);
+  if (known != kNoValue) {
+    TRIREME_CHECK(builder_.shape(known) == shape);
+    return known;
+  }
+  Attrs attrs{{"role", std::string(role)}, {"init", std::string(kind_name(init.kind))}};
+  if (init.scale != 0) attrs.set("scale", init.scale);
+  const ValueId value = builder_.state(name, {DType::f32, shape}, std::move(attrs));
+  if (role == "parameter") parameters_.push_back(value);
+  return value;
+}
+
+ValueId Network::parameter(const std::string& name, const Shape& shape, Init init) {
+  return state(name, shape, init, "parameter");
+}
+ValueId Network::buffer(const std::string& name, const Shape& shape, Init init) {
+  return state(name, shape, init, "buffer");
+}
+
+ValueId Network::reshape(ValueId x, const Shape& to) {
+  return op("reshape", {x}, {{"shape", std::vector<int64_t>(to.begin(), to.end())}});
+}
+
+std::vector<ValueId> Network::split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes) {
+  return builder_.node("split", {x}, {{"dim", dim}, {"sizes", sizes}});
+}
+
+ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init,
+                        Bias bias) {
+  const int64_t inputs = shape(x).back();
+  const bool in_out = store == Store::kInOut;
+  const ValueId weight =
+      parameter(name + ".weight", in_out ? Shape{inputs, outputs} : Shape{outputs, inputs}, init);
+  Attrs attrs;
+  if (!in_out) attrs.set("transpose_b", int64_t{1});
+  const ValueId y = op("matmul", {x, weight}, attrs);
+  if (bias == Bias::kNone) return y;
+  const Init start =
+      bias == Bias::kZeros ? Init::zeros() : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
+  return op("add", {y, parameter(name + ".bias", {outputs}, start)});
+}
+
+ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {
+  const int64_t h = shape(x).back();
+  const ValueId gain = parameter(name + ".weight", {h}, Init::ones()),
+                bias = parameter(name + ".bias", {h}, Init::zeros());
+  return op("layer_norm", {x, gain, bias}, {{"eps", eps}});
+}
+
+ValueId Network::rms_norm(ValueId x, const std::string& name, double eps) {
+  return op("rms_norm", {x, parameter(name + ".weight", {shape(x).back()}, Init::ones())}, {{"eps", eps}});
+}
+
+ValueId Network::batch_norm(ValueId x, const std::string& name) {
+  const int64_t c = shape(x)[1];
+  const ValueId gain = parameter(name + ".weight", {c}, Init::ones()),
+                bias = parameter(name + ".bias", {c}, Init::zeros());
+  const ValueId mean = buffer(name + ".running_mean", {c}, Init::zeros()),
+                var = buffer(name + ".running_var", {c}, Init::ones());
+  const Attrs attrs{{"eps", 1e-5}};
+  if (mode_ == Mode::kEvaluate) return op("batch_norm_inference", {x, gain, bias, mean, var}, attrs);
+  const std::vector<ValueId> results = builder_.node("batch_norm", {x, gain, bias, mean, var}, attrs);
+  builder_.update(mean, results[3]);
+  builder_.update(var, results[4]);
+  return results[0];
+}
+
+ValueId Network::conv2d(ValueId x, const std::string& name, Conv conv) {
+  const int64_t channels = shape(x)[1], padding = conv.padding >= 0 ? conv.padding : (conv.kernel - 1) / 2;
+  const double fan_in = static_cast<double>(channels * conv.kernel * conv.kernel);
+  const double fan_out = static_cast<double>(conv.filters * conv.kernel * conv.kernel);
+  // He et al., by fan-out for plain convolutions before a batch norm; PyTorch's default where there is a
+  // bias.
+  const Init init =
+      conv.bias == Bias::kNone ? Init::normal(std::sqrt(2 / fan_out)) : Init::uniform(1 / std::sqrt(fan_in));
+  const ValueId weight =
+      parameter(name + ".weight", {conv.filters, channels, conv.kernel, conv.kernel}, init);
+  const ValueId y = op("conv2d", {x, weight},
+                       {{"stride", std::vector<int64_t>{conv.stride, conv.stride}},
+                        {"padding", std::vector<int64_t>{padding, padding}},
+                        {"dilation", std::vector<int64_t>{1, 1}}});
+  if (conv.bias == Bias::kNone) return y;
+  const Init start = conv.bias == Bias::kZeros ? Init::zeros() : Init::uniform(1 / std::sqrt(fan_in));
+  const ValueId bias = parameter(name + ".bias", {conv.filters}, start);
+  const Shape out = shape(y);
+  const ValueId spread =
+      op("broadcast", {bias},
+         {{"shape", std::vector<int64_t>{out[1], out[2], out[3]}}, {"dims", std::vector<int64_t>{0}}});
+  return op("add", {y, spread});
+}
+
+ValueId Network::max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding) {
+  const auto pair = [](int64_t value) { return std::vector<int64_t>{value, value}; };
+  return op("max_pool2d", {x},
+            {{"kernel", pair(kernel)}, {"stride", pair(stride)}, {"padding", pair(padding)}});
+}
+
+ValueId Network::dropout(ValueId x) {
+  if (mode_ == Mode::kEvaluate || dropout_rate_ == 0) return x;
+  if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}});
+  return op("dropout", {x, rng_}, {{"rate", dropout_rate_}, {"stream", ++dropouts_}});
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+// What models are written with: a Builder, plus parameters by name, the mode (training or evaluation) and the
+// few layers that every model uses. Everything a model here can do, a user's model can do.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/ir/builder.h"
+
+namespace trireme {
+
+enum class Mode { kTrain, kEvaluate };
+
+// How a parameter starts.
+struct Init {
+  enum class Kind { kZeros, kOnes, kNormal, kUniform } kind = Kind::kZeros;
+  double scale = 0;  // the standard deviation, or the bound of the uniform distribution
+
+  static Init zeros() { return {Kind::kZeros, 0}; }
+  static Init ones() { return {Kind::kOnes, 0}; }
+  static Init normal(double deviation) { return {Kind::kNormal, deviation}; }
+  static Init uniform(double bound) { return {Kind::kUniform, bound}; }
+};
+
+enum class Bias { kNone, kZeros, kUniform };
+
+class Network {
+ public:
+  Network(Builder& builder, Mode mode, double dropout_rate)
+      : builder_(builder), mode_(mode), dropout_rate_(dropout_rate) {}
+
+  Mode mode() const { return mode_; }
+  Builder& builder() { return builder_; }
+  const Shape& shape(ValueId value) const { return builder_.shape(value); }
+
+  // A trained tensor. The name is the one it has in checkpoints; asking again gives the same parameter.
+  ValueId parameter(const std::string& name, const Shape& shape, Init init);
+  // A state that is not trained (running statistics).
+  ValueId buffer(const std::string& name, const Shape& shape, Init init);
+  const std::vector<ValueId>& parameters() const { return parameters_; }
+
+  ValueId op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    return builder_.op(name, std::move(inputs), std::move(attrs));
+  }
+  ValueId reshape(ValueId x, const Shape& shape);
+  std::vector<ValueId> split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes);
+
+  // x·W + b with `name.weight` stored [in, out] (as GPT-2 does) or [out, in] (as PyTorch and Llama do).
+  enum class Store { kInOut, kOutIn };
+  ValueId linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init, Bias bias);
+  ValueId layer_norm(ValueId x, const std::string& name, double eps = 1e-5);
+  ValueId rms_norm(ValueId x, const std::string& name, double eps = 1e-5);
+  // `name.{weight,bias,running_mean,running_var}`; batch statistics in training, running ones in evaluation.
+  ValueId batch_norm(ValueId x, const std::string& name);
+  // A square kernel with padding (kernel − 1)/2 unless given; `name.weight`, and `name.bias` where asked for.
+  struct Conv {
+    int64_t filters, kernel, stride = 1, padding = -1;
+    Bias bias = Bias::kNone;
+  };
+  ValueId conv2d(ValueId x, const std::string& name, Conv conv);
+  ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
+  ValueId dropout(ValueId x);  // at the network's rate; nothing in evaluation
+
+ private:
+  ValueId state(const std::string& name, const Shape& shape, Init init, std::string_view role);
+
+  Builder& builder_;
+  Mode mode_;
+  double dropout_rate_;
+  std::vector<ValueId> parameters_;
+  ValueId rng_ = kNoValue;
+  int64_t dropouts_ = 0;
+};
+
+}  // namespace trireme

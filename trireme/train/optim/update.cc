@@ -1,0 +1,135 @@
+// One function per optimizer, each a few nodes per parameter.
+#include "trireme/train/optim/update.h"
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ops/table.h"
+
+namespace trireme {
+namespace {
+
+// What an optimizer sees of one parameter.
+struct Update1 {
+  Builder& b;
+  const OptimOptions& options;
+  const Value& parameter;
+  ValueId w, g, lr, scale, step;
+
+  // Decay is for matrices and filters; biases and gains are left alone.
+  double decay() const { return parameter.type.shape.rank() >= 2 ? options.weight_decay : 0.0; }
+  // A state of the optimizer for this parameter, starting at zero.
+  ValueId state(const char* prefix) const {
+    return b.state(fmt::format("{}.{}", prefix, parameter.name), parameter.type,
+                   {{"role", "optimizer"}, {"init", "zeros"}});
+  }
+  ValueId squares(ValueId value) const { return b.op("sum_squares", {value}); }
+};
+
+void sgd(const Update1& u) {
+  u.b.update(u.w, u.b.op("sgd", {u.w, u.g, u.lr, u.scale}, {{"weight_decay", u.decay()}}));
+}
+
+void momentum(const Update1& u, bool nesterov) {
+  const ValueId velocity = u.state("u");
+  const auto results = u.b.node(
+      "momentum", {u.w, u.g, velocity, u.lr, u.scale},
+      {{"momentum", u.options.momentum}, {"nesterov", int64_t{nesterov}}, {"weight_decay", u.decay()}});
+  u.b.update(u.w, results[0]);
+  u.b.update(velocity, results[1]);
+}
+
+Attrs adam_attrs(const Update1& u) {
+  return {{"beta1", u.options.beta1},
+          {"beta2", u.options.beta2},
+          {"eps", u.options.eps},
+          {"weight_decay", u.decay()}};
+}
+
+void adam(const Update1& u, bool decoupled) {
+  const ValueId m = u.state("m"), v = u.state("v");
+  Attrs attrs = adam_attrs(u);
+  attrs.set("decoupled", int64_t{decoupled});
+  const auto results = u.b.node("adam", {u.w, u.g, m, v, u.lr, u.scale, u.step}, attrs);
+  u.b.update(u.w, results[0]);
+  u.b.update(m, results[1]);
+  u.b.update(v, results[2]);
+}
+
+void lars(const Update1& u) {
+  const ValueId velocity = u.state("u");
+  const auto results =
+      u.b.node("lars", {u.w, u.g, velocity, u.squares(u.w), u.squares(u.g), u.lr, u.scale},
+               {{"momentum", u.options.momentum}, {"weight_decay", u.decay()}, {"trust", u.options.trust}});
+  u.b.update(u.w, results[0]);
+  u.b.update(velocity, results[1]);
+}
+
+void lamb(const Update1& u) {
+  const ValueId m = u.state("m"), v = u.state("v");
+  const auto direction = u.b.node("lamb_direction", {u.w, u.g, m, v, u.scale, u.step}, adam_attrs(u));
+  u.b.update(m, direction[1]);
+  u.b.update(v, direction[2]);
+  u.b.update(
+      u.w, u.b.op("lamb_apply", {u.w, direction[0], u.squares(u.w), u.squares(direction[0]), u.lr, u.scale}));
+}
+
+struct Optimizer {
+  std::string_view kind;
+  void (*update)(const Update1&);
+};
+constexpr Optimizer kOptimizers[] = {
+    {"sgd", sgd},
+    {"momentum", [](const Update1& u) { momentum(u, u.options.nesterov); }},
+    {"nesterov", [](const Update1& u) { momentum(u, true); }},
+    {"adam", [](const Update1& u) { adam(u, false); }},
+    {"adamw", [](const Update1& u) { adam(u, true); }},
+    {"lars", lars},
+    {"lamb", lamb},
+};
+
+const Optimizer& find_optimizer(const std::string& kind) {
+  std::vector<std::string> names;
+  for (const Optimizer& optimizer : kOptimizers) {
+    if (optimizer.kind == kind) return optimizer;
+    names.emplace_back(optimizer.kind);
+  }
+  throw_error("there is no optimizer '{}'; there are {}", kind, join(names, ", "));
+}
+
+}  // namespace
+
+std::string gradient_name(std::string_view parameter) {
+  return fmt::format("grad.{}", parameter);
+}
+
+Graph update_graph(const std::vector<Value>& parameters, const OptimOptions& options, double clip_norm) {
+  const Optimizer& optimizer = find_optimizer(options.kind);
+  Builder b(ops(), "update");
+  const TensorType scalar{DType::f32, {}};
+  const ValueId lr = b.input("lr", scalar), step = b.input("step", scalar),
+                loss_scale = b.input("loss_scale", scalar);
+  const ValueId count = b.state(kCountState, scalar, {{"role", "gradient"}}),
+                loss = b.state(kLossState, scalar, {{"role", "gradient"}});
+
+  std::vector<ValueId> weights, gradients;
+  ValueId squares = kNoValue;
+  for (const Value& parameter : parameters) {
+    weights.push_back(b.state(parameter.name, parameter.type, parameter.attrs));
+    gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, {{"role", "gradient"}}));
+    const ValueId part = b.op("sum_squares", {gradients.back()});
+    squares = squares == kNoValue ? part : b.op("add", {squares, part});
+  }
+  const std::vector<ValueId> scale =
+      b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", clip_norm}});
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    optimizer.update({b, options, parameters[i], weights[i], gradients[i], lr, scale[0], step});
+  }
+  b.output("scale", scale[0]);
+  b.output("norm", scale[1]);
+  b.output("loss", loss);
+  b.output("count", count);
+  return b.take();
+}
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// The update segment of a step: from accumulated gradients to new weights, as a graph like any other.
+//
+//   states   the parameters, `grad.NAME` for each, the optimizer's own (`m.NAME`, `v.NAME`, `u.NAME`),
+//            `accumulated.count` and `accumulated.loss`
+//   inputs   lr[], step[] (from 1), loss_scale[]
+//   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
+//   (sums)
+#pragma once
+
+#include <vector>
+
+#include "trireme/ir/graph.h"
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+// Names that the segments of a step share.
+std::string gradient_name(std::string_view parameter);
+inline constexpr std::string_view kCountState = "accumulated.count";
+inline constexpr std::string_view kLossState = "accumulated.loss";
+
+// `parameters`: the trained states. Throws an Error when the optimizer is not known.
+Graph update_graph(const std::vector<Value>& parameters, const OptimOptions& options, double clip_norm);
+
+}  // namespace trireme

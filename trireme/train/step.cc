@@ -1,0 +1,114 @@
+// Model -> forward graph -> precision -> autodiff -> fuse -> prune.
+#include "trireme/train/step.h"
+
+#include "trireme/base/error.h"
+#include "trireme/ops/table.h"
+#include "trireme/passes/autodiff.h"
+#include "trireme/passes/fuse.h"
+#include "trireme/passes/precision.h"
+#include "trireme/passes/prune.h"
+#include "trireme/train/optim/update.h"
+
+namespace trireme {
+namespace {
+
+Graph optimized(const Graph& graph) {
+  return prune(fuse(graph, ops()));
+}
+
+// The model with its loss; `loss_only` leaves the logits out of the outputs.
+enum class Outputs { kLoss, kLossAndLogits, kLogits };
+Graph model_graph(std::string name, const ModelOptions& options, const TrainOptions& train,
+                  const StepShape& shape, Mode mode, Outputs outputs, DType precision) {
+  const ModelRecord& model = find_model(options.family);
+  const bool tokens = model.input == InputKind::kTokens;
+  Shape input_shape{shape.rows}, target_shape{shape.rows};
+  for (int64_t extent : shape.sample) {
+    input_shape.push_back(extent);
+    if (tokens) target_shape.push_back(extent);
+  }
+  Builder b(ops(), std::move(name));
+  const ValueId input = b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape});
+  Network net(b, mode, options.dropout);
+  const ValueId logits = model.logits(net, options, input);
+  if (outputs != Outputs::kLogits) {
+    const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape});
+    const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
+    const std::vector<ValueId> loss = b.node("cross_entropy", {logits, targets},
+                                             {{"ignore_index", int64_t{-1}}, {"label_smoothing", smoothing}});
+    b.output("loss", loss[0]);
+    b.output("count", loss[1]);
+  }
+  if (outputs != Outputs::kLoss) b.output("logits", logits);
+  return lower_precision(b.take(), precision, ops());
+}
+
+std::vector<ValueId> parameters_of(const Graph& graph) {
+  std::vector<ValueId> result;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].kind == Value::Kind::kState && graph.values[i].attrs.text("role", "") == "parameter")
+      result.push_back(static_cast<ValueId>(i));
+  }
+  return result;
+}
+
+enum class Accumulate { kReplace, kAdd };
+
+// Adds the backward part and stores gradients, loss and count in states.
+Graph with_gradients(Graph forward, Accumulate accumulate) {
+  const std::vector<ValueId> parameters = parameters_of(forward);
+  const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
+  forward.outputs.clear();
+  Builder b(ops(), std::move(forward));
+  const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}});
+  const std::vector<ValueId> gradients = differentiate(b, loss, loss_scale, parameters);
+  const auto store = [&](std::string_view name, ValueId value) {
+    const ValueId state = b.state(name, b.type(value), {{"role", "gradient"}});
+    b.update(state, accumulate == Accumulate::kAdd ? b.op("add", {state, value}) : value);
+  };
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    // A parameter that the loss does not depend on has a gradient of zeros.
+    const ValueId gradient =
+        gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}});
+    store(gradient_name(b.graph().values[parameters[i]].name), gradient);
+  }
+  store(kLossState, loss);
+  store(kCountState, count);
+  b.output("loss", loss);
+  b.output("count", count);
+  return optimized(b.take());
+}
+
+}  // namespace
+
+DType precision_of(const TrainOptions& train) {
+  const std::optional<DType> format = parse_dtype(train.precision);
+  if (!format || (*format != DType::f32 && *format != DType::bf16 && *format != DType::f16)) {
+    throw_error("train.precision is '{}'; f32, bf16 or f16 expected", train.precision);
+  }
+  return *format;
+}
+
+StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                       const StepShape& shape) {
+  const DType precision = precision_of(train);
+  StepGraphs result;
+  const Graph forward = model_graph("first", model, train, shape, Mode::kTrain, Outputs::kLoss, precision);
+  for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
+  result.graphs.push_back(with_gradients(forward, Accumulate::kReplace));
+  if (train.accumulate > 1) {
+    Graph next = forward;
+    next.name = "next";
+    result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd));
+  }
+  result.graphs.push_back(prune(update_graph(result.parameters, optim, train.clip_norm)));
+  result.graphs.push_back(optimized(
+      model_graph("evaluate", model, train, shape, Mode::kEvaluate, Outputs::kLossAndLogits, precision)));
+  return result;
+}
+
+Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision) {
+  return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
+}
+
+}  // namespace trireme

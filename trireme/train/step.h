@@ -1,0 +1,40 @@
+// The graphs of a training step, made from a model and its options:
+//
+//   first      one microbatch: forward, backward; gradients, loss and count replace what was accumulated
+//   next       the same, added to what was accumulated; only where a step has more than one microbatch
+//   update     from accumulated gradients to new weights (optim/update.h)
+//   evaluate   forward only; outputs loss, count and logits
+//
+// Losses and gradients are sums over targets with their count beside them, and are divided once, in the
+// update: so k microbatches equal one big batch exactly, also when they are uneven.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/ir/graph.h"
+#include "trireme/train/models/model.h"
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+struct StepShape {
+  int64_t rows = 0;  // samples in one microbatch
+  Shape sample;      // of one sample: [seq] or [channels, height, width]
+};
+
+struct StepGraphs {
+  std::vector<Graph> graphs;      // in the order above
+  std::vector<Value> parameters;  // the trained states
+};
+
+StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                       const StepShape& shape);
+
+// Forward only, for sampling: input ids [rows, seq], output logits.
+Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision);
+
+// The number format of train.precision.
+DType precision_of(const TrainOptions& train);
+
+}  // namespace trireme
