@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs what Trireme is built from, all of it from the distribution's packages. Does nothing, and
+# asks for no rights, when everything is there already.
+#
+#   scripts/install_packages.sh            build, test and run
+#   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
+#   scripts/install_packages.sh --fuzz     also clang and libFuzzer
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build pkg-config ccache git python3
+  libgtest-dev libgmock-dev libbenchmark-dev
+  libhwy-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev
+  libjpeg-dev libpng-dev zlib1g-dev
+)
+for argument in "$@"; do
+  case "$argument" in
+    --peers) packages+=(python3-torch libopenblas-dev) ;;
+    --fuzz) packages+=(clang libclang-rt-dev) ;;
+    *)
+      echo "install_packages.sh: unknown argument '$argument'; known are --peers and --fuzz" >&2
+      exit 2
+      ;;
+  esac
+done
+
+distribution=unknown
+if [[ -r /etc/os-release ]]; then
+  distribution=$(. /etc/os-release && echo "${ID:-unknown} ${VERSION_ID:-}")
+fi
+
+refuse() {
+  echo "install_packages.sh: $1" >&2
+  echo "Known are Debian 12 and 13 and Ubuntu 24.04. Elsewhere, install what these Debian packages hold," >&2
+  echo "then call the other scripts with --no-install: ${packages[*]}" >&2
+  exit 1
+}
+
+command -v dpkg-query > /dev/null || refuse "this is '$distribution', which has no dpkg"
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query --show --showformat='${db:Status-Status} ' "$package" 2> /dev/null || true)
+  [[ " $state" == *" installed "* ]] || missing+=("$package")
+done
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+case "$distribution" in
+  "debian 12" | "debian 13" | "ubuntu 24.04") ;;
+  *) refuse "this is '$distribution', where the names of packages were not tried; missing: ${missing[*]}" ;;
+esac
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  command -v sudo > /dev/null || refuse "installing needs root or sudo; missing: ${missing[*]}"
+  as_root=(sudo)
+fi
+
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update --quiet
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install --yes --quiet --no-install-recommends "${missing[@]}"

@@ -1,0 +1,198 @@
+"""Checks that the folders of trireme/ see only what they may.
+
+The truth is the DEPENDS of each folder's CMakeLists.txt; this test holds the #includes to it, holds
+DEPENDS to the order of the data path, and holds a few folders to less than that. It also refuses the
+two things that would undo the design without any include: a switch over op kinds, and features chosen
+by #if. Run by ctest; alone: python3 tests/include_direction_test.py [ROOT].
+"""
+
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+# Folders in the order of the data path. A folder may depend only on folders before it.
+ORDER = ["base", "ir", "ops", "mesh", "plan", "schedule", "passes", "program", "comm", "exchange",
+         "kernels", "runtime", "planner", "sim", "train", "cli"]
+
+# Folders that may depend on these alone, so that they can be used alone.
+ONLY = {"comm": {"base"}, "kernels": {"base", "ir"}}
+
+# What the planner and the simulator never include: a laptop must be able to plan for a cluster.
+NO_DEVICE = ("trireme/kernels/", "trireme/runtime/", "trireme/comm/transport/", "cuda", "nccl", "mpi.h", "cublas")
+FORBIDDEN = {"planner": NO_DEVICE, "sim": NO_DEVICE}
+
+# What an #if may ask about: the instruction set, and Highway's own way of compiling a file for many.
+ALLOWED_IF = re.compile(r"\bHWY_\w+|\b__(x86_64|aarch64)__\b")
+
+LIBRARY = re.compile(r"trireme_library\s*\(\s*(\w+)([^)]*)\)")
+KEYWORDS = {"SIMD", "DEPENDS", "LINK", "TEST_DEPENDS"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
+IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
+OP_CASE = re.compile(r"\bcase\s+[\w:]*\bOp(?:Kind|Code|Type|Id)?::\w+")
+COMMENT = re.compile(r"//.*")
+
+
+def read_depends(root):
+    """{folder: set of folders it names in DEPENDS}, for folders that build a library."""
+    depends = {}
+    for path in sorted(root.glob("trireme/*/CMakeLists.txt")):
+        text = re.sub(r"#.*", "", path.read_text())
+        for name, rest in LIBRARY.findall(text):
+            keyword = None
+            named = set()
+            for word in rest.split():
+                if word in KEYWORDS:
+                    keyword = word
+                elif keyword == "DEPENDS":
+                    named.add(word)
+            depends[name] = named
+    return depends
+
+
+def closure(depends, folder):
+    seen, todo = set(), list(depends.get(folder, ()))
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(depends.get(name, ()))
+    return seen
+
+
+def check_depends(depends):
+    problems = []
+    for folder, named in depends.items():
+        where = f"trireme/{folder}/CMakeLists.txt"
+        if folder not in ORDER:
+            problems.append(f"{where}: '{folder}' is not in the order of the data path")
+            continue
+        for name in sorted(named):
+            if name not in depends:
+                problems.append(f"{where}: DEPENDS {name}, which is no library")
+            elif name not in ORDER or ORDER.index(name) >= ORDER.index(folder):
+                problems.append(f"{where}: DEPENDS {name}, which comes after {folder} in the data path")
+        extra = closure(depends, folder) - ONLY[folder] if folder in ONLY else ()
+        for name in sorted(extra):
+            problems.append(f"{where}: sees {name}; {folder} may see only {sorted(ONLY[folder])}")
+    return problems
+
+
+def check_file(path, relative, allowed, forbidden, is_test):
+    problems = []
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        where = f"{relative}:{number}"
+        include = INCLUDE.match(line)
+        if include:
+            target = include.group(1)
+            parts = target.split("/")
+            if not is_test and parts[0] == "trireme" and parts[1] not in allowed:
+                problems.append(f'{where}: includes "{target}", but its folder sees only {sorted(allowed)}')
+            if target.startswith(forbidden):
+                problems.append(f'{where}: includes "{target}", which this folder must never see')
+        condition = IF.match(line)
+        if condition and not ALLOWED_IF.search(condition.group(1)):
+            problems.append(f"{where}: '{line.strip()}'; features are chosen by the source file that CMake takes")
+        if OP_CASE.search(COMMENT.sub("", line)):
+            problems.append(f"{where}: a case over op kinds; put the knowledge in the op's record")
+    return problems
+
+
+def check_tree(root):
+    """All problems of the tree at `root`, one line of text each."""
+    depends = read_depends(root)
+    problems = check_depends(depends)
+    for path in sorted(root.glob("trireme/**/*")):
+        if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
+            continue
+        relative = path.relative_to(root)
+        folder = relative.parts[1]
+        if folder not in depends:
+            # A folder on its way in: has sources, but its CMakeLists.txt builds no library yet.
+            problems.append(f"{relative}: trireme/{folder} has sources but no trireme_library()")
+            continue
+        allowed = closure(depends, folder) | {folder}
+        is_test = path.stem.endswith("_test")
+        problems += check_file(path, relative, allowed, FORBIDDEN.get(folder, ()), is_test)
+    return problems
+
+
+class SelfCheck(unittest.TestCase):
+    """The checker itself, on small trees that are right or wrong in one way each."""
+
+    GOOD = {
+        "trireme/base/CMakeLists.txt": "trireme_library(base LINK fmt::fmt)",
+        "trireme/base/a.h": "#pragma once\n#include <vector>\n",
+        "trireme/ir/CMakeLists.txt": "trireme_library(ir DEPENDS base)",
+        "trireme/ir/b.cc": '#include "trireme/ir/b.h"\n#include "trireme/base/a.h"\n',
+        "trireme/ops/CMakeLists.txt": "trireme_library(ops DEPENDS ir)",
+        "trireme/ops/c.cc": '#include "trireme/base/a.h"\n',
+        "trireme/kernels/CMakeLists.txt": "trireme_library(kernels SIMD\n  DEPENDS ir LINK hwy)",
+        "trireme/kernels/k.cc": "#if HWY_ONCE\n#endif\n",
+        "trireme/sim/CMakeLists.txt": "trireme_library(sim DEPENDS ops)",
+    }
+
+    def problems(self, files={}):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in {**self.GOOD, **files}.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return check_tree(root)
+
+    def expect(self, part, files):
+        found = self.problems(files=files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(part, found[0])
+
+    def test_a_good_tree_has_no_problem(self):
+        self.assertEqual(self.problems(), [])
+
+    def test_an_include_against_the_direction(self):
+        self.expect("trireme/base/a.h:1", {"trireme/base/a.h": '#include "trireme/ir/b.h"\n'})
+
+    def test_an_include_of_a_folder_that_is_not_named(self):
+        self.expect("trireme/kernels/k.cc:1", {"trireme/kernels/k.cc": '#include "trireme/ops/c.h"\n'})
+
+    def test_a_test_may_see_more(self):
+        self.assertEqual(self.problems(files={"trireme/ir/b_test.cc": '#include "trireme/ops/c.h"\n'}), [])
+
+    def test_depends_against_the_order(self):
+        self.expect("comes after", {"trireme/ops/CMakeLists.txt": "trireme_library(ops DEPENDS ir sim)"})
+
+    def test_depends_on_nothing_known(self):
+        self.expect("no library", {"trireme/ops/CMakeLists.txt": "trireme_library(ops DEPENDS ir spirits)"})
+
+    def test_kernels_see_base_and_ir_only(self):
+        self.expect("may see only", {"trireme/kernels/CMakeLists.txt": "trireme_library(kernels DEPENDS ops)"})
+
+    def test_the_simulator_sees_no_device_even_in_its_tests(self):
+        self.expect("must never see", {"trireme/sim/s_test.cc": '#include "trireme/kernels/k.h"\n'})
+        self.expect("must never see", {"trireme/sim/s.cc": "#include <cuda_runtime.h>\n"})
+
+    def test_a_switch_over_op_kinds(self):
+        self.expect("op kinds", {"trireme/ir/b.cc": "switch (op) {\n  case OpKind::matmul: break;\n}\n"})
+
+    def test_a_feature_by_if(self):
+        self.expect("#ifdef TRIREME_CUDA", {"trireme/ir/b.cc": "#ifdef TRIREME_CUDA\n#endif\n"})
+
+    def test_sources_without_a_library(self):
+        self.expect("no trireme_library", {"trireme/comm/ring.cc": ""})
+
+
+class Tree(unittest.TestCase):
+    root = Path(__file__).resolve().parent.parent
+
+    def test_includes_follow_the_direction(self):
+        problems = check_tree(self.root)
+        self.assertEqual(problems, [], "\n" + "\n".join(problems))
+
+    def test_something_was_checked(self):
+        self.assertLessEqual({"base", "ir"}, set(read_depends(self.root)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Tree.root = Path(sys.argv.pop(1)).resolve()
+    unittest.main()

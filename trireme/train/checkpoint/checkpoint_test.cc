@@ -1,0 +1,278 @@
+// Checkpoints: a run goes on from the newest whole one, whatever happened to the newest.
+#include "trireme/train/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <typename Function>
+std::string refusal(Function&& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// Weights and a moment whose values tell the step.
+struct Tensors {
+  explicit Tensors(int64_t step, int64_t count = 1000)
+      : weight(count, 1.0f * step), moment(count, 2.0f * step) {}
+  std::vector<NamedTensor> model() { return {{"w", {weight.data(), DType::f32, {int64_t(weight.size())}}}}; }
+  std::vector<NamedTensor> optimizer() {
+    return {{"w.m", {moment.data(), DType::f32, {int64_t(moment.size())}}}};
+  }
+
+  std::vector<float> weight, moment;
+};
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    run_ = fs::path(::testing::TempDir()) / (std::string("checkpoint_") + test->name());
+    fs::remove_all(run_);
+    fs::create_directories(run_);
+  }
+  void TearDown() override { fs::remove_all(run_); }
+
+  Checkpoints checkpoints(int64_t keep = 3) const { return {run_, keep}; }
+  fs::path folder(int64_t step) const { return run_ / "checkpoints" / checkpoint_name(step); }
+  std::string save(int64_t step, int64_t keep = 3, int64_t count = 1000) const {
+    Tensors tensors(step, count);
+    return checkpoints(keep).save({.step = step, .seed = 9}, tensors.model(), tensors.optimizer());
+  }
+  // Loads the newest and checks that its tensors are those of its step.
+  int64_t loaded_step(std::vector<std::string>* messages = nullptr) const {
+    const auto loaded = checkpoints().load_latest();
+    if (!loaded) return -1;
+    Tensors expected(loaded->state.step), found(0);
+    loaded->model.read_all(found.model());
+    loaded->optimizer.read_all(found.optimizer());
+    EXPECT_EQ(found.weight, expected.weight);
+    EXPECT_EQ(found.moment, expected.moment);
+    if (messages) *messages = loaded->messages;
+    return loaded->state.step;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(run_ / "checkpoints"))
+      names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  fs::path run_;
+};
+
+TEST_F(CheckpointTest, RoundTrips) {
+  EXPECT_EQ(checkpoints().load_latest(), std::nullopt);
+  Tensors tensors(5);
+  const TrainState state{.step = 5,
+                         .seed = 0xfedcba9876543210,
+                         .data = {.epoch = 3, .index = 1'000'000'007},
+                         .loss_scale = 65536.0,
+                         .scale_age = 17,
+                         .extra = R"({"best":1.5,"name":"a"})"};
+  const std::string path = checkpoints().save(state, tensors.model(), tensors.optimizer());
+  EXPECT_EQ(path, folder(5).string());
+  const auto loaded = checkpoints().load_latest();
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->state, state);
+  EXPECT_EQ(loaded->path, path);
+  EXPECT_THAT(loaded->messages, IsEmpty());
+  EXPECT_EQ(loaded_step(), 5);
+}
+
+TEST_F(CheckpointTest, NamesParseBack) {
+  for (int64_t step : {int64_t{0}, int64_t{1000}, int64_t{99999999}, int64_t{100000000}, INT64_MAX}) {
+    EXPECT_EQ(parse_checkpoint_name(checkpoint_name(step)), step);
+  }
+  for (const char* name : {"step-", "step-1", "step-000000001", "step-0000000x", "step--0000001",
+                           ".incoming-step-00000001", "step-00000001.old", "step-99999999999999999999"}) {
+    EXPECT_EQ(parse_checkpoint_name(name), std::nullopt) << name;
+  }
+}
+
+TEST_F(CheckpointTest, KeepsTheNewest) {
+  for (int64_t step : {1, 2, 9, 10, 11}) save(step, 2);
+  EXPECT_THAT(names(), ElementsAre("step-00000010", "step-00000011"));
+  EXPECT_EQ(loaded_step(), 11);
+}
+
+TEST_F(CheckpointTest, ASecondSaveOfAStepReplacesTheFirst) {
+  save(1);
+  save(1, 3, 10);
+  EXPECT_THAT(names(), ElementsAre("step-00000001"));
+  EXPECT_EQ(checkpoints().load_latest()->model.tensors()[0].shape, Shape{10});
+}
+
+// After falling back, a damaged newer one must not push out the one just written.
+TEST_F(CheckpointTest, NewerOnesDoNotCountAgainstKeep) {
+  save(10);
+  save(20);
+  fs::resize_file(folder(20) / "state.json", 3);
+  save(15, 1);
+  EXPECT_THAT(names(), ElementsAre("step-00000015", "step-00000020"));
+  EXPECT_EQ(loaded_step(), 15);
+}
+
+const char* const kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json", "checksums.json"};
+
+TEST_F(CheckpointTest, AnyDamageFallsBackToThePreviousOneAndSaysSo) {
+  const std::map<std::string, void (*)(const fs::path&)> damages = {
+      {"flipped",
+       [](const fs::path& path) {
+         std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+         const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
+         file.seekg(middle);
+         const char byte = static_cast<char>(file.get() ^ 4);
+         file.seekp(middle);
+         file.put(byte);
+       }},
+      {"truncated", [](const fs::path& path) { fs::resize_file(path, fs::file_size(path) - 1); }},
+      {"empty", [](const fs::path& path) { fs::resize_file(path, 0); }},
+      {"longer", [](const fs::path& path) { std::ofstream(path, std::ios::app) << "x"; }},
+      {"missing", [](const fs::path& path) { fs::remove(path); }},
+      {"a folder", [](const fs::path& path) { fs::remove(path), fs::create_directory(path); }},
+  };
+  for (const auto& [damage, apply] : damages) {
+    for (const std::string file : kFiles) {
+      fs::remove_all(run_ / "checkpoints");
+      save(1);
+      save(2);
+      apply(folder(2) / file);
+      std::vector<std::string> messages;
+      EXPECT_EQ(loaded_step(&messages), 1) << file << " " << damage;
+      EXPECT_THAT(messages,
+                  ElementsAre(AllOf(HasSubstr("checkpoint step-00000002 is damaged"),
+                                    HasSubstr("step-00000002/"), HasSubstr("continuing from step-00000001"))))
+          << file << " " << damage;
+    }
+  }
+}
+
+TEST_F(CheckpointTest, ChecksumsAreNamedWhenTheyDiffer) {
+  save(1);
+  std::ofstream(folder(1) / "state.json", std::ios::in | std::ios::out).seekp(3).put('#');
+  EXPECT_THAT(refusal([&] { checkpoints().load_latest(); }),
+              AllOf(HasSubstr("no checkpoint in"), HasSubstr("state.json: its checksum is"),
+                    HasSubstr("expected"), HasSubstr("Move them away")));
+}
+
+// The state is believed only as far as it is well formed, even when its checksum is right.
+TEST_F(CheckpointTest, MalformedStateIsRefused) {
+  const std::string good = render_state({.step = 3});
+  EXPECT_EQ(parse_state(good, "s").step, 3);
+  EXPECT_THAT(refusal([] { parse_state("[]", "s"); }), HasSubstr("s: not a JSON object"));
+  EXPECT_THAT(refusal([] { parse_state(R"({"format":2})", "s"); }), HasSubstr("format 2, expected 1"));
+  EXPECT_THAT(refusal([] { parse_state(R"({"format":1,"data":{},"extra":{}})", "s"); }),
+              HasSubstr("'step' is missing"));
+  for (const auto& [from, to] :
+       {std::pair("\"step\": 3", "\"step\": -3"), std::pair("\"step\": 3", "\"step\": 1e3"),
+        std::pair("\"step\": 3", "\"step\": 9223372036854775808"),
+        std::pair("\"epoch\": 0", "\"epoch\": \"0\""), std::pair("\"extra\": {}", "\"extra\": 1"),
+        std::pair("\"loss_scale\": 1.0", "\"loss_scale\": null")}) {
+    std::string bad = good;
+    ASSERT_NE(bad.find(from), std::string::npos) << from << " in " << good;
+    bad.replace(bad.find(from), std::string(from).size(), to);
+    EXPECT_NE(refusal([&] { parse_state(bad, "s"); }), "accepted") << to;
+  }
+  EXPECT_THAT(refusal([] { render_state({.extra = "[1]"}); }), HasSubstr("not a JSON object"));
+}
+
+TEST_F(CheckpointTest, WhatAKilledWriterLeavesIsIgnoredAndCleanedUp) {
+  save(1);
+  // Killed between writing and renaming: all there, but not under its name.
+  fs::copy(folder(1), run_ / "checkpoints/.incoming-step-00000002");
+  EXPECT_EQ(loaded_step(), 1);
+  EXPECT_THAT(checkpoints().steps(), ElementsAre(1));
+  save(2);
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
+  EXPECT_EQ(loaded_step(), 2);
+}
+
+void limit_file_size(rlim_t bytes) {
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = bytes;
+  setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+TEST_F(CheckpointTest, AWriterKilledInTheMiddleLeavesThePreviousOne) {
+  save(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    limit_file_size(2000);  // the default action of SIGXFSZ ends the process inside write()
+    signal(SIGXFSZ, SIG_DFL);
+    save(2);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_THAT(names(), ElementsAre(".incoming-step-00000002", "step-00000001"));
+  EXPECT_EQ(loaded_step(), 1);
+  save(2);
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
+}
+
+TEST_F(CheckpointTest, AFailedWriteIsCleanedUpAndExplained) {
+  save(1);
+  signal(SIGXFSZ, SIG_IGN);
+  limit_file_size(2000);
+  const std::string message = refusal([&] { save(2); });
+  limit_file_size(RLIM_INFINITY);
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("step-00000002 was not written"), HasSubstr("model.safetensors: cannot write"),
+                    HasSubstr("File too large"), HasSubstr("It needs 8."),
+                    HasSubstr("The previous checkpoint, step-00000001, is intact")));
+  EXPECT_THAT(names(), ElementsAre("step-00000001"));
+  EXPECT_EQ(loaded_step(), 1);
+}
+
+TEST_F(CheckpointTest, AFullDiskIsCleanedUpAndExplained) {
+  if (mount("tmpfs", run_.c_str(), "tmpfs", 0, "size=256k") != 0) {
+    GTEST_SKIP()
+        << "mounting a small file system is not permitted here; AFailedWriteIsCleanedUp covers the same path";
+  }
+  save(1);
+  const std::string message = refusal([&] { save(2, 3, 100'000); });
+  EXPECT_THAT(message, AllOf(HasSubstr("No space left on device"), HasSubstr("It needs 781."),
+                             HasSubstr("step-00000001, is intact")));
+  EXPECT_THAT(names(), ElementsAre("step-00000001"));
+  EXPECT_EQ(loaded_step(), 1);
+  save(3);
+  EXPECT_EQ(loaded_step(), 3);
+  umount(run_.c_str());
+}
+
+TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsExplained) {
+  std::ofstream(run_ / "checkpoints") << "a file in the way";
+  EXPECT_THAT(refusal([&] { save(1); }),
+              AllOf(HasSubstr("was not written"), HasSubstr("no earlier checkpoint")));
+  EXPECT_THAT(refusal([&] { checkpoints().load_latest(); }), HasSubstr("cannot list the checkpoints"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,54 @@
+// Reading and writing of safetensors files. Neither side holds a copy of the data: the writer streams from
+// the tensors, the reader fills memory that the caller owns.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/tensor_view.h"
+#include "trireme/train/checkpoint/file_io.h"
+#include "trireme/train/checkpoint/safetensors_header.h"
+
+namespace trireme {
+
+struct NamedTensor {
+  std::string name;
+  TensorView view;
+};
+
+class SafetensorsFile {
+ public:
+  // Reads and validates the header. Throws Error.
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  const std::vector<StoredTensor>& tensors() const { return header_.tensors; }  // in the order of their data
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  const StoredTensor* find(std::string_view name) const;  // null when there is none
+
+  // Copies one tensor to `to`, which has room for tensor.bytes().
+  void read(const StoredTensor& tensor, void* to) const;
+  // Fills all of `tensors` by name. Format and shape must be the same, and the file must hold these tensors
+  // and no others; the Error names the differences, and nothing is read then.
+  void read_all(std::span<const NamedTensor> tensors) const;
+
+ private:
+  FileReader file_;
+  uint64_t data_offset_ = 0;
+  SafetensorsHeader header_;
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+// Writes the tensors, widest format first and then by name, so that each is aligned to its elements; the
+// file is on the disk when this returns. Throws Error on equal names and when writing fails, which leaves
+// an incomplete file behind.
+FileDigest write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                             const Metadata& metadata = {});
+// The size of that file.
+uint64_t safetensors_bytes(std::span<const NamedTensor> tensors, const Metadata& metadata = {});
+
+}  // namespace trireme

@@ -1,0 +1,168 @@
+// Merging of the sources: each later one overwrites, field by field, what an earlier one set, and leaves
+// its name as the origin. The TOML reader is seen here only.
+#include "trireme/train/config.h"
+
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "trireme/base/error.h"
+#include "trireme/train/config_fields.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kPrefix = "TRIREME_";
+
+// The fields being filled, and where each value came from.
+class Merge {
+ public:
+  explicit Merge(ResolvedConfig& resolved)
+      : fields_(config_fields(resolved.config)), origins_(resolved.origins) {
+    for (const Field& field : fields_) origins_[field.name] = "default";
+  }
+
+  const Field& find(const std::string& name, std::string_view where) const {
+    for (const Field& field : fields_) {
+      if (field.name == name) return field;
+    }
+    refuse_name(name, where);
+  }
+  bool has_section(std::string_view name) const {
+    return std::any_of(fields_.begin(), fields_.end(),
+                       [&](const Field& field) { return field.section() == name; });
+  }
+  void came_from(const Field& field, std::string origin) { origins_[field.name] = std::move(origin); }
+
+ private:
+  std::vector<Field> fields_;
+  std::map<std::string, std::string, std::less<>>& origins_;
+};
+
+std::string place(const std::string& file, const toml::source_region& source) {
+  return fmt::format("{}:{}", file, source.begin.line);
+}
+
+void assign_node(const Field& field, const toml::node& node, const std::string& where) {
+  if (auto* integer = node.as_integer()) return assign(field, integer->get(), where);
+  if (auto* number = node.as_floating_point()) return assign(field, number->get(), where);
+  if (auto* flag = node.as_boolean()) return assign(field, flag->get(), where);
+  if (auto* text = node.as_string()) return assign(field, text->get(), where);
+  refuse_value(field, node.is_array() ? "an array" : node.is_table() ? "a table" : "a date or time", where);
+}
+
+void merge_file(Merge& merge, const ConfigFile& file) {
+  toml::table root;
+  try {
+    root = toml::parse(std::string_view(file.text), std::string_view(file.name));
+  } catch (const toml::parse_error& error) {
+    throw_error("{}: not TOML: {}", place(file.name, error.source()), error.description());
+  }
+  for (const auto& [section_key, section_node] : root) {
+    const std::string section(section_key.str());
+    const std::string section_place = place(file.name, section_key.source());
+    const toml::table* table = section_node.as_table();
+    if (!table) {
+      if (merge.has_section(section)) {
+        throw_error("{}: {} is a value; expected a section, [{}]", section_place, section, section);
+      }
+      refuse_name(section, section_place);
+    }
+    for (const auto& [key, node] : *table) {
+      const std::string where = place(file.name, key.source());
+      const Field& field = merge.find(fmt::format("{}.{}", section, key.str()), where);
+      assign_node(field, node, where);
+      merge.came_from(field, where);
+    }
+    if (!merge.has_section(section)) refuse_name(section, section_place);
+  }
+}
+
+void merge_environment(Merge& merge, std::span<const std::string> environment) {
+  for (const std::string& entry : environment) {
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with(kPrefix) || equals == std::string::npos) continue;
+    std::string name = entry.substr(kPrefix.size(), equals - kPrefix.size());
+    const size_t separator = name.find("__");
+    if (separator == std::string::npos) continue;
+    name.replace(separator, 2, ".");
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string where = "environment " + entry.substr(0, equals);
+    const Field& field = merge.find(name, where);
+    assign_text(field, entry.substr(equals + 1), where);
+    merge.came_from(field, where);
+  }
+}
+
+void merge_command_line(Merge& merge, std::span<const std::string> arguments) {
+  static const std::string kWhere = "command line";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool dashed = arguments[i].starts_with("--");
+    const std::string argument = arguments[i].substr(dashed ? 2 : 0);
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    const Field& field = merge.find(name, kWhere);
+    if (equals != std::string::npos) {
+      assign_text(field, argument.substr(equals + 1), kWhere);
+    } else if (dashed && i + 1 < arguments.size()) {
+      assign_text(field, arguments[++i], kWhere);
+    } else {
+      refuse_value(field, "without a value", kWhere);
+    }
+    merge.came_from(field, kWhere);
+  }
+}
+
+}  // namespace
+
+ConfigFile read_config_file(const std::string& path) {
+  // A configuration is typed by hand; anything larger is some other file given by mistake.
+  constexpr std::streamsize kMaxBytes = 1 << 20;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw_error("{}: cannot open the config file: {}", path, std::strerror(errno));
+  std::string text(kMaxBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (in.gcount() == 0 && !in.eof()))
+    throw_error("{}: cannot read: {}", path, std::strerror(errno));
+  if (in.gcount() > kMaxBytes) throw_error("{}: larger than 1 MiB; expected a config file, in TOML", path);
+  text.resize(static_cast<size_t>(in.gcount()));
+  return {path, std::move(text)};
+}
+
+std::vector<std::string> process_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; entry && *entry; ++entry) entries.emplace_back(*entry);
+  return entries;
+}
+
+bool ResolvedConfig::is_default(std::string_view name) const {
+  const auto found = origins.find(name);
+  TRIREME_CHECK(found != origins.end());
+  return found->second == "default";
+}
+
+ResolvedConfig resolve_config(const ConfigSources& sources) {
+  ResolvedConfig resolved;
+  Merge merge(resolved);
+  if (sources.file) merge_file(merge, *sources.file);
+  merge_environment(merge, sources.environment);
+  merge_command_line(merge, sources.command_line);
+  validate(resolved.config);
+  return resolved;
+}
+
+bool is_config_argument(std::string_view argument) {
+  const bool dashed = argument.starts_with("--");
+  if (dashed) argument.remove_prefix(2);
+  const size_t equals = argument.find('=');
+  const std::string_view name = argument.substr(0, equals);
+  return (dashed || equals != std::string_view::npos) && name.find('.') != std::string_view::npos &&
+         name.find('/') == std::string_view::npos;
+}
+
+}  // namespace trireme

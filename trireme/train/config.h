@@ -1,0 +1,59 @@
+// Where the settings of a run come from: command line over environment over file over default. Every
+// value remembers its origin. Reading is strict: an unknown key, a wrong type and a value outside its
+// limits are Errors that say where they stand and what was expected.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+struct ConfigFile {
+  std::string name;  // for messages and origins
+  std::string text;  // TOML
+};
+ConfigFile read_config_file(const std::string& path);
+
+struct ConfigSources {
+  std::optional<ConfigFile> file;
+  // "NAME=value". TRIREME_TRAIN__BATCH=32 sets train.batch; names without TRIREME_ or without a double
+  // underscore are not ours and are passed over.
+  std::vector<std::string> environment;
+  // "--train.batch=32", "train.batch=32", or "--train.batch" followed by "32". The last one wins.
+  std::vector<std::string> command_line;
+};
+std::vector<std::string> process_environment();
+
+struct ResolvedConfig {
+  Config config;
+  // "default", "my.toml:3", "environment TRIREME_TRAIN__BATCH" or "command line", by dotted name.
+  std::map<std::string, std::string, std::less<>> origins;
+
+  bool is_default(std::string_view name) const;
+};
+
+// Merges the sources and validates the whole. Throws Error.
+ResolvedConfig resolve_config(const ConfigSources& sources);
+
+// What is wrong between fields, one sentence each with the numbers and a way out; empty when all is well.
+std::vector<std::string> config_problems(const Config& config);
+// Throws one Error with all problems.
+void validate(const Config& config);
+
+// Has `argument` the form of a setting, "--section.key…" or "section.key=…"? Tells settings, right or
+// misspelt, from a command's own flags ("--plan=x.json") and file names ("my.toml").
+bool is_config_argument(std::string_view argument);
+
+// The text forms, all in the order of the fields.
+std::string config_table(const ResolvedConfig& resolved);  // name, value, origin: --print-config
+std::string config_toml(const Config& config);             // reads back as the same config
+std::string config_help();                                 // one line per setting: --help
+std::string config_markdown();                             // docs/config.md
+
+}  // namespace trireme

@@ -1,0 +1,129 @@
+// The list of settings. To add one: a member in options.h, a line here, and the page docs/config.md,
+// which the test writes anew when TRIREME_UPDATE_DOCS is set.
+#include "trireme/train/config_fields.h"
+
+namespace trireme {
+namespace {
+
+Limits at_least(double min) {
+  return {.min = min, .max = kSanityMax};
+}
+Limits fraction() {
+  return {.min = 0, .max = 1, .max_is = Limits::Max::excluded};
+}
+Limits real() {
+  return {.min = 0};
+}
+Limits seeds() {
+  return {.min = 0};
+}
+
+}  // namespace
+
+const std::vector<Section>& config_sections() {
+  static const std::vector<Section> sections = {
+      {"model", "The network."},
+      {"data", "What it learns from."},
+      {"train", "The run of steps."},
+      {"optim", "The rule that changes the weights."},
+      {"schedule", "The learning rate over the steps."},
+      {"run", "What is kept on disk."},
+  };
+  return sections;
+}
+
+std::vector<Field> config_fields(Config& c) {
+  return {
+      {"model.family", &c.model.family, "kind of network", {}, {"gpt", "llama", "mlp", "cnn", "resnet"}},
+      {"model.layers", &c.model.layers, "blocks", at_least(1)},
+      {"model.heads", &c.model.heads, "attention heads per block", at_least(1)},
+      {"model.hidden", &c.model.hidden, "features per token (or per hidden layer)", at_least(1)},
+      {"model.feed_forward",
+       &c.model.feed_forward,
+       "features inside a block's feed-forward part",
+       at_least(0),
+       {},
+       "4 * model.hidden"},
+      {"model.vocab", &c.model.vocab, "size of the vocabulary", at_least(0), {}, "from the tokenizer"},
+      {"model.seq", &c.model.seq, "tokens per sequence", at_least(1)},
+      {"model.classes", &c.model.classes, "classes of an image model", at_least(0), {}, "from the data"},
+      {"model.dropout", &c.model.dropout, "share of activations dropped in training", fraction()},
+
+      {"data.kind",
+       &c.data.kind,
+       "format of the data",
+       {},
+       {"text", "tokens", "mnist", "cifar10", "images", "synthetic"}},
+      {"data.path", &c.data.path, "file or folder", {}, {}, "the text of this repository"},
+      {"data.tokenizer", &c.data.tokenizer,
+       "`bytes`, or the path of a tokenizer.json or of a folder with encoder.json and vocab.bpe"},
+      {"data.validation_fraction", &c.data.validation_fraction,
+       "share held back for validation, where the data has no part of its own for it", fraction()},
+      {"data.augment", &c.data.augment, "random crops and flips of images"},
+
+      {"train.batch", &c.train.batch, "samples per step of the optimizer, over all microbatches and ranks",
+       at_least(1)},
+      {"train.accumulate", &c.train.accumulate,
+       "microbatches that a step is split into to save memory; the result is the same", at_least(1)},
+      {"train.steps", &c.train.steps, "steps of the optimizer in the whole run", at_least(1)},
+      {"train.seed", &c.train.seed, "seed of all random numbers", seeds()},
+      {"train.threads", &c.train.threads, "threads per rank", {.min = 0, .max = 4096}, {}, "one per core"},
+      {"train.precision",
+       &c.train.precision,
+       "format of activations; weights are kept in f32",
+       {},
+       {"f32", "bf16", "f16"}},
+      {"train.device", &c.train.device, "where ranks compute", {}, {"cpu", "cuda"}},
+      {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
+      {"train.log_every", &c.train.log_every, "steps between progress lines", at_least(1)},
+      {"train.eval_every", &c.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
+      {"train.eval_batches", &c.train.eval_batches, "batches per validation", at_least(1)},
+
+      {"optim.kind", &c.optim.kind, "update rule", {}, {"adamw", "sgd", "lars", "lamb"}},
+      {"optim.lr", &c.optim.lr, "highest learning rate", real()},
+      {"optim.weight_decay", &c.optim.weight_decay, "decay of weights, on matrices only", real()},
+      {"optim.beta1", &c.optim.beta1, "decay of the first moment (adamw, lamb)", fraction()},
+      {"optim.beta2", &c.optim.beta2, "decay of the second moment (adamw, lamb)", fraction()},
+      {"optim.eps", &c.optim.eps, "added to the root of the second moment (adamw, lamb)", real()},
+      {"optim.momentum", &c.optim.momentum, "decay of the velocity (sgd, lars)", fraction()},
+      {"optim.nesterov", &c.optim.nesterov, "Nesterov's form of momentum (sgd)"},
+      {"optim.trust", &c.optim.trust, "trust coefficient (lars)", real()},
+
+      {"schedule.kind",
+       &c.schedule.kind,
+       "course of the learning rate after warm-up",
+       {},
+       {"constant", "cosine", "linear", "step", "inverse_sqrt"}},
+      {"schedule.warmup_steps", &c.schedule.warmup_steps, "steps of linear rise from 0 to optim.lr",
+       at_least(0)},
+      {"schedule.decay_steps",
+       &c.schedule.decay_steps,
+       "step at which schedule.min_lr is reached (cosine, linear)",
+       at_least(0),
+       {},
+       "train.steps"},
+      {"schedule.min_lr", &c.schedule.min_lr, "lowest learning rate after warm-up", real()},
+      {"schedule.drop_every", &c.schedule.drop_every, "steps between drops (step)", at_least(1)},
+      {"schedule.drop_factor",
+       &c.schedule.drop_factor,
+       "what a drop multiplies by (step)",
+       {.min = 0, .max = 1}},
+
+      {"run.dir",
+       &c.run.dir,
+       "folder of metrics, config and checkpoints",
+       {},
+       {},
+       "a new folder in runs/, named by date and time"},
+      {"run.checkpoint_every", &c.run.checkpoint_every, "steps between checkpoints; 0: only at the end",
+       at_least(0)},
+      {"run.keep", &c.run.keep, "newest checkpoints that are kept", at_least(1)},
+      {"run.resume",
+       &c.run.resume,
+       "continue from the newest checkpoint in run.dir: if there is one, always, or never",
+       {},
+       {"auto", "always", "never"}},
+  };
+}
+
+}  // namespace trireme

@@ -1,0 +1,228 @@
+// Settings: precedence, origins, and what each kind of mistake is told.
+#include "trireme/train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "trireme/base/error.h"
+#include "trireme/train/config_fields.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+ConfigSources from_toml(std::string text) {
+  return {.file = ConfigFile{"my.toml", std::move(text)}};
+}
+ConfigSources from_command_line(std::vector<std::string> arguments) {
+  return {.command_line = std::move(arguments)};
+}
+ConfigSources from_environment(std::vector<std::string> entries) {
+  return {.environment = std::move(entries)};
+}
+
+// The message with which the sources are refused, or "accepted".
+std::string refusal(const ConfigSources& sources) {
+  try {
+    resolve_config(sources);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Config, DefaultsAreValid) {
+  const ResolvedConfig resolved = resolve_config({});
+  EXPECT_EQ(resolved.config.model.family, "gpt");
+  EXPECT_EQ(resolved.config.model.vocab, 0);
+  EXPECT_TRUE(resolved.is_default("model.vocab"));
+}
+
+TEST(Config, LaterSourcesWin) {
+  ConfigSources sources = from_toml("[train]\nbatch = 2\nsteps = 20\nseed = 200\n");
+  sources.environment = {"PATH=/bin", "TRIREME_TRAIN__STEPS=30", "TRIREME_TRAIN__SEED=300", "TRIREME_HOME=x"};
+  sources.command_line = {"--train.seed=400"};
+  const ResolvedConfig resolved = resolve_config(sources);
+  EXPECT_EQ(resolved.config.train.batch, 2);
+  EXPECT_EQ(resolved.config.train.steps, 30);
+  EXPECT_EQ(resolved.config.train.seed, 400);
+  EXPECT_EQ(resolved.origins.at("train.batch"), "my.toml:2");
+  EXPECT_EQ(resolved.origins.at("train.steps"), "environment TRIREME_TRAIN__STEPS");
+  EXPECT_EQ(resolved.origins.at("train.seed"), "command line");
+  EXPECT_EQ(resolved.origins.at("train.device"), "default");
+}
+
+TEST(Config, CommandLineForms) {
+  const Config config =
+      resolve_config(from_command_line({"--train.batch=8", "model.layers=3", "--optim.lr", "2e-3",
+                                        "--data.augment", "true", "--run.dir=a=b", "--train.batch=16"}))
+          .config;
+  EXPECT_EQ(config.train.batch, 16);
+  EXPECT_EQ(config.model.layers, 3);
+  EXPECT_EQ(config.optim.lr, 2e-3);
+  EXPECT_TRUE(config.data.augment);
+  EXPECT_EQ(config.run.dir, "a=b");
+}
+
+TEST(Config, TellsSettingsFromFlagsAndFiles) {
+  for (const char* setting : {"--train.batch=8", "train.batch=8", "--train.batch", "--trian.batch=8"}) {
+    EXPECT_TRUE(is_config_argument(setting)) << setting;
+  }
+  for (const char* other : {"my.toml", "model.toml", "--plan=a.b", "--plan", "-n", "./a.toml=b", "train"}) {
+    EXPECT_FALSE(is_config_argument(other)) << other;
+  }
+}
+
+TEST(Config, UnknownNamesGetTheNearestKnown) {
+  EXPECT_EQ(refusal(from_toml("[train]\n\nbtach = 3\n")),
+            "my.toml:3: unknown setting train.btach; did you mean train.batch?");
+  EXPECT_THAT(refusal(from_toml("[train]\nlr = 1e-3\n")), HasSubstr("did you mean optim.lr?"));
+  EXPECT_THAT(refusal(from_environment({"TRIREME_MODEL__LAYER=3"})),
+              AllOf(HasSubstr("environment TRIREME_MODEL__LAYER"), HasSubstr("did you mean model.layers?")));
+  EXPECT_THAT(refusal(from_command_line({"--modle.seq=3"})), HasSubstr("did you mean model.seq?"));
+  EXPECT_THAT(refusal(from_toml("[entirely]\ndifferent_thing = 1\n")), HasSubstr("--print-config lists"));
+  EXPECT_THAT(refusal(from_toml("[modell]\n")), HasSubstr("unknown setting modell"));
+  EXPECT_THAT(refusal(from_toml("model = 3\n")),
+              HasSubstr("my.toml:1: model is a value; expected a section"));
+  EXPECT_THAT(refusal(from_toml("batch = 3\n")), HasSubstr("did you mean train.batch?"));
+}
+
+TEST(Config, WrongTypesSayWhatWasFoundAndExpected) {
+  EXPECT_EQ(
+      refusal(from_toml("[train]\nbatch = \"many\"\n")),
+      "my.toml:2: train.batch is the string \"many\"; expected an integer, at least 1, at most 1000000000");
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = 1.5\n")), HasSubstr("the number 1.5; expected an integer"));
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = [1]\n")), HasSubstr("is an array; expected an integer"));
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = {a = 1}\n")), HasSubstr("is a table; expected an integer"));
+  EXPECT_THAT(refusal(from_toml("[train.batch]\na = 1\n")), HasSubstr("is a table; expected an integer"));
+  EXPECT_THAT(refusal(from_toml("[data]\naugment = 1\n")), HasSubstr("expected true or false"));
+  EXPECT_THAT(refusal(from_toml("[run]\ndir = 2020-01-01\n")),
+              HasSubstr("a date or time; expected a string"));
+  for (const char* text : {"", " 8", "8 ", "8x", "1e3", "0x10", "99999999999999999999"}) {
+    EXPECT_THAT(refusal(from_environment({"TRIREME_TRAIN__BATCH=" + std::string(text)})),
+                HasSubstr("expected an integer"))
+        << text;
+  }
+  for (const char* text : {"", "nan", "inf", "1,5", "1e999"}) {
+    EXPECT_THAT(refusal(from_command_line({"--optim.lr=" + std::string(text)})),
+                HasSubstr("expected a number"))
+        << text;
+  }
+  EXPECT_THAT(refusal(from_command_line({"--train.batch"})), HasSubstr("without a value"));
+  EXPECT_THAT(refusal(from_command_line({"--run.dir=\xff"})), HasSubstr("not valid UTF-8"));
+}
+
+TEST(Config, IntegersServeAsNumbers) {
+  EXPECT_EQ(resolve_config(from_toml("[optim]\nlr = 1\n")).config.optim.lr, 1.0);
+}
+
+TEST(Config, LimitsAndChoices) {
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = 0\n")),
+              HasSubstr("the integer 0; expected an integer, at least 1"));
+  EXPECT_THAT(refusal(from_command_line({"--model.dropout=1"})), HasSubstr("at least 0, below 1"));
+  EXPECT_THAT(refusal(from_toml("[train]\nprecision = \"fp16\"\n")),
+              AllOf(HasSubstr("did you mean f16?"), HasSubstr("expected one of f32, bf16, f16")));
+}
+
+TEST(Config, BrokenTomlNamesTheLine) {
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = \n")), HasSubstr("my.toml:2: not TOML"));
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = 1\nbatch = 2\n")), HasSubstr("my.toml:3: not TOML"));
+}
+
+TEST(Config, FieldsMustFitTogether) {
+  EXPECT_THAT(
+      refusal(from_command_line({"--model.hidden=130"})),
+      HasSubstr("model.hidden = 130 cannot be shared evenly by model.heads = 4; try hidden 128 or 132, or "
+                "heads 2 or 5"));
+  EXPECT_THAT(refusal(from_command_line({"--train.batch=12", "--train.accumulate=5"})),
+              HasSubstr("try batch 10 or 15, or accumulate 4 or 6"));
+  EXPECT_THAT(refusal(from_command_line({"--model.family=llama", "--model.hidden=12"})),
+              HasSubstr("even number"));
+  EXPECT_THAT(refusal(from_command_line({"--model.family=cnn"})), HasSubstr("try data.kind mnist"));
+  EXPECT_THAT(refusal(from_command_line({"--data.kind=mnist"})), HasSubstr("try data.kind text or tokens"));
+  EXPECT_THAT(refusal(from_command_line({"--data.kind=tokens"})), HasSubstr("needs data.path"));
+  EXPECT_THAT(refusal(from_command_line({"--optim.lr=1e-3", "--schedule.min_lr=1e-2"})),
+              HasSubstr("lower min_lr"));
+  EXPECT_THAT(refusal(from_command_line({"--schedule.decay_steps=5"})), HasSubstr("ends after"));
+  // All problems at once, not one per attempt.
+  EXPECT_THAT(refusal(from_command_line({"--model.hidden=130", "--train.accumulate=5"})),
+              AllOf(HasSubstr("model.hidden"), HasSubstr("train.accumulate")));
+}
+
+TEST(Config, ValidatesWhatCodeFilledIn) {
+  Config config;
+  config.model.heads = 0;
+  EXPECT_THAT(config_problems(config), ::testing::ElementsAre(HasSubstr("model.heads is the integer 0")));
+}
+
+TEST(Config, TomlReadsBackTheSame) {
+  const Config config =
+      resolve_config(
+          from_command_line({"--run.dir=a \"b\"\\\n\x7f\xc3\xa9", "--optim.lr=3", "--optim.eps=1e-12",
+                             "--train.seed=9007199254740993", "--optim.nesterov=true"}))
+          .config;
+  const std::string text = config_toml(config);
+  const Config again = resolve_config(from_toml(text)).config;
+  EXPECT_EQ(config_toml(again), text);
+  EXPECT_EQ(again.run.dir, "a \"b\"\\\n\x7f\xc3\xa9");
+  EXPECT_EQ(again.train.seed, 9007199254740993);
+  EXPECT_EQ(again.optim.eps, 1e-12);
+  EXPECT_TRUE(again.optim.nesterov);
+}
+
+TEST(Config, TextFormsNameEveryField) {
+  ResolvedConfig resolved = resolve_config(from_toml("[train]\nbatch = 8\n"));
+  const std::string table = config_table(resolved), help = config_help();
+  for (const Field& field : config_fields(resolved.config)) {
+    EXPECT_THAT(table, HasSubstr(field.name + " "));
+    EXPECT_THAT(help, HasSubstr("--" + field.name + "="));
+  }
+  EXPECT_THAT(table, ::testing::ContainsRegex("train\\.batch +8 +my\\.toml:2\n"));
+}
+
+// Each name is bound once, in a section that exists, and to a member of its own.
+TEST(Config, FieldsAreDistinct) {
+  Config config;
+  std::set<std::string> names, sections;
+  std::set<const void*> members;
+  for (const Section& section : config_sections()) sections.insert(section.name);
+  for (const Field& field : config_fields(config)) {
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    EXPECT_TRUE(
+        members.insert(std::visit([](auto* value) -> const void* { return value; }, field.value)).second)
+        << field.name;
+    EXPECT_TRUE(sections.contains(field.section())) << field.name;
+  }
+}
+
+TEST(Config, ReadsFiles) {
+  const std::string path = ::testing::TempDir() + "config_test.toml";
+  std::ofstream(path) << "[train]\nbatch = 6\n";
+  const ResolvedConfig resolved = resolve_config({.file = read_config_file(path)});
+  EXPECT_EQ(resolved.config.train.batch, 6);
+  EXPECT_EQ(resolved.origins.at("train.batch"), path + ":2");
+  std::filesystem::remove(path);
+  EXPECT_THROW(read_config_file(path), Error);
+  EXPECT_THROW(read_config_file(::testing::TempDir()), Error);  // a folder
+}
+
+// Names and defaults are a promise to people's scripts: a change shows up here and in the page.
+TEST(Config, PageInDocsIsCurrent) {
+  const auto page = std::filesystem::path(TRIREME_SOURCE_DIR) / "docs/config.md";
+  if (std::getenv("TRIREME_UPDATE_DOCS")) std::ofstream(page) << config_markdown();
+  std::ostringstream text;
+  text << std::ifstream(page).rdbuf();
+  EXPECT_EQ(text.str(), config_markdown())
+      << "run this test with TRIREME_UPDATE_DOCS=1 to write the page anew";
+}
+
+}  // namespace
+}  // namespace trireme

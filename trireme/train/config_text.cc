@@ -1,0 +1,102 @@
+// The forms in which people meet the settings: the table of --print-config, the TOML that a run leaves in
+// its folder, --help, and the page in docs/. All walk the one list of fields.
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/train/config.h"
+#include "trireme/train/config_fields.h"
+
+namespace trireme {
+namespace {
+
+// "features per …; 0 is automatic: 4 * model.hidden"
+std::string full_doc(const Field& field) {
+  if (field.automatic.empty()) return field.doc;
+  const bool is_text = std::holds_alternative<std::string*>(field.value);
+  return fmt::format("{}; {} is automatic: {}", field.doc, is_text ? "\"\"" : "0", field.automatic);
+}
+
+std::string documented_expectation(Field field) {
+  if (field.limits.max == kSanityMax) field.limits.max = Limits{}.max;
+  return expectation(field);
+}
+
+// Fields of one section, in order.
+template <typename Visit>
+void each_of(const std::vector<Field>& fields, const Section& section, Visit&& visit) {
+  for (const Field& field : fields) {
+    if (field.section() == section.name) visit(field);
+  }
+}
+
+}  // namespace
+
+std::string config_table(const ResolvedConfig& resolved) {
+  Config config = resolved.config;
+  const std::vector<Field> fields = config_fields(config);
+  size_t name_width = 0, value_width = 0;
+  for (const Field& field : fields) {
+    name_width = std::max(name_width, field.name.size());
+    value_width = std::max(value_width, value_text(field).size());
+  }
+  value_width =
+      std::min<size_t>(value_width, 40);  // one long path should not push every origin off the screen
+  std::string text;
+  for (const Field& field : fields) {
+    text += fmt::format("{:<{}}  {:<{}}  {}\n", field.name, name_width, value_text(field), value_width,
+                        resolved.origins.at(field.name));
+  }
+  return text;
+}
+
+std::string config_toml(const Config& original) {
+  Config config = original;
+  const std::vector<Field> fields = config_fields(config);
+  std::string text;
+  for (const Section& section : config_sections()) {
+    text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section.name);
+    each_of(fields, section,
+            [&](const Field& field) { text += fmt::format("{} = {}\n", field.key(), value_text(field)); });
+  }
+  return text;
+}
+
+std::string config_help() {
+  Config defaults;
+  const std::vector<Field> fields = config_fields(defaults);
+  std::string text =
+      "Settings (command line over environment, TRIREME_SECTION__KEY, over file over default):\n";
+  for (const Section& section : config_sections()) {
+    text += fmt::format("\n{}\n", section.doc);
+    each_of(fields, section, [&](const Field& field) {
+      text += fmt::format("  {:<42} {}\n", fmt::format("--{}={}", field.name, value_text(field)),
+                          full_doc(field));
+      if (!field.choices.empty()) text += fmt::format("  {:<42} {}\n", "", expectation(field));
+    });
+  }
+  return text;
+}
+
+std::string config_markdown() {
+  Config defaults;
+  const std::vector<Field> fields = config_fields(defaults);
+  std::string text =
+      "# Settings\n\n"
+      "A run is configured by TOML, the environment and the command line; what is not set has a default.\n"
+      "The command line (`--train.batch=32`) wins over the environment (`TRIREME_TRAIN__BATCH=32`), which "
+      "wins\n"
+      "over the file, which wins over the default. `trireme train --print-config` shows each value and its\n"
+      "origin. An unknown name, a wrong type or a value outside its limits is an error.\n\n"
+      "This page is written from the list in `trireme/train/config_fields.cc`; a test holds it to that.\n";
+  for (const Section& section : config_sections()) {
+    text += fmt::format("\n## {}\n\n{}\n\n| setting | default | meaning | value |\n|---|---|---|---|\n",
+                        section.name, section.doc);
+    each_of(fields, section, [&](const Field& field) {
+      text += fmt::format("| `{}` | `{}` | {} | {} |\n", field.name, value_text(field), full_doc(field),
+                          documented_expectation(field));
+    });
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,101 @@
+// Rules between settings. Each refusal has the numbers and a way out. What one field alone may hold is in
+// config_fields.cc; what a model or a device cannot do is refused by that model or device.
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/train/config.h"
+#include "trireme/train/config_fields.h"
+
+namespace trireme {
+namespace {
+
+// The divisors of `value` that lie nearest to `wanted`, for "try 64 or 128".
+std::string divisors_near(int64_t value, int64_t wanted) {
+  int64_t below = 1, above = value;
+  for (int64_t d = 1; d * d <= value; ++d) {
+    if (value % d != 0) continue;
+    for (int64_t divisor : {d, value / d}) {
+      if (divisor <= wanted) below = std::max(below, divisor);
+      if (divisor >= wanted) above = std::min(above, divisor);
+    }
+  }
+  return below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+std::string multiples_near(int64_t factor, int64_t wanted) {
+  const int64_t below = wanted / factor * factor;
+  return below == 0 ? fmt::format("{}", factor) : fmt::format("{} or {}", below, below + factor);
+}
+
+// What single fields hold is checked when they are read, but a Config may also be filled in by code.
+std::vector<std::string> field_problems(Config config) {
+  std::vector<std::string> problems;
+  for (const Field& field : config_fields(config)) {
+    try {
+      std::visit([&](auto* value) { assign(field, *value, "config"); }, field.value);
+    } catch (const Error& error) {
+      problems.push_back(error.what());
+    }
+  }
+  return problems;
+}
+
+bool is_any_of(const std::string& text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+}  // namespace
+
+std::vector<std::string> config_problems(const Config& c) {
+  std::vector<std::string> problems = field_problems(c);
+  if (!problems.empty()) return problems;  // what follows divides by some of them
+  const auto add = [&]<typename... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    problems.push_back(fmt::format(format, std::forward<Args>(args)...));
+  };
+
+  const bool language = is_any_of(c.model.family, {"gpt", "llama"});
+  if (language && c.model.hidden % c.model.heads != 0) {
+    add("model.hidden = {} cannot be shared evenly by model.heads = {}; try hidden {}, or heads {}",
+        c.model.hidden, c.model.heads, multiples_near(c.model.heads, c.model.hidden),
+        divisors_near(c.model.hidden, c.model.heads));
+  } else if (c.model.family == "llama" && c.model.hidden / c.model.heads % 2 != 0) {
+    add("a llama head of model.hidden / model.heads = {} features cannot be rotated in pairs; expected an "
+        "even number",
+        c.model.hidden / c.model.heads);
+  }
+  const bool text_data = is_any_of(c.data.kind, {"text", "tokens"});
+  if (c.data.kind != "synthetic" && language != text_data) {
+    add("model.family = {} learns from {}, but data.kind = {}; try data.kind {}", c.model.family,
+        language ? "text" : "images", c.data.kind, language ? "text or tokens" : "mnist, cifar10 or images");
+  }
+  if (!is_any_of(c.data.kind, {"text", "synthetic"}) && c.data.path.empty()) {
+    add("data.kind = {} needs data.path, the file or folder to read", c.data.kind);
+  }
+
+  if (c.train.batch % c.train.accumulate != 0) {
+    add("train.batch = {} cannot be split evenly into train.accumulate = {} microbatches; try batch {}, or "
+        "accumulate {}",
+        c.train.batch, c.train.accumulate, multiples_near(c.train.accumulate, c.train.batch),
+        divisors_near(c.train.batch, c.train.accumulate));
+  }
+
+  if (c.schedule.min_lr > c.optim.lr && c.schedule.kind != "constant") {
+    add("schedule.min_lr = {} is above optim.lr = {}, so the rate would rise as it decays; lower min_lr",
+        c.schedule.min_lr, c.optim.lr);
+  }
+  const bool decays = is_any_of(c.schedule.kind, {"cosine", "linear"});
+  const int64_t end = c.schedule.decay_steps > 0 ? c.schedule.decay_steps : c.train.steps;
+  if (decays && c.schedule.decay_steps > 0 && c.schedule.decay_steps < c.schedule.warmup_steps) {
+    add("schedule.warmup_steps = {} ends after schedule.decay_steps = {}; lower it, or give decay_steps more",
+        c.schedule.warmup_steps, end);
+  }
+  return problems;
+}
+
+void validate(const Config& config) {
+  const std::vector<std::string> problems = config_problems(config);
+  if (!problems.empty()) throw Error("the settings do not fit together: " + join(problems, "\n  and "));
+}
+
+}  // namespace trireme

@@ -1,0 +1,175 @@
+// Values of settings: what a field accepts, how it refuses, how it is written. Numbers in text are read by
+// from_chars, which knows no locale and takes no spaces, so "1,5" or "12 " never become something else.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/train/config_fields.h"
+
+namespace trireme {
+namespace {
+
+// Paths and names end up in TOML and JSON, and neither can hold other bytes.
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t at) {
+      return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0};
+    };
+    const uint8_t lead = byte(i);
+    const int extra = lead < 0x80   ? 0
+                      : lead < 0xc2 ? -1
+                      : lead < 0xe0 ? 1
+                      : lead < 0xf0 ? 2
+                      : lead < 0xf5 ? 3
+                                    : -1;
+    if (extra < 0) return false;
+    for (int k = 1; k <= extra; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return false;
+    }
+    // Overlong forms, surrogates, and beyond U+10FFFF.
+    if ((lead == 0xe0 && byte(i + 1) < 0xa0) || (lead == 0xed && byte(i + 1) > 0x9f) ||
+        (lead == 0xf0 && byte(i + 1) < 0x90) || (lead == 0xf4 && byte(i + 1) > 0x8f)) {
+      return false;
+    }
+    i += extra + 1;
+  }
+  return true;
+}
+
+bool within(const Limits& limits, double value) {
+  const bool below = limits.max_is == Limits::Max::included ? value <= limits.max : value < limits.max;
+  return value >= limits.min && below;
+}
+
+template <typename T>
+bool parse_whole(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+std::string number_text(double value) {
+  std::string text = fmt::format("{}", value);
+  // TOML tells floats from integers by the point or the exponent.
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+std::string limits_text(const Limits& limits, bool is_integer) {
+  const auto text = [&](double value) {
+    return is_integer ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+  };
+  std::string result;
+  if (std::isfinite(limits.min)) result += ", at least " + text(limits.min);
+  if (std::isfinite(limits.max)) {
+    result += (limits.max_is == Limits::Max::included ? ", at most " : ", below ") + text(limits.max);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      result += fmt::format("\\{}", c);
+    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string expectation(const Field& field) {
+  if (std::holds_alternative<bool*>(field.value)) return "true or false";
+  if (std::holds_alternative<int64_t*>(field.value)) return "an integer" + limits_text(field.limits, true);
+  if (std::holds_alternative<double*>(field.value)) return "a number" + limits_text(field.limits, false);
+  if (field.choices.empty()) return "a string";
+  return "one of " + join(field.choices, ", ");
+}
+
+std::string value_text(const Field& field) {
+  if (auto* number = std::get_if<int64_t*>(&field.value)) return fmt::format("{}", **number);
+  if (auto* number = std::get_if<double*>(&field.value)) return number_text(**number);
+  if (auto* flag = std::get_if<bool*>(&field.value)) return **flag ? "true" : "false";
+  return quoted(*std::get<std::string*>(field.value));
+}
+
+void refuse_value(const Field& field, std::string_view found, std::string_view where) {
+  throw_error("{}: {} is {}; expected {}", where, field.name, found, expectation(field));
+}
+
+void refuse_name(const std::string& name, std::string_view where) {
+  Config defaults;
+  std::vector<std::string> names;
+  std::string suggestion;
+  const std::string key = name.substr(name.rfind('.') + 1);
+  for (const Field& field : config_fields(defaults)) {
+    names.push_back(field.name);
+    // The right key in the wrong section is a likelier slip than any misspelling.
+    if (field.key() == key && suggestion.empty()) suggestion = field.name;
+  }
+  if (suggestion.empty()) suggestion = nearest(name, names);
+  const std::string hint =
+      suggestion.empty() ? "--print-config lists all settings" : fmt::format("did you mean {}?", suggestion);
+  throw_error("{}: unknown setting {}; {}", where, name, hint);
+}
+
+void assign(const Field& field, int64_t value, std::string_view where) {
+  if (std::holds_alternative<double*>(field.value)) return assign(field, static_cast<double>(value), where);
+  auto* target = std::get_if<int64_t*>(&field.value);
+  if (!target || !within(field.limits, static_cast<double>(value))) {
+    refuse_value(field, fmt::format("the integer {}", value), where);
+  }
+  **target = value;
+}
+
+void assign(const Field& field, double value, std::string_view where) {
+  auto* target = std::get_if<double*>(&field.value);
+  if (!target || !std::isfinite(value) || !within(field.limits, value)) {
+    refuse_value(field, fmt::format("the number {}", number_text(value)), where);
+  }
+  **target = value;
+}
+
+void assign(const Field& field, bool value, std::string_view where) {
+  auto* target = std::get_if<bool*>(&field.value);
+  if (!target) refuse_value(field, value ? "true" : "false", where);
+  **target = value;
+}
+
+void assign(const Field& field, const std::string& value, std::string_view where) {
+  if (!is_utf8(value)) throw_error("{}: {} is not valid UTF-8", where, field.name);
+  auto* target = std::get_if<std::string*>(&field.value);
+  if (!target) refuse_value(field, "the string " + quoted(value), where);
+  const auto& choices = field.choices;
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
+    const std::string suggestion = nearest(value, choices);
+    refuse_value(field,
+                 quoted(value) + (suggestion.empty() ? "" : fmt::format(" (did you mean {}?)", suggestion)),
+                 where);
+  }
+  **target = value;
+}
+
+void assign_text(const Field& field, const std::string& text, std::string_view where) {
+  int64_t integer = 0;
+  double number = 0;
+  if (std::holds_alternative<std::string*>(field.value)) {
+    assign(field, text, where);
+  } else if (std::holds_alternative<bool*>(field.value) && (text == "true" || text == "false")) {
+    assign(field, text == "true", where);
+  } else if (std::holds_alternative<int64_t*>(field.value) && parse_whole(text, integer)) {
+    assign(field, integer, where);
+  } else if (std::holds_alternative<double*>(field.value) && parse_whole(text, number)) {
+    assign(field, number, where);
+  } else {
+    refuse_value(field, quoted(text), where);
+  }
+}
+
+}  // namespace trireme

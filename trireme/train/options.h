@@ -1,0 +1,88 @@
+// The settings of a training run, as plain structs with their defaults. Names, documentation and limits
+// of each field stand in config_fields.cc; rules between fields in config_validate.cc.
+//
+// Where a value is usually known from elsewhere, 0 or "" means automatic, and the comment says from
+// where. Choices are strings because the part that owns them (a model, an optimizer) looks itself up by
+// that name; config_fields.cc lists the ones that exist, so a misspelling never gets that far.
+//
+// The defaults are the run of `trireme train` without a config: a small byte-level GPT on the text of
+// this repository.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme {
+
+struct ModelOptions {
+  std::string family = "gpt";
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t hidden = 128;
+  int64_t feed_forward = 0;  // automatic: 4 * hidden
+  int64_t vocab = 0;         // automatic: from the tokenizer
+  int64_t seq = 64;          // tokens per sequence
+  int64_t classes = 0;       // automatic: from the data; image models only
+  double dropout = 0.0;
+};
+
+struct DataOptions {
+  std::string kind = "text";
+  std::string path;                 // automatic: the text of this repository
+  std::string tokenizer = "bytes";  // or the path of a tokenizer.json or of a GPT-2 vocabulary folder
+  double validation_fraction = 0.1;
+  bool augment = false;  // random crops and flips; images only
+};
+
+struct TrainOptions {
+  int64_t batch = 12;      // samples in one step of the optimizer, over all microbatches and ranks
+  int64_t accumulate = 1;  // microbatches that one step is split into; the result is the same
+  int64_t steps = 300;
+  int64_t seed = 1;
+  int64_t threads = 0;  // automatic: one per core
+  std::string precision = "f32";
+  std::string device = "cpu";
+  double clip_norm = 1.0;     // 0: off
+  int64_t log_every = 1;      // steps
+  int64_t eval_every = 100;   // steps; 0: only at the end
+  int64_t eval_batches = 10;  // batches of validation data each time
+};
+
+struct OptimOptions {
+  std::string kind = "adamw";
+  double lr = 1e-3;
+  double weight_decay = 0.1;  // on matrices only
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double trust = 0.001;  // the trust coefficient of LARS
+};
+
+struct ScheduleOptions {
+  std::string kind = "cosine";
+  int64_t warmup_steps = 20;
+  int64_t decay_steps = 0;  // automatic: train.steps
+  double min_lr = 0.0;
+  int64_t drop_every = 1000;  // steps; kind "step"
+  double drop_factor = 0.1;   // kind "step"
+};
+
+struct RunOptions {
+  std::string dir;                 // automatic: a new folder in runs/, named by date and time
+  int64_t checkpoint_every = 100;  // steps; 0: only at the end
+  int64_t keep = 2;                // checkpoints
+  std::string resume = "auto";
+};
+
+struct Config {
+  ModelOptions model;
+  DataOptions data;
+  TrainOptions train;
+  OptimOptions optim;
+  ScheduleOptions schedule;
+  RunOptions run;
+};
+
+}  // namespace trireme
