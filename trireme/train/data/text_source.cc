@@ -2,6 +2,7 @@
 #include "trireme/train/data/text_source.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
 #include "trireme/base/error.h"
@@ -76,8 +77,7 @@ bool looks_like_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   char head[8192];
   in.read(head, sizeof head);
-  const char* end = head + in.gcount();
-  return std::find(head, end, '\0') == end;
+  return std::memchr(head, 0, static_cast<size_t>(in.gcount())) == nullptr;
 }
 
 std::vector<fs::path> find_text_files(const fs::path& path, const TextOptions& options) {
