@@ -18,16 +18,18 @@ struct ModelOptions {
   std::string family = "gpt";
   int64_t layers = 4;
   int64_t heads = 4;
+  int64_t kv_heads = 0;  // automatic: as many as heads; llama only
   int64_t hidden = 128;
   int64_t feed_forward = 0;  // automatic: 4 * hidden
   int64_t vocab = 0;         // automatic: from the tokenizer
   int64_t seq = 64;          // tokens per sequence
   int64_t classes = 0;       // automatic: from the data; image models only
   double dropout = 0.0;
+  double rope_base = 10000.0;  // llama only
 };
 
-struct DataOptions {
-  std::string kind = "text";
+struct DataSettings {
+  std::string kind = "auto";        // by looking at the path
   std::string path;                 // automatic: the text of this repository
   std::string tokenizer = "bytes";  // or the path of a tokenizer.json or of a GPT-2 vocabulary folder
   double validation_fraction = 0.1;
@@ -42,7 +44,8 @@ struct TrainOptions {
   int64_t threads = 0;  // automatic: one per core
   std::string precision = "f32";
   std::string device = "cpu";
-  double clip_norm = 1.0;     // 0: off
+  double clip_norm = 1.0;  // 0: off
+  double label_smoothing = 0.0;
   int64_t log_every = 1;      // steps
   int64_t eval_every = 100;   // steps; 0: only at the end
   int64_t eval_batches = 10;  // batches of validation data each time
@@ -57,7 +60,9 @@ struct OptimOptions {
   double eps = 1e-8;
   double momentum = 0.9;
   bool nesterov = false;
-  double trust = 0.001;  // the trust coefficient of LARS
+  double trust = 0.001;             // the trust coefficient of LARS
+  std::string batch_rule = "none";  // how lr grows when the batch does
+  int64_t base_batch = 0;           // automatic: train.batch, so nothing grows
 };
 
 struct ScheduleOptions {
@@ -78,7 +83,7 @@ struct RunOptions {
 
 struct Config {
   ModelOptions model;
-  DataOptions data;
+  DataSettings data;
   TrainOptions train;
   OptimOptions optim;
   ScheduleOptions schedule;

@@ -8,16 +8,9 @@
 #include <string_view>
 
 #include "trireme/train/checkpoint/file_io.h"
+#include "trireme/train/data/batch.h"
 
 namespace trireme {
-
-// The next sample to be read: `index` of the shuffled order of `epoch`.
-struct DataPosition {
-  int64_t epoch = 0;
-  int64_t index = 0;
-
-  bool operator==(const DataPosition&) const = default;
-};
 
 // Everything but tensors that a run needs to go on as if it had not stopped.
 struct TrainState {

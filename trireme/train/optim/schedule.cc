@@ -1,4 +1,4 @@
-// Warm-up, then constant, step, cosine or inverse square root.
+// Warm-up, then constant, step, linear, cosine or inverse square root.
 #include "trireme/train/optim/schedule.h"
 
 #include <algorithm>
@@ -26,16 +26,17 @@ double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
   if (schedule.kind == "step")
     return full * std::pow(schedule.drop_factor,
                            std::floor(static_cast<double>(step) / static_cast<double>(schedule.drop_every)));
-  if (schedule.kind == "cosine") {
-    const int64_t end = schedule.decay_steps ? schedule.decay_steps : total_steps;
-    const double part = std::min(1.0, since / static_cast<double>(std::max<int64_t>(1, end - warmup)));
+  const int64_t end = schedule.decay_steps ? schedule.decay_steps : total_steps;
+  const double part = std::min(1.0, since / static_cast<double>(std::max<int64_t>(1, end - warmup)));
+  if (schedule.kind == "linear") return full + (schedule.min_lr - full) * part;
+  if (schedule.kind == "cosine")
     return schedule.min_lr + (full - schedule.min_lr) * 0.5 * (1 + std::cos(std::acos(-1.0) * part));
-  }
   if (schedule.kind == "inverse_sqrt") {
     const double start = static_cast<double>(std::max<int64_t>(1, warmup));
     return full * std::sqrt(start / (start + since));
   }
-  throw_error("there is no schedule '{}'; there are constant, step, cosine, inverse_sqrt", schedule.kind);
+  throw_error("there is no schedule '{}'; there are constant, step, linear, cosine, inverse_sqrt",
+              schedule.kind);
 }
 
 }  // namespace trireme

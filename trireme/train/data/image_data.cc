@@ -1,0 +1,139 @@
+// The sources of image classifiers: MNIST, CIFAR-10 and folders of images.
+#include <cmath>
+#include <numeric>
+
+#include "trireme/base/error.h"
+#include "trireme/train/data/cifar.h"
+#include "trireme/train/data/data_source.h"
+#include "trireme/train/data/epoch_order.h"
+#include "trireme/train/data/idx.h"
+
+namespace trireme {
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<uint32_t> all_of(const ImageSet& images) {
+  std::vector<uint32_t> indices(images.labels.size());
+  std::iota(indices.begin(), indices.end(), 0u);
+  return indices;
+}
+
+// Images are stored class by class, so what is held out is drawn by chance: always the same images,
+// whatever the seed of the run, so that runs can be compared.
+void hold_out(double fraction, std::vector<uint32_t>& train, std::vector<uint32_t>& held_out) {
+  const auto count = static_cast<int64_t>(std::llround(static_cast<double>(train.size()) * fraction));
+  std::vector<uint32_t> order;
+  shuffle_epoch(/*seed=*/stream_id("data.held_out"), 0, static_cast<int64_t>(train.size()), order);
+  held_out.assign(order.begin(), order.begin() + count);
+  train.assign(order.begin() + count, order.end());
+  std::sort(held_out.begin(), held_out.end());
+  std::sort(train.begin(), train.end());
+}
+
+OpenedData make_image_data(ImageSet images, std::optional<ImageSet> own_held_out,
+                           const DataOptions& options) {
+  if (own_held_out &&
+      (own_held_out->image_bytes() != images.image_bytes() || own_held_out->width != images.width)) {
+    throw_error(
+        "{}: training images of {}x{}x{} but held-out images of {}x{}x{} found; all must be of one size",
+        options.path, images.channels, images.height, images.width, own_held_out->channels,
+        own_held_out->height, own_held_out->width);
+  }
+  auto train = std::make_shared<const ImageSet>(std::move(images));
+  std::shared_ptr<const ImageSet> held_out = train;
+  std::vector<uint32_t> train_indices = all_of(*train), held_out_indices;
+  if (own_held_out) {
+    held_out = std::make_shared<const ImageSet>(std::move(*own_held_out));
+    held_out_indices = all_of(*held_out);
+  } else if (options.validation > 0) {
+    hold_out(options.validation, train_indices, held_out_indices);
+  }
+  if (train_indices.empty())
+    throw_error("{}: no image is left for training with data.validation = {}", options.path,
+                options.validation);
+
+  ImageSampleOptions plain{.mean = options.mean, .deviation = options.deviation, .seed = options.seed};
+  if (options.mean.empty()) {
+    ChannelStatistics measured = measure_channels(*train, train_indices);
+    plain.mean = std::move(measured.mean);
+    plain.deviation = std::move(measured.deviation);
+  }
+  ImageSampleOptions augmented = plain;
+  augmented.crop_padding = options.crop_padding;
+  augmented.flip = options.flip;
+
+  OpenedData data;
+  data.classes = held_out->classes.size() > train->classes.size() ? held_out->classes : train->classes;
+  data.summary =
+      fmt::format("{} images for training, {} held out, {}x{}x{}, {} classes", train_indices.size(),
+                  held_out_indices.size(), train->channels, train->height, train->width, data.classes.size());
+  data.train = std::make_shared<ImageSamples>(train, std::move(train_indices), augmented);
+  if (!held_out_indices.empty())
+    data.validation = std::make_shared<ImageSamples>(held_out, std::move(held_out_indices), plain);
+  return data;
+}
+
+OpenedData open_mnist(const DataOptions& options) {
+  std::optional<ImageSet> train =
+      fs::is_directory(options.path) ? read_mnist(options.path, MnistPart::train) : std::nullopt;
+  if (!train)
+    throw_error("{}: no MNIST training files found; {} expected", options.path, kMnistSource.expects);
+  return make_image_data(std::move(*train), read_mnist(options.path, MnistPart::test), options);
+}
+
+OpenedData open_cifar10(const DataOptions& options) {
+  std::optional<ImageSet> train =
+      fs::is_directory(options.path) ? read_cifar10(options.path, CifarPart::train) : std::nullopt;
+  if (!train)
+    throw_error("{}: no CIFAR-10 training files found; {} expected", options.path, kCifar10Source.expects);
+  return make_image_data(std::move(*train), read_cifar10(options.path, CifarPart::test), options);
+}
+
+OpenedData open_image_folder(const DataOptions& options) {
+  const fs::path root = options.path;
+  if (!fs::is_directory(root))
+    throw_error("{}: not a folder; {} expected", options.path, kImageFolderSource.expects);
+  const bool parts = fs::is_directory(root / "train");
+  const fs::path train = parts ? root / "train" : root;
+  const std::vector<std::string> classes = image_classes(train);
+  ImageSet images = read_image_folder(train, classes, options.folder);
+  std::optional<ImageSet> held_out;
+  for (const char* name : {"test", "val", "valid", "validation"}) {
+    if (parts && !held_out && fs::is_directory(root / name))
+      held_out = read_image_folder(root / name, classes, options.folder);
+  }
+  return make_image_data(std::move(images), std::move(held_out), options);
+}
+
+bool has_file_starting(const fs::path& folder, std::string_view prefix) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+bool detects_mnist(const fs::path& path) {
+  return has_file_starting(path, "train-images");
+}
+bool detects_cifar10(const fs::path& path) {
+  return has_file_starting(path, "data_batch_") ||
+         has_file_starting(path / "cifar-10-batches-bin", "data_batch_");
+}
+bool detects_images(const fs::path& path) {
+  return fs::is_directory(path) &&
+         !image_classes(fs::is_directory(path / "train") ? path / "train" : path).empty();
+}
+
+}  // namespace
+
+const DataSource kMnistSource{
+    "mnist", "a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte (plain or .gz)",
+    detects_mnist, open_mnist};
+const DataSource kCifar10Source{"cifar10", "a folder with data_batch_1.bin to data_batch_5.bin",
+                                detects_cifar10, open_cifar10};
+const DataSource kImageFolderSource{
+    "images", "a folder of <class>/*.jpg, .jpeg or .png, or of train/<class>/ and test/<class>/",
+    detects_images, open_image_folder};
+
+}  // namespace trireme

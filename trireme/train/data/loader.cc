@@ -1,0 +1,220 @@
+// The loader: a producer that turns positions into batches, and a ring of buffers between it and the
+// caller. Ring slots go round: free -> made by the thread -> held by the caller -> free.
+#include "trireme/train/data/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Makes batches one after the other from a position on. Not thread-safe.
+class Producer {
+ public:
+  Producer(const DataSet& data, const LoaderOptions& options)
+      : data_(data), options_(options), order_(data.size(), options.order, options.seed) {}
+
+  DataPosition position;
+
+  void make(Batch& batch) {
+    const int64_t left = data_.size() - position.index;  // of this epoch; at least 1
+    const int64_t samples =
+        options_.last == LastBatch::wrap ? options_.batch : std::min(left, options_.batch);
+    const int64_t first = options_.first_row, last = first + options_.own_rows();
+    batch.rows = std::clamp<int64_t>(samples - first, 0, last - first);
+    batch.position = position;
+    batch.ends_epoch = options_.batch >= left;
+    shape(batch, options_.last == LastBatch::shorten ? batch.rows : last - first);
+    for (int64_t row = first; row < last; ++row) {
+      if (row < samples) {
+        const int64_t place = position.index + row;
+        const int64_t epoch = position.epoch + place / data_.size();
+        data_.write(epoch, order_.sample(epoch, place % data_.size()), row - first, batch);
+      } else if (options_.last == LastBatch::pad) {
+        data_.write_padding(row - first, batch);
+      }
+    }
+    const int64_t end = position.index + samples;
+    position = {position.epoch + end / data_.size(), end % data_.size()};
+  }
+
+ private:
+  void shape(Batch& batch, int64_t rows) const {
+    const auto tensors = data_.tensors();
+    if (batch.tensors.size() != tensors.size()) {
+      batch.tensors.resize(tensors.size());
+      for (size_t i = 0; i < tensors.size(); ++i) batch.tensors[i].first = tensors[i].name;
+    }
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      Shape whole{rows};
+      for (const int64_t extent : tensors[i].row) whole.push_back(extent);
+      batch.tensors[i].second.reset(tensors[i].dtype, whole);
+    }
+  }
+
+  const DataSet& data_;
+  const LoaderOptions options_;
+  EpochOrder order_;
+};
+
+struct Slot {
+  Batch batch;
+  DataPosition after;  // the position once this batch has been taken
+};
+
+}  // namespace
+
+void LoaderOptions::validate() const {
+  if (batch < 1) throw_error("batch is {}, at least 1 was expected", batch);
+  if (prefetch < 0 || prefetch > 1024)
+    throw_error("prefetch is {}, a number of batches from 0 to 1024 was expected", prefetch);
+  if (first_row < 0 || rows < 0 || own_rows() < 1 || first_row + own_rows() > batch) {
+    throw_error("rows [{}, {}) are not within a batch of {}", first_row, first_row + own_rows(), batch);
+  }
+  if (last == LastBatch::shorten && own_rows() != batch) {
+    throw_error(
+        "a batch that is split over ranks cannot be shortened, since some ranks would have no rows; use "
+        "padding");
+  }
+}
+
+LoaderOptions evaluation(int64_t batch) {
+  return {.batch = batch, .order = SampleOrder::sequential, .last = LastBatch::pad};
+}
+
+struct Loader::State {
+  State(std::shared_ptr<const DataSet> set, const LoaderOptions& loader_options)
+      : data(std::move(set)),
+        options(loader_options),
+        producer(*data, options),
+        slots(static_cast<size_t>(options.prefetch) + 1) {}
+  ~State() { stop(); }
+
+  const std::shared_ptr<const DataSet> data;
+  const LoaderOptions options;
+  Producer producer;      // used by the thread while it runs
+  DataPosition position;  // what position() says
+  std::vector<Slot> slots;
+  size_t next_slot = 0;       // the one that next() hands out next
+  std::exception_ptr thrown;  // kept for the calls after an error
+
+  std::thread thread;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  size_t made = 0;    // slots from next_slot on that are ready
+  bool held = false;  // the slot before next_slot is with the caller
+  bool stopping = false;
+  std::exception_ptr error;  // what ended the thread
+
+  void run() {
+    size_t slot = next_slot;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return stopping || made + (held ? 1 : 0) < slots.size(); });
+      if (stopping) return;
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        producer.make(slots[slot].batch);
+        slots[slot].after = producer.position;
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      lock.lock();
+      error = failure;
+      if (!failure) ++made;
+      changed.notify_all();
+      if (failure) return;
+      slot = (slot + 1) % slots.size();
+    }
+  }
+
+  void stop() {
+    if (!thread.joinable()) return;
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    thread.join();
+    stopping = false;
+  }
+
+  Slot& take_made() {
+    if (!thread.joinable()) thread = std::thread([this] { run(); });
+    std::unique_lock lock(mutex);
+    held = false;  // the caller is done with the last one
+    changed.notify_all();
+    changed.wait(lock, [&] { return made > 0 || error; });
+    if (made == 0) {
+      thrown = error;
+      std::rethrow_exception(thrown);
+    }
+    --made;
+    held = true;
+    Slot& slot = slots[next_slot];
+    next_slot = (next_slot + 1) % slots.size();
+    return slot;
+  }
+};
+
+Loader::Loader(std::shared_ptr<const DataSet> data, const LoaderOptions& options) {
+  options.validate();
+  TRIREME_CHECK(data != nullptr);
+  if (data->size() < 1) throw_error("the data set is empty; at least one sample was expected");
+  state_ = std::make_unique<State>(std::move(data), options);
+}
+Loader::~Loader() = default;
+
+Batch& Loader::next() {
+  State& state = *state_;
+  if (state.thrown) std::rethrow_exception(state.thrown);
+  if (state.options.prefetch > 0) {
+    Slot& slot = state.take_made();
+    state.position = slot.after;
+    return slot.batch;
+  }
+  try {
+    state.producer.make(state.slots[0].batch);
+  } catch (...) {
+    state.thrown = std::current_exception();
+    throw;
+  }
+  state.position = state.producer.position;
+  return state.slots[0].batch;
+}
+
+DataPosition Loader::position() const {
+  return state_->position;
+}
+
+void Loader::seek(const DataPosition& position) {
+  State& state = *state_;
+  if (position.epoch < 0 || position.index < 0 || position.index >= state.data->size()) {
+    throw_error(
+        "position (epoch {}, sample {}) is outside the data set of {} samples; was the checkpoint made with "
+        "other data?",
+        position.epoch, position.index, state.data->size());
+  }
+  state.stop();
+  state.producer.position = state.position = position;
+  state.made = state.next_slot = 0;
+  state.held = false;
+  state.error = state.thrown = nullptr;
+}
+
+int64_t Loader::batches_per_epoch() const {
+  return (state_->data->size() + state_->options.batch - 1) / state_->options.batch;
+}
+
+const DataSet& Loader::data() const {
+  return *state_->data;
+}
+
+}  // namespace trireme
