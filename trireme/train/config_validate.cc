@@ -54,8 +54,9 @@ std::vector<std::string> config_problems(const Config& c) {
     problems.push_back(fmt::format(format, std::forward<Args>(args)...));
   };
 
-  const bool language = is_any_of(c.model.family, {"gpt", "llama"});
-  if (language && c.model.hidden % c.model.heads != 0) {
+  const bool heads = is_any_of(c.model.family, {"gpt", "llama"});
+  const bool language = heads || c.model.family == "lstm";
+  if (heads && c.model.hidden % c.model.heads != 0) {
     add("model.hidden = {} cannot be shared evenly by model.heads = {}; try hidden {}, or heads {}",
         c.model.hidden, c.model.heads, multiples_near(c.model.heads, c.model.hidden),
         divisors_near(c.model.hidden, c.model.heads));
@@ -64,13 +65,19 @@ std::vector<std::string> config_problems(const Config& c) {
         "even number",
         c.model.hidden / c.model.heads);
   }
+  const int64_t groups = c.model.kv_heads ? c.model.kv_heads : c.model.heads;
+  if (c.model.family == "llama" && (groups > c.model.heads || c.model.heads % groups != 0)) {
+    add("model.heads = {} cannot be grouped evenly over model.kv_heads = {}; try kv_heads {}", c.model.heads,
+        groups, divisors_near(c.model.heads, groups));
+  }
   const bool text_data = is_any_of(c.data.kind, {"text", "tokens"});
-  if (c.data.kind != "synthetic" && language != text_data) {
+  if (c.data.kind != "auto" && language != text_data) {
     add("model.family = {} learns from {}, but data.kind = {}; try data.kind {}", c.model.family,
         language ? "text" : "images", c.data.kind, language ? "text or tokens" : "mnist, cifar10 or images");
   }
-  if (!is_any_of(c.data.kind, {"text", "synthetic"}) && c.data.path.empty()) {
-    add("data.kind = {} needs data.path, the file or folder to read", c.data.kind);
+  if ((!language || c.data.kind == "tokens") && c.data.path.empty()) {
+    add("model.family = {} with data.kind = {} needs data.path, the file or folder to read", c.model.family,
+        c.data.kind);
   }
 
   if (c.train.batch % c.train.accumulate != 0) {

@@ -1,0 +1,169 @@
+// Feeds microbatches to the program and turns sums into means.
+#include "trireme/train/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/ops/table.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kFirstLossScale = 65536;
+constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
+
+Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                     const StepShape& shape, const Device& device) {
+  return build_program(step_graphs(model, train, optim, shape).graphs, workspace_query(device));
+}
+
+float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
+  if (kind == "ones") return 1;
+  if (kind == "normal") return static_cast<float>(scale) * normal(key, element);
+  if (kind == "uniform") return static_cast<float>(scale) * (2 * uniform(key, element) - 1);
+  return 0;
+}
+
+void set_scalar(Executor& executor, int segment, std::string_view name, double value) {
+  const float narrow = static_cast<float>(value);
+  executor.set_input(segment, name, &narrow, sizeof narrow);
+}
+
+bool has_input(const Graph& graph, std::string_view name) {
+  return graph.find(name) != kNoValue;
+}
+
+}  // namespace
+
+void initialise_states(Executor& executor, uint64_t seed) {
+  std::vector<float> values;
+  for (const StateSlot& slot : executor.program().states) {
+    TRIREME_CHECK(slot.type.dtype == DType::f32);
+    const std::string_view kind = slot.attrs.text("init", "zeros");
+    const double scale = slot.attrs.real("scale", 0);
+    const RngKey key{seed, stream_id(slot.name)};
+    values.resize(slot.type.shape.elements());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = initial_value(kind, scale, key, i);
+    executor.write_state(slot.name, values.data(), slot.type.bytes());
+  }
+}
+
+Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                 const StepShape& shape, Device& device)
+    : train_(train),
+      shape_(shape),
+      half_(precision_of(train) == DType::f16),
+      executor_(make_program(model, train, optim, shape, device), device),
+      first_(program().segment("first")),
+      next_(program().segment("next")),
+      update_(program().segment("update")),
+      evaluate_(program().segment("evaluate")) {
+  if (half_) loss_scale = kFirstLossScale;
+}
+
+void Trainer::initialise(uint64_t seed) {
+  initialise_states(executor_, seed);
+}
+
+void Trainer::load_microbatch(int segment, Batch& batch, int64_t first_row) {
+  for (auto& [name, tensor] : batch.tensors) {
+    if (tensor.shape[0] < first_row + shape_.rows) {
+      throw_error("the batch has {} rows of '{}', but rows {} to {} are needed", tensor.shape[0], name,
+                  first_row, first_row + shape_.rows);
+    }
+    const size_t row_bytes =
+        static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
+    executor_.set_input(segment, name, tensor.bytes.data() + first_row * row_bytes, shape_.rows * row_bytes);
+  }
+}
+
+StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
+  for (int64_t i = 0; i < train_.accumulate; ++i) {
+    const int segment = i == 0 ? first_ : next_;
+    load_microbatch(segment, batch, i * shape_.rows);
+    set_scalar(executor_, segment, "loss_scale", loss_scale);
+    if (has_input(program().segments[segment].graph, "rng")) {
+      const std::array<int64_t, 2> rng{train_.seed, step * train_.accumulate + i};
+      executor_.set_input(segment, "rng", rng.data(), sizeof rng);
+    }
+    executor_.run(segment);
+    const float loss = executor_.scalar_output(segment, "loss");
+    if (!std::isfinite(loss)) explain_bad_loss(segment, loss, step);
+  }
+  set_scalar(executor_, update_, "lr", rate);
+  set_scalar(executor_, update_, "step", static_cast<double>(step + 1));
+  set_scalar(executor_, update_, "loss_scale", loss_scale);
+  executor_.run(update_);
+
+  StepResult result;
+  result.norm = executor_.scalar_output(update_, "norm");
+  result.loss =
+      executor_.scalar_output(update_, "loss") / std::max(1.0f, executor_.scalar_output(update_, "count"));
+  result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
+  if (half_) {
+    scale_age = result.skipped ? 0 : scale_age + 1;
+    if (result.skipped) loss_scale = std::max(1.0, loss_scale / 2);
+    if (scale_age == kGoodSteps) {
+      loss_scale = std::min(kFirstLossScale * 256, loss_scale * 2);
+      scale_age = 0;
+    }
+  }
+  return result;
+}
+
+void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {
+  const std::string where = executor_.find_non_finite(segment);
+  throw_error(
+      "the loss is {} at step {}; {}. Weights are as they were before this step. A lower optim.lr, more "
+      "schedule.warmup_steps or "
+      "train.clip_norm usually help",
+      loss, step + 1,
+      where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
+}
+
+void Trainer::evaluate(Batch& batch, Evaluation& total) {
+  load_microbatch(evaluate_, batch, 0);
+  executor_.run(evaluate_);
+  total.loss = total.loss * total.count + executor_.scalar_output(evaluate_, "loss");
+  total.count += executor_.scalar_output(evaluate_, "count");
+  total.loss /= std::max(1.0, total.count);
+
+  const Graph& graph = program().segments[evaluate_].graph;
+  for (const Output& output : graph.outputs) {
+    if (output.name != "logits") continue;
+    const Shape& shape = graph.type(output.value).shape;
+    logits_.resize(shape.elements());
+    executor_.read_output(evaluate_, "logits", logits_.data(), logits_.size() * sizeof(float));
+    const bool tokens =
+        std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
+    const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
+    const int64_t width = shape.back();
+    for (int64_t row = 0; row * width < shape.elements(); ++row) {
+      if (targets[row] < 0) continue;
+      const float* logit = logits_.data() + row * width;
+      total.correct += std::max_element(logit, logit + width) - logit == targets[row];
+    }
+  }
+}
+
+int64_t Trainer::parameter_count() const {
+  int64_t total = 0;
+  for (const StateSlot& slot : program().states) {
+    if (slot.attrs.text("role", "") == "parameter") total += slot.type.shape.elements();
+  }
+  return total;
+}
+
+std::vector<NamedTensor> Trainer::tensors(const std::vector<std::string>& roles) const {
+  std::vector<NamedTensor> result;
+  for (const StateSlot& slot : program().states) {
+    if (std::ranges::find(roles, slot.attrs.text("role", "")) != roles.end())
+      result.push_back({slot.name, executor_.state(slot.name)});
+  }
+  return result;
+}
+
+}  // namespace trireme

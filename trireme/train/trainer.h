@@ -1,0 +1,73 @@
+// One model in training on one device: the programs of a step, the states, and the calls that advance them.
+// Knows nothing of files, logs or time; loop.h does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/runtime/executor.h"
+#include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/data/batch.h"
+#include "trireme/train/options.h"
+#include "trireme/train/step.h"
+
+namespace trireme {
+
+struct StepResult {
+  double loss = 0;       // mean over counted targets
+  double norm = 0;       // of the gradient, before clipping
+  bool skipped = false;  // the gradient was not finite, so nothing changed
+};
+
+struct Evaluation {
+  double loss = 0;     // mean over counted targets
+  double count = 0;    // counted targets
+  double correct = 0;  // of those, how many had the largest logit
+};
+
+class Trainer {
+ public:
+  // vocab and classes in `model` must be set. Allocates everything that training will use.
+  Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+          const StepShape& shape, Device& device);
+
+  // Fills parameters, buffers and optimizer states with their starting values, a function of (seed, name,
+  // element) alone.
+  void initialise(uint64_t seed);
+
+  // One step on a batch of shape.rows * accumulate rows. `step` counts from 0, `rate` is the learning rate.
+  // Throws an Error that names the first op that made a non-finite number when the loss is not finite.
+  StepResult step(Batch& batch, int64_t step, double rate);
+
+  // Adds up over a batch of shape.rows rows; rows with ignored targets do not count.
+  void evaluate(Batch& batch, Evaluation& total);
+
+  // f16: the factor on the loss, halved after an overflow and doubled after many good steps.
+  double loss_scale = 1;
+  int64_t scale_age = 0;
+
+  int64_t parameter_count() const;
+  const Program& program() const { return executor_.program(); }
+  Executor& executor() { return executor_; }
+  // Views of the states, by their names in checkpoints: weights and buffers; moments and velocities.
+  std::vector<NamedTensor> model_tensors() const { return tensors({"parameter", "buffer"}); }
+  std::vector<NamedTensor> optimizer_tensors() const { return tensors({"optimizer"}); }
+
+ private:
+  std::vector<NamedTensor> tensors(const std::vector<std::string>& roles) const;
+  void load_microbatch(int segment, Batch& batch, int64_t first_row);
+  [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
+
+  TrainOptions train_;
+  StepShape shape_;
+  bool half_;  // f16, which needs loss scaling
+  Executor executor_;
+  int first_, next_, update_, evaluate_;  // segments
+  std::vector<float> logits_;
+};
+
+// Sets every state of the program to its starting value.
+void initialise_states(Executor& executor, uint64_t seed);
+
+}  // namespace trireme
