@@ -1,4 +1,5 @@
 // The sources of image classifiers: MNIST, CIFAR-10 and folders of images.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -98,7 +99,7 @@ OpenedData open_image_folder(const DataOptions& options) {
   const std::vector<std::string> classes = image_classes(train);
   ImageSet images = read_image_folder(train, classes, options.folder);
   std::optional<ImageSet> held_out;
-  for (const char* name : {"test", "val", "valid", "validation"}) {
+  for (const char* name : {"val", "valid", "validation", "test"}) {
     if (parts && !held_out && fs::is_directory(root / name))
       held_out = read_image_folder(root / name, classes, options.folder);
   }
@@ -127,12 +128,12 @@ bool detects_images(const fs::path& path) {
 
 }  // namespace
 
-const DataSource kMnistSource{
+constinit const DataSource kMnistSource{
     "mnist", "a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte (plain or .gz)",
     detects_mnist, open_mnist};
-const DataSource kCifar10Source{"cifar10", "a folder with data_batch_1.bin to data_batch_5.bin",
-                                detects_cifar10, open_cifar10};
-const DataSource kImageFolderSource{
+constinit const DataSource kCifar10Source{"cifar10", "a folder with data_batch_1.bin to data_batch_5.bin",
+                                          detects_cifar10, open_cifar10};
+constinit const DataSource kImageFolderSource{
     "images", "a folder of <class>/*.jpg, .jpeg or .png, or of train/<class>/ and test/<class>/",
     detects_images, open_image_folder};
 

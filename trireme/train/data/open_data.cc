@@ -1,6 +1,7 @@
 // Choice of the data source and checks that all sources share; see open_data.h.
 #include "trireme/train/data/open_data.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "trireme/base/error.h"
