@@ -7,6 +7,7 @@
 #include "trireme/train/data/cifar.h"
 #include "trireme/train/data/data_source.h"
 #include "trireme/train/data/epoch_order.h"
+#include "trireme/train/data/file.h"
 #include "trireme/train/data/idx.h"
 
 namespace trireme {
@@ -121,9 +122,13 @@ bool detects_cifar10(const fs::path& path) {
   return has_file_starting(path, "data_batch_") ||
          has_file_starting(path / "cifar-10-batches-bin", "data_batch_");
 }
+// Strict, because any project may have pictures in some folder: at least two folders, all with images.
 bool detects_images(const fs::path& path) {
-  return fs::is_directory(path) &&
-         !image_classes(fs::is_directory(path / "train") ? path / "train" : path).empty();
+  if (!fs::is_directory(path)) return false;
+  const fs::path root = fs::is_directory(path / "train") ? path / "train" : path;
+  const auto folders = std::ranges::count_if(sorted_entries(root),
+                                             [](const fs::path& entry) { return fs::is_directory(entry); });
+  return folders >= 2 && std::ssize(image_classes(root)) == folders;
 }
 
 }  // namespace

@@ -130,6 +130,14 @@ TEST(OpenData, DetectsMnistAndCifar) {
   EXPECT_EQ(cifar.validation->size(), 1);
 }
 
+TEST(OpenData, APictureDoesNotMakeAnImageFolder) {
+  TempFolder folder;
+  folder.write("docs/logo.png", make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  folder.write("assets/photo.png", make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  folder.write("src/main.cc", std::string(500, 'x'));
+  EXPECT_EQ(open_data({.path = folder.path().string(), .seq = 8}).kind, "text");
+}
+
 TEST(OpenData, Errors) {
   TempFolder folder;
   const auto file = folder.write("input.txt", "some text");
