@@ -24,13 +24,13 @@ std::vector<int64_t> parse_header(std::span<const uint8_t> bytes, uint32_t magic
                                   std::string_view name) {
   const size_t header = 4 + 4 * extents;
   const char* kind = magic == kImagesMagic ? "images" : "labels";
+  if (bytes.size() >= 4 && big_endian(bytes, 0) != magic) {
+    throw_error("{}: magic number {:#x} found, {:#x} (IDX {}) expected; is it the right file?", name,
+                big_endian(bytes, 0), magic, kind);
+  }
   if (bytes.size() < header) {
     throw_error("{}: {} bytes found, an IDX header of {} expected; the file is truncated: fetch it again",
                 name, bytes.size(), header);
-  }
-  if (big_endian(bytes, 0) != magic) {
-    throw_error("{}: magic number {:#x} found, {:#x} (IDX {}) expected; is it the right file?", name,
-                big_endian(bytes, 0), magic, kind);
   }
   std::vector<int64_t> result;
   unsigned __int128 elements = 1;  // three factors below 2^32 fit

@@ -1,4 +1,5 @@
 // The sources of image classifiers: MNIST, CIFAR-10 and folders of images.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -6,6 +7,7 @@
 #include "trireme/train/data/cifar.h"
 #include "trireme/train/data/data_source.h"
 #include "trireme/train/data/epoch_order.h"
+#include "trireme/train/data/file.h"
 #include "trireme/train/data/idx.h"
 
 namespace trireme {
@@ -98,7 +100,7 @@ OpenedData open_image_folder(const DataOptions& options) {
   const std::vector<std::string> classes = image_classes(train);
   ImageSet images = read_image_folder(train, classes, options.folder);
   std::optional<ImageSet> held_out;
-  for (const char* name : {"test", "val", "valid", "validation"}) {
+  for (const char* name : {"val", "valid", "validation", "test"}) {
     if (parts && !held_out && fs::is_directory(root / name))
       held_out = read_image_folder(root / name, classes, options.folder);
   }
@@ -120,19 +122,23 @@ bool detects_cifar10(const fs::path& path) {
   return has_file_starting(path, "data_batch_") ||
          has_file_starting(path / "cifar-10-batches-bin", "data_batch_");
 }
+// Strict, because any project may have pictures in some folder: at least two folders, all with images.
 bool detects_images(const fs::path& path) {
-  return fs::is_directory(path) &&
-         !image_classes(fs::is_directory(path / "train") ? path / "train" : path).empty();
+  if (!fs::is_directory(path)) return false;
+  const fs::path root = fs::is_directory(path / "train") ? path / "train" : path;
+  const auto folders = std::ranges::count_if(sorted_entries(root),
+                                             [](const fs::path& entry) { return fs::is_directory(entry); });
+  return folders >= 2 && std::ssize(image_classes(root)) == folders;
 }
 
 }  // namespace
 
-const DataSource kMnistSource{
+constinit const DataSource kMnistSource{
     "mnist", "a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte (plain or .gz)",
     detects_mnist, open_mnist};
-const DataSource kCifar10Source{"cifar10", "a folder with data_batch_1.bin to data_batch_5.bin",
-                                detects_cifar10, open_cifar10};
-const DataSource kImageFolderSource{
+constinit const DataSource kCifar10Source{"cifar10", "a folder with data_batch_1.bin to data_batch_5.bin",
+                                          detects_cifar10, open_cifar10};
+constinit const DataSource kImageFolderSource{
     "images", "a folder of <class>/*.jpg, .jpeg or .png, or of train/<class>/ and test/<class>/",
     detects_images, open_image_folder};
 

@@ -5,8 +5,12 @@
 //   Loader loader(data.train, {.batch = 32, .seed = 1});
 //   for (int step = 0; step < steps; ++step) train_step(loader.next());
 //
-//   Loader loader(data.validation, evaluation(32));     // every sample once, the last batch padded
-//   do { evaluate(loader.next()); } while (!batch.ends_epoch);
+//   Loader loader(data.validation, evaluation(32));  // every sample once, the last batch padded
+//   for (bool more = true; more;) {
+//     Batch& batch = loader.next();
+//     evaluate(batch);
+//     more = !batch.ends_epoch;
+//   }
 #pragma once
 
 #include <cstdint>

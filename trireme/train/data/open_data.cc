@@ -1,6 +1,7 @@
 // Choice of the data source and checks that all sources share; see open_data.h.
 #include "trireme/train/data/open_data.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "trireme/base/error.h"
@@ -78,11 +79,16 @@ OpenedData open_data(const DataOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::exists(options.path, ignored))
     throw_error("data.path: {} does not exist{}", options.path, suggest_path(options.path));
-  const DataSource& source = choose(options);
-  OpenedData data = source.open(options);
-  data.kind = source.kind;
-  data.input = data.train->tensors()[0].row;
-  return data;
+  try {
+    const DataSource& source = choose(options);
+    OpenedData data = source.open(options);
+    data.kind = source.kind;
+    data.input = data.train->tensors()[0].row;
+    return data;
+  } catch (
+      const std::filesystem::filesystem_error& error) {  // a folder that may not be read, a loop of links
+    throw_error("data.path: {}; check the path and its permissions", error.what());
+  }
 }
 
 }  // namespace trireme

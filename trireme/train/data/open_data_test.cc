@@ -1,0 +1,187 @@
+// open_data: detection, splits, and the data sets people really have.
+#include "trireme/train/data/open_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "trireme/train/data/loader.h"
+#include "trireme/train/data/test_files.h"
+#include "trireme/train/data/test_images.h"
+#include "trireme/train/data/test_vocabulary.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string shorts(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) bytes += {static_cast<char>(i), static_cast<char>(i >> 8)};
+  return bytes;
+}
+
+TEST(OpenData, TextIsSplitAtItsEnd) {
+  TempFolder folder;
+  const auto file = folder.write("a.txt", std::string(900, 'a') + std::string(100, 'b'));
+  const OpenedData data = open_data({.path = file.string(), .seq = 16});
+  EXPECT_EQ(data.kind, "text");
+  EXPECT_EQ(data.vocab, 256);
+  EXPECT_EQ(data.input, Shape{16});
+  EXPECT_EQ(data.tokenizer->name(), "bytes");
+  EXPECT_THAT(data.summary, HasSubstr("900 tokens for training, 100 held out"));
+  EXPECT_EQ(data.train->size(), (900 - 16) / 16);
+  EXPECT_EQ(data.validation->size(), 7);  // 99 targets in windows of 16
+  Loader train(data.train, {.batch = 4});
+  Loader validation(data.validation, evaluation(4));
+  for (const int32_t id : train.next().at("ids").values<int32_t>()) ASSERT_EQ(id, 'a');
+  for (const int32_t id : validation.next().at("ids").values<int32_t>()) ASSERT_EQ(id, 'b');
+  EXPECT_EQ(open_data({.path = file.string(), .validation = 0, .seq = 16}).validation, nullptr);
+  EXPECT_THAT(error_of([&] { open_data({.path = file.string(), .seq = 900}); }),
+              AllOf(HasSubstr("a.txt"), HasSubstr("at least 901 expected")));
+  EXPECT_THAT(error_of([&] { open_data({.path = file.string(), .seq = 16, .vocab = 98}); }),
+              HasSubstr("token 98 at position 900"));
+}
+
+TEST(OpenData, TextWithBpeSeparatesDocuments) {
+  TempFolder folder;
+  folder.write("bpe/encoder.json", encoder_json_of(vocabulary_of(small_merges())));
+  folder.write("bpe/vocab.bpe", vocab_bpe_of(small_merges()));
+  folder.write("text/1.txt", "hello");
+  folder.write("text/2.txt", "hello");
+  const OpenedData data = open_data({.path = (folder.path() / "text").string(),
+                                     .validation = 0,
+                                     .tokenizer = (folder.path() / "bpe").string(),
+                                     .seq = 3});
+  EXPECT_EQ(data.vocab, 265);
+  Loader loader(data.train, {.batch = 1});
+  const auto ids = loader.next().at("ids").values<int32_t>();
+  EXPECT_THAT(std::vector<int32_t>(ids.begin(), ids.end()), ElementsAre(259, 264, 259));
+}
+
+TEST(OpenData, TokenFoldersBringTheirOwnSplit) {
+  TempFolder folder;
+  folder.write("train.bin", shorts(50));
+  folder.write("val.bin", shorts(20));
+  const OpenedData data = open_data({.path = folder.path().string(), .seq = 8});
+  EXPECT_EQ(data.kind, "tokens");
+  EXPECT_EQ(data.vocab, 50);
+  EXPECT_EQ(data.tokenizer, nullptr);
+  EXPECT_THAT(data.summary, HasSubstr("50 tokens for training, 20 held out"));
+  EXPECT_THAT(
+      error_of([&] { open_data({.path = folder.path().string(), .seq = 8, .vocab = 49}); }),
+      AllOf(HasSubstr("train.bin"), HasSubstr("token 49 at position 49"), HasSubstr("vocabulary of 49")));
+  const OpenedData one = open_data({.path = (folder.path() / "train.bin").string(), .seq = 8});
+  EXPECT_THAT(one.summary, HasSubstr("45 tokens for training, 5 held out"));
+}
+
+TEST(OpenData, ImagesHoldOutAFractionOfEveryKind) {
+  TempFolder folder;
+  for (int i = 0; i < 100; ++i) {
+    folder.write(fmt::format("{}/{}.png", i < 50 ? "a" : "b", i),
+                 make_png(1, 1, PNG_FORMAT_GRAY, {static_cast<uint8_t>(i)}));
+  }
+  const OpenedData data =
+      open_data({.path = folder.path().string(), .validation = 0.2, .mean = {0}, .deviation = {1}});
+  EXPECT_EQ(data.kind, "images");
+  EXPECT_THAT(data.classes, ElementsAre("a", "b"));
+  EXPECT_EQ(data.input, (Shape{3, 1, 1}));
+  EXPECT_EQ(data.train->size(), 80);
+  EXPECT_EQ(data.validation->size(), 20);
+  std::vector<int> seen(100);
+  int held_out_labels = 0;
+  for (const auto& part : {data.train, data.validation}) {
+    Loader loader(part, evaluation(part->size()));
+    Batch& batch = loader.next();
+    for (int64_t i = 0; i < batch.rows; ++i)
+      ++seen[static_cast<size_t>(std::lround(batch.at("images").row<float>(i)[0] * 255))];
+    if (part == data.validation) {
+      for (const int32_t label : batch.at("labels").values<int32_t>()) held_out_labels += label;
+    }
+  }
+  EXPECT_THAT(seen, ::testing::Each(1)) << "each image in exactly one part";
+  EXPECT_GT(held_out_labels, 3);
+  EXPECT_LT(held_out_labels, 17);
+}
+
+TEST(OpenData, ImageFoldersWithTrainAndTest) {
+  TempFolder folder;
+  for (const char* name : {"train/x", "train/y", "test/y"})
+    folder.write(std::string(name) + "/1.png", make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  const OpenedData data = open_data({.path = folder.path().string()});
+  EXPECT_EQ(data.train->size(), 2);
+  EXPECT_EQ(data.validation->size(), 1);
+  Loader loader(data.validation, evaluation(1));
+  EXPECT_EQ(loader.next().at("labels").values<int32_t>()[0], 1) << "labels are those of the training folders";
+}
+
+TEST(OpenData, DetectsMnistAndCifar) {
+  TempFolder folder;
+  folder.write("m/train-images-idx3-ubyte", make_idx_images(2, 2, 2, "abcdefgh"));
+  folder.write("m/train-labels-idx1-ubyte", make_idx_labels("\1\2"));
+  EXPECT_EQ(open_data({.path = (folder.path() / "m").string(), .validation = 0.5}).kind, "mnist");
+  folder.write("c/data_batch_1.bin", make_cifar({1, 2}));
+  folder.write("c/test_batch.bin", make_cifar({3}));
+  const OpenedData cifar = open_data({.path = (folder.path() / "c").string()});
+  EXPECT_EQ(cifar.kind, "cifar10");
+  EXPECT_EQ(cifar.train->size(), 2);
+  EXPECT_EQ(cifar.validation->size(), 1);
+}
+
+TEST(OpenData, APictureDoesNotMakeAnImageFolder) {
+  TempFolder folder;
+  folder.write("docs/logo.png", make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  folder.write("assets/photo.png", make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  folder.write("src/main.cc", std::string(500, 'x'));
+  EXPECT_EQ(open_data({.path = folder.path().string(), .seq = 8}).kind, "text");
+}
+
+TEST(OpenData, Errors) {
+  TempFolder folder;
+  const auto file = folder.write("input.txt", "some text");
+  EXPECT_THAT(error_of([&] { open_data({.kind = "cifar", .path = file.string()}); }),
+              HasSubstr("did you mean 'cifar10'?"));
+  EXPECT_THAT(error_of([&] { open_data({.path = (folder.path() / "inptu.txt").string()}); }),
+              HasSubstr("input.txt?"));
+  EXPECT_THAT(error_of([] { open_data({}); }), HasSubstr("data.path is empty"));
+  EXPECT_THAT(error_of([&] { open_data({.path = file.string(), .validation = 1}); }),
+              HasSubstr("data.validation is 1"));
+  EXPECT_THAT(error_of([&] { open_data({.kind = "mnist", .path = file.string()}); }),
+              HasSubstr("no MNIST training files found"));
+  EXPECT_THAT(error_of([&] { open_data({.kind = "images", .path = file.string()}); }),
+              HasSubstr("not a folder"));
+  EXPECT_THAT(error_of([&] { open_data({.path = folder.write("x.dat", std::string("a\0b", 3)).string()}); }),
+              HasSubstr("cannot tell what kind"));
+}
+
+TEST(RealData, Mnist) {
+  TRIREME_NEEDS_DATA(path, "mnist");
+  const OpenedData data = open_data({.path = path.string()});
+  EXPECT_EQ(data.kind, "mnist");
+  EXPECT_EQ(data.train->size(), 60000);
+  EXPECT_EQ(data.validation->size(), 10000);
+  EXPECT_EQ(data.input, (Shape{1, 28, 28}));
+  // The mean and deviation that every tutorial quotes.
+  const auto& samples = dynamic_cast<const ImageSamples&>(*data.train);
+  EXPECT_NEAR(samples.options().mean[0], 0.1307f, 1e-4);
+  EXPECT_NEAR(samples.options().deviation[0], 0.3081f, 1e-4);
+  Loader loader(data.train, {.batch = 5, .order = SampleOrder::sequential});
+  const auto labels = loader.next().at("labels").values<int32_t>();
+  EXPECT_THAT(std::vector<int32_t>(labels.begin(), labels.end()), ElementsAre(5, 0, 4, 1, 9));
+}
+
+TEST(RealData, CifarJpegFolder) {
+  TRIREME_NEEDS_DATA(path, "cifar10_jpeg/train");
+  const OpenedData data =
+      open_data({.path = path.parent_path().string(), .crop_padding = 4, .flip = Flip::horizontal});
+  EXPECT_EQ(data.kind, "images");
+  EXPECT_EQ(data.train->size(), 50000);
+  EXPECT_EQ(data.validation->size(), 10000);
+  EXPECT_EQ(data.input, (Shape{3, 32, 32}));
+  EXPECT_EQ(data.classes.size(), 10u);
+}
+
+}  // namespace
+}  // namespace trireme

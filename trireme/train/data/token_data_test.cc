@@ -1,0 +1,169 @@
+// Token files, text folders, token windows: sizes, order, errors that name what is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "trireme/train/data/test_files.h"
+#include "trireme/train/data/text_source.h"
+#include "trireme/train/data/token_file.h"
+#include "trireme/train/data/token_windows.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string shorts(const std::vector<uint16_t>& ids) {
+  return std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 2);
+}
+
+std::string llmc(const std::vector<uint16_t>& ids, int32_t version = 1, int32_t extra = 0) {
+  std::vector<int32_t> header(256);
+  header[0] = 20240520;
+  header[1] = version;
+  header[2] = static_cast<int32_t>(ids.size()) + extra;
+  return std::string(reinterpret_cast<const char*>(header.data()), 1024) + shorts(ids);
+}
+
+std::vector<int32_t> all(const TokenArray& tokens) {
+  std::vector<int32_t> ids(static_cast<size_t>(tokens.size()));
+  tokens.copy(0, ids);
+  return ids;
+}
+
+std::vector<uint16_t> counting(int count) {
+  std::vector<uint16_t> ids;
+  for (int i = 0; i < count; ++i) ids.push_back(static_cast<uint16_t>(i));
+  return ids;
+}
+
+TEST(TokenFile, ReadsBothFormats) {
+  TempFolder folder;
+  EXPECT_THAT(all(open_token_file(folder.write("a.bin", llmc({1, 2, 65535})))), ElementsAre(1, 2, 65535));
+  EXPECT_THAT(all(open_token_file(folder.write("b.bin", shorts({7, 8})))), ElementsAre(7, 8));
+}
+
+TEST(TokenFile, SaysWhatIsWrong) {
+  TempFolder folder;
+  const auto error = [&](const std::string& bytes) {
+    return error_of([&] { open_token_file(folder.write("bad.bin", bytes)); });
+  };
+  EXPECT_THAT(error(""), HasSubstr("0 bytes found"));
+  EXPECT_THAT(error("abc"), HasSubstr("3 bytes found"));
+  EXPECT_THAT(error(llmc({1, 2, 3}).substr(0, 500)), HasSubstr("header of 1024 expected"));
+  EXPECT_THAT(error(llmc({1, 2, 3}, 2)), HasSubstr("version 2 found, 1 expected"));
+  EXPECT_THAT(error(llmc({1, 2, 3}, 1, 1)),
+              AllOf(HasSubstr("bad.bin"), HasSubstr("promises 4 tokens"), HasSubstr("1030 bytes")));
+  EXPECT_THAT(error(llmc({1, 2, 3}, 1, -1)), HasSubstr("promises 2 tokens"));
+  EXPECT_THAT(error(llmc({}, 1, -5)), HasSubstr("promises -5 tokens"));
+  EXPECT_THAT(error_of([&] { open_token_file(folder.path() / "none.bin"); }), HasSubstr("cannot open"));
+}
+
+TEST(TokenArray, JoinsAndSlicesPieces) {
+  TokenArray tokens = TokenArray::of(std::vector<uint16_t>{0, 1, 2}, "a");
+  tokens.append(TokenArray::of(std::vector<uint32_t>{3, 100000, 5}, "b"));
+  tokens.append(tokens);
+  EXPECT_THAT(all(tokens), ElementsAre(0, 1, 2, 3, 100000, 5, 0, 1, 2, 3, 100000, 5));
+  EXPECT_THAT(all(tokens.slice(2, 8)), ElementsAre(2, 3, 100000, 5, 0, 1));
+  EXPECT_THAT(all(tokens.slice(2, 8).slice(1, 3)), ElementsAre(3, 100000));
+  for (int64_t first = 0; first < 12; ++first) {
+    for (int64_t last = first; last <= 12; ++last) {
+      std::vector<int32_t> part(static_cast<size_t>(last - first));
+      tokens.copy(first, part);
+      EXPECT_EQ(part, all(tokens.slice(first, last)));
+    }
+  }
+}
+
+TEST(TokenArray, NamesTheTokenOutsideTheVocabulary) {
+  TokenArray tokens = TokenArray::of(std::vector<uint16_t>{1, 2}, "first.bin");
+  tokens.append(TokenArray::of(std::vector<uint16_t>{3, 9, 4, 12}, "second.bin"));
+  tokens.check(13);
+  EXPECT_THAT(error_of([&] { tokens.check(9); }),
+              AllOf(HasSubstr("second.bin"), HasSubstr("token 9 at position 1"), HasSubstr("vocabulary of 9"),
+                    HasSubstr("at least 13")));
+  EXPECT_THAT(error_of([&] { tokens.slice(4, 6).check(12); }), HasSubstr("token 12 at position 3"));
+}
+
+TEST(TextSource, FoldersInOrderWithoutBinaries) {
+  TempFolder folder;
+  folder.write("b.txt", "2");
+  folder.write("a/z.txt", "1");
+  folder.write("c.bin", std::string("x\0y", 3));
+  folder.write(".git/config", "no");
+  folder.write("build/out.txt", "no");
+  folder.write("d.md", "3");
+  std::filesystem::create_directory_symlink(folder.path(), folder.path() / "loop");
+  const auto tokens = tokenize_text(folder.path(), *byte_tokenizer(), {});
+  EXPECT_THAT(all(tokens), ElementsAre('1', '2', '3'));
+  EXPECT_THAT(all(tokenize_text(folder.path(), *byte_tokenizer(), {.extensions = {"md"}})), ElementsAre('3'));
+  EXPECT_THAT(all(tokenize_text(folder.path(), *byte_tokenizer(), {.extensions = {".md"}})),
+              ElementsAre('3'));
+  EXPECT_THAT(error_of([&] { tokenize_text(folder.path(), *byte_tokenizer(), {.extensions = {"rs"}}); }),
+              HasSubstr("no text file found"));
+  EXPECT_THAT(error_of([&] { tokenize_text(folder.path(), *byte_tokenizer(), {.limit_bytes = 2}); }),
+              HasSubstr("more than 2 B of text"));
+  EXPECT_THAT(error_of([&] { tokenize_text(folder.write("e.txt", ""), *byte_tokenizer(), {}); }),
+              HasSubstr("empty"));
+}
+
+struct Row {
+  std::vector<int32_t> ids, targets;
+};
+Row row_of(const TokenWindows& windows, int64_t seq, int64_t epoch, int64_t index) {
+  Batch batch;
+  for (const SampleTensor& tensor : windows.tensors()) {
+    batch.tensors.emplace_back(tensor.name, HostTensor{});
+    batch.tensors.back().second.reset(tensor.dtype, Shape{1, seq});
+  }
+  windows.write(epoch, index, 0, batch);
+  const auto ids = batch.at("ids").row<int32_t>(0), targets = batch.at("targets").row<int32_t>(0);
+  return {{ids.begin(), ids.end()}, {targets.begin(), targets.end()}};
+}
+
+// Whatever the number of tokens: windows stay inside, follow one another, and targets are one ahead.
+TEST(TokenWindows, MoveWithTheEpoch) {
+  for (int count = 5; count < 40; ++count) {
+    const TokenWindows windows(TokenArray::of(counting(count), "t"), 4, WindowStart::per_epoch, 3);
+    std::set<int64_t> offsets;
+    for (int64_t epoch = 0; epoch < 50; ++epoch) {
+      offsets.insert(windows.offset(epoch));
+      for (int64_t i = 0; i < windows.size(); ++i) {
+        const Row row = row_of(windows, 4, epoch, i);
+        const int32_t first = static_cast<int32_t>(windows.offset(epoch) + 4 * i);
+        ASSERT_THAT(row.ids, ElementsAre(first, first + 1, first + 2, first + 3));
+        ASSERT_THAT(row.targets, ElementsAre(first + 1, first + 2, first + 3, first + 4));
+      }
+    }
+    EXPECT_EQ(offsets.size(), count >= 8 ? 4u : static_cast<size_t>(count - 4)) << count;
+    EXPECT_GE(windows.size() * 4 + 8, count) << "hardly a token is left out";
+  }
+}
+
+TEST(TokenWindows, FixedWindowsCountEachTargetOnce) {
+  for (int count = 2; count < 20; ++count) {
+    const TokenWindows windows(TokenArray::of(counting(count), "t"), 4, WindowStart::fixed, 0);
+    std::vector<int32_t> targets;
+    for (int64_t i = 0; i < windows.size(); ++i) {
+      const Row row = row_of(windows, 4, 7, i);
+      for (size_t t = 0; t < 4; ++t) {
+        if (row.targets[t] == kIgnoreTarget) continue;
+        EXPECT_EQ(row.ids[t] + 1, row.targets[t]);
+        targets.push_back(row.targets[t]);
+      }
+    }
+    ASSERT_EQ(static_cast<int>(targets.size()), count - 1);
+    for (int i = 1; i < count; ++i) EXPECT_EQ(targets[i - 1], i);
+  }
+}
+
+TEST(TokenWindows, TooFewTokens) {
+  EXPECT_THAT(error_of([] { TokenWindows(TokenArray::of(counting(4), "t"), 4, WindowStart::per_epoch, 0); }),
+              HasSubstr("4 tokens found, at least 5 expected"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,14 @@
+// Token files of any bytes: what the layout promises lies within the file.
+#include "trireme/base/error.h"
+#include "trireme/train/data/token_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const trireme::TokenFileLayout layout = trireme::parse_token_file({data, size}, "fuzz");
+    TRIREME_CHECK(layout.count > 0);
+    TRIREME_CHECK(layout.offset_bytes % 2 == 0);
+    TRIREME_CHECK(layout.offset_bytes + 2 * layout.count == static_cast<int64_t>(size));
+  } catch (const trireme::Error&) {
+  }
+  return 0;
+}
