@@ -21,6 +21,12 @@ std::string documented_expectation(Field field) {
   return expectation(field);
 }
 
+// As one would type it on a command line, where a string needs no quotes.
+std::string argument_text(const Field& field) {
+  auto* text = std::get_if<std::string*>(&field.value);
+  return fmt::format("--{}={}", field.name, text ? **text : value_text(field));
+}
+
 // Fields of one section, in order.
 template <typename Visit>
 void each_of(const std::vector<Field>& fields, const Section& section, Visit&& visit) {
@@ -69,8 +75,7 @@ std::string config_help() {
   for (const Section& section : config_sections()) {
     text += fmt::format("\n{}\n", section.doc);
     each_of(fields, section, [&](const Field& field) {
-      text += fmt::format("  {:<42} {}\n", fmt::format("--{}={}", field.name, value_text(field)),
-                          full_doc(field));
+      text += fmt::format("  {:<42} {}\n", argument_text(field), full_doc(field));
       if (!field.choices.empty()) text += fmt::format("  {:<42} {}\n", "", expectation(field));
     });
   }

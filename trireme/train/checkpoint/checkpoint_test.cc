@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -252,7 +253,11 @@ TEST_F(CheckpointTest, AFailedWriteIsCleanedUpAndExplained) {
 }
 
 TEST_F(CheckpointTest, AFullDiskIsCleanedUpAndExplained) {
-  if (mount("tmpfs", run_.c_str(), "tmpfs", 0, "size=256k") != 0) {
+  // In a mount namespace of our own, so that nothing is left behind however the test ends.
+  const bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       mount("tmpfs", run_.c_str(), "tmpfs", 0, "size=256k") == 0;
+  if (!mounted) {
     GTEST_SKIP()
         << "mounting a small file system is not permitted here; AFailedWriteIsCleanedUp covers the same path";
   }
@@ -262,9 +267,9 @@ TEST_F(CheckpointTest, AFullDiskIsCleanedUpAndExplained) {
                              HasSubstr("step-00000001, is intact")));
   EXPECT_THAT(names(), ElementsAre("step-00000001"));
   EXPECT_EQ(loaded_step(), 1);
-  save(3);
+  save(3);  // there is still room for a small one
   EXPECT_EQ(loaded_step(), 3);
-  umount(run_.c_str());
+  EXPECT_EQ(umount(run_.c_str()), 0);
 }
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsExplained) {
