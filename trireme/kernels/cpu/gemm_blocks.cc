@@ -72,16 +72,13 @@ void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, c
 void compute_part(const Gemm& g, const GemmPart& part) {
   const bool a_along_k = g.a.transpose == Transpose::kYes;
   const int64_t k_total = part.k.end - part.k.begin;
-  // Rows are shared out evenly: no tile is much smaller than the others.
-  const int64_t panels = (part.rows + kTileRows - 1) / kTileRows;
-  const auto panel_row = [&](int64_t i) { return part.rows * i / panels; };
+  const PanelRows share(part.rows);
   const bool apply = part.epilogue == GemmPart::Epilogue::kApply;
   for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
     const int64_t k_count = std::min(part.k.step, part.k.end - k);
     const bool last = k + k_count == part.k.end;
-    for (int64_t i = 0; i < panels; ++i) {
-      const int64_t row = panel_row(i);
-      pack_panel(g.a, a_along_k, {part.batch, k, k_count, part.row + row, panel_row(i + 1) - row},
+    for (int64_t i = 0; i < share.panels; ++i) {
+      pack_panel(g.a, a_along_k, {part.batch, k, k_count, part.row + share.begin(i), share.count(i)},
                  part.packed_a + i * k_count * kPanelStep, kPanelStep);
     }
     const TileSum mode =
@@ -90,10 +87,10 @@ void compute_part(const Gemm& g, const GemmPart& part) {
       const int64_t cols = std::min<int64_t>(kTileCols, part.cols - j);
       const int64_t b_step = b_step_of(cols);
       const float* b = part.packed_b + j * k_total + (k - part.k.begin) * b_step;
-      for (int64_t i = 0; i < panels; ++i) {
-        const int64_t row = panel_row(i), rows = panel_row(i + 1) - row;
+      for (int64_t i = 0; i < share.panels; ++i) {
+        const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
-        multiply_tile(rows, cols, k_count, part.packed_a + i * k_count * kPanelStep, b, b_step, c,
+        multiply_tile(rows, cols, k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step, c,
                       part.c_stride, mode);
         if (!apply || !last) continue;
         for (int64_t r = 0; r < rows; ++r) {

@@ -76,6 +76,36 @@ HWY_INLINE void pack_columns(const float* HWY_RESTRICT source, int64_t stride, i
   }
 }
 
+// Rows of A are shared out evenly among panels, so that no tile is much smaller than the others.
+struct PanelRows {
+  explicit PanelRows(int64_t row_count)
+      : rows(row_count),
+        panels((row_count + static_cast<int64_t>(kTileRows) - 1) / static_cast<int64_t>(kTileRows)) {}
+  int64_t begin(int64_t panel) const { return rows * panel / panels; }
+  int64_t count(int64_t panel) const { return begin(panel + 1) - begin(panel); }
+
+  int64_t rows;
+  int64_t panels;
+};
+
+// The panels of a row-major A[rows k_count], one after the other.
+HWY_INLINE void pack_a_panels(const float* a, int64_t stride, int64_t rows, int64_t k_count, float* out) {
+  const PanelRows share(rows);
+  for (int64_t i = 0; i < share.panels; ++i) {
+    pack_columns(a + share.begin(i) * stride, stride, k_count, share.count(i), out + i * k_count * kPanelStep,
+                 kPanelStep);
+  }
+}
+
+// The panels of a row-major B[k_count cols], each kTileCols wide but the last, which is whole vectors.
+HWY_INLINE void pack_b_panels(const float* b, int64_t stride, int64_t k_count, int64_t cols, float* out) {
+  for (int64_t j = 0; j < cols; j += kTileCols) {
+    const size_t count = std::min<size_t>(kTileCols, cols - j);
+    pack_rows(b + j, stride, k_count, count, out + j * k_count,
+              (count + kTileLanes - 1) / kTileLanes * kTileLanes);
+  }
+}
+
 }  // namespace trireme::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
