@@ -6,9 +6,9 @@
 #include "trireme/kernels/cpu/gemm.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "trireme/kernels/cpu/gemm_blocks.h"
+#include "trireme/kernels/cpu/tasks.h"
 
 namespace trireme::cpu {
 namespace {
@@ -26,23 +26,6 @@ int64_t ceil_div(int64_t a, int64_t b) {
 }
 int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
-}
-
-// Runs tasks on all threads of the pool, or here when there is none: task(index, slot), where a slot runs
-// one task at a time.
-template <typename Task>
-void for_each_task(ThreadPool* pool, int64_t tasks, const Task& task) {
-  if (!pool || pool->threads() == 1 || tasks <= 1) {
-    for (int64_t i = 0; i < tasks; ++i) task(i, 0);
-    return;
-  }
-  std::atomic<int64_t> next{0};
-  pool->on_each([&](int slot) {
-    for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < tasks;
-         i = next.fetch_add(1, std::memory_order_relaxed)) {
-      task(i, slot);
-    }
-  });
 }
 
 // Blocks of about kBlockK, all of one length but the last.

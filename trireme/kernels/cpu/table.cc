@@ -7,6 +7,7 @@ namespace cpu {
 
 // clang-format off
 #define TRIREME_CPU_KERNEL_FILES(X) \
+  X(add_attention) \
   X(add_matmul)
 // clang-format on
 
