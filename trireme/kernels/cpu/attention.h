@@ -45,6 +45,20 @@ struct AttentionArrays {
   float *o, *lse;
 };
 
+struct AttentionGradArrays {
+  const float *grad, *q, *k, *v, *o, *lse;
+  float *dq, *dk, *dv;
+};
+
+// A part of the gradient of one group: some blocks of keys against some units (blocks of queries of one
+// head).
+struct AttentionGradPart {
+  int64_t batch, group;
+  int64_t key_begin, key_end;
+  int64_t unit_begin, unit_end;
+  bool keys, queries;  // whether it writes dk and dv, and dq
+};
+
 // Positions cut into blocks of at most `limit`, evenly.
 struct Blocks {
   Blocks(int64_t total_count, int64_t limit) : total(total_count), count((total_count + limit - 1) / limit) {}

@@ -8,6 +8,7 @@ namespace cpu {
 // clang-format off
 #define TRIREME_CPU_KERNEL_FILES(X) \
   X(add_attention) \
+  X(add_attention_grad) \
   X(add_matmul)
 // clang-format on
 
