@@ -1,8 +1,142 @@
-// Cases of the attention ops.
+// Cases of the attention ops. The gradient is a function of its inputs alone: o and lse are random there, and
+// P is exp(scale · q k − lse), whatever the softmax would be.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "tests/ops/op_case.h"
 
 namespace trireme::testing {
+namespace {
 
-std::vector<OpCase> attention_cases() { return {}; }
+// Calls f(b, t, g, r, number of keys that t sees) for each query.
+template <typename F>
+void for_each_query(const Shape& q, int64_t keys, const Attrs& attrs, const F& f) {
+  for (int64_t b = 0; b < q[0]; ++b) {
+    for (int64_t t = 0; t < q[1]; ++t) {
+      const int64_t seen =
+          attrs.integer("causal", 0) ? std::clamp<int64_t>(t + keys - q[1] + 1, 0, keys) : keys;
+      for (int64_t g = 0; g < q[2]; ++g) {
+        for (int64_t r = 0; r < q[3]; ++r) f(b, t, g, r, seen);
+      }
+    }
+  }
+}
+
+RefTensors attention_reference(const RefTensors& in, const Attrs& attrs) {
+  const RefTensor &q = in[0], &k = in[1], &v = in[2];
+  const double scale = attrs.real("scale");
+  const int64_t width = q.shape[4];
+  RefTensor o = RefTensor::zeros(q.shape, q.dtype), lse = RefTensor::zeros(q.shape.slice(0, 4));
+  for_each_query(q.shape, k.shape[1], attrs, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
+    std::vector<double> score(seen);
+    double top = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t s = 0; s < seen; ++s) {
+      for (int64_t d = 0; d < width; ++d) score[s] += scale * q.at({b, t, g, r, d}) * k.at({b, s, g, d});
+      top = std::max(top, score[s]);
+    }
+    for (double one : score) sum += std::exp(one - top);
+    lse.at({b, t, g, r}) = top + std::log(sum);
+    for (int64_t s = 0; s < seen; ++s) {
+      const double p = std::exp(score[s] - top) / sum;
+      for (int64_t d = 0; d < width; ++d) o.at({b, t, g, r, d}) += p * v.at({b, s, g, d});
+    }
+  });
+  return {o, lse};
+}
+
+RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
+  const RefTensor &grad = in[0], &q = in[1], &k = in[2], &v = in[3], &o = in[4], &lse = in[5];
+  const double scale = attrs.real("scale");
+  const int64_t width = q.shape[4];
+  RefTensor dq = RefTensor::zeros(q.shape, q.dtype);
+  RefTensor dk = RefTensor::zeros(k.shape, k.dtype), dv = RefTensor::zeros(v.shape, v.dtype);
+  for_each_query(q.shape, k.shape[1], attrs, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
+    double delta = 0;
+    for (int64_t d = 0; d < width; ++d) delta += grad.at({b, t, g, r, d}) * o.at({b, t, g, r, d});
+    for (int64_t s = 0; s < seen; ++s) {
+      double score = 0, dp = 0;
+      for (int64_t d = 0; d < width; ++d) {
+        score += scale * q.at({b, t, g, r, d}) * k.at({b, s, g, d});
+        dp += grad.at({b, t, g, r, d}) * v.at({b, s, g, d});
+      }
+      const double p = std::exp(score - lse.at({b, t, g, r}));
+      const double ds = scale * p * (dp - delta);
+      for (int64_t d = 0; d < width; ++d) {
+        dv.at({b, s, g, d}) += p * grad.at({b, t, g, r, d});
+        dk.at({b, s, g, d}) += ds * q.at({b, t, g, r, d});
+        dq.at({b, t, g, r, d}) += ds * k.at({b, s, g, d});
+      }
+    }
+  });
+  return {dq, dk, dv};
+}
+
+struct Size {
+  const char* label;
+  int64_t b, t, s, g, r, d;
+};
+
+OpCase attention_case(const Size& size, int64_t causal) {
+  const Shape q{size.b, size.t, size.g, size.r, size.d}, k{size.b, size.s, size.g, size.d};
+  OpCase one;
+  one.op = "attention";
+  one.label = std::string(size.label) + (causal ? "_causal" : "");
+  one.inputs = {{q}, {k}, {k}};
+  one.attrs = {{"causal", causal}, {"scale", 1 / std::sqrt(static_cast<double>(size.d))}};
+  one.reference = attention_reference;
+  return one;
+}
+
+OpCase attention_grad_case(const Size& size, int64_t causal) {
+  OpCase one = attention_case(size, causal);
+  const CaseInput q = one.inputs[0], k = one.inputs[1];
+  one.op = "attention_grad";
+  // lse as of a softmax over scores near zero, so that P is about 1 / s.
+  const double lse = std::log(static_cast<double>(size.s));
+  one.inputs = {q, q, k, k, q, {q.shape.slice(0, 4), DType::f32, lse - 0.5, lse + 0.5}};
+  one.reference = attention_grad_reference;
+  return one;
+}
+
+}  // namespace
+
+std::vector<OpCase> attention_cases() {
+  // Below, at and above the sizes of tiles, of blocks of queries (64) and of keys (128).
+  const Size sizes[] = {{"one", 1, 1, 1, 1, 1, 1},         {"small", 2, 5, 5, 2, 1, 8},
+                        {"odd", 1, 13, 13, 3, 1, 19},      {"shared_keys", 2, 17, 17, 2, 3, 16},
+                        {"more_keys", 1, 9, 40, 1, 2, 24}, {"block", 1, 64, 64, 1, 1, 64},
+                        {"over", 1, 67, 67, 2, 1, 33},     {"blocks", 1, 150, 150, 1, 2, 20},
+                        {"long_keys", 1, 3, 300, 1, 1, 7}, {"wide", 1, 30, 30, 1, 1, 130},
+                        {"unequal", 1, 70, 131, 1, 1, 12}, {"no_batch", 0, 4, 4, 1, 1, 8}};
+  std::vector<OpCase> cases;
+  for (const Size& size : sizes) {
+    for (int64_t causal : {0, 1}) {
+      cases.push_back(attention_case(size, causal));
+      cases.push_back(attention_grad_case(size, causal));
+    }
+  }
+  // More queries than keys: the first queries see none.
+  cases.push_back(attention_grad_case({"more_queries", 1, 83, 10, 1, 2, 9}, 0));
+  cases.push_back(attention_grad_case({"more_queries", 1, 83, 10, 1, 2, 9}, 1));
+  cases.push_back(attention_case({"more_queries", 1, 83, 10, 1, 2, 9}, 0));
+  cases.push_back(attention_case({"more_queries", 1, 83, 10, 1, 2, 9}, 1));
+  // Scores far apart: the running maximum changes from block to block.
+  OpCase steep = attention_case({"steep", 1, 40, 290, 1, 1, 16}, 0);
+  steep.attrs.set("scale", 20.0);
+  steep.tolerance = 1e-4;
+  cases.push_back(steep);
+
+  const Size timed[] = {{"gpt_small", 8, 256, 256, 6, 1, 64},
+                        {"long", 1, 1024, 1024, 8, 1, 128},
+                        {"grouped", 2, 512, 512, 2, 4, 64}};
+  for (const Size& size : timed) {
+    for (OpCase one : {attention_case(size, 1), attention_grad_case(size, 1)}) {
+      one.use = OpCase::Use::kTiming;
+      cases.push_back(std::move(one));
+    }
+  }
+  return cases;
+}
 
 }  // namespace trireme::testing

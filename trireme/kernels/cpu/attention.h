@@ -1,0 +1,72 @@
+// What the forward and backward kernels of attention share: the shape, and which keys a query sees.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trireme/base/shape.h"
+#include "trireme/ir/attrs.h"
+
+namespace trireme::cpu {
+
+struct AttentionShape {
+  int64_t batch, queries, keys, groups, heads, width;  // heads: of queries, in each group
+  float scale;
+  bool causal;
+
+  AttentionShape(const Shape& q, const Shape& k, const Attrs& attrs)
+      : batch(q[0]),
+        queries(q[1]),
+        keys(k[1]),
+        groups(q[2]),
+        heads(q[3]),
+        width(q[4]),
+        scale(static_cast<float>(attrs.real("scale"))),
+        causal(attrs.integer("causal", 0) != 0) {}
+
+  int64_t q_stride() const { return groups * heads * width; }  // between positions
+  int64_t k_stride() const { return groups * width; }
+  int64_t q_offset(int64_t b, int64_t t, int64_t g, int64_t r) const {
+    return (((b * queries + t) * groups + g) * heads + r) * width;
+  }
+  int64_t k_offset(int64_t b, int64_t s, int64_t g) const { return ((b * keys + s) * groups + g) * width; }
+  int64_t stat_stride() const { return groups * heads; }
+  int64_t stat_offset(int64_t b, int64_t t, int64_t g, int64_t r) const {
+    return ((b * queries + t) * groups + g) * heads + r;
+  }
+  // The number of keys, from the first on, that query t sees.
+  int64_t visible(int64_t t) const {
+    return causal ? std::clamp<int64_t>(t + keys - queries + 1, 0, keys) : keys;
+  }
+};
+
+struct AttentionArrays {
+  const float *q, *k, *v;
+  float *o, *lse;
+};
+
+struct AttentionGradArrays {
+  const float *grad, *q, *k, *v, *o, *lse;
+  float *dq, *dk, *dv;
+};
+
+// A part of the gradient of one group: some blocks of keys against some units (blocks of queries of one
+// head).
+struct AttentionGradPart {
+  int64_t batch, group;
+  int64_t key_begin, key_end;
+  int64_t unit_begin, unit_end;
+  bool keys, queries;  // whether it writes dk and dv, and dq
+};
+
+// Positions cut into blocks of at most `limit`, evenly.
+struct Blocks {
+  Blocks(int64_t total_count, int64_t limit) : total(total_count), count((total_count + limit - 1) / limit) {}
+  int64_t begin(int64_t i) const { return total * i / count; }
+  int64_t size(int64_t i) const { return begin(i + 1) - begin(i); }
+
+  int64_t total;
+  int64_t count;
+};
+
+}  // namespace trireme::cpu

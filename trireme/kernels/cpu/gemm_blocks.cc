@@ -1,0 +1,151 @@
+// Packing, tile loops and epilogues of matrix products; see gemm_blocks.h.
+#include "trireme/kernels/cpu/gemm_blocks.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/kernels/cpu/gemm_blocks.cc"
+#include "hwy/foreach_target.h"
+// foreach_target.h must come first.
+#include "hwy/highway.h"
+#include "trireme/kernels/cpu/gemm_pack-inl.h"
+#include "trireme/kernels/cpu/gemm_tile-inl.h"
+#include "trireme/kernels/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::cpu::HWY_NAMESPACE {
+
+TileSize tile_size() {
+  return {kTileRows, kTileCols, kPanelStep};
+}
+
+// One panel of either operand. `along_k` says that elements of one k lie side by side in memory.
+void pack_panel(const GemmOperand& operand, bool along_k, const GemmBlock& block, float* out, size_t step) {
+  if (operand.fill) {
+    operand.fill(operand.context, block, out, static_cast<int64_t>(step));
+    for (size_t j = block.count; j < step; ++j) {
+      for (int64_t k = 0; k < block.k_count; ++k) out[k * step + j] = 0;
+    }
+    return;
+  }
+  const float* data = operand.data + block.batch * operand.batch_stride;
+  if (along_k) {
+    pack_rows(data + block.k * operand.stride + block.first, operand.stride, block.k_count, block.count, out,
+              step);
+  } else {
+    pack_columns(data + block.first * operand.stride + block.k, operand.stride, block.k_count, block.count,
+                 out, step);
+  }
+}
+
+// Floats per k of a panel of B with `cols` columns: whole vectors.
+int64_t b_step_of(int64_t cols) {
+  return (cols + static_cast<int64_t>(kTileLanes) - 1) / static_cast<int64_t>(kTileLanes) *
+         static_cast<int64_t>(kTileLanes);
+}
+
+void pack_b(const Gemm& g, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
+  const bool along_k = g.b.transpose == Transpose::kNo;
+  for (int64_t j = 0; j < count; j += kTileCols) {
+    const int64_t cols = std::min<int64_t>(kTileCols, count - j);
+    pack_panel(g.b, along_k, {batch, k.begin, k.end - k.begin, first + j, cols}, out, b_step_of(cols));
+    out += (k.end - k.begin) * kTileCols;
+  }
+}
+
+// pre = sum + bias + residual, c = gelu(pre) or pre. `sum` may be `c` or `pre`.
+void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, float* c) {
+  const auto chunk = [&](auto d, int64_t j) HWY_ATTR {
+    auto value = hn::LoadU(d, sum + j);
+    if (e.bias) value = hn::Add(value, hn::LoadU(d, e.bias + col + j));
+    if (e.residual) value = hn::Add(value, hn::LoadU(d, e.residual + at + j));
+    if (e.pre) {
+      hn::StoreU(value, d, e.pre + at + j);
+      value = Gelu(d, value);
+    }
+    hn::StoreU(value, d, c + j);
+  };
+  const TileTag d;
+  int64_t j = 0;
+  for (; j + static_cast<int64_t>(kTileLanes) <= count; j += kTileLanes) chunk(d, j);
+  for (; j < count; ++j) chunk(hn::CappedTag<float, 1>(), j);
+}
+
+void compute_part(const Gemm& g, const GemmPart& part) {
+  const bool a_along_k = g.a.transpose == Transpose::kYes;
+  const int64_t k_total = part.k.end - part.k.begin;
+  const PanelRows share(part.rows);
+  const bool apply = part.epilogue == GemmPart::Epilogue::kApply;
+  for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
+    const int64_t k_count = std::min(part.k.step, part.k.end - k);
+    const bool last = k + k_count == part.k.end;
+    for (int64_t i = 0; i < share.panels; ++i) {
+      pack_panel(g.a, a_along_k, {part.batch, k, k_count, part.row + share.begin(i), share.count(i)},
+                 part.packed_a + i * k_count * kPanelStep, kPanelStep);
+    }
+    const TileSum mode =
+        k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
+    for (int64_t j = 0; j < part.cols; j += kTileCols) {
+      const int64_t cols = std::min<int64_t>(kTileCols, part.cols - j);
+      const int64_t b_step = b_step_of(cols);
+      const float* b = part.packed_b + j * k_total + (k - part.k.begin) * b_step;
+      for (int64_t i = 0; i < share.panels; ++i) {
+        const int64_t row = share.begin(i), rows = share.count(i);
+        float* c = part.c + row * part.c_stride + j;
+        multiply_tile(rows, cols, k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step, c,
+                      part.c_stride, mode);
+        if (!apply || !last) continue;
+        for (int64_t r = 0; r < rows; ++r) {
+          const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
+          finish_row(g.epilogue, part.col + j, at, cols, c + r * part.c_stride, g.c + at);
+        }
+      }
+    }
+  }
+}
+
+void combine_chunks(const Gemm& g, int64_t batch, int64_t row, const float* partial, int64_t chunks,
+                    int64_t chunk_stride) {
+  const int64_t at = batch * g.c_batch_stride + row * g.c_stride;
+  float* sum = g.c + at;
+  for (int64_t j = 0; j < g.n; ++j) {
+    float value = g.accumulate == Accumulate::kYes ? sum[j] : 0.0f;
+    for (int64_t s = 0; s < chunks; ++s) value += partial[s * chunk_stride + j];
+    sum[j] = value;
+  }
+  finish_row(g.epilogue, 0, at, g.n, sum, sum);
+}
+
+}  // namespace trireme::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::cpu {
+
+HWY_EXPORT(tile_size);
+HWY_EXPORT(pack_b);
+HWY_EXPORT(compute_part);
+HWY_EXPORT(combine_chunks);
+
+TileSize tile_size() {
+  return HWY_DYNAMIC_DISPATCH(tile_size)();
+}
+
+void pack_b(const Gemm& gemm, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
+  HWY_DYNAMIC_DISPATCH(pack_b)(gemm, batch, k, first, count, out);
+}
+
+int64_t packed_a_floats(int64_t rows, int64_t k_step) {
+  const TileSize tile = tile_size();
+  return (rows + tile.rows - 1) / tile.rows * tile.panel_step * k_step;
+}
+
+void compute_part(const Gemm& gemm, const GemmPart& part) {
+  HWY_DYNAMIC_DISPATCH(compute_part)(gemm, part);
+}
+
+void combine_chunks(const Gemm& gemm, int64_t batch, int64_t row, const float* partial, int64_t chunks,
+                    int64_t chunk_stride) {
+  HWY_DYNAMIC_DISPATCH(combine_chunks)(gemm, batch, row, partial, chunks, chunk_stride);
+}
+
+}  // namespace trireme::cpu
+#endif  // HWY_ONCE

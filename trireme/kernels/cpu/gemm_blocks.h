@@ -1,0 +1,49 @@
+// The parts of a matrix product that run on one thread, built for each instruction set. gemm.cc cuts a
+// product into these parts; nobody else should need them.
+#pragma once
+
+#include "trireme/kernels/cpu/gemm.h"
+
+namespace trireme::cpu {
+
+// Sizes that follow from the instruction set of this machine.
+struct TileSize {
+  int64_t rows;  // of a tile of C
+  int64_t cols;
+  int64_t panel_step;  // floats that a panel of A takes per k
+};
+TileSize tile_size();
+
+// A range of k, and how it is cut into blocks: all of `step` but the last.
+struct KRange {
+  int64_t begin;
+  int64_t end;
+  int64_t step;
+};
+
+// Packs columns [first, first + count) of B; `first` begins a tile. Tiles follow each other, each with all of
+// the k range: a whole one takes (end − begin)·cols floats.
+void pack_b(const Gemm& gemm, int64_t batch, KRange k, int64_t first, int64_t count, float* out);
+
+// One rectangle of C over one range of k.
+struct GemmPart {
+  int64_t batch = 0;
+  KRange k;
+  int64_t row = 0, rows = 0;
+  int64_t col = 0, cols = 0;        // `col` begins a tile
+  const float* packed_b = nullptr;  // from pack_b with first = col
+  float* packed_a = nullptr;        // room for packed_a_floats(rows, k.step)
+  float* c = nullptr;               // element (row, col) of the result
+  int64_t c_stride = 0;
+  Accumulate accumulate = Accumulate::kNo;
+  enum class Epilogue { kNone, kApply } epilogue = Epilogue::kNone;  // kApply: this part finishes the sum
+};
+int64_t packed_a_floats(int64_t rows, int64_t k_step);
+void compute_part(const Gemm& gemm, const GemmPart& part);
+
+// C row `row` of batch `batch` = the sum of `chunks` rows that lie chunk_stride apart, in ascending order,
+// and the epilogue.
+void combine_chunks(const Gemm& gemm, int64_t batch, int64_t row, const float* partial, int64_t chunks,
+                    int64_t chunk_stride);
+
+}  // namespace trireme::cpu

@@ -1,0 +1,140 @@
+// The innermost loop of all matrix products: one tile of C, at most kTileRows × kTileCols, from packed panels
+// of A and B, with the whole tile in registers. Include it after hwy/highway.h; see gemm_pack-inl.h for how
+// panels are made.
+//
+// An element of C is the sum over k of fused multiply-adds from zero, in ascending order, whatever the size
+// of its tile and its place in it. Callers may therefore cut a matrix into tiles as they like.
+#if defined(TRIREME_KERNELS_CPU_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TRIREME_KERNELS_CPU_GEMM_TILE_INL_H_
+#undef TRIREME_KERNELS_CPU_GEMM_TILE_INL_H_
+#else
+#define TRIREME_KERNELS_CPU_GEMM_TILE_INL_H_
+#endif
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using TileTag = hn::ScalableTag<float>;
+using TileVector = hn::VFromD<TileTag>;
+
+// The largest tile whose sums, with a row of B and one element of A, fit the registers: 32 on AVX-512
+// and Arm, 16 on other x86.
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+inline constexpr size_t kTileRows = 14, kTileVectors = 2;
+#elif HWY_ARCH_X86
+inline constexpr size_t kTileRows = 6, kTileVectors = 2;
+#else
+inline constexpr size_t kTileRows = 8, kTileVectors = 3;
+#endif
+inline constexpr size_t kTileLanes = HWY_LANES(float);
+inline constexpr size_t kTileCols = kTileVectors * kTileLanes;
+// Floats between two values of k in a panel of A: a multiple of four, so that packing needs no partial
+// stores.
+inline constexpr size_t kPanelStep = (kTileRows + 3) / 4 * 4;
+
+enum class TileSum { kReplace, kAdd };  // what becomes of the old value of C
+
+#if HWY_ARCH_ARM
+// fmla takes its multiplier from a lane of a register; a broadcast from memory would need an arithmetic slot.
+template <size_t kVectors, size_t... kIndex>
+HWY_INLINE void tile_step(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                          TileVector* HWY_RESTRICT sum, std::index_sequence<kIndex...>) {
+  const TileTag d;
+  const TileVector a_low = hn::LoadU(d, a), a_high = hn::LoadU(d, a + kTileLanes);
+  TileVector b_row[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) b_row[v] = hn::LoadU(d, b + v * kTileLanes);
+  ((sum[kIndex] = hn::MulAdd(b_row[kIndex % kVectors],
+                             hn::Broadcast<(kIndex / kVectors) % 4>(kIndex / kVectors < 4 ? a_low : a_high),
+                             sum[kIndex])),
+   ...);
+}
+#else
+template <size_t kVectors, size_t... kIndex>
+HWY_INLINE void tile_step(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                          TileVector* HWY_RESTRICT sum, std::index_sequence<kIndex...>) {
+  const TileTag d;
+  TileVector b_row[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) b_row[v] = hn::LoadU(d, b + v * kTileLanes);
+  ((sum[kIndex] = hn::MulAdd(hn::Set(d, a[kIndex / kVectors]), b_row[kIndex % kVectors], sum[kIndex])), ...);
+}
+#endif
+
+template <size_t kVectors, size_t... kIndex>
+HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, float* HWY_RESTRICT c, int64_t c_stride,
+                           TileSum mode, std::index_sequence<kIndex...>) {
+  const TileTag d;
+  const auto place = [&](size_t i) { return c + (i / kVectors) * c_stride + (i % kVectors) * kTileLanes; };
+  if (mode == TileSum::kAdd) {
+    (hn::StoreU(hn::Add(hn::LoadU(d, place(kIndex)), sum[kIndex]), d, place(kIndex)), ...);
+  } else {
+    (hn::StoreU(sum[kIndex], d, place(kIndex)), ...);
+  }
+}
+
+template <size_t kRows, size_t kVectors>
+HWY_NOINLINE void tile_product(int64_t k_count, const float* HWY_RESTRICT a, int64_t a_step,
+                               const float* HWY_RESTRICT b, int64_t b_step, float* HWY_RESTRICT c,
+                               int64_t c_stride, TileSum mode) {
+  using Indices = std::make_index_sequence<kRows * kVectors>;
+  TileVector sum[kRows * kVectors];
+  for (size_t i = 0; i < kRows * kVectors; ++i) sum[i] = hn::Zero(TileTag());
+  for (int64_t k = 0; k < k_count; ++k) {
+    tile_step<kVectors>(a, b, sum, Indices());
+    a += a_step;
+    b += b_step;
+  }
+  tile_store<kVectors>(sum, c, c_stride, mode, Indices());
+}
+
+using TileProduct = void (*)(int64_t, const float* HWY_RESTRICT, int64_t, const float* HWY_RESTRICT, int64_t,
+                             float* HWY_RESTRICT, int64_t, TileSum);
+
+template <size_t kVectors, size_t... kRow>
+constexpr std::array<TileProduct, sizeof...(kRow)> tile_products(std::index_sequence<kRow...>) {
+  return {&tile_product<kRow + 1, kVectors>...};
+}
+
+// C[rows cols] (+)= A · B over one block of k. `a` is a panel of A and `b` one of B, with a_step and b_step
+// floats between two values of k. Of those of B, cols rounded up to whole vectors are read; of A, eight on
+// Arm.
+HWY_INLINE void multiply_tile(size_t rows, size_t cols, int64_t k_count, const float* HWY_RESTRICT a,
+                              int64_t a_step, const float* HWY_RESTRICT b, int64_t b_step,
+                              float* HWY_RESTRICT c, int64_t c_stride, TileSum mode) {
+  static constexpr std::array<std::array<TileProduct, kTileRows>, 3> kProducts = {
+    tile_products<1>(std::make_index_sequence<kTileRows>()),
+    tile_products<2>(std::make_index_sequence<kTileRows>()),
+#if HWY_ARCH_X86
+    {},
+#else
+    tile_products<3>(std::make_index_sequence<kTileRows>()),
+#endif
+  };
+  const size_t vectors = (cols + kTileLanes - 1) / kTileLanes;
+  const TileProduct product = kProducts[vectors - 1][rows - 1];
+  if (cols == vectors * kTileLanes) {
+    product(k_count, a, a_step, b, b_step, c, c_stride, mode);
+    return;
+  }
+  // The tile hangs over the right edge of C: go through a whole one.
+  HWY_ALIGN float whole[kTileRows * kTileCols];
+  product(k_count, a, a_step, b, b_step, whole, kTileCols, TileSum::kReplace);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < cols; ++j) {
+      float& out = c[i * c_stride + j];
+      out = mode == TileSum::kAdd ? out + whole[i * kTileCols + j] : whole[i * kTileCols + j];
+    }
+  }
+}
+
+}  // namespace trireme::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // TRIREME_KERNELS_CPU_GEMM_TILE_INL_H_
