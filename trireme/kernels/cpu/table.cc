@@ -1,5 +1,6 @@
 // The list of all CPU kernels. Each file of this folder offers one function that adds its kernels to a
 // table; to add a file, put its function's name into the list.
+#include "trireme/kernels/cpu/widen.h"
 #include "trireme/kernels/kernel.h"
 
 namespace trireme {
@@ -22,6 +23,7 @@ const KernelTable& cpu_kernels() {
 #define TRIREME_ADD(name) cpu::name(all);
     TRIREME_CPU_KERNEL_FILES(TRIREME_ADD)
 #undef TRIREME_ADD
+    cpu::add_widened(all);
     return all;
   }();
   return table;
