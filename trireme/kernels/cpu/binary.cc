@@ -73,7 +73,9 @@ void binary(const KernelContext& context) {
 // Comparisons give 1.0 or 0.0 in f32 first, which are then cut down to bytes.
 template <hn::Mask<F32> (*kCompare)(VF32, VF32)>
 struct Compare {
-  VF32 operator()(F32 d, VF32 a, VF32 b) const { return hn::IfThenElseZero(kCompare(a, b), hn::Set(d, 1.0f)); }
+  VF32 operator()(F32 d, VF32 a, VF32 b) const {
+    return hn::IfThenElseZero(kCompare(a, b), hn::Set(d, 1.0f));
+  }
 };
 // clang-format off
 hn::Mask<F32> lt(VF32 a, VF32 b) { return hn::Lt(a, b); }
@@ -132,7 +134,9 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::cpu {
 
 HWY_EXPORT(add_binary_kernels);
-void add_binary(KernelTable& table) { HWY_DYNAMIC_DISPATCH(add_binary_kernels)(table); }
+void add_binary(KernelTable& table) {
+  HWY_DYNAMIC_DISPATCH(add_binary_kernels)(table);
+}
 
 }  // namespace trireme::cpu
 #endif

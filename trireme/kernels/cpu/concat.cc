@@ -17,7 +17,8 @@ struct Pieces {
   Pieces(const TensorView& tensor, int dim)
       : data(static_cast<std::byte*>(tensor.data)),
         outer(tensor.shape.elements(0, dim)),
-        bytes(tensor.shape.elements(dim, tensor.shape.rank()) * static_cast<int64_t>(size_of(tensor.dtype))) {}
+        bytes(tensor.shape.elements(dim, tensor.shape.rank()) * static_cast<int64_t>(size_of(tensor.dtype))) {
+  }
 };
 
 // Bytes of one index of the dim.
@@ -25,14 +26,17 @@ int64_t step_bytes(const TensorView& tensor, int dim) {
   return tensor.shape.elements(dim + 1, tensor.shape.rank()) * static_cast<int64_t>(size_of(tensor.dtype));
 }
 
-int64_t piece_grain(int64_t bytes) { return row_grain(bytes / static_cast<int64_t>(sizeof(float))); }
+int64_t piece_grain(int64_t bytes) {
+  return row_grain(bytes / static_cast<int64_t>(sizeof(float)));
+}
 
 void slice(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim), y(context.outputs[0], dim);
   const int64_t skip = context.attrs.integer("start") * step_bytes(context.inputs[0], dim);
   context.pool.parallel_for(y.outer, piece_grain(y.bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) std::memcpy(y.data + i * y.bytes, x.data + i * x.bytes + skip, y.bytes);
+    for (int64_t i = begin; i < end; ++i)
+      std::memcpy(y.data + i * y.bytes, x.data + i * x.bytes + skip, y.bytes);
   });
 }
 

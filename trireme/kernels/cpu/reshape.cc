@@ -15,7 +15,8 @@ void reshape(const KernelContext& context) {
   TRIREME_CHECK(x.bytes() == y.bytes());
   if (x.data == y.data) return;
   context.pool.parallel_for(x.bytes(), kElementGrain * sizeof(float), [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<std::byte*>(y.data) + begin, static_cast<std::byte*>(x.data) + begin, end - begin);
+    std::memcpy(static_cast<std::byte*>(y.data) + begin, static_cast<std::byte*>(x.data) + begin,
+                end - begin);
   });
 }
 

@@ -17,6 +17,8 @@ void select(const KernelContext& context) {
 
 }  // namespace
 
-void add_select(KernelTable& table) { add_for_all_formats(table, "select", {select}); }
+void add_select(KernelTable& table) {
+  add_for_all_formats(table, "select", {select});
+}
 
 }  // namespace trireme::cpu

@@ -140,10 +140,14 @@ Strides dense_strides(const Shape& shape) {
 
 void strided_copy(const void* x, const Strides& strides, const TensorView& y, ThreadPool& pool) {
   switch (size_of(y.dtype)) {
-    case 1: return copy<uint8_t>(x, strides, y, pool);
-    case 2: return copy<uint16_t>(x, strides, y, pool);
-    case 4: return copy<uint32_t>(x, strides, y, pool);
-    case 8: return copy<uint64_t>(x, strides, y, pool);
+    case 1:
+      return copy<uint8_t>(x, strides, y, pool);
+    case 2:
+      return copy<uint16_t>(x, strides, y, pool);
+    case 4:
+      return copy<uint32_t>(x, strides, y, pool);
+    case 8:
+      return copy<uint64_t>(x, strides, y, pool);
   }
 }
 

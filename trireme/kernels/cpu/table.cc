@@ -8,7 +8,14 @@ namespace cpu {
 
 // clang-format off
 #define TRIREME_CPU_KERNEL_FILES(X) \
-  /* X(add_softmax) and so on, in alphabetical order */
+  X(add_binary) \
+  X(add_cast) \
+  X(add_concat) \
+  X(add_max_grad) \
+  X(add_reduce) \
+  X(add_reshape) \
+  X(add_select) \
+  X(add_unary)
 // clang-format on
 
 #define TRIREME_DECLARE(name) void name(KernelTable&);

@@ -75,12 +75,14 @@ void unary(const KernelContext& context) {
 }
 template <class F>
 void unary_grad(const KernelContext& context) {
-  for_blocks<2, 1>(context.pool, context.outputs[0].elements(), context.inputs, context.outputs,
-                   [](const Block<2, 1>& block) { map(F(), block.count, block.out[0], block.in[0], block.in[1]); });
+  for_blocks<2, 1>(
+      context.pool, context.outputs[0].elements(), context.inputs, context.outputs,
+      [](const Block<2, 1>& block) { map(F(), block.count, block.out[0], block.in[0], block.in[1]); });
 }
 void affine(const KernelContext& context) {
   const Attrs& attrs = context.attrs;
-  run_unary(context, Affine{static_cast<float>(attrs.real("scale", 1)), static_cast<float>(attrs.real("shift", 0))});
+  run_unary(context,
+            Affine{static_cast<float>(attrs.real("scale", 1)), static_cast<float>(attrs.real("shift", 0))});
 }
 
 }  // namespace
@@ -111,7 +113,9 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::cpu {
 
 HWY_EXPORT(add_unary_kernels);
-void add_unary(KernelTable& table) { HWY_DYNAMIC_DISPATCH(add_unary_kernels)(table); }
+void add_unary(KernelTable& table) {
+  HWY_DYNAMIC_DISPATCH(add_unary_kernels)(table);
+}
 
 }  // namespace trireme::cpu
 #endif
