@@ -11,10 +11,18 @@ namespace cpu {
   X(add_binary) \
   X(add_cast) \
   X(add_concat) \
+  X(add_cross_entropy) \
+  X(add_dropout) \
+  X(add_embedding) \
+  X(add_layer_norm) \
   X(add_max_grad) \
+  X(add_optimizer) \
   X(add_reduce) \
   X(add_reshape) \
+  X(add_rms_norm) \
+  X(add_rope) \
   X(add_select) \
+  X(add_softmax) \
   X(add_unary)
 // clang-format on
 
