@@ -83,7 +83,8 @@ RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed) {
   RefTensors inputs;
   for (size_t i = 0; i < one.inputs.size(); ++i) {
     const CaseInput& spec = one.inputs[i];
-    RefTensor tensor = RefTensor::zeros(spec.shape, spec.dtype == DType::f32 ? format : spec.dtype);
+    const bool follows = spec.dtype == DType::f32 && spec.format == CaseInput::Format::kFollows;
+    RefTensor tensor = RefTensor::zeros(spec.shape, follows ? format : spec.dtype);
     for (size_t k = 0; k < tensor.values.size(); ++k) {
       const auto words = random_words({seed, stream_id(one.op + one.label) + i}, k);
       double value = spec.low + (spec.high - spec.low) * (words[0] * 0x1p-32);
@@ -126,9 +127,8 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
   }
   ThreadPool pool(threads);
   const KernelShape shape{input_types, outputs, attrs, threads};
-  const size_t workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(shape) : 0;
-  Guarded workspace({DType::u8, Shape{static_cast<int64_t>(workspace_bytes)}});
-  kernel->run({input_views, output_views, attrs, pool, workspace.data()});
+  Guarded workspace({DType::u8, Shape{static_cast<int64_t>(kernel->workspace(shape))}});
+  kernel->launch({input_views, output_views, attrs, pool, workspace.data()});
 
   EXPECT_TRUE(workspace.guards_intact()) << op << " wrote outside its workspace";
   RefTensors results;

@@ -1,8 +1,215 @@
-// Cases of the language ops.
-#include "tests/ops/op_case.h"
+// Cases of embedding, rope, cross_entropy and dropout.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/ops/reference.h"
+#include "trireme/base/rng.h"
 
 namespace trireme::testing {
+namespace {
 
-std::vector<OpCase> language_cases() { return {}; }
+RefTensors embedding(const RefTensors& in, const Attrs& attrs) {
+  const int64_t rows = in[0].shape[0], width = in[0].shape[1], offset = attrs.integer("row_offset", 0);
+  Shape shape = in[1].shape;
+  shape.push_back(width);
+  RefTensor y = like(in[0], shape);
+  for (size_t i = 0; i < in[1].values.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(in[1].values[i]) - offset;
+    if (row < 0 || row >= rows) continue;
+    for (int64_t k = 0; k < width; ++k) y.values[i * width + k] = in[0].values[row * width + k];
+  }
+  return {y};
+}
+
+RefTensors embedding_grad(const RefTensors& in, const Attrs& attrs) {
+  const int64_t rows = attrs.integer("rows"), width = in[0].shape.back(),
+                offset = attrs.integer("row_offset", 0);
+  RefTensor dtable = like(in[0], {rows, width});
+  for (size_t i = 0; i < in[1].values.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(in[1].values[i]) - offset;
+    if (row < 0 || row >= rows) continue;
+    for (int64_t k = 0; k < width; ++k) dtable.values[row * width + k] += in[0].values[i * width + k];
+  }
+  return {dtable};
+}
+
+RefTensors rope(const RefTensors& in, const Attrs& attrs) {
+  const Shape& shape = in[0].shape;
+  const int64_t length = shape[1], width = shape.back(), half = width / 2;
+  const int64_t inner = shape.elements(2, shape.rank());
+  RefTensor y = like(in[0]);
+  for (int64_t row = 0; row < shape.elements() / width; ++row) {
+    const double position = static_cast<double>(row * width / inner % length + attrs.integer("offset", 0));
+    for (int64_t j = 0; j < half; ++j) {
+      double angle =
+          position * std::pow(attrs.real("base"), -2.0 * static_cast<double>(j) / static_cast<double>(width));
+      if (attrs.integer("inverse", 0)) angle = -angle;
+      const double a = in[0].values[row * width + j], b = in[0].values[row * width + half + j];
+      y.values[row * width + j] = a * std::cos(angle) - b * std::sin(angle);
+      y.values[row * width + half + j] = b * std::cos(angle) + a * std::sin(angle);
+    }
+  }
+  return {y};
+}
+
+RefTensors cross_entropy(const RefTensors& in, const Attrs& attrs) {
+  const size_t width = in[0].shape.back();
+  const double smooth = attrs.real("label_smoothing", 0);
+  RefTensor loss = RefTensor::zeros({}), count = loss, lse = RefTensor::zeros(in[1].shape);
+  for (size_t row = 0; row < lse.values.size(); ++row) {
+    const double* x = &in[0].values[row * width];
+    const double largest = *std::max_element(x, x + width);
+    double total = 0;
+    for (size_t i = 0; i < width; ++i) total += std::exp(x[i] - largest);
+    lse.values[row] = largest + std::log(total);
+    const int64_t target = static_cast<int64_t>(in[1].values[row]);
+    if (target == attrs.integer("ignore_index", -1)) continue;
+    count.values[0] += 1;
+    loss.values[0] += (1 - smooth) * (lse.values[row] - x[target]);
+    for (size_t i = 0; i < width; ++i) {
+      loss.values[0] += smooth / static_cast<double>(width) * (lse.values[row] - x[i]);
+    }
+  }
+  return {loss, count, lse};
+}
+
+RefTensors cross_entropy_grad(const RefTensors& in, const Attrs& attrs) {
+  const size_t width = in[1].shape.back();
+  const double smooth = attrs.real("label_smoothing", 0);
+  RefTensor dlogits = like(in[1]);
+  for (size_t row = 0; row < in[2].values.size(); ++row) {
+    const double target = in[2].values[row];
+    if (target == static_cast<double>(attrs.integer("ignore_index", -1))) continue;
+    for (size_t i = 0; i < width; ++i) {
+      const double p = std::exp(in[1].values[row * width + i] - in[3].values[row]);
+      const double hot = static_cast<double>(i) == target ? 1 - smooth : 0;
+      dlogits.values[row * width + i] = in[0].values[0] * (p - hot - smooth / static_cast<double>(width));
+    }
+  }
+  return {dlogits};
+}
+
+RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
+  const uint64_t seed = static_cast<uint64_t>(in[1].values[0]), step = static_cast<uint64_t>(in[1].values[1]);
+  const RngKey key{seed, static_cast<uint64_t>(attrs.integer("stream")) + step * 0x9E3779B97F4A7C15u};
+  RefTensor y = like(in[0]);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const bool kept = uniform(key, attrs.integer("offset", 0) + i) >= attrs.real("rate");
+    y.values[i] = kept ? in[0].values[i] / (1 - attrs.real("rate")) : 0;
+  }
+  return {y};
+}
+
+constexpr auto kNo = Differentiable::kNo;
+
+void add_embeddings(std::vector<OpCase>& cases) {
+  cases.push_back({"embedding", "matrix", {{{11, 7}}, ids({3, 5}, 0, 11)}, {}, embedding, 0});
+  cases.push_back({"embedding", "single", {{{11, 7}}, ids({}, 0, 11)}, {}, embedding, 0});
+  cases.push_back(
+      {"embedding", "part", {{{4, 7}}, ids({40}, 0, 16)}, {{"row_offset", int64_t{8}}}, embedding, 0});
+  const auto grad = [&](const char* label, Shape dy, CaseInput tokens, Attrs attrs) {
+    cases.push_back({"embedding_grad", label, {{dy}, tokens}, attrs, embedding_grad, 1e-5, kNo});
+  };
+  grad("matrix", {3, 5, 7}, ids({3, 5}, 0, 11), {{"rows", int64_t{11}}});
+  grad("repeated", {200, 37}, ids({200}, 0, 3), {{"rows", int64_t{5}}});
+  grad("part", {40, 7}, ids({40}, 0, 16), {{"rows", int64_t{4}}, {"row_offset", int64_t{8}}});
+  grad("large", {300, 65}, ids({300}, 0, 900), {{"rows", int64_t{900}}});
+}
+
+void add_ropes(std::vector<OpCase>& cases) {
+  const auto with = [&](const char* label, Shape x, Attrs attrs) {
+    attrs.set("base", 10000.0);
+    cases.push_back({"rope", label, {{x}}, attrs, rope});
+  };
+  with("plain", {2, 5, 6}, {});
+  with("heads", {2, 7, 3, 38}, {});
+  with("groups", {1, 5, 2, 3, 4}, {{"offset", int64_t{11}}});
+  with("inverse", {2, 5, 3, 8}, {{"inverse", int64_t{1}}, {"offset", int64_t{3}}});
+  with("long", {1, 333, 10}, {{"offset", int64_t{100000}}});
+}
+
+void add_losses(std::vector<OpCase>& cases) {
+  const auto with = [&](const char* label, Shape outer, int64_t width, double low, double high, Attrs attrs) {
+    Shape shape = outer;
+    shape.push_back(width);
+    const CaseInput logits{shape, DType::f32, low, high};
+    const CaseInput targets = ids(outer, attrs.has("ignore_index") ? -2 : 0, static_cast<double>(width));
+    cases.push_back({"cross_entropy", label, {logits, targets}, attrs, cross_entropy});
+    cases.push_back({"cross_entropy_grad",
+                     label,
+                     {kept_f32({}), logits, targets, kept_f32(outer, 3, 6)},
+                     attrs,
+                     cross_entropy_grad,
+                     1e-5,
+                     kNo});
+  };
+  const Attrs smooth{{"label_smoothing", 0.1}};
+  with("odd", {7}, 37, -3, 3, {});
+  with("single", {}, 5, -3, 3, {});
+  with("matrix", {2, 3}, 50, -3, 3, {});
+  with("long_rows", {3}, 2500, -3, 3, smooth);
+  with("smoothed", {7}, 37, -3, 3, smooth);
+  with("far_out", {7}, 37, -90, 8, {});
+  cases.push_back({"cross_entropy",
+                   "ignores",
+                   {{{60, 3}}, ids({60}, 0, 3)},
+                   {{"ignore_index", int64_t{1}}},
+                   cross_entropy});
+  cases.push_back({"cross_entropy_grad",
+                   "ignores",
+                   {kept_f32({}), {{60, 3}}, ids({60}, -1, 3), kept_f32({60}, 0, 1)},
+                   {},
+                   cross_entropy_grad,
+                   1e-5,
+                   kNo});
+}
+
+void add_dropouts(std::vector<OpCase>& cases) {
+  const CaseInput rng{{2}, DType::i64, 0, 1e6};
+  const auto with = [&](const char* label, Shape x, double rate, int64_t offset) {
+    cases.push_back({"dropout",
+                     label,
+                     {{x}, rng},
+                     {{"rate", rate}, {"stream", int64_t{42}}, {"offset", offset}},
+                     dropout});
+  };
+  with("odd", {3, 37}, 0.1, 0);
+  with("offset", {3, 37}, 0.5, 10);
+  with("offset_past_32_bits", {300}, 0.5, (int64_t{1} << 34) - 150);
+  with("none", {37}, 0, 0);
+  with("large", {7, 5003}, 0.25, 3);
+}
+
+}  // namespace
+
+std::vector<OpCase> language_cases() {
+  std::vector<OpCase> cases;
+  add_embeddings(cases);
+  add_ropes(cases);
+  add_losses(cases);
+  add_dropouts(cases);
+  const CaseInput logits{{512, 50257}}, targets = ids({512}, 0, 50257), hidden{{8, 256, 384}};
+  for (OpCase& one : timed({{"embedding", "gpt", {{{50257, 384}}, ids({8, 256}, 0, 50257)}, {}, embedding},
+                            {"embedding_grad",
+                             "gpt",
+                             {hidden, ids({8, 256}, 0, 50257)},
+                             {{"rows", int64_t{50257}}},
+                             embedding_grad},
+                            {"rope", "gpt", {{{8, 256, 6, 64}}}, {{"base", 10000.0}}, rope},
+                            {"cross_entropy", "gpt", {logits, targets}, {}, cross_entropy},
+                            {"cross_entropy_grad",
+                             "gpt",
+                             {kept_f32({}), logits, targets, kept_f32({512}, 10, 11)},
+                             {},
+                             cross_entropy_grad},
+                            {"dropout",
+                             "gpt",
+                             {hidden, {{2}, DType::i64, 0, 1e6}},
+                             {{"rate", 0.1}, {"stream", int64_t{1}}},
+                             dropout}})) {
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
 
 }  // namespace trireme::testing

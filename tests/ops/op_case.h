@@ -31,6 +31,8 @@ struct CaseInput {
   DType dtype = DType::f32;
   double low = -1;
   double high = 1;
+  // Whether an f32 input takes the format in which the case is run. kKept: stats, optimizer states.
+  enum class Format { kFollows, kKept } format = Format::kFollows;
 };
 
 enum class Differentiable { kYes, kNo };

@@ -1,8 +1,166 @@
-// Cases of the shape ops.
-#include "tests/ops/op_case.h"
+// Cases of the ops that move elements: reshape, transpose, broadcast, slice, concat, pad.
+#include "tests/ops/reference.h"
 
 namespace trireme::testing {
+namespace {
 
-std::vector<OpCase> shape_cases() { return {}; }
+using Dims = std::vector<int64_t>;
+
+RefTensors reshape(const RefTensors& in, const Attrs& attrs) {
+  RefTensor y = like(in[0], Shape(attrs.integers("shape")));
+  y.values = in[0].values;
+  return {y};
+}
+
+RefTensors transpose(const RefTensors& in, const Attrs& attrs) {
+  const Dims& perm = attrs.integers("perm");
+  Shape shape;
+  for (int64_t dim : perm) shape.push_back(in[0].shape[static_cast<int>(dim)]);
+  RefTensor y = like(in[0], shape);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims to = unravel(i, shape);
+    Dims from(perm.size());
+    for (size_t d = 0; d < perm.size(); ++d) from[perm[d]] = to[d];
+    y.values[i] = in[0].values[ravel(from, in[0].shape)];
+  }
+  return {y};
+}
+
+RefTensors broadcast(const RefTensors& in, const Attrs& attrs) {
+  RefTensor y = like(in[0], Shape(attrs.integers("shape")));
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims to = unravel(i, y.shape);
+    Dims from;
+    for (int64_t dim : attrs.integers("dims")) from.push_back(to[dim]);
+    y.values[i] = in[0].values[ravel(from, in[0].shape)];
+  }
+  return {y};
+}
+
+// Copies x into y at the given position along `dim`; elements that fall outside y are left out.
+void place(const RefTensor& x, int dim, int64_t position, RefTensor* y) {
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    Dims index = unravel(i, x.shape);
+    index[dim] += position;
+    if (index[dim] >= 0 && index[dim] < y->shape[dim]) y->values[ravel(index, y->shape)] = x.values[i];
+  }
+}
+RefTensor with_extent(const RefTensor& x, int dim, int64_t extent) {
+  Shape shape = x.shape;
+  shape.set(dim, extent);
+  return like(x, shape);
+}
+
+RefTensors slice(const RefTensors& in, const Attrs& attrs) {
+  const int dim = static_cast<int>(attrs.integer("dim"));
+  RefTensor y = with_extent(in[0], dim, attrs.integer("size"));
+  place(in[0], dim, -attrs.integer("start"), &y);
+  return {y};
+}
+RefTensors concat(const RefTensors& in, const Attrs& attrs) {
+  const int dim = static_cast<int>(attrs.integer("dim"));
+  int64_t extent = 0;
+  for (const RefTensor& x : in) extent += x.shape[dim];
+  RefTensor y = with_extent(in[0], dim, extent);
+  int64_t position = 0;
+  for (const RefTensor& x : in) {
+    place(x, dim, position, &y);
+    position += x.shape[dim];
+  }
+  return {y};
+}
+RefTensors pad(const RefTensors& in, const Attrs& attrs) {
+  const int dim = static_cast<int>(attrs.integer("dim"));
+  RefTensor y = with_extent(in[0], dim, attrs.integer("low") + in[0].shape[dim] + attrs.integer("high"));
+  place(in[0], dim, attrs.integer("low"), &y);
+  return {y};
+}
+
+void add_reorderings(std::vector<OpCase>& cases) {
+  cases.push_back({"reshape", "flat", {{{3, 5, 7}}}, {{"shape", Dims{105}}}, reshape, 0});
+  cases.push_back({"reshape", "to_scalar", {{{1, 1}}}, {{"shape", Dims{}}}, reshape, 0});
+  cases.push_back({"reshape",
+                   "integers",
+                   {{{3, 5}, DType::i32, -9, 9}},
+                   {{"shape", Dims{5, 3}}},
+                   reshape,
+                   0,
+                   Differentiable::kNo});
+
+  const auto transposed = [&](const char* label, CaseInput x, Dims perm) {
+    const auto differences = is_float(x.dtype) ? Differentiable::kYes : Differentiable::kNo;
+    cases.push_back({"transpose", label, {x}, {{"perm", perm}}, transpose, 0, differences});
+  };
+  transposed("identity", {{3, 5}}, {0, 1});
+  transposed("matrix", {{3, 37}}, {1, 0});
+  transposed("tiles", {{70, 45}}, {1, 0});
+  transposed("batch", {{3, 5, 7}}, {0, 2, 1});
+  transposed("heads", {{2, 5, 3, 7}}, {0, 2, 1, 3});
+  transposed("rotated", {{2, 3, 4, 5}}, {3, 0, 1, 2});
+  transposed("reversed", {{2, 3, 4, 5}}, {3, 2, 1, 0});
+  transposed("extent_one", {{2, 1, 5}}, {2, 1, 0});
+  transposed("bytes", {{9, 40}, DType::u8, 0, 256}, {1, 0});
+  transposed("longs", {{9, 40}, DType::i64, -9, 9}, {1, 0});
+
+  const auto broadcasted = [&](const char* label, Shape x, Dims shape, Dims dims) {
+    cases.push_back({"broadcast", label, {{x}}, {{"shape", shape}, {"dims", dims}}, broadcast, 0});
+  };
+  broadcasted("scalar", {}, {3, 5}, {});
+  broadcasted("scalar_to_scalar", {}, {}, {});
+  broadcasted("rows", {7}, {3, 5, 7}, {2});
+  broadcasted("columns", {3}, {3, 5, 7}, {0});
+  broadcasted("middle", {5}, {3, 5, 7}, {1});
+  broadcasted("outer_and_inner", {3, 7}, {3, 5, 7}, {0, 2});
+  broadcasted("same", {3, 5}, {3, 5}, {0, 1});
+}
+
+void add_pieces(std::vector<OpCase>& cases) {
+  const auto sliced = [&](const char* label, CaseInput x, int64_t dim, int64_t start, int64_t size) {
+    const auto differences = is_float(x.dtype) ? Differentiable::kYes : Differentiable::kNo;
+    cases.push_back(
+        {"slice", label, {x}, {{"dim", dim}, {"start", start}, {"size", size}}, slice, 0, differences});
+  };
+  sliced("first_dim", {{5, 7}}, 0, 1, 3);
+  sliced("last_dim", {{5, 7}}, 1, 2, 4);
+  sliced("middle_dim", {{3, 5, 7}}, 1, 4, 1);
+  sliced("whole", {{3, 5}}, 0, 0, 3);
+  sliced("ids", {{3, 9}, DType::i32, 0, 99}, 1, 1, 8);
+
+  cases.push_back({"concat", "first_dim", {{{2, 7}}, {{3, 7}}}, {{"dim", int64_t{0}}}, concat, 0});
+  cases.push_back({"concat", "last_dim", {{{3, 2}}, {{3, 5}}, {{3, 1}}}, {{"dim", int64_t{1}}}, concat, 0});
+  cases.push_back({"concat", "single", {{{3, 2}}}, {{"dim", int64_t{1}}}, concat, 0});
+  cases.push_back(
+      {"concat", "many", std::vector<CaseInput>(40, {{2, 1, 3}}), {{"dim", int64_t{1}}}, concat, 0});
+
+  const auto padded = [&](const char* label, int64_t dim, int64_t low, int64_t high) {
+    cases.push_back({"pad", label, {{{3, 5, 7}}}, {{"dim", dim}, {"low", low}, {"high", high}}, pad, 0});
+  };
+  padded("first_dim", 0, 1, 2);
+  padded("middle_dim", 1, 0, 3);
+  padded("last_dim", 2, 2, 0);
+  padded("nothing", 1, 0, 0);
+}
+
+}  // namespace
+
+std::vector<OpCase> shape_cases() {
+  std::vector<OpCase> cases;
+  add_reorderings(cases);
+  add_pieces(cases);
+  const CaseInput heads{{8, 256, 6, 64}}, hidden{{2048, 384}}, wide{{2048, 1152}};
+  for (OpCase& one :
+       timed({{"transpose", "heads", {heads}, {{"perm", Dims{0, 2, 1, 3}}}, transpose},
+              {"transpose", "matrix", {wide}, {{"perm", Dims{1, 0}}}, transpose},
+              {"broadcast", "rows", {{{384}}}, {{"shape", Dims{2048, 384}}, {"dims", Dims{1}}}, broadcast},
+              {"slice",
+               "qkv",
+               {wide},
+               {{"dim", int64_t{1}}, {"start", int64_t{384}}, {"size", int64_t{384}}},
+               slice},
+              {"concat", "qkv", {hidden, hidden, hidden}, {{"dim", int64_t{1}}}, concat}})) {
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
 
 }  // namespace trireme::testing

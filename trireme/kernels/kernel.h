@@ -23,12 +23,15 @@
 
 namespace trireme {
 
+struct Kernel;
+
 struct KernelContext {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const Attrs& attrs;
   ThreadPool& pool;
   std::byte* workspace = nullptr;  // 64-byte aligned, as large as Kernel::workspace said
+  const Kernel* inner = nullptr;   // set by Kernel::launch
 
   template <typename T>
   const T* in(int i) const {
@@ -46,22 +49,37 @@ struct KernelShape {
   std::span<const TensorType> outputs;
   const Attrs& attrs;
   int threads = 1;
+  const Kernel* inner = nullptr;  // set by Kernel::workspace
 };
 
 struct Kernel {
   void (*run)(const KernelContext&) = nullptr;
   size_t (*workspace_bytes)(const KernelShape&) = nullptr;  // null: none
+  const Kernel* inner = nullptr;  // of a kernel that wraps another (cpu/widen.h): the one it wraps
+
+  // How to call a kernel: `run` and `workspace_bytes` alone do not know what is wrapped.
+  void launch(KernelContext context) const {
+    context.inner = inner;
+    run(context);
+  }
+  size_t workspace(KernelShape shape) const {
+    shape.inner = inner;
+    return workspace_bytes ? workspace_bytes(shape) : 0;
+  }
 };
 
 // Kernels by (op, dtype). The dtype of a node is that of its first floating-point input, or of its
 // first output when it has none.
 class KernelTable {
+  using Map = std::map<std::pair<std::string, DType>, Kernel, std::less<>>;
+
  public:
   void add(std::string_view op, DType dtype, Kernel kernel);
   const Kernel* find(std::string_view op, DType dtype) const;  // null when there is none
+  const Map& all() const { return kernels_; }                  // addresses of kernels are stable
 
  private:
-  std::map<std::pair<std::string, DType>, Kernel, std::less<>> kernels_;
+  Map kernels_;
 };
 
 const KernelTable& cpu_kernels();

@@ -1,5 +1,6 @@
 // The list of all CPU kernels. Each file of this folder offers one function that adds its kernels to a
 // table; to add a file, put its function's name into the list.
+#include "trireme/kernels/cpu/widen.h"
 #include "trireme/kernels/kernel.h"
 
 namespace trireme {
@@ -9,7 +10,23 @@ namespace cpu {
 #define TRIREME_CPU_KERNEL_FILES(X) \
   X(add_attention) \
   X(add_attention_grad) \
-  X(add_matmul)
+  X(add_binary) \
+  X(add_cast) \
+  X(add_concat) \
+  X(add_cross_entropy) \
+  X(add_dropout) \
+  X(add_embedding) \
+  X(add_layer_norm) \
+  X(add_matmul) \
+  X(add_max_grad) \
+  X(add_optimizer) \
+  X(add_reduce) \
+  X(add_reshape) \
+  X(add_rms_norm) \
+  X(add_rope) \
+  X(add_select) \
+  X(add_softmax) \
+  X(add_unary)
 // clang-format on
 
 #define TRIREME_DECLARE(name) void name(KernelTable&);
@@ -24,6 +41,7 @@ const KernelTable& cpu_kernels() {
 #define TRIREME_ADD(name) cpu::name(all);
     TRIREME_CPU_KERNEL_FILES(TRIREME_ADD)
 #undef TRIREME_ADD
+    cpu::add_widened(all);
     return all;
   }();
   return table;

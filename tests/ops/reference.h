@@ -1,0 +1,62 @@
+// Small helpers for the naive references of the cases.
+#pragma once
+
+#include <utility>
+
+#include "tests/ops/op_case.h"
+
+namespace trireme::testing {
+
+// A tensor of zeros of the same type, or of the same dtype and another shape.
+inline RefTensor like(const RefTensor& tensor) {
+  return RefTensor::zeros(tensor.shape, tensor.dtype);
+}
+inline RefTensor like(const RefTensor& tensor, Shape shape) {
+  return RefTensor::zeros(shape, tensor.dtype);
+}
+
+// y[i] = F(x[i]) and y[i] = F(a[i], b[i % size of b]), as whole references of element-wise ops.
+template <double (*F)(double)>
+RefTensors elementwise(const RefTensors& in, const Attrs&) {
+  RefTensor y = like(in[0]);
+  for (size_t i = 0; i < y.values.size(); ++i) y.values[i] = F(in[0].values[i]);
+  return {y};
+}
+template <double (*F)(double, double)>
+RefTensors elementwise(const RefTensors& in, const Attrs&) {
+  RefTensor y = like(in[0]);
+  const auto& b = in[1].values;
+  for (size_t i = 0; i < y.values.size(); ++i) y.values[i] = F(in[0].values[i], b[i % b.size()]);
+  return {y};
+}
+
+// The index of element `flat` in each dim, and back.
+inline std::vector<int64_t> unravel(int64_t flat, const Shape& shape) {
+  std::vector<int64_t> index(shape.rank());
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    index[i] = flat % shape[i];
+    flat /= shape[i];
+  }
+  return index;
+}
+inline int64_t ravel(const std::vector<int64_t>& index, const Shape& shape) {
+  int64_t flat = 0;
+  for (int i = 0; i < shape.rank(); ++i) flat = flat * shape[i] + index[i];
+  return flat;
+}
+
+// Inputs that stay f32 in every run: stats, optimizer states, scalars.
+inline CaseInput kept_f32(Shape shape, double low = -1, double high = 1) {
+  return {shape, DType::f32, low, high, CaseInput::Format::kKept};
+}
+inline CaseInput ids(Shape shape, double low, double high) {
+  return {shape, DType::i32, low, high};
+}
+
+// The same cases, only timed.
+inline std::vector<OpCase> timed(std::vector<OpCase> cases) {
+  for (OpCase& one : cases) one.use = OpCase::Use::kTiming;
+  return cases;
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,169 @@
+// cross_entropy and its gradient, over the last dim of the logits. The forward pass reads each row once:
+// block by block it carries the largest logit so far and the sum of exponentials relative to it. Logits
+// of 16 bits are widened a block at a time, because a widened copy of them all would be the largest
+// tensor of a language model.
+#include <cmath>
+#include <limits>
+
+#include "trireme/kernels/cpu/elementwise.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/kernels/cpu/cross_entropy.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first
+#include <hwy/highway.h>
+
+#include "trireme/kernels/cpu/map-inl.h"
+#include "trireme/kernels/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::cpu::HWY_NAMESPACE {
+namespace {
+
+// Elements [at, at + count) in f32: in place, or widened into `copy`.
+const float* in_f32(const TensorView& tensor, int64_t at, int64_t count, float* copy) {
+  if (tensor.dtype == DType::f32) return static_cast<const float*>(tensor.data) + at;
+  widen(tensor, at, count, copy);
+  return copy;
+}
+
+struct RowTotals {
+  float largest = -std::numeric_limits<float>::infinity();
+  double exponentials = 0;  // relative to `largest`
+  double logits = 0;
+
+  void add_block(const float* x, int64_t count) {
+    const F32 d;
+    VF32 block_largest = hn::Set(d, largest), block_logits = hn::Zero(d);
+    for_vectors(count, [&](int64_t i, auto access) TRIREME_VECTOR_BODY {
+      const VF32 v = access.load(x + i);
+      block_largest = access.keep(hn::Max(block_largest, v), block_largest);
+      block_logits = hn::Add(block_logits, v);
+    });
+    logits += sum_of_lanes(block_logits);
+    const float now = max_of_lanes(block_largest);
+    if (now > largest) exponentials *= std::exp(static_cast<double>(largest) - now);
+    largest = now;
+    const VF32 shift = hn::Set(d, now);
+    VF32 total = hn::Zero(d);
+    for_vectors(count, [&](int64_t i, auto access) TRIREME_VECTOR_BODY {
+      total = access.keep(hn::Add(total, Exp(d, hn::Sub(access.load(x + i), shift))), total);
+    });
+    exponentials += sum_of_lanes(total);
+  }
+  double log_sum_exp() const { return largest + std::log(exponentials); }
+};
+
+struct Options {
+  int64_t ignore_index;
+  double label_smoothing;
+  explicit Options(const Attrs& attrs)
+      : ignore_index(attrs.integer("ignore_index", -1)), label_smoothing(attrs.real("label_smoothing", 0)) {}
+};
+
+float logit(const TensorView& logits, int64_t at) {
+  float value;
+  return *in_f32(logits, at, 1, &value);
+}
+
+void cross_entropy(const KernelContext& context) {
+  const Options options(context.attrs);
+  const TensorView& logits = context.inputs[0];
+  const int32_t* targets = context.in<int32_t>(1);
+  float* lse = context.out<float>(2);
+  double* losses = reinterpret_cast<double*>(context.workspace);
+  const int64_t width = logits.shape.back(), rows = context.inputs[1].elements();
+  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+    alignas(64) float copy[kBlock];
+    for (int64_t row = begin; row < end; ++row) {
+      RowTotals totals;
+      for (int64_t i = 0; i < width; i += kBlock) {
+        const int64_t count = std::min(kBlock, width - i);
+        totals.add_block(in_f32(logits, row * width + i, count, copy), count);
+      }
+      const double row_lse = totals.log_sum_exp();
+      lse[row] = static_cast<float>(row_lse);
+      losses[row] = 0;
+      if (targets[row] == options.ignore_index) continue;
+      TRIREME_CHECK(targets[row] >= 0);
+      TRIREME_CHECK(targets[row] < width);
+      const double smooth = options.label_smoothing;
+      losses[row] = row_lse - (1 - smooth) * logit(logits, row * width + targets[row]);
+      if (smooth != 0) losses[row] -= smooth * totals.logits / static_cast<double>(width);
+    }
+  });
+  double loss = 0;
+  int64_t counted = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    loss += losses[row];
+    counted += targets[row] != options.ignore_index;
+  }
+  *context.out<float>(0) = static_cast<float>(loss);
+  *context.out<float>(1) = static_cast<float>(counted);
+}
+
+size_t cross_entropy_workspace(const KernelShape& shape) {
+  return shape.inputs[1].shape.elements() * sizeof(double);
+}
+
+// dloss · (softmax − smooth / width), before the target's own share.
+struct Gradient {
+  float dloss, lse, uniform;
+  VF32 operator()(F32 d, VF32 x) const {
+    const VF32 p = Exp(d, hn::Sub(x, hn::Set(d, lse)));
+    return hn::Mul(hn::Sub(p, hn::Set(d, uniform)), hn::Set(d, dloss));
+  }
+};
+
+// Its dtype is that of dloss, f32, whatever the logits are.
+void cross_entropy_grad(const KernelContext& context) {
+  const Options options(context.attrs);
+  const float dloss = *context.in<float>(0);
+  const TensorView& logits = context.inputs[1];
+  const TensorView& dlogits = context.outputs[0];
+  const int32_t* targets = context.in<int32_t>(2);
+  const float* lse = context.in<float>(3);
+  const int64_t width = logits.shape.back(), rows = context.inputs[2].elements();
+  const float smooth = static_cast<float>(options.label_smoothing);
+  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+    alignas(64) float copy[kBlock], result[kBlock];
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t target = targets[row];
+      const bool counts = target != options.ignore_index;
+      const Gradient gradient{dloss, lse[row], smooth / static_cast<float>(width)};
+      for (int64_t i = 0; i < width; i += kBlock) {
+        const int64_t count = std::min(kBlock, width - i), at = row * width + i;
+        const bool direct = dlogits.dtype == DType::f32;
+        float* dx = direct ? static_cast<float*>(dlogits.data) + at : result;
+        if (counts) {
+          map(gradient, count, dx, in_f32(logits, at, count, copy));
+          if (target >= i && target < i + count) dx[target - i] -= (1 - smooth) * dloss;
+        } else {
+          std::fill_n(dx, count, 0.0f);
+        }
+        if (!direct) narrow(dx, count, dlogits, at);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_cross_entropy_kernels(KernelTable& table) {
+  add_for_all_formats(table, "cross_entropy", {cross_entropy, cross_entropy_workspace});
+  table.add("cross_entropy_grad", DType::f32, {cross_entropy_grad});
+}
+
+}  // namespace trireme::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::cpu {
+
+HWY_EXPORT(add_cross_entropy_kernels);
+void add_cross_entropy(KernelTable& table) {
+  HWY_DYNAMIC_DISPATCH(add_cross_entropy_kernels)(table);
+}
+
+}  // namespace trireme::cpu
+#endif

@@ -1,0 +1,103 @@
+// rope: rotates the pairs (x[j], x[j + d/2]) of the last dim by position · base^(−2j/d). The cosines and
+// sines of all positions go into workspace first, since every batch and head shares them.
+#include <cmath>
+
+#include "trireme/kernels/cpu/grain.h"
+#include "trireme/kernels/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/kernels/cpu/rope.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first
+#include <hwy/highway.h>
+
+#include "trireme/kernels/cpu/map-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::cpu::HWY_NAMESPACE {
+namespace {
+
+// Exact angles are taken at the first of so many positions; the others follow from it by rotation in
+// double precision, which is an order of magnitude faster than a sine each.
+constexpr int64_t kPositions = 64;
+
+struct Angles {
+  int64_t half;  // d / 2
+  double base;
+  double offset;
+  double sign;
+
+  // Fills rows [begin, end) of cosines[t][half] and sines[t][half].
+  void fill(int64_t begin, int64_t end, float* cosines, float* sines) const {
+    for (int64_t j = 0; j < half; ++j) {
+      const double step = sign * std::pow(base, -static_cast<double>(j) / static_cast<double>(half));
+      const double start = step * (offset + static_cast<double>(begin));
+      const double cos_step = std::cos(step), sin_step = std::sin(step);
+      double c = std::cos(start), s = std::sin(start);
+      for (int64_t t = begin; t < end; ++t) {
+        cosines[t * half + j] = static_cast<float>(c);
+        sines[t * half + j] = static_cast<float>(s);
+        const double next = c * cos_step - s * sin_step;
+        s = s * cos_step + c * sin_step;
+        c = next;
+      }
+    }
+  }
+};
+
+void rotate(const float* x, float* y, const float* cosines, const float* sines, int64_t half) {
+  for_vectors(half, [&](int64_t j, auto access) TRIREME_VECTOR_BODY {
+    const VF32 a = access.load(x + j), b = access.load(x + half + j);
+    const VF32 c = access.load(cosines + j), s = access.load(sines + j);
+    access.store(hn::NegMulAdd(b, s, hn::Mul(a, c)), y + j);
+    access.store(hn::MulAdd(a, s, hn::Mul(b, c)), y + half + j);
+  });
+}
+
+void rope(const KernelContext& context) {
+  const float* x = context.in<float>(0);
+  float* y = context.out<float>(0);
+  const Shape& shape = context.inputs[0].shape;
+  const int64_t batch = shape[0], length = shape[1], width = shape.back();
+  const int64_t heads = shape.elements(2, shape.rank() - 1);
+  TRIREME_CHECK(width % 2 == 0);
+  const Attrs& attrs = context.attrs;
+  const Angles angles{width / 2, attrs.real("base"), attrs.real("offset", 0),
+                      attrs.integer("inverse", 0) ? -1.0 : 1.0};
+  float* cosines = reinterpret_cast<float*>(context.workspace);
+  float* sines = cosines + length * angles.half;
+  context.pool.parallel_for(length, kPositions,
+                            [=](int64_t begin, int64_t end) { angles.fill(begin, end, cosines, sines); });
+  context.pool.parallel_for(batch * length, row_grain(heads * width), [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t table = row % length * angles.half;
+      for (int64_t head = row * heads; head < (row + 1) * heads; ++head) {
+        rotate(x + head * width, y + head * width, cosines + table, sines + table, angles.half);
+      }
+    }
+  });
+}
+
+size_t rope_workspace(const KernelShape& shape) {
+  return shape.inputs[0].shape[1] * shape.inputs[0].shape.back() * sizeof(float);
+}
+
+}  // namespace
+
+void add_rope_kernels(KernelTable& table) {
+  table.add("rope", DType::f32, {rope, rope_workspace});
+}
+
+}  // namespace trireme::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::cpu {
+
+HWY_EXPORT(add_rope_kernels);
+void add_rope(KernelTable& table) {
+  HWY_DYNAMIC_DISPATCH(add_rope_kernels)(table);
+}
+
+}  // namespace trireme::cpu
+#endif
