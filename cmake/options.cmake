@@ -16,4 +16,4 @@ endif()
 # The baseline ones are left out on x86 because every 64-bit machine that can
 # train anything has at least SSE4; fewer targets halve the build time.
 set(TRIREME_SIMD_DEFINITIONS
-    "HWY_DISABLED_TARGETS=(HWY_SSE2|HWY_SSSE3|HWY_AVX3_DL|HWY_AVX3_ZEN4|HWY_AVX3_SPR|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")

@@ -7,7 +7,7 @@ namespace cpu {
 
 // clang-format off
 #define TRIREME_CPU_KERNEL_FILES(X) \
-  /* X(add_softmax) and so on, in alphabetical order */
+  X(add_conv2d)
 // clang-format on
 
 #define TRIREME_DECLARE(name) void name(KernelTable&);
