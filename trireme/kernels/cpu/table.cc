@@ -7,7 +7,9 @@ namespace cpu {
 
 // clang-format off
 #define TRIREME_CPU_KERNEL_FILES(X) \
-  X(add_conv2d)
+  X(add_conv2d) \
+  X(add_conv2d_grad_input) \
+  X(add_conv2d_grad_weight)
 // clang-format on
 
 #define TRIREME_DECLARE(name) void name(KernelTable&);
