@@ -7,9 +7,12 @@ namespace cpu {
 
 // clang-format off
 #define TRIREME_CPU_KERNEL_FILES(X) \
+  X(add_avg_pool2d) \
+  X(add_batch_norm) \
   X(add_conv2d) \
   X(add_conv2d_grad_input) \
-  X(add_conv2d_grad_weight)
+  X(add_conv2d_grad_weight) \
+  X(add_max_pool2d)
 // clang-format on
 
 #define TRIREME_DECLARE(name) void name(KernelTable&);
