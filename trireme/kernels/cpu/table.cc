@@ -10,15 +10,21 @@ namespace cpu {
 #define TRIREME_CPU_KERNEL_FILES(X) \
   X(add_attention) \
   X(add_attention_grad) \
+  X(add_avg_pool2d) \
+  X(add_batch_norm) \
   X(add_binary) \
   X(add_cast) \
   X(add_concat) \
+  X(add_conv2d) \
+  X(add_conv2d_grad_input) \
+  X(add_conv2d_grad_weight) \
   X(add_cross_entropy) \
   X(add_dropout) \
   X(add_embedding) \
   X(add_layer_norm) \
   X(add_matmul) \
   X(add_max_grad) \
+  X(add_max_pool2d) \
   X(add_optimizer) \
   X(add_reduce) \
   X(add_reshape) \
