@@ -24,18 +24,18 @@ void add_cross_entropy(OpTable& table) {
              .gradient =
                  [](GradBuilder& g) {
                    return std::vector{
-                       g.op("cross_entropy_grad", {g.in(0), g.in(1), g.out(2), g.dy()}, g.attrs()), kNoValue};
+                       g.op("cross_entropy_grad", {g.dy(), g.in(0), g.in(1), g.out(2)}, g.attrs()), kNoValue};
                  },
              .flops = flops});
   table.add({.name = "cross_entropy_grad",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "logits[b… v] targets[b…] lse[b…] dloss[] -> dlogits[b… v]").whole("v");
+                   return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]").whole("v");
                  },
-             .inputs = {kF, kId, kStat, kStat},
+             .inputs = {kStat, kF, kId, kStat},
              .gradient = kBackwardOp,
              .flops = flops,
-             .in_place = {{0, 0}}});
+             .in_place = {{0, 1}}});
 }
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ class CpuStream : public Stream {
   explicit CpuStream(ThreadPool& pool) : pool_(pool) {}
   void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
               const Attrs& attrs, std::byte* workspace) override {
-    kernel.run({inputs, outputs, attrs, pool_, workspace});
+    kernel.launch({inputs, outputs, attrs, pool_, workspace});
   }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void upload(std::byte* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }

@@ -57,10 +57,9 @@ WorkspaceQuery workspace_query(const Device& device) {
   return [&device](const Graph& graph, const Node& node) -> size_t {
     if (!computes(node)) return 0;
     const Kernel& kernel = kernel_for(device, graph, node);
-    if (!kernel.workspace_bytes) return 0;
     const std::vector<TensorType> inputs = graph.types_of(node.inputs),
                                   outputs = graph.types_of(node.outputs);
-    return kernel.workspace_bytes({inputs, outputs, node.attrs, device.threads()});
+    return kernel.workspace({inputs, outputs, node.attrs, device.threads()});
   };
 }
 

@@ -1,4 +1,4 @@
-// slice, concat and pad: stretches of contiguous bytes copied between two tensors that differ in the
+// slice, split, concat and pad: stretches of contiguous bytes copied between two tensors that differ in the
 // extent of one dim, of any dtype.
 #include <cstring>
 
@@ -40,6 +40,22 @@ void slice(const KernelContext& context) {
   });
 }
 
+void split(const KernelContext& context) {
+  const int dim = static_cast<int>(context.attrs.integer("dim"));
+  const Pieces x(context.inputs[0], dim);
+  int64_t skip = 0;
+  for (const TensorView& output : context.outputs) {
+    const Pieces y(output, dim);
+    context.pool.parallel_for(y.outer, piece_grain(y.bytes), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        std::memcpy(y.data + i * y.bytes, x.data + i * x.bytes + skip, y.bytes);
+      }
+    });
+    skip += y.bytes;
+  }
+  TRIREME_CHECK(skip == x.bytes);
+}
+
 void concat(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces y(context.outputs[0], dim);
@@ -74,6 +90,7 @@ void pad(const KernelContext& context) {
 
 void add_concat(KernelTable& table) {
   add_for_all_dtypes(table, "slice", {slice});
+  add_for_all_dtypes(table, "split", {split});
   add_for_all_dtypes(table, "concat", {concat});
   add_for_all_dtypes(table, "pad", {pad});
 }
