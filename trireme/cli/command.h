@@ -1,0 +1,31 @@
+// The sub-commands of `trireme`: one file each, named like the command, listed in main.cc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme::cli {
+
+// What scripts may rely on; documented in docs/cli.md.
+enum ExitCode : int {
+  kOk = 0,
+  kFailed = 1,       // an Error, which was printed
+  kUsage = 2,        // the command line was not understood
+  kInterrupted = 3,  // SIGINT or SIGTERM: the step was finished and a checkpoint written
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  // one line, for `trireme help`
+  // Arguments after the command's name. Throws Error for what main() should print.
+  int (*run)(std::span<const std::string> arguments);
+};
+
+int train(std::span<const std::string> arguments);
+int sample(std::span<const std::string> arguments);
+int inspect(std::span<const std::string> arguments);
+int bench(std::span<const std::string> arguments);
+int doctor(std::span<const std::string> arguments);
+
+}  // namespace trireme::cli
