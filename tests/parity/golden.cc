@@ -166,6 +166,8 @@ Golden read_golden(const std::string& name) {
   golden.rates = json["rates"].get<std::vector<double>>();
   golden.losses = json["losses"].get<std::vector<double>>();
   golden.norms = json["norms"].get<std::vector<double>>();
+  const Json& evaluation = json["evaluation"];
+  golden.evaluation = {evaluation["loss"], evaluation["count"], evaluation["correct"]};
   for (const auto& [key, value] : json["tensors"].items()) golden.tensors[key] = read_golden_tensor(value);
   return golden;
 }

@@ -29,6 +29,7 @@ struct Golden {
   OptimOptions optim;
   StepShape shape;
   std::vector<double> rates, losses, norms;  // per step
+  Evaluation evaluation;                     // after the last step, on the first rows of batch 0
   std::map<std::string, GoldenTensor> tensors;
 
   int64_t steps() const { return static_cast<int64_t>(losses.size()); }

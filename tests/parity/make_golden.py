@@ -3,8 +3,8 @@
 
     python3 make_golden.py [--double] [--out FOLDER] [CASE...]
 
-A golden holds the settings, the losses and gradient norms of every step and, of each tensor after the last
-step, its norm and some of its elements. It holds no weights to start from and no batches: both sides compute
+A golden holds the settings, the losses and gradient norms of every step, an evaluation after the last one and,
+of each tensor then, its norm and some of its elements. It holds no weights to start from and no batches: both sides compute
 them (philox.py). --double computes in f64 instead of f32: the difference between the two is PyTorch's own
 rounding, below which nothing can be compared.
 """
@@ -113,7 +113,7 @@ def train(name, dtype):
     losses, norms, rates = [], [], []
     for step in range(case["steps"]):
         inputs, targets = make_batch(case, step % BATCHES, dtype)
-        logits = logits_of(parameters, options, inputs, buffers)
+        logits = logits_of(parameters, options, inputs, buffers, True)
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=-1,
                                label_smoothing=case["label_smoothing"])
         for p in parameters.values():
@@ -128,6 +128,14 @@ def train(name, dtype):
         losses.append(loss.item())
         norms.append(norm.item())
 
+    # The trained model on as many rows as a microbatch has, with running statistics.
+    inputs, targets = (tensor[:case["rows"]] for tensor in make_batch(case, 0, dtype))
+    with torch.no_grad():
+        logits = logits_of(parameters, options, inputs, buffers, False)
+    logits, targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+    evaluation = {"loss": F.cross_entropy(logits, targets, ignore_index=-1).item(),
+                  "count": (targets >= 0).sum().item(), "correct": (logits.argmax(1) == targets).sum().item()}
+
     tensors = {}
     for key, value in {**parameters, **buffers}.items():
         shape, shift, scale = spec.get(key, (tuple(value.shape), float("var" in key), 0.0))
@@ -138,7 +146,7 @@ def train(name, dtype):
             "seed": SEED, "batches": BATCHES, "ignored": case["ignored"], "model": case["model"],
             "train": {key: case[key] for key in ("accumulate", "clip_norm", "label_smoothing")},
             "optim": optim, "rows": case["rows"], "sample": case["sample"], "rates": rates, "losses": losses,
-            "norms": norms, "tensors": tensors}
+            "norms": norms, "evaluation": evaluation, "tensors": tensors}
 
 
 def main():

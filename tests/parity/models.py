@@ -1,5 +1,7 @@
 """The models in plain PyTorch: a function from parameters by name to logits, and the list of parameters.
 
+`buffers` are running statistics by name, changed when `training` and used otherwise.
+
 `parameters` maps each name to (shape, shift, scale): a tensor starts at shift + scale * (uniform in [-1, 1)).
 Gains and biases start away from one and zero, so that an error in their use shows in the losses.
 """
@@ -44,7 +46,7 @@ def gpt_parameters(o):
     return result
 
 
-def gpt(p, o, ids, buffers):
+def gpt(p, o, ids, buffers, training):
     b, t, h, heads = *ids.shape, o["hidden"], o["heads"]
 
     def conv1d(x, name):
@@ -92,7 +94,7 @@ def rotate(x, base):
     return x * cos + half * sin
 
 
-def llama(p, o, ids, buffers):
+def llama(p, o, ids, buffers, training):
     b, t, h, heads, kv = *ids.shape, o["hidden"], o["heads"], o["kv_heads"]
 
     def norm(x, name):
@@ -131,7 +133,7 @@ def lstm_parameters(o):
     return result
 
 
-def lstm(p, o, ids, buffers):
+def lstm(p, o, ids, buffers, training):
     layers = torch.nn.LSTM(o["hidden"], o["hidden"], o["layers"], batch_first=True)
     # The list that its forward reads; torch.nn.utils.stateless does not replace it in 1.13.
     layers._flat_weights = [p["lstm." + name] for name in layers._flat_weights_names]
@@ -155,7 +157,7 @@ def mlp_parameters(o):
     return result
 
 
-def mlp(p, o, images, buffers):
+def mlp(p, o, images, buffers, training):
     x = images.flatten(1)
     for n in range(o["layers"]):
         x = linear(p, F.relu(x) if n else x, f"layers.{n}")
@@ -171,7 +173,7 @@ def lenet_parameters(o):
             **linear_parameters("fc3", 84, o["classes"])}
 
 
-def lenet(p, o, images, buffers):
+def lenet(p, o, images, buffers, training):
     x = F.max_pool2d(F.relu(F.conv2d(images, p["conv1.weight"], p["conv1.bias"], padding=2)), 2)
     x = F.max_pool2d(F.relu(F.conv2d(x, p["conv2.weight"], p["conv2.bias"])), 2).flatten(1)
     return linear(p, F.relu(linear(p, F.relu(linear(p, x, "fc1")), "fc2")), "fc3")
@@ -221,14 +223,14 @@ def resnet_parameters(o):
     return result
 
 
-def resnet(p, o, images, buffers):
+def resnet(p, o, images, buffers, training):
     large = o["layers"] in (18, 50)
 
     def conv_norm(x, conv, norm, stride):
         w = p[conv + ".weight"]
         x = F.conv2d(x, w, stride=stride, padding=(w.shape[2] - 1) // 2)
         mean, var = buffers[norm + ".running_mean"], buffers[norm + ".running_var"]
-        return F.batch_norm(x, mean, var, p[norm + ".weight"], p[norm + ".bias"], training=True)
+        return F.batch_norm(x, mean, var, p[norm + ".weight"], p[norm + ".bias"], training=training)
 
     x = F.relu(conv_norm(images, "conv1", "bn1", 2 if large else 1))
     if large:

@@ -16,11 +16,27 @@ Graph optimized(const Graph& graph) {
   return prune(fuse(graph, ops()));
 }
 
+// What would otherwise be an error deep inside a model, in words of the settings.
+void check_sizes(const ModelRecord& model, const ModelOptions& options, const StepShape& shape) {
+  const bool tokens = model.input == InputKind::kTokens;
+  if (shape.sample.rank() != (tokens ? 1 : 3)) {
+    throw_error("a sample for model.family = {} has the form {}, but this one is {}", model.family,
+                tokens ? "[seq]" : "[channels, height, width]", to_string(shape.sample));
+  }
+  for (int64_t extent : shape.sample) {
+    if (extent < 1) throw_error("a sample of {} is empty", to_string(shape.sample));
+  }
+  if (shape.rows < 1) throw_error("a microbatch has {} rows, 1 or more expected", shape.rows);
+  if (tokens && options.vocab < 1) throw_error("model.vocab = {}, 1 or more expected", options.vocab);
+  if (!tokens && options.classes < 1) throw_error("model.classes = {}, 1 or more expected", options.classes);
+}
+
 // The model with its loss; `loss_only` leaves the logits out of the outputs.
 enum class Outputs { kLoss, kLossAndLogits, kLogits };
 Graph model_graph(std::string name, const ModelOptions& options, const TrainOptions& train,
                   const StepShape& shape, Mode mode, Outputs outputs, DType precision) {
   const ModelRecord& model = find_model(options.family);
+  check_sizes(model, options, shape);
   const bool tokens = model.input == InputKind::kTokens;
   Shape input_shape{shape.rows}, target_shape{shape.rows};
   for (int64_t extent : shape.sample) {

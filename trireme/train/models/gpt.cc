@@ -2,6 +2,7 @@
 // and shapes (weights stored [in, out]).
 #include <cmath>
 
+#include "trireme/base/error.h"
 #include "trireme/train/models/model.h"
 
 namespace trireme {
@@ -16,7 +17,7 @@ ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name,
                   double residual_deviation) {
-  const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = h / options.heads;
+  const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = head_size(options);
   const std::vector<ValueId> qkv = net.split(linear(net, x, name + ".c_attn", 3 * h), 2, {h, h, h});
   const ValueId q = net.reshape(qkv[0], {b, t, options.heads, 1, d});
   const ValueId k = net.reshape(qkv[1], {b, t, options.heads, d}),
@@ -30,6 +31,9 @@ ValueId attention(Network& net, const ModelOptions& options, ValueId x, const st
 
 ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
   const int64_t h = options.hidden, t = net.shape(ids)[1];
+  if (t > options.seq)
+    throw_error("sequences of {} tokens do not fit the {} positions of model.seq = {}", t, options.seq,
+                options.seq);
   const int64_t inner = options.feed_forward ? options.feed_forward : 4 * h;
   // Each of the 2L residual additions gets its share of the variance.
   const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));

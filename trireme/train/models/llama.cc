@@ -2,6 +2,7 @@
 // Hugging Face's names and shapes (weights stored [out, in]).
 #include <cmath>
 
+#include "trireme/base/error.h"
 #include "trireme/train/models/model.h"
 
 namespace trireme {
@@ -14,8 +15,12 @@ ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs
 }
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name) {
-  const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = h / options.heads;
+  const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = head_size(options);
   const int64_t groups = options.kv_heads ? options.kv_heads : options.heads;
+  if (options.heads % groups != 0) {
+    throw_error("model.heads = {} cannot be grouped evenly over model.kv_heads = {}", options.heads, groups);
+  }
+  if (d % 2 != 0) throw_error("heads of {} features cannot be rotated in pairs; an even number expected", d);
   const Attrs turn{{"base", options.rope_base}};
   const ValueId q = net.op(
       "rope", {net.reshape(linear(net, x, name + ".q_proj", h), {b, t, groups, options.heads / groups, d})},

@@ -30,4 +30,12 @@ const ModelRecord& find_model(std::string_view family) {
               guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(model_families(), ", "));
 }
 
+int64_t head_size(const ModelOptions& options) {
+  if (options.heads < 1 || options.hidden % options.heads != 0) {
+    throw_error("model.hidden = {} cannot be shared evenly by model.heads = {}", options.hidden,
+                options.heads);
+  }
+  return options.hidden / options.heads;
+}
+
 }  // namespace trireme

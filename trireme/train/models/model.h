@@ -24,6 +24,9 @@ struct ModelRecord {
 const ModelRecord& find_model(std::string_view family);
 std::vector<std::string> model_families();
 
+// hidden / heads of a transformer; an Error when heads do not divide it.
+int64_t head_size(const ModelOptions& options);
+
 ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids);
 ValueId llama_logits(Network& net, const ModelOptions& options, ValueId ids);
 ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids);

@@ -1,0 +1,165 @@
+// What an update segment is made of, and small steps worked out by hand. That ten steps of each optimizer are
+// PyTorch's is in tests/parity.
+#include "trireme/train/optim/update.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/runtime/executor.h"
+
+namespace trireme {
+namespace {
+
+Value parameter(const char* name, const Shape& shape) {
+  return {name, {DType::f32, shape}, Value::Kind::kState, -1, {{"role", "parameter"}}};
+}
+
+// A matrix [1,2] and a bias [1] on a CPU.
+class Update : public testing::Test {
+ protected:
+  void make(const OptimOptions& options, double clip_norm = 0) {
+    device_ = make_cpu_device(1);
+    std::vector<Graph> graphs;
+    graphs.push_back(update_graph({parameter("w", {1, 2}), parameter("b", {1})}, options, clip_norm));
+    executor_ =
+        std::make_unique<Executor>(build_program(std::move(graphs), workspace_query(*device_)), *device_);
+    for (const StateSlot& state : executor_->program().states)
+      set(state.name, std::vector<float>(state.type.shape.elements(), 0.0f));
+    set("accumulated.count", {1});
+    set("w", {1, -2});
+    set("b", {4});
+  }
+  void set(const std::string& state, const std::vector<float>& values) {
+    executor_->write_state(state, values.data(), values.size() * sizeof(float));
+  }
+  std::vector<float> get(const std::string& state) {
+    std::vector<float> values(executor_->state(state).elements());
+    executor_->read_state(state, values.data(), values.size() * sizeof(float));
+    return values;
+  }
+  void step(float rate, float number = 1, float loss_scale = 1) {
+    executor_->set_input(0, "lr", &rate, sizeof rate);
+    executor_->set_input(0, "loss_scale", &loss_scale, sizeof loss_scale);
+    if (executor_->program().segments[0].graph.find("step") != kNoValue)
+      executor_->set_input(0, "step", &number, sizeof number);
+    executor_->run(0);
+  }
+  static OptimOptions kind(const char* name, double weight_decay = 0) {
+    OptimOptions options;
+    options.kind = name;
+    options.weight_decay = weight_decay;
+    options.momentum = 0.5;
+    return options;
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Executor> executor_;
+};
+
+using testing::FloatEq;
+
+TEST_F(Update, SumsAreDividedByCountAndLossScaleAndClipped) {
+  make(kind("sgd"), /*clip_norm=*/1);
+  set("accumulated.count", {4});
+  set("grad.w", {3 * 32, 0});
+  set("grad.b", {4 * 32});
+  step(0.5, 1, 8);
+  EXPECT_FLOAT_EQ(executor_->scalar_output(0, "norm"), 5);  // before clipping, of both tensors together
+  EXPECT_THAT(get("w"), testing::ElementsAre(FloatEq(1 - 0.3f), FloatEq(-2)));
+  EXPECT_THAT(get("b"), testing::ElementsAre(FloatEq(4 - 0.4f)));
+}
+
+TEST_F(Update, SmallGradientsAreNotClipped) {
+  make(kind("sgd"), /*clip_norm=*/1);
+  set("grad.w", {0.3f, 0.4f});
+  step(1);
+  EXPECT_THAT(get("w"), testing::ElementsAre(FloatEq(0.7f), FloatEq(-2.4f)));
+}
+
+TEST_F(Update, DecayIsForMatricesOnly) {
+  for (const char* name : {"sgd", "momentum", "adamw"}) {
+    make(kind(name, 0.1));
+    step(0.5);
+    EXPECT_THAT(get("w"), testing::ElementsAre(FloatEq(0.95f), FloatEq(-1.9f))) << name;
+    EXPECT_THAT(get("b"), testing::ElementsAre(4)) << name;
+  }
+}
+
+TEST_F(Update, MomentumAndNesterov) {
+  make(kind("momentum"));
+  set("grad.b", {1});
+  step(0.1f);
+  step(0.1f);  // velocities 1 and 1.5
+  EXPECT_THAT(get("b"), testing::ElementsAre(FloatEq(3.75f)));
+  make(kind("nesterov"));
+  set("grad.b", {1});
+  step(0.1f);
+  step(0.1f);  // 1 + 0.5 · 1 and 1 + 0.5 · 1.5
+  EXPECT_THAT(get("b"), testing::ElementsAre(FloatEq(3.675f)));
+}
+
+TEST_F(Update, FirstStepOfAdamIsTheRateWhateverTheGradient) {
+  for (const char* name : {"adam", "adamw"}) {
+    make(kind(name));
+    set("grad.w", {1e3f, -1e-3f});
+    step(0.25);
+    EXPECT_THAT(get("w"),
+                testing::ElementsAre(testing::FloatNear(0.75f, 1e-5f), testing::FloatNear(-1.75f, 1e-5f)));
+  }
+}
+
+TEST_F(Update, LarsMovesByTheTrustedPartOfTheNorm) {
+  OptimOptions options = kind("lars");
+  options.trust = 0.1;
+  make(options);
+  set("w", {3, 4});
+  set("grad.w", {0, 20});
+  step(2);  // 2 · 0.1 · 5 / 20 · (0, 20)
+  EXPECT_THAT(get("w"), testing::ElementsAre(FloatEq(3), FloatEq(3)));
+}
+
+TEST_F(Update, LambMovesByTheNormOfTheWeights) {
+  make(kind("lamb"));
+  set("w", {3, 4});
+  set("grad.w", {7, 7});
+  step(0.1f);  // direction (1, 1) with norm √2
+  const float part = 0.1f * 5 / std::sqrt(2.0f);
+  EXPECT_THAT(get("w"),
+              testing::ElementsAre(testing::FloatNear(3 - part, 1e-5f), testing::FloatNear(4 - part, 1e-5f)));
+}
+
+TEST_F(Update, StepsWithoutAFiniteGradientChangeNothing) {
+  for (const char* name : {"sgd", "momentum", "nesterov", "adam", "adamw", "lars", "lamb"}) {
+    make(kind(name, 0.1));
+    set("grad.w", {1, 1});
+    step(0.1f);
+    std::map<std::string, std::vector<float>> before;
+    set("grad.b", {INFINITY});
+    for (const StateSlot& state : executor_->program().states) before[state.name] = get(state.name);
+    step(0.1f, 2);
+    for (const auto& [state, values] : before) EXPECT_EQ(get(state), values) << name << ' ' << state;
+    EXPECT_TRUE(std::isnan(executor_->scalar_output(0, "scale"))) << name;
+  }
+}
+
+TEST_F(Update, StatesAreNamedAfterTheirParameters) {
+  make(kind("adamw"));
+  for (const char* name : {"m.w", "v.w", "m.b", "v.b"}) EXPECT_NO_THROW(executor_->state(name)) << name;
+  make(kind("lars"));
+  EXPECT_NO_THROW(executor_->state("u.w"));
+}
+
+TEST_F(Update, UnknownOptimizerIsRefusedWithTheKnownOnes) {
+  try {
+    make(kind("adamx"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("adamx"), testing::HasSubstr("adamw, lars")));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
