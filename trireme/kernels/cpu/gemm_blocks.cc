@@ -51,10 +51,12 @@ void pack_b(const Gemm& g, int64_t batch, KRange k, int64_t first, int64_t count
   }
 }
 
-// pre = sum + bias + residual, c = gelu(pre) or pre. `sum` may be `c` or `pre`.
-void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, float* c) {
+// c = sum, or c + sum, and the epilogue. `at` is the place of c[0] in arrays like C. `sum` may be `c`.
+void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, TileSum mode,
+                float* c) {
   const auto chunk = [&](auto d, int64_t j) HWY_ATTR {
     auto value = hn::LoadU(d, sum + j);
+    if (mode == TileSum::kAdd) value = hn::Add(hn::LoadU(d, c + j), value);
     if (e.bias) value = hn::Add(value, hn::LoadU(d, e.bias + col + j));
     if (e.residual) value = hn::Add(value, hn::LoadU(d, e.residual + at + j));
     if (e.pre) {
@@ -73,7 +75,9 @@ void compute_part(const Gemm& g, const GemmPart& part) {
   const bool a_along_k = g.a.transpose == Transpose::kYes;
   const int64_t k_total = part.k.end - part.k.begin;
   const PanelRows share(part.rows);
-  const bool apply = part.epilogue == GemmPart::Epilogue::kApply;
+  const GemmEpilogue& e = g.epilogue;
+  const bool apply = part.epilogue == GemmPart::Epilogue::kApply && (e.bias || e.residual || e.pre);
+  HWY_ALIGN float tile[kTileRows * kTileCols];
   for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
     const int64_t k_count = std::min(part.k.step, part.k.end - k);
     const bool last = k + k_count == part.k.end;
@@ -90,12 +94,16 @@ void compute_part(const Gemm& g, const GemmPart& part) {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
-        multiply_tile(rows, cols, k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step, c,
-                      part.c_stride, mode);
-        if (!apply || !last) continue;
+        const float* a = part.packed_a + i * k_count * kPanelStep;
+        if (!apply || !last) {
+          multiply_tile(rows, cols, k_count, a, kPanelStep, b, b_step, c, part.c_stride, mode);
+          continue;
+        }
+        // Through a tile in L1, so that C, which is not in cache, is touched once.
+        multiply_tile(rows, b_step, k_count, a, kPanelStep, b, b_step, tile, kTileCols, TileSum::kReplace);
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
-          finish_row(g.epilogue, part.col + j, at, cols, c + r * part.c_stride, g.c + at);
+          finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);
         }
       }
     }
@@ -111,7 +119,7 @@ void combine_chunks(const Gemm& g, int64_t batch, int64_t row, const float* part
     for (int64_t s = 0; s < chunks; ++s) value += partial[s * chunk_stride + j];
     sum[j] = value;
   }
-  finish_row(g.epilogue, 0, at, g.n, sum, sum);
+  finish_row(g.epilogue, 0, at, g.n, sum, TileSum::kReplace, sum);
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

@@ -36,9 +36,8 @@ inline constexpr size_t kTileRows = 8, kTileVectors = 3;
 #endif
 inline constexpr size_t kTileLanes = HWY_LANES(float);
 inline constexpr size_t kTileCols = kTileVectors * kTileLanes;
-// Floats between two values of k in a panel of A: a multiple of four, so that packing needs no partial
-// stores.
-inline constexpr size_t kPanelStep = (kTileRows + 3) / 4 * 4;
+// Floats between two values of k in a panel of A: whole vectors, which packing is easier with.
+inline constexpr size_t kPanelStep = (kTileRows + kTileLanes - 1) / kTileLanes * kTileLanes;
 
 enum class TileSum { kReplace, kAdd };  // what becomes of the old value of C
 
@@ -86,6 +85,10 @@ HWY_NOINLINE void tile_product(int64_t k_count, const float* HWY_RESTRICT a, int
   using Indices = std::make_index_sequence<kRows * kVectors>;
   TileVector sum[kRows * kVectors];
   for (size_t i = 0; i < kRows * kVectors; ++i) sum[i] = hn::Zero(TileTag());
+  // C is rarely in cache, and by the end of the loop it should be.
+  for (size_t i = 0; i < kRows; ++i) {
+    for (size_t v = 0; v < kVectors; ++v) __builtin_prefetch(c + i * c_stride + v * kTileLanes, 1);
+  }
   for (int64_t k = 0; k < k_count; ++k) {
     tile_step<kVectors>(a, b, sum, Indices());
     a += a_step;
