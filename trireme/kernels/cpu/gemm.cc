@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBlockK = 384;                     // a tile's panels of A and B of this length fit L1
 constexpr int64_t kPackedFloats = int64_t{2} << 20;  // of B at a time
 constexpr int64_t kPartFloats = 1 << 18;             // of B in a rectangle: they stay in L2
-constexpr int64_t kPartPanels = 8;                   // panels of A in a rectangle: they stay in L2
+constexpr int64_t kPartPanels = 8;                  // panels of A in a rectangle: they stay in L2
 constexpr int64_t kPartsPerThread = 4;               // wanted, for balance
 constexpr int64_t kSmallOutput = 32768;              // elements of C; below it long sums are cut
 constexpr int64_t kChunkK = 4096;

@@ -94,13 +94,19 @@ void compute_part(const Gemm& g, const GemmPart& part) {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
+        // The first tiles fetch the next panel of B, which is a few lines a k.
+        constexpr int64_t kLines = (kTileCols + 15) / 16;
+        const float* ahead = i < kLines && j + static_cast<int64_t>(kTileCols) < part.cols
+                                 ? b + k_total * kTileCols + i * k_count * 16
+                                 : b;
         const float* a = part.packed_a + i * k_count * kPanelStep;
         if (!apply || !last) {
-          multiply_tile(rows, cols, k_count, a, kPanelStep, b, b_step, c, part.c_stride, mode);
+          multiply_tile(rows, cols, k_count, a, kPanelStep, b, b_step, c, part.c_stride, mode, ahead);
           continue;
         }
         // Through a tile in L1, so that C, which is not in cache, is touched once.
-        multiply_tile(rows, b_step, k_count, a, kPanelStep, b, b_step, tile, kTileCols, TileSum::kReplace);
+        multiply_tile(rows, b_step, k_count, a, kPanelStep, b, b_step, tile, kTileCols, TileSum::kReplace,
+                      ahead);
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
           finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);
