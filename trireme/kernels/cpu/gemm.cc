@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kBlockK = 384;                     // a tile's panels of A and B of this length fit L1
 constexpr int64_t kPackedFloats = int64_t{2} << 20;  // of B at a time
 constexpr int64_t kPartFloats = 1 << 18;             // of B in a rectangle: they stay in L2
-constexpr int64_t kPartPanels = 8;                  // panels of A in a rectangle: they stay in L2
+constexpr int64_t kPartPanels = 8;                   // panels of A in a rectangle: they stay in L2
+constexpr int64_t kPackPanels = 4;                   // of B, packed by one thread at a time
 constexpr int64_t kPartsPerThread = 4;               // wanted, for balance
 constexpr int64_t kSmallOutput = 32768;              // elements of C; below it long sums are cut
 constexpr int64_t kChunkK = 4096;
@@ -92,9 +93,10 @@ void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& tar
     for (int64_t begin = k.begin; begin < k.end; begin += size.k_length) {
       const KRange now{begin, std::min(begin + size.k_length, k.end), k.step};
       const int64_t length = now.end - now.begin;
-      for_each_task(pool, ceil_div(cols, tile_cols), [&](int64_t panel, int) {
-        const int64_t first = panel * tile_cols;
-        pack_b(g, batch, now, col + first, std::min(tile_cols, cols - first), packed_b + first * length);
+      const int64_t pack_cols = kPackPanels * tile_cols;
+      for_each_task(pool, ceil_div(cols, pack_cols), [&](int64_t task, int) {
+        const int64_t first = task * pack_cols;
+        pack_b(g, batch, now, col + first, std::min(pack_cols, cols - first), packed_b + first * length);
       });
       const int64_t down = ceil_div(g.m, size.part_rows), across = ceil_div(cols, size.part_cols);
       for_each_task(pool, down * across, [&](int64_t task, int slot) {

@@ -42,12 +42,34 @@ int64_t b_step_of(int64_t cols) {
          static_cast<int64_t>(kTileLanes);
 }
 
-void pack_b(const Gemm& g, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
+// Panels side by side are packed a few k at a time where one k of them lies side by side in memory, so that
+// memory is read in long runs.
+int64_t k_at_a_time(const GemmOperand& operand, bool along_k, int64_t k_count) {
+  return along_k && !operand.fill ? 32 : std::max<int64_t>(k_count, 1);
+}
+
+void pack_b(const Gemm& g, int64_t batch, KRange range, int64_t first, int64_t count, float* out) {
   const bool along_k = g.b.transpose == Transpose::kNo;
-  for (int64_t j = 0; j < count; j += kTileCols) {
-    const int64_t cols = std::min<int64_t>(kTileCols, count - j);
-    pack_panel(g.b, along_k, {batch, k.begin, k.end - k.begin, first + j, cols}, out, b_step_of(cols));
-    out += (k.end - k.begin) * kTileCols;
+  const int64_t length = range.end - range.begin, some = k_at_a_time(g.b, along_k, length);
+  for (int64_t k = 0; k < length; k += some) {
+    for (int64_t j = 0; j < count; j += kTileCols) {
+      const int64_t cols = std::min<int64_t>(kTileCols, count - j), step = b_step_of(cols);
+      pack_panel(g.b, along_k, {batch, range.begin + k, std::min(some, length - k), first + j, cols},
+                 out + j * length + k * step, step);
+    }
+  }
+}
+
+void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t begin, int64_t k_count) {
+  const bool along_k = g.a.transpose == Transpose::kYes;
+  const int64_t some = k_at_a_time(g.a, along_k, k_count);
+  for (int64_t k = 0; k < k_count; k += some) {
+    for (int64_t i = 0; i < share.panels; ++i) {
+      pack_panel(
+          g.a, along_k,
+          {part.batch, begin + k, std::min(some, k_count - k), part.row + share.begin(i), share.count(i)},
+          part.packed_a + (i * k_count + k) * kPanelStep, kPanelStep);
+    }
   }
 }
 
@@ -72,7 +94,6 @@ void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, c
 }
 
 void compute_part(const Gemm& g, const GemmPart& part) {
-  const bool a_along_k = g.a.transpose == Transpose::kYes;
   const int64_t k_total = part.k.end - part.k.begin;
   const PanelRows share(part.rows);
   const GemmEpilogue& e = g.epilogue;
@@ -81,10 +102,7 @@ void compute_part(const Gemm& g, const GemmPart& part) {
   for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
     const int64_t k_count = std::min(part.k.step, part.k.end - k);
     const bool last = k + k_count == part.k.end;
-    for (int64_t i = 0; i < share.panels; ++i) {
-      pack_panel(g.a, a_along_k, {part.batch, k, k_count, part.row + share.begin(i), share.count(i)},
-                 part.packed_a + i * k_count * kPanelStep, kPanelStep);
-    }
+    pack_a(g, part, share, k, k_count);
     const TileSum mode =
         k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
     for (int64_t j = 0; j < part.cols; j += kTileCols) {
