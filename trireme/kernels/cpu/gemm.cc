@@ -15,7 +15,9 @@ namespace {
 
 constexpr int64_t kBlockK = 384;                     // a tile's panels of A and B of this length fit L1
 constexpr int64_t kPackedFloats = int64_t{2} << 20;  // of B at a time
+constexpr int64_t kPartFloats = 1 << 18;             // of B in a rectangle: they stay in L2
 constexpr int64_t kPartPanels = 8;                   // panels of A in a rectangle: they stay in L2
+constexpr int64_t kPackPanels = 4;                   // of B, packed by one thread at a time
 constexpr int64_t kPartsPerThread = 4;               // wanted, for balance
 constexpr int64_t kSmallOutput = 32768;              // elements of C; below it long sums are cut
 constexpr int64_t kChunkK = 4096;
@@ -59,11 +61,12 @@ struct Together {
     cols = std::min(cols, round_up(g.n, tile.cols));
     const int64_t panels = ceil_div(g.m, tile.rows);
     part_rows = std::min(panels, kPartPanels) * tile.rows;
-    part_cols = cols;
+    part_cols = std::min(cols, std::max<int64_t>(kPartFloats / k.step / tile.cols, 1) * tile.cols);
+    part_cols = round_up(ceil_div(cols, ceil_div(cols, part_cols)), tile.cols);
     if (threads > 1) {
       const int64_t wanted = kPartsPerThread * threads;
       const int64_t across = ceil_div(wanted, ceil_div(g.m, part_rows));
-      part_cols = round_up(ceil_div(cols, across), tile.cols);
+      part_cols = std::min(part_cols, round_up(ceil_div(cols, across), tile.cols));
     }
     a_floats = round_up(packed_a_floats(part_rows, k.step), 16);
     b_floats = round_up(cols * k_length, 16);
@@ -90,18 +93,19 @@ void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& tar
     for (int64_t begin = k.begin; begin < k.end; begin += size.k_length) {
       const KRange now{begin, std::min(begin + size.k_length, k.end), k.step};
       const int64_t length = now.end - now.begin;
-      for_each_task(pool, ceil_div(cols, tile_cols), [&](int64_t panel, int) {
-        const int64_t first = panel * tile_cols;
-        pack_b(g, batch, now, col + first, std::min(tile_cols, cols - first), packed_b + first * length);
+      const int64_t pack_cols = kPackPanels * tile_cols;
+      for_each_task(pool, ceil_div(cols, pack_cols), [&](int64_t task, int) {
+        const int64_t first = task * pack_cols;
+        pack_b(g, batch, now, col + first, std::min(pack_cols, cols - first), packed_b + first * length);
       });
       const int64_t down = ceil_div(g.m, size.part_rows), across = ceil_div(cols, size.part_cols);
       for_each_task(pool, down * across, [&](int64_t task, int slot) {
         GemmPart part;
         part.batch = batch;
         part.k = now;
-        part.row = task / across * size.part_rows;
+        part.row = task % down * size.part_rows;  // down first, so that the part of B stays in cache
         part.rows = std::min(size.part_rows, g.m - part.row);
-        const int64_t first = task % across * size.part_cols;
+        const int64_t first = task / down * size.part_cols;
         part.col = col + first;
         part.cols = std::min(size.part_cols, cols - first);
         part.packed_b = packed_b + first * length;

@@ -42,19 +42,43 @@ int64_t b_step_of(int64_t cols) {
          static_cast<int64_t>(kTileLanes);
 }
 
-void pack_b(const Gemm& g, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
+// Panels side by side are packed a few k at a time where one k of them lies side by side in memory, so that
+// memory is read in long runs.
+int64_t k_at_a_time(const GemmOperand& operand, bool along_k, int64_t k_count) {
+  return along_k && !operand.fill ? 32 : std::max<int64_t>(k_count, 1);
+}
+
+void pack_b(const Gemm& g, int64_t batch, KRange range, int64_t first, int64_t count, float* out) {
   const bool along_k = g.b.transpose == Transpose::kNo;
-  for (int64_t j = 0; j < count; j += kTileCols) {
-    const int64_t cols = std::min<int64_t>(kTileCols, count - j);
-    pack_panel(g.b, along_k, {batch, k.begin, k.end - k.begin, first + j, cols}, out, b_step_of(cols));
-    out += (k.end - k.begin) * kTileCols;
+  const int64_t length = range.end - range.begin, some = k_at_a_time(g.b, along_k, length);
+  for (int64_t k = 0; k < length; k += some) {
+    for (int64_t j = 0; j < count; j += kTileCols) {
+      const int64_t cols = std::min<int64_t>(kTileCols, count - j), step = b_step_of(cols);
+      pack_panel(g.b, along_k, {batch, range.begin + k, std::min(some, length - k), first + j, cols},
+                 out + j * length + k * step, step);
+    }
   }
 }
 
-// pre = sum + bias + residual, c = gelu(pre) or pre. `sum` may be `c` or `pre`.
-void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, float* c) {
+void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t begin, int64_t k_count) {
+  const bool along_k = g.a.transpose == Transpose::kYes;
+  const int64_t some = k_at_a_time(g.a, along_k, k_count);
+  for (int64_t k = 0; k < k_count; k += some) {
+    for (int64_t i = 0; i < share.panels; ++i) {
+      pack_panel(
+          g.a, along_k,
+          {part.batch, begin + k, std::min(some, k_count - k), part.row + share.begin(i), share.count(i)},
+          part.packed_a + (i * k_count + k) * kPanelStep, kPanelStep);
+    }
+  }
+}
+
+// c = sum, or c + sum, and the epilogue. `at` is the place of c[0] in arrays like C. `sum` may be `c`.
+void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, TileSum mode,
+                float* c) {
   const auto chunk = [&](auto d, int64_t j) HWY_ATTR {
     auto value = hn::LoadU(d, sum + j);
+    if (mode == TileSum::kAdd) value = hn::Add(hn::LoadU(d, c + j), value);
     if (e.bias) value = hn::Add(value, hn::LoadU(d, e.bias + col + j));
     if (e.residual) value = hn::Add(value, hn::LoadU(d, e.residual + at + j));
     if (e.pre) {
@@ -70,17 +94,15 @@ void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, c
 }
 
 void compute_part(const Gemm& g, const GemmPart& part) {
-  const bool a_along_k = g.a.transpose == Transpose::kYes;
   const int64_t k_total = part.k.end - part.k.begin;
   const PanelRows share(part.rows);
-  const bool apply = part.epilogue == GemmPart::Epilogue::kApply;
+  const GemmEpilogue& e = g.epilogue;
+  const bool apply = part.epilogue == GemmPart::Epilogue::kApply && (e.bias || e.residual || e.pre);
+  HWY_ALIGN float tile[kTileRows * kTileCols];
   for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
     const int64_t k_count = std::min(part.k.step, part.k.end - k);
     const bool last = k + k_count == part.k.end;
-    for (int64_t i = 0; i < share.panels; ++i) {
-      pack_panel(g.a, a_along_k, {part.batch, k, k_count, part.row + share.begin(i), share.count(i)},
-                 part.packed_a + i * k_count * kPanelStep, kPanelStep);
-    }
+    pack_a(g, part, share, k, k_count);
     const TileSum mode =
         k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
     for (int64_t j = 0; j < part.cols; j += kTileCols) {
@@ -90,12 +112,22 @@ void compute_part(const Gemm& g, const GemmPart& part) {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
-        multiply_tile(rows, cols, k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step, c,
-                      part.c_stride, mode);
-        if (!apply || !last) continue;
+        // The first tiles fetch the next panel of B, which is a few lines a k.
+        constexpr int64_t kLines = (kTileCols + 15) / 16;
+        const float* ahead = i < kLines && j + static_cast<int64_t>(kTileCols) < part.cols
+                                 ? b + k_total * kTileCols + i * k_count * 16
+                                 : b;
+        const float* a = part.packed_a + i * k_count * kPanelStep;
+        if (!apply || !last) {
+          multiply_tile(rows, cols, k_count, a, kPanelStep, b, b_step, c, part.c_stride, mode, ahead);
+          continue;
+        }
+        // Through a tile in L1, so that C, which is not in cache, is touched once.
+        multiply_tile(rows, b_step, k_count, a, kPanelStep, b, b_step, tile, kTileCols, TileSum::kReplace,
+                      ahead);
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
-          finish_row(g.epilogue, part.col + j, at, cols, c + r * part.c_stride, g.c + at);
+          finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);
         }
       }
     }
@@ -111,7 +143,7 @@ void combine_chunks(const Gemm& g, int64_t batch, int64_t row, const float* part
     for (int64_t s = 0; s < chunks; ++s) value += partial[s * chunk_stride + j];
     sum[j] = value;
   }
-  finish_row(g.epilogue, 0, at, g.n, sum, sum);
+  finish_row(g.epilogue, 0, at, g.n, sum, TileSum::kReplace, sum);
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

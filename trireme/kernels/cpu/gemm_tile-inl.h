@@ -36,9 +36,8 @@ inline constexpr size_t kTileRows = 8, kTileVectors = 3;
 #endif
 inline constexpr size_t kTileLanes = HWY_LANES(float);
 inline constexpr size_t kTileCols = kTileVectors * kTileLanes;
-// Floats between two values of k in a panel of A: a multiple of four, so that packing needs no partial
-// stores.
-inline constexpr size_t kPanelStep = (kTileRows + 3) / 4 * 4;
+// Floats between two values of k in a panel of A: whole vectors, which packing is easier with.
+inline constexpr size_t kPanelStep = (kTileRows + kTileLanes - 1) / kTileLanes * kTileLanes;
 
 enum class TileSum { kReplace, kAdd };  // what becomes of the old value of C
 
@@ -82,12 +81,17 @@ HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, float* HWY_RESTRI
 template <size_t kRows, size_t kVectors>
 HWY_NOINLINE void tile_product(int64_t k_count, const float* HWY_RESTRICT a, int64_t a_step,
                                const float* HWY_RESTRICT b, int64_t b_step, float* HWY_RESTRICT c,
-                               int64_t c_stride, TileSum mode) {
+                               int64_t c_stride, TileSum mode, const float* ahead) {
   using Indices = std::make_index_sequence<kRows * kVectors>;
   TileVector sum[kRows * kVectors];
   for (size_t i = 0; i < kRows * kVectors; ++i) sum[i] = hn::Zero(TileTag());
+  // C is rarely in cache, and by the end of the loop it should be.
+  for (size_t i = 0; i < kRows; ++i) {
+    for (size_t v = 0; v < kVectors; ++v) __builtin_prefetch(c + i * c_stride + v * kTileLanes, 1);
+  }
   for (int64_t k = 0; k < k_count; ++k) {
     tile_step<kVectors>(a, b, sum, Indices());
+    __builtin_prefetch(ahead + k * 16, 0, 2);
     a += a_step;
     b += b_step;
   }
@@ -95,7 +99,7 @@ HWY_NOINLINE void tile_product(int64_t k_count, const float* HWY_RESTRICT a, int
 }
 
 using TileProduct = void (*)(int64_t, const float* HWY_RESTRICT, int64_t, const float* HWY_RESTRICT, int64_t,
-                             float* HWY_RESTRICT, int64_t, TileSum);
+                             float* HWY_RESTRICT, int64_t, TileSum, const float*);
 
 template <size_t kVectors, size_t... kRow>
 constexpr std::array<TileProduct, sizeof...(kRow)> tile_products(std::index_sequence<kRow...>) {
@@ -104,10 +108,11 @@ constexpr std::array<TileProduct, sizeof...(kRow)> tile_products(std::index_sequ
 
 // C[rows cols] (+)= A · B over one block of k. `a` is a panel of A and `b` one of B, with a_step and b_step
 // floats between two values of k. Of those of B, cols rounded up to whole vectors are read; of A, eight on
-// Arm.
+// Arm. k_count cache lines from `ahead` on, which will be needed soon, are brought into L2.
 HWY_INLINE void multiply_tile(size_t rows, size_t cols, int64_t k_count, const float* HWY_RESTRICT a,
                               int64_t a_step, const float* HWY_RESTRICT b, int64_t b_step,
-                              float* HWY_RESTRICT c, int64_t c_stride, TileSum mode) {
+                              float* HWY_RESTRICT c, int64_t c_stride, TileSum mode,
+                              const float* ahead = nullptr) {
   static constexpr std::array<std::array<TileProduct, kTileRows>, 3> kProducts = {
     tile_products<1>(std::make_index_sequence<kTileRows>()),
     tile_products<2>(std::make_index_sequence<kTileRows>()),
@@ -118,14 +123,15 @@ HWY_INLINE void multiply_tile(size_t rows, size_t cols, int64_t k_count, const f
 #endif
   };
   const size_t vectors = (cols + kTileLanes - 1) / kTileLanes;
+  if (!ahead) ahead = b;
   const TileProduct product = kProducts[vectors - 1][rows - 1];
   if (cols == vectors * kTileLanes) {
-    product(k_count, a, a_step, b, b_step, c, c_stride, mode);
+    product(k_count, a, a_step, b, b_step, c, c_stride, mode, ahead);
     return;
   }
   // The tile hangs over the right edge of C: go through a whole one.
   HWY_ALIGN float whole[kTileRows * kTileCols];
-  product(k_count, a, a_step, b, b_step, whole, kTileCols, TileSum::kReplace);
+  product(k_count, a, a_step, b, b_step, whole, kTileCols, TileSum::kReplace, ahead);
   for (size_t i = 0; i < rows; ++i) {
     for (size_t j = 0; j < cols; ++j) {
       float& out = c[i * c_stride + j];
