@@ -20,18 +20,26 @@ namespace {
 using U32 = hn::RebindToUnsigned<F32>;
 using VU32 = hn::Vec<U32>;
 
-// The upper 32 bits of a·b, lane by lane.
+struct Product {
+  VU32 high, low;  // 32 bits each
+};
+
 #if HWY_TARGET == HWY_SCALAR
-HWY_INLINE VU32 mul_high(VU32 a, VU32 b) {
-  return hn::Set(U32(), static_cast<uint32_t>((uint64_t{hn::GetLane(a)} * hn::GetLane(b)) >> 32));
+HWY_INLINE Product multiply(VU32 a, VU32 b) {
+  const uint64_t product = uint64_t{hn::GetLane(a)} * hn::GetLane(b);
+  return {hn::Set(U32(), static_cast<uint32_t>(product >> 32)),
+          hn::Set(U32(), static_cast<uint32_t>(product))};
 }
 #else
-HWY_INLINE VU32 mul_high(VU32 a, VU32 b) {
+// Both halves come from the 64-bit products of even and odd lanes; a 32-bit multiplication for the low
+// one would take longer than the shuffles.
+HWY_INLINE Product multiply(VU32 a, VU32 b) {
   const U32 d;
   const hn::Repartition<uint64_t, U32> wide;
   const auto even = hn::MulEven(a, b);
   const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  return hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+  return {hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even))),
+          hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even))};
 }
 #endif
 
@@ -46,12 +54,11 @@ HWY_INLINE void random_blocks(RngKey key, uint64_t counter, uint32_t* words) {
   uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
   const VU32 m0 = hn::Set(d, 0xD2511F53u), m2 = hn::Set(d, 0xCD9E8D57u);
   for (int round = 0; round < 10; ++round) {
-    const VU32 a_high = mul_high(x0, m0), a_low = hn::Mul(x0, m0);
-    const VU32 b_high = mul_high(x2, m2), b_low = hn::Mul(x2, m2);
-    x0 = hn::Xor(hn::Xor(b_high, x1), hn::Set(d, k0));
-    x1 = b_low;
-    x2 = hn::Xor(hn::Xor(a_high, x3), hn::Set(d, k1));
-    x3 = a_low;
+    const Product a = multiply(x0, m0), b = multiply(x2, m2);
+    x0 = hn::Xor(hn::Xor(b.high, x1), hn::Set(d, k0));
+    x1 = b.low;
+    x2 = hn::Xor(hn::Xor(a.high, x3), hn::Set(d, k1));
+    x3 = a.low;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
