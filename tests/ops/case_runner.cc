@@ -99,7 +99,7 @@ RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed) {
 }
 
 RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensors& inputs,
-                      const std::vector<TensorType>& outputs, int threads) {
+                      const std::vector<TensorType>& outputs, int threads, const std::vector<InPlace>& in_place) {
   std::vector<Guarded> memory;
   std::vector<TensorType> input_types;
   std::vector<TensorView> input_views, output_views;
@@ -119,6 +119,10 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
     memory.emplace_back(type);
     output_views.push_back(memory.back().view());
   }
+  for (const InPlace& shared : in_place) {
+    TRIREME_CHECK(outputs[shared.output] == input_types[shared.input]);
+    output_views[shared.output].data = input_views[shared.input].data;
+  }
 
   const Kernel* kernel = cpu_kernels().find(op, format);
   if (!kernel) {
@@ -137,7 +141,8 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
     if (i < inputs.size()) continue;
     const TensorType& type = outputs[i - inputs.size()];
     RefTensor result = RefTensor::zeros(type.shape, type.dtype);
-    for (size_t k = 0; k < result.values.size(); ++k) result.values[k] = load(type.dtype, memory[i].data(), k);
+    const std::byte* data = static_cast<const std::byte*>(output_views[results.size()].data);
+    for (size_t k = 0; k < result.values.size(); ++k) result.values[k] = load(type.dtype, data, k);
     results.push_back(std::move(result));
   }
   return results;
