@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "trireme/kernels/cpu/copy_row-inl.h"
 #include "trireme/kernels/cpu/patch_layout.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,33 +17,6 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
-
-// Compilers turn short copying loops into calls of memcpy and memset, which cost more than the few
-// vectors of a row; an empty asm statement in the loop keeps them from it.
-HWY_INLINE void keep_loop() {
-  asm volatile("");
-}
-
-template <class Tag>
-HWY_INLINE int64_t copy_vectors(Tag d, const float* HWY_RESTRICT from, int64_t first, int64_t count,
-                                float* HWY_RESTRICT to) {
-  const int64_t lanes = hn::Lanes(d);
-  for (; first + lanes <= count; first += lanes) {
-    hn::StoreU(hn::LoadU(d, from + first), d, to + first);
-    keep_loop();
-  }
-  return first;
-}
-HWY_INLINE void copy(const float* HWY_RESTRICT from, int64_t count, float* HWY_RESTRICT to) {
-  int64_t i = copy_vectors(D(), from, 0, count, to);
-  if (i == count) return;
-  i = copy_vectors(hn::CappedTag<float, 8>(), from, i, count, to);
-  i = copy_vectors(hn::CappedTag<float, 4>(), from, i, count, to);
-  for (; i < count; ++i) {
-    to[i] = from[i];
-    keep_loop();
-  }
-}
 
 // Zeros, rounded up to whole vectors.
 HWY_INLINE void clear_vectors(float* to, int64_t count) {
