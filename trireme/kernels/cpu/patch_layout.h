@@ -47,8 +47,8 @@ struct PatchLayout {
     return column_count * row_step * rows_per_phase() * out_columns;
   }
   int64_t buffer(int64_t channels) const {
-    const int64_t padded_row = padded_columns() + 2 * kVector;
-    return (channels * plane() + 2 * kVector + padded_row + kVector - 1) / kVector * kVector;
+    const int64_t padded_plane = in_rows() ? 0 : padded_rows() * padded_columns() + kVector;
+    return (channels * plane() + 2 * kVector + padded_plane + kVector - 1) / kVector * kVector;
   }
 
   // Where the tap at row row_first + row, column index `column`, finds the pixel of output (0, 0).
