@@ -63,17 +63,13 @@ void slice(const KernelContext& context) {
 void split(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim);
-  int64_t skip = 0;
+  int64_t position = 0;
   for (const TensorView& output : context.outputs) {
     const Pieces y(output, dim);
-    context.pool.parallel_for(y.outer, piece_grain(y.bytes), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(y.data + i * y.bytes, x.data + i * x.bytes + skip, y.bytes);
-      }
-    });
-    skip += y.bytes;
+    copy(context.pool, x, position, y, 0, y.bytes);
+    position += y.bytes;
   }
-  TRIREME_CHECK(skip == x.bytes);
+  TRIREME_CHECK(position == x.bytes);
 }
 
 void concat(const KernelContext& context) {
