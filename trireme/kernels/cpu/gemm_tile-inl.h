@@ -87,7 +87,7 @@ HWY_NOINLINE void tile_product(int64_t k_count, const float* HWY_RESTRICT a, int
   for (size_t i = 0; i < kRows * kVectors; ++i) sum[i] = hn::Zero(TileTag());
   // C is rarely in cache, and by the end of the loop it should be.
   for (size_t i = 0; i < kRows; ++i) {
-    for (size_t v = 0; v < kVectors; ++v) __builtin_prefetch(c + i * c_stride + v * kTileLanes, 1);
+    for (size_t j = 0; j < kVectors * kTileLanes; j += 16) __builtin_prefetch(c + i * c_stride + j, 1);
   }
   for (int64_t k = 0; k < k_count; ++k) {
     tile_step<kVectors>(a, b, sum, Indices());
