@@ -51,7 +51,9 @@ struct Together {
   int64_t cols;      // of B packed at a time
   int64_t part_rows;
   int64_t part_cols;
-  int64_t a_floats;  // per thread
+  // B is read where it lies when there is one panel of A only, and packing would cost as much as the product.
+  bool direct;
+  int64_t a_floats;  // per thread, and for one panel of B at the right edge
   int64_t b_floats;
 
   Together(const Gemm& g, KRange k, int threads) {
@@ -60,6 +62,11 @@ struct Together {
     cols = std::max<int64_t>(kPackedFloats / std::max<int64_t>(k_length, 1) / tile.cols, 1) * tile.cols;
     cols = std::min(cols, round_up(g.n, tile.cols));
     const int64_t panels = ceil_div(g.m, tile.rows);
+    direct = panels == 1 && g.b.transpose == Transpose::kNo && !g.b.fill;
+    if (direct) {
+      k_length = k.end - k.begin;
+      cols = round_up(g.n, tile.cols);
+    }
     part_rows = std::min(panels, kPartPanels) * tile.rows;
     part_cols = std::min(cols, std::max<int64_t>(kPartFloats / k.step / tile.cols, 1) * tile.cols);
     part_cols = round_up(ceil_div(cols, ceil_div(cols, part_cols)), tile.cols);
@@ -68,8 +75,8 @@ struct Together {
       const int64_t across = ceil_div(wanted, ceil_div(g.m, part_rows));
       part_cols = std::min(part_cols, round_up(ceil_div(cols, across), tile.cols));
     }
-    a_floats = round_up(packed_a_floats(part_rows, k.step), 16);
-    b_floats = round_up(cols * k_length, 16);
+    a_floats = round_up(packed_a_floats(part_rows, k.step), 16) + (direct ? k.step * tile.cols : 0);
+    b_floats = direct ? 0 : round_up(cols * k_length, 16);
   }
   int64_t floats(int threads) const { return b_floats + threads * a_floats; }
 };
@@ -94,7 +101,7 @@ void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& tar
       const KRange now{begin, std::min(begin + size.k_length, k.end), k.step};
       const int64_t length = now.end - now.begin;
       const int64_t pack_cols = kPackPanels * tile_cols;
-      for_each_task(pool, ceil_div(cols, pack_cols), [&](int64_t task, int) {
+      for_each_task(pool, size.direct ? 0 : ceil_div(cols, pack_cols), [&](int64_t task, int) {
         const int64_t first = task * pack_cols;
         pack_b(g, batch, now, col + first, std::min(pack_cols, cols - first), packed_b + first * length);
       });
@@ -108,7 +115,7 @@ void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& tar
         const int64_t first = task / down * size.part_cols;
         part.col = col + first;
         part.cols = std::min(size.part_cols, cols - first);
-        part.packed_b = packed_b + first * length;
+        part.packed_b = size.direct ? nullptr : packed_b + first * length;
         part.packed_a = packed_a + slot * size.a_floats;
         part.c = target.c + part.row * target.stride + part.col;
         part.c_stride = target.stride;

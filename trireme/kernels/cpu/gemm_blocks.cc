@@ -107,14 +107,24 @@ void compute_part(const Gemm& g, const GemmPart& part) {
         k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
     for (int64_t j = 0; j < part.cols; j += kTileCols) {
       const int64_t cols = std::min<int64_t>(kTileCols, part.cols - j);
-      const int64_t b_step = b_step_of(cols);
+      int64_t b_step = b_step_of(cols);
       const float* b = part.packed_b + j * k_total + (k - part.k.begin) * b_step;
+      if (!part.packed_b) {
+        if (cols == b_step) {
+          b = g.b.data + part.batch * g.b.batch_stride + k * g.b.stride + part.col + j;
+          b_step = g.b.stride;
+        } else {
+          float* edge = part.packed_a + share.panels * k_count * kPanelStep;
+          pack_panel(g.b, true, {part.batch, k, k_count, part.col + j, cols}, edge, b_step);
+          b = edge;
+        }
+      }
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
         // The first tiles fetch the next panel of B, which is a few lines a k.
         constexpr int64_t kLines = (kTileCols + 15) / 16;
-        const float* ahead = i < kLines && j + static_cast<int64_t>(kTileCols) < part.cols
+        const float* ahead = part.packed_b && i < kLines && j + static_cast<int64_t>(kTileCols) < part.cols
                                  ? b + k_total * kTileCols + i * k_count * 16
                                  : b;
         const float* a = part.packed_a + i * k_count * kPanelStep;
@@ -123,8 +133,8 @@ void compute_part(const Gemm& g, const GemmPart& part) {
           continue;
         }
         // Through a tile in L1, so that C, which is not in cache, is touched once.
-        multiply_tile(rows, b_step, k_count, a, kPanelStep, b, b_step, tile, kTileCols, TileSum::kReplace,
-                      ahead);
+        multiply_tile(rows, b_step_of(cols), k_count, a, kPanelStep, b, b_step, tile, kTileCols,
+                      TileSum::kReplace, ahead);
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
           finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);

@@ -31,9 +31,9 @@ struct GemmPart {
   KRange k;
   int64_t row = 0, rows = 0;
   int64_t col = 0, cols = 0;        // `col` begins a tile
-  const float* packed_b = nullptr;  // from pack_b with first = col
-  float* packed_a = nullptr;        // room for packed_a_floats(rows, k.step)
-  float* c = nullptr;               // element (row, col) of the result
+  const float* packed_b = nullptr;  // from pack_b with first = col; null: B is read where it lies
+  float* packed_a = nullptr;  // room for packed_a_floats(rows, k.step), and without packed_b for a panel of B
+  float* c = nullptr;         // element (row, col) of the result
   int64_t c_stride = 0;
   Accumulate accumulate = Accumulate::kNo;
   enum class Epilogue { kNone, kApply } epilogue = Epilogue::kNone;  // kApply: this part finishes the sum
