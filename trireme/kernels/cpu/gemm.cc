@@ -19,6 +19,7 @@ constexpr int64_t kPartFloats = 1 << 18;             // of B in a rectangle: the
 constexpr int64_t kPartPanels = 8;                   // panels of A in a rectangle: they stay in L2
 constexpr int64_t kPackPanels = 4;                   // of B, packed by one thread at a time
 constexpr int64_t kPartsPerThread = 4;               // wanted, for balance
+constexpr int64_t kSmallWork = int64_t{1} << 17;     // multiplications that are not worth waking threads for
 constexpr int64_t kSmallOutput = 32768;              // elements of C; below it long sums are cut
 constexpr int64_t kChunkK = 4096;
 constexpr int64_t kMaxChunks = 16;
@@ -147,6 +148,7 @@ void multiply(const Gemm& g, ThreadPool* pool, std::byte* workspace) {
     for (int64_t i = 0; i < g.batch * g.m; ++i) combine_chunks(g, i / g.m, i % g.m, nullptr, 0, 0);
     return;
   }
+  if (g.batch * g.m * g.n * g.k < kSmallWork) pool = nullptr;
   auto* floats = reinterpret_cast<float*>(workspace);
   const int threads = pool ? pool->threads() : 1;
   const int64_t chunks = chunk_count(g);

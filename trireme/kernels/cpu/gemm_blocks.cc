@@ -93,6 +93,25 @@ void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, c
   for (; j < count; ++j) chunk(hn::CappedTag<float, 1>(), j);
 }
 
+struct BPanel {
+  const float* data;
+  int64_t step;
+};
+
+// The panel of B at column j of the part: packed, where it lies, or at the right edge copied to `edge`.
+BPanel b_panel(const Gemm& g, const GemmPart& part, int64_t k, int64_t k_count, int64_t j, int64_t cols,
+               float* edge) {
+  const int64_t step = b_step_of(cols);
+  if (part.packed_b) {
+    return {part.packed_b + j * (part.k.end - part.k.begin) + (k - part.k.begin) * step, step};
+  }
+  if (cols == step) {
+    return {g.b.data + part.batch * g.b.batch_stride + k * g.b.stride + part.col + j, g.b.stride};
+  }
+  pack_panel(g.b, true, {part.batch, k, k_count, part.col + j, cols}, edge, step);
+  return {edge, step};
+}
+
 void compute_part(const Gemm& g, const GemmPart& part) {
   const int64_t k_total = part.k.end - part.k.begin;
   const PanelRows share(part.rows);
@@ -107,18 +126,8 @@ void compute_part(const Gemm& g, const GemmPart& part) {
         k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
     for (int64_t j = 0; j < part.cols; j += kTileCols) {
       const int64_t cols = std::min<int64_t>(kTileCols, part.cols - j);
-      int64_t b_step = b_step_of(cols);
-      const float* b = part.packed_b + j * k_total + (k - part.k.begin) * b_step;
-      if (!part.packed_b) {
-        if (cols == b_step) {
-          b = g.b.data + part.batch * g.b.batch_stride + k * g.b.stride + part.col + j;
-          b_step = g.b.stride;
-        } else {
-          float* edge = part.packed_a + share.panels * k_count * kPanelStep;
-          pack_panel(g.b, true, {part.batch, k, k_count, part.col + j, cols}, edge, b_step);
-          b = edge;
-        }
-      }
+      const auto [b, b_step] =
+          b_panel(g, part, k, k_count, j, cols, part.packed_a + share.panels * k_count * kPanelStep);
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
@@ -126,15 +135,15 @@ void compute_part(const Gemm& g, const GemmPart& part) {
         constexpr int64_t kLines = (kTileCols + 15) / 16;
         const float* ahead = part.packed_b && i < kLines && j + static_cast<int64_t>(kTileCols) < part.cols
                                  ? b + k_total * kTileCols + i * k_count * 16
-                                 : b;
-        const float* a = part.packed_a + i * k_count * kPanelStep;
+                                 : nullptr;
+        const TileTerms terms{k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step,
+                              ahead};
         if (!apply || !last) {
-          multiply_tile(rows, cols, k_count, a, kPanelStep, b, b_step, c, part.c_stride, mode, ahead);
+          multiply_tile(rows, cols, terms, {c, part.c_stride, mode});
           continue;
         }
         // Through a tile in L1, so that C, which is not in cache, is touched once.
-        multiply_tile(rows, b_step_of(cols), k_count, a, kPanelStep, b, b_step, tile, kTileCols,
-                      TileSum::kReplace, ahead);
+        multiply_tile(rows, b_step_of(cols), terms, {tile, kTileCols, TileSum::kReplace});
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
           finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);
