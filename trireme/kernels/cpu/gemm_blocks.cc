@@ -45,17 +45,18 @@ int64_t b_step_of(int64_t cols) {
 // Panels side by side are packed a few k at a time where one k of them lies side by side in memory, so that
 // memory is read in long runs.
 int64_t k_at_a_time(const GemmOperand& operand, bool along_k, int64_t k_count) {
-  return along_k && !operand.fill ? 32 : std::max<int64_t>(k_count, 1);
+  return along_k && !operand.fill ? 16 : std::max<int64_t>(k_count, 1);
 }
 
-void pack_b(const Gemm& g, int64_t batch, KRange range, int64_t first, int64_t count, float* out) {
+void pack_b(const Gemm& g, const GemmBlock& block, KRange packed, float* out) {
   const bool along_k = g.b.transpose == Transpose::kNo;
-  const int64_t length = range.end - range.begin, some = k_at_a_time(g.b, along_k, length);
-  for (int64_t k = 0; k < length; k += some) {
-    for (int64_t j = 0; j < count; j += kTileCols) {
-      const int64_t cols = std::min<int64_t>(kTileCols, count - j), step = b_step_of(cols);
-      pack_panel(g.b, along_k, {batch, range.begin + k, std::min(some, length - k), first + j, cols},
-                 out + j * length + k * step, step);
+  const int64_t some = k_at_a_time(g.b, along_k, block.k_count);
+  for (int64_t k = 0; k < block.k_count; k += some) {
+    for (int64_t j = 0; j < block.count; j += kTileCols) {
+      const int64_t cols = std::min<int64_t>(kTileCols, block.count - j), step = b_step_of(cols);
+      pack_panel(g.b, along_k,
+                 {block.batch, block.k + k, std::min(some, block.k_count - k), block.first + j, cols},
+                 out + j * (packed.end - packed.begin) + (block.k + k - packed.begin) * step, step);
     }
   }
 }
@@ -180,8 +181,8 @@ TileSize tile_size() {
   return HWY_DYNAMIC_DISPATCH(tile_size)();
 }
 
-void pack_b(const Gemm& gemm, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
-  HWY_DYNAMIC_DISPATCH(pack_b)(gemm, batch, k, first, count, out);
+void pack_b(const Gemm& gemm, const GemmBlock& block, KRange packed, float* out) {
+  HWY_DYNAMIC_DISPATCH(pack_b)(gemm, block, packed, out);
 }
 
 int64_t packed_a_floats(int64_t rows, int64_t k_step) {

@@ -21,9 +21,10 @@ struct KRange {
   int64_t step;
 };
 
-// Packs columns [first, first + count) of B; `first` begins a tile. Tiles follow each other, each with all of
-// the k range: a whole one takes (end − begin)·cols floats.
-void pack_b(const Gemm& gemm, int64_t batch, KRange k, int64_t first, int64_t count, float* out);
+// Packs a block of B into panels that hold all of the range `packed`, of which the block may be a part.
+// Panels follow each other: `out` is that of the tile that begins at block.first, and a whole one takes
+// (packed.end − packed.begin)·cols floats.
+void pack_b(const Gemm& gemm, const GemmBlock& block, KRange packed, float* out);
 
 // One rectangle of C over one range of k.
 struct GemmPart {
