@@ -111,9 +111,10 @@ void attend_block(const AttentionShape& s, const AttentionArrays& x, int64_t b, 
     for (int64_t j = 0; j < wide; j += kTileCols) {
       const int64_t seen = sees(j + kTileCols - 1, key);
       for (int64_t i = 0; i < share.panels && share.begin(i) < seen; ++i) {
-        multiply_tile(share.count(i), kTileCols, s.width, k + i * s.width * kPanelStep, kPanelStep,
-                      memory + at.q + j * s.width, kTileCols, scores + share.begin(i) * kQueryBlock + j,
-                      kQueryBlock, TileSum::kReplace);
+        multiply_tile(
+            share.count(i), kTileCols,
+            {s.width, k + i * s.width * kPanelStep, kPanelStep, memory + at.q + j * s.width, kTileCols},
+            {scores + share.begin(i) * kQueryBlock + j, kQueryBlock, TileSum::kReplace});
       }
     }
     for (int64_t v = 0; v < kVectors && v * static_cast<int64_t>(kTileLanes) < count; ++v) {
@@ -145,8 +146,8 @@ void attend_block(const AttentionShape& s, const AttentionArrays& x, int64_t b, 
       const int64_t cols = std::min<int64_t>(kTileCols, padded - j);
       for (int64_t i = 0; i < rows.panels; ++i) {
         const int64_t seen = std::min(sees(rows.begin(i + 1) - 1, key), keys);
-        multiply_tile(rows.count(i), cols, seen, scores + rows.begin(i), kQueryBlock, v + j * keys, cols,
-                      o + rows.begin(i) * padded + j, padded, TileSum::kAdd);
+        multiply_tile(rows.count(i), cols, {seen, scores + rows.begin(i), kQueryBlock, v + j * keys, cols},
+                      {o + rows.begin(i) * padded + j, padded, TileSum::kAdd});
       }
     }
   }

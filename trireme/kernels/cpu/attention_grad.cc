@@ -119,9 +119,9 @@ struct GradPair {
     for (int64_t j = 0; j < keys; j += kTileCols) {
       for (int64_t i = 0; i < share.panels; ++i) {
         if (j >= sees(share.begin(i + 1) - 1)) continue;
-        multiply_tile(share.count(i), kTileCols, s.width, left + i * s.width * kPanelStep, kPanelStep,
-                      right + j * s.width, kTileCols, out + share.begin(i) * kGradBlock + j, kGradBlock,
-                      TileSum::kReplace);
+        multiply_tile(share.count(i), kTileCols,
+                      {s.width, left + i * s.width * kPanelStep, kPanelStep, right + j * s.width, kTileCols},
+                      {out + share.begin(i) * kGradBlock + j, kGradBlock, TileSum::kReplace});
       }
     }
   }
@@ -146,9 +146,10 @@ struct GradPair {
         // Queries before the first one that sees this key have zeros.
         const int64_t skip = s.causal ? std::max<int64_t>(key + row + s.queries - s.keys - query, 0) : 0;
         if (skip >= queries) continue;
-        multiply_tile(share.count(i), cols, queries - skip, weights + skip * kGradBlock + row, kGradBlock,
-                      right + j * queries + skip * step, step, out + row * s.k_stride() + j, s.k_stride(),
-                      TileSum::kAdd);
+        multiply_tile(share.count(i), cols,
+                      {queries - skip, weights + skip * kGradBlock + row, kGradBlock,
+                       right + j * queries + skip * step, step},
+                      {out + row * s.k_stride() + j, s.k_stride(), TileSum::kAdd});
       }
     }
   }
@@ -163,9 +164,10 @@ struct GradPair {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t seen = sees(share.begin(i + 1) - 1);
         if (seen == 0) continue;
-        multiply_tile(share.count(i), cols, seen, left + i * keys * kPanelStep, kPanelStep,
-                      memory + at.keys_right + j * keys, step, out + share.begin(i) * s.q_stride() + j,
-                      s.q_stride(), TileSum::kAdd);
+        multiply_tile(
+            share.count(i), cols,
+            {seen, left + i * keys * kPanelStep, kPanelStep, memory + at.keys_right + j * keys, step},
+            {out + share.begin(i) * s.q_stride() + j, s.q_stride(), TileSum::kAdd});
       }
     }
   }
