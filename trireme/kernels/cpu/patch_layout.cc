@@ -17,6 +17,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
 
 // Zeros, rounded up to whole vectors.
 HWY_INLINE void clear_vectors(float* to, int64_t count) {
@@ -36,33 +37,29 @@ HWY_INLINE void clear(float* to, int64_t count) {
   }
 }
 
-#if HWY_TARGET != HWY_SCALAR
-// to[i] = from[2i].
-template <class Tag>
-HWY_INLINE int64_t copy_even(Tag d, const float* HWY_RESTRICT from, int64_t first, int64_t count,
+// to[i] = from[i·step] for i in [0, count), rounded up to whole vectors: reads up to `step` vectors and
+// writes up to one vector past the end.
+HWY_INLINE void pick_vectors(const float* HWY_RESTRICT from, int64_t step, int64_t count,
                              float* HWY_RESTRICT to) {
+  const D d;
   const int64_t lanes = hn::Lanes(d);
-  for (; first + lanes <= count; first += lanes) {
-    const auto low = hn::LoadU(d, from + 2 * first), high = hn::LoadU(d, from + 2 * first + lanes);
-    hn::StoreU(hn::ConcatEven(d, high, low), d, to + first);
+  if (step == 1) {
+    for (int64_t i = 0; i < count; i += lanes) {
+      hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+      keep_loop();
+    }
+    return;
   }
-  return first;
-}
-#endif
-
-// to[i] = from[i·step]. May read one element past the last one used.
-HWY_INLINE void copy_strided(const float* HWY_RESTRICT from, int64_t step, int64_t count,
-                             float* HWY_RESTRICT to) {
-  if (step == 1) return copy(from, count, to);
-  int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   if (step == 2) {
-    i = copy_even(D(), from, i, count, to);
-    i = copy_even(hn::CappedTag<float, 8>(), from, i, count, to);
-    i = copy_even(hn::CappedTag<float, 4>(), from, i, count, to);
+    for (int64_t i = 0; i < count; i += lanes) {
+      const V low = hn::LoadU(d, from + 2 * i), high = hn::LoadU(d, from + 2 * i + lanes);
+      hn::StoreU(hn::ConcatEven(d, high, low), d, to + i);
+    }
+    return;
   }
 #endif
-  for (; i < count; ++i) to[i] = from[i * step];
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
 
 // One row of the source with its padding: `count` columns, the first of them source column `first`.
@@ -88,17 +85,23 @@ void fill_rows(const PatchLayout& p, const float* HWY_RESTRICT plane, float* HWY
   }
 }
 
-// Pads the whole plane first and then picks columns from it: reading back a row that was just stored,
-// at another alignment, would wait for the stores.
-void fill_flat(const PatchLayout& p, const float* HWY_RESTRICT plane, float* HWY_RESTRICT to,
-               float* HWY_RESTRICT padded) {
-  fill_rows(p, plane, padded);
-  const int64_t pitch = p.padded_columns(), padded_rows = p.padded_rows();
-  const int64_t column_plane = p.row_step * p.rows_per_phase() * p.out_columns;
-  for (int64_t q = 0; q < padded_rows; ++q) {
-    float* target = to + p.tap(q, 0);
-    for (int64_t i = 0; i < p.column_count; ++i, target += column_plane) {
-      copy_strided(padded + q * pitch + i * p.column_pitch, p.column_step, p.out_columns, target);
+// Pads a few planes first and then picks columns from them: reading back a row that was just stored, at
+// another alignment, would wait for the stores. Targets are filled in the order of their addresses, so
+// that what is stored past the end of one is overwritten by the next.
+void fill_flat(const PatchLayout& p, const float* HWY_RESTRICT planes, int64_t channels,
+               float* HWY_RESTRICT to, float* HWY_RESTRICT padded) {
+  const int64_t pitch = p.padded_columns(), padded_rows = p.padded_rows(), per_phase = p.rows_per_phase();
+  const int64_t padded_plane = padded_rows * pitch;
+  for (int64_t c = 0; c < channels; ++c)
+    fill_rows(p, planes + c * p.rows * p.columns, padded + c * padded_plane);
+  for (int64_t c = 0; c < channels; ++c, padded += padded_plane) {
+    for (int64_t column = 0; column < p.column_count; ++column) {
+      for (int64_t phase = 0; phase < p.row_step; ++phase) {
+        const float* from = padded + phase * pitch + column * p.column_pitch;
+        for (int64_t i = 0; i < per_phase; ++i, from += p.row_step * pitch, to += p.out_columns) {
+          if (phase + i * p.row_step < padded_rows) pick_vectors(from, p.column_step, p.out_columns, to);
+        }
+      }
     }
   }
 }
@@ -150,20 +153,18 @@ void fill_shifted(const PatchLayout& p, const float* HWY_RESTRICT image, int64_t
 
 const float* lay_out(const PatchLayout& p, const float* image, int64_t channels, float* buffer) {
   if (p.is_source()) return image;
+  const int64_t plane = p.rows * p.columns;
   float* const start = buffer + PatchLayout::kVector;
-  float* const padded = start + channels * p.plane() + PatchLayout::kVector;
-  if (!p.in_rows() && shifts(p)) {
+  if (p.in_rows()) {
+    for (int64_t c = 0; c < channels; ++c) fill_rows(p, image + c * plane, start + c * p.plane());
+  } else if (shifts(p)) {
     fill_shifted(p, image, channels, start);
-    return start;
-  }
-  const bool in_rows = p.in_rows();
-  for (int64_t c = 0; c < channels; ++c) {
-    const float* const plane = image + c * p.rows * p.columns;
-    float* const to = start + c * p.plane();
-    if (in_rows)
-      fill_rows(p, plane, to);
-    else
-      fill_flat(p, plane, to, padded);
+  } else {
+    float* const padded = start + channels * p.plane() + PatchLayout::kVector;
+    for (int64_t c = 0; c < channels; c += PatchLayout::kPaddedChannels) {
+      fill_flat(p, image + c * plane, std::min(PatchLayout::kPaddedChannels, channels - c),
+                start + c * p.plane(), padded);
+    }
   }
   return start;
 }
@@ -174,6 +175,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace trireme::cpu {
+
+HWY_EXPORT(fill_rows);
+void pad_plane(const PatchLayout& layout, const float* plane, float* padded) {
+  HWY_DYNAMIC_DISPATCH(fill_rows)(layout, plane, padded);
+}
 
 HWY_EXPORT(lay_out);
 const float* lay_out_patches(const PatchLayout& layout, const float* image, int64_t channels, float* buffer) {

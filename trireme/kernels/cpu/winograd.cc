@@ -2,9 +2,8 @@
 //   y = Aᵀ m A,  m = Σ_c (G g Gᵀ) ⊙ (Bᵀ d B)
 // for the usual B, G, A of F(2, 3). Each of the 16 elements of m is a product of matrices
 // [filters, channels] × [channels, tiles], done by correlate.h as a convolution with one tap. Vectors
-// run over tiles throughout: the flat patch layout of a 4×4 window with stride two already has the
-// inputs of neighbouring tiles as neighbours. A task is a run of tiles whose transforms fit the
-// second-level cache: some rows of tiles of one image, or several small images.
+// run over tiles throughout. A task is a run of tiles whose transforms fit the second-level cache: some
+// rows of tiles of one image, or several small images.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/kernels/cpu/winograd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -31,20 +30,23 @@ HWY_INLINE void transform_four(V& a, V& b, V& c, V& d) {
   a = first, b = second, c = third, d = fourth;
 }
 
-// Bᵀ d B for `tiles` tiles of one channel, rounded up to whole vectors. `taps` are the 16 places of the
-// window in the patch layout; element k of a tile goes to to[k·stride].
-void transform_input(const float* HWY_RESTRICT patches, const int64_t* taps, int64_t tiles, int64_t stride,
-                     float* HWY_RESTRICT to) {
+// Bᵀ d B for the tiles of one padded plane; element k of a tile goes to to[k·stride]. Each row of tiles is
+// rounded up to whole vectors, in reading and in writing.
+void transform_input(const float* HWY_RESTRICT padded, int64_t pitch, int64_t tile_rows, int64_t tile_columns,
+                     int64_t stride, float* HWY_RESTRICT to) {
   const D d;
-  for (int64_t t = 0; t < tiles; t += hn::Lanes(d)) {
-    V v[4][4];
-    for (int i = 0; i < 4; ++i) {
-      for (int j = 0; j < 4; ++j) v[i][j] = hn::LoadU(d, patches + taps[4 * i + j] + t);
-    }
-    for (int j = 0; j < 4; ++j) transform_four(v[0][j], v[1][j], v[2][j], v[3][j]);
-    for (int i = 0; i < 4; ++i) {
-      transform_four(v[i][0], v[i][1], v[i][2], v[i][3]);
-      for (int j = 0; j < 4; ++j) hn::StoreU(v[i][j], d, to + (4 * i + j) * stride + t);
+  for (int64_t row = 0; row < tile_rows; ++row, padded += 2 * pitch, to += tile_columns) {
+    for (int64_t t = 0; t < tile_columns; t += hn::Lanes(d)) {
+      V v[4][4];
+      for (int i = 0; i < 4; ++i) {
+        hn::LoadInterleaved2(d, padded + i * pitch + 2 * t, v[i][0], v[i][1]);
+        hn::LoadInterleaved2(d, padded + i * pitch + 2 * t + 2, v[i][2], v[i][3]);
+      }
+      for (int j = 0; j < 4; ++j) transform_four(v[0][j], v[1][j], v[2][j], v[3][j]);
+      for (int i = 0; i < 4; ++i) {
+        transform_four(v[i][0], v[i][1], v[i][2], v[i][3]);
+        for (int j = 0; j < 4; ++j) hn::StoreU(v[i][j], d, to + (4 * i + j) * stride + t);
+      }
     }
   }
 }
@@ -96,6 +98,13 @@ constexpr int64_t kVector = PatchLayout::kVector;
 constexpr int64_t kElements = 16;      // of a transformed tile
 constexpr int64_t kTilesPerTask = 64;  // four vectors, as many as a tile of correlate.cc holds
 constexpr int64_t kFewestChannels = 24;
+constexpr int64_t kPaddedPlanes = 8;  // padded before the first of them is read back
+
+// Distance between the 16 elements' matrices of `count` floats. Without the extra line, distances are
+// powers of two in the usual networks, and all 16 fall into the same set of the cache.
+int64_t element_stride(int64_t count) {
+  return count + kVector;
+}
 
 // How the tiles of all images are cut into tasks.
 struct Cut {
@@ -130,21 +139,26 @@ PatchLayout patches_of(const WinogradConv& conv, const Cut& cut, int64_t first_r
           .column_count = 4};
 }
 
+int64_t padded_floats(const PatchLayout& patches) {
+  return patches.padded_rows() * patches.padded_columns();
+}
+
 struct Slot {
-  float* patches;
+  float* padded;
   float* inputs;    // [16][channels][tiles]
   float* products;  // [16][filters][tiles]
   float* rows;      // [2][2·tiles]
 
   Slot(Workspace& space, const WinogradConv& conv, const Cut& cut)
-      : patches(space.take<float>(patches_of(conv, cut, 0, cut.rows).buffer(conv.channels))),
-        inputs(space.take<float>(kElements * conv.channels * cut.tiles())),
-        products(space.take<float>(kElements * conv.filters * cut.tiles())),
+      : padded(space.take<float>(kPaddedPlanes * padded_floats(patches_of(conv, cut, 0, cut.rows)) +
+                                 3 * kVector)),
+        inputs(space.take<float>(kElements * element_stride(conv.channels * cut.tiles()))),
+        products(space.take<float>(kElements * element_stride(conv.filters * cut.tiles()))),
         rows(space.take<float>(4 * cut.tiles())) {}
 };
 
-float* take_packed(Workspace& space, const WinogradConv& conv) {
-  return space.take<float>(conv.groups * kElements * conv.filters * conv.channels);
+int64_t packed_floats(const WinogradConv& conv) {
+  return kElements * element_stride(conv.filters * conv.channels);
 }
 
 // G g Gᵀ of one block of filters, as [16][the order of correlate.h].
@@ -165,7 +179,7 @@ void pack_block(const WinogradConv& conv, const float* weights, int64_t block, f
         half[3][j] = g2;
       }
       float* to = packed + (first * conv.channels + c * count + f);
-      const int64_t element = conv.filters * conv.channels;
+      const int64_t element = element_stride(conv.filters * conv.channels);
       for (int i = 0; i < 4; ++i, to += 4 * element) {
         to[0] = half[i][0];
         to[element] = 0.5f * (half[i][0] + half[i][1] + half[i][2]);
@@ -185,37 +199,43 @@ void run_task(const WinogradConv& conv, const Cut& cut, const Task& task, const 
   const PatchLayout layout = patches_of(conv, cut, task.first_row, task.rows);
   const int64_t image_tiles = task.rows * cut.tile_columns;
   const int64_t tiles = (task.images * image_tiles + kVector - 1) / kVector * kVector;
-  int64_t taps[kElements];
-  for (int64_t k = 0; k < kElements; ++k) taps[k] = layout.tap(k / 4, k % 4);
-
-  for (int64_t i = 0; i < task.images; ++i) {
-    const int64_t image = (task.first_image + i) * conv.groups + task.group;
-    const float* const patches = lay_out_patches(
-        layout, conv.source + image * conv.channels * conv.rows * conv.columns, conv.channels, slot.patches);
-    for (int64_t c = 0; c < conv.channels; ++c) {
+  const int64_t input_stride = element_stride(conv.channels * tiles);
+  const int64_t product_stride = element_stride(conv.filters * tiles);
+  // Planes are transformed in the order of their place in `inputs`, so that the tiles that were rounded
+  // up are overwritten by the next plane, or lie in the extra line after an element.
+  const int64_t planes = conv.channels * task.images, pitch = layout.padded_columns();
+  for (int64_t first = 0; first < planes; first += kPaddedPlanes) {
+    const int64_t last = std::min(planes, first + kPaddedPlanes);
+    for (int64_t plane = first; plane < last; ++plane) {
+      const int64_t image = (task.first_image + plane % task.images) * conv.groups + task.group;
+      const int64_t channel = image * conv.channels + plane / task.images;
+      pad_plane(layout, conv.source + channel * conv.rows * conv.columns,
+                slot.padded + (plane - first) * padded_floats(layout));
+    }
+    for (int64_t plane = first; plane < last; ++plane) {
       HWY_DYNAMIC_DISPATCH(transform_input)
-      (patches + c * layout.plane(), taps, image_tiles, conv.channels * tiles,
-       slot.inputs + c * tiles + i * image_tiles);
+      (slot.padded + (plane - first) * padded_floats(layout), pitch, task.rows, cut.tile_columns,
+       input_stride, slot.inputs + plane / task.images * tiles + plane % task.images * image_tiles);
     }
   }
   const PatchLayout matrix{.rows = 1, .columns = tiles, .out_rows = 1, .out_columns = tiles};
   const int64_t no_tap = 0;
   for (int64_t k = 0; k < kElements; ++k) {
     correlate({.layout = &matrix,
-               .image = slot.inputs + k * conv.channels * tiles,
+               .image = slot.inputs + k * input_stride,
                .channels = conv.channels,
                .taps = &no_tap,
                .tap_count = 1,
-               .packed = packed + k * conv.filters * conv.channels,
+               .packed = packed + k * element_stride(conv.filters * conv.channels),
                .filters = conv.filters,
                .first_block = 0,
                .last_block = filter_blocks(conv.filters),
-               .out = slot.products + k * conv.filters * tiles});
+               .out = slot.products + k * product_stride});
   }
   float *const upper = slot.rows, *const lower = slot.rows + 2 * tiles;
   for (int64_t f = 0; f < conv.filters; ++f) {
     HWY_DYNAMIC_DISPATCH(transform_output)
-    (slot.products + f * tiles, conv.filters * tiles, task.images * image_tiles, upper, lower);
+    (slot.products + f * tiles, product_stride, task.images * image_tiles, upper, lower);
     for (int64_t i = 0; i < task.images; ++i) {
       const int64_t image = (task.first_image + i) * conv.groups + task.group;
       float* const out =
@@ -237,7 +257,7 @@ bool winograd_pays(const WinogradConv& conv) {
 size_t winograd_workspace_bytes(const WinogradConv& conv, int threads) {
   const Cut cut(conv);
   Workspace space(nullptr), slot_space(nullptr);
-  take_packed(space, conv);
+  space.take<float>(conv.groups * packed_floats(conv));
   const Slot slot(slot_space, conv, cut);
   return space.bytes() + static_cast<size_t>(threads) * slot_space.bytes();
 }
@@ -245,8 +265,8 @@ size_t winograd_workspace_bytes(const WinogradConv& conv, int threads) {
 void winograd_convolve(const WinogradConv& conv, ThreadPool& pool, std::byte* workspace) {
   const Cut cut(conv);
   Workspace space(workspace);
-  float* const packed = take_packed(space, conv);
-  const int64_t group_packed = kElements * conv.filters * conv.channels;
+  float* const packed = space.take<float>(conv.groups * packed_floats(conv));
+  const int64_t group_packed = packed_floats(conv);
   const int64_t blocks = filter_blocks(conv.filters);
   pool.parallel_for(conv.groups * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
