@@ -1,0 +1,51 @@
+// A recorded training run (golden/CASE.json, made by make_golden.py) and the means to repeat it: the same
+// starting weights and batches, computed by the formulas of philox.py.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/train/trainer.h"
+
+namespace trireme::parity {
+
+struct GoldenTensor {
+  Shape shape;
+  double shift = 0, scale = 0;  // it starts at shift + scale · (uniform in [−1, 1))
+  // After the last step:
+  double norm = 0;
+  double moved = 0;             // norm of the difference from the start
+  double largest = 0;           // magnitude
+  std::vector<double> samples;  // evenly spread elements
+};
+
+struct Golden {
+  uint64_t seed = 0;
+  int64_t batches = 0;  // different ones; step s takes batch s % batches
+  double ignored = 0;   // chance of a target of the last row not to count
+  ModelOptions model;
+  TrainOptions train;
+  OptimOptions optim;
+  StepShape shape;
+  std::vector<double> rates, losses, norms;  // per step
+  std::map<std::string, GoldenTensor> tensors;
+
+  int64_t steps() const { return static_cast<int64_t>(losses.size()); }
+};
+
+std::vector<std::string> golden_names();
+Golden read_golden(const std::string& name);
+
+// The batch of a step: shape.rows · accumulate rows.
+Batch make_batch(const Golden& golden, int64_t step);
+
+// Sets weights and running statistics to their start in the golden and optimizer states to zero. Throws an
+// Error unless the golden names exactly the tensors that the model has, with the same shapes.
+void start(Trainer& trainer, const Golden& golden);
+
+// Elements at evenly spread places, as the golden has them; and the start of a tensor.
+std::vector<float> read_tensor(Trainer& trainer, const std::string& name);
+std::vector<float> starting_values(const Golden& golden, const std::string& name);
+
+}  // namespace trireme::parity

@@ -1,0 +1,111 @@
+// Ten steps of every recorded case against PyTorch: losses, gradient norms, final weights and running
+// statistics, with one thread and with two, which must agree bit for bit.
+//
+// Bounds. Losses: 1e-5 of the loss (promised: 1e-4). Gradient norms: 1e-4. Weights: 1e-3 of the largest
+// magnitude in the tensor at each recorded element; of the tensor's norm; and, because a tensor that has
+// hardly moved would pass the former two unchanged, 2 % of the distance it went in that distance itself.
+// PyTorch's own rounding (its f32 against its f64) is listed in README.md.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "golden.h"
+
+namespace trireme::parity {
+namespace {
+
+constexpr double kLossBound = 1e-5, kNormBound = 1e-4, kWeightBound = 1e-3, kMovedBound = 0.02;
+
+double norm_of(const std::vector<float>& values) {
+  double squares = 0;
+  for (float value : values) squares += static_cast<double>(value) * value;
+  return std::sqrt(squares);
+}
+
+struct Outcome {
+  std::vector<StepResult> results;
+  std::vector<std::pair<std::string, std::vector<float>>> tensors;  // weights, statistics, moments
+};
+
+Outcome train(const Golden& golden, int threads) {
+  const std::unique_ptr<Device> device = make_cpu_device(threads);
+  Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device);
+  EXPECT_EQ(trainer.program().peak_bytes(), trainer.executor().allocated_bytes());
+  start(trainer, golden);
+  Outcome result;
+  for (int64_t step = 0; step < golden.steps(); ++step) {
+    Batch batch = make_batch(golden, step);
+    result.results.push_back(trainer.step(batch, step, golden.rates[step]));
+  }
+  for (const auto& list : {trainer.model_tensors(), trainer.optimizer_tensors()}) {
+    for (const NamedTensor& tensor : list)
+      result.tensors.emplace_back(tensor.name, read_tensor(trainer, tensor.name));
+  }
+  return result;
+}
+
+// The largest differences seen, for the table in README.md: --gtest_filter='*Parity*' --verbose prints them.
+struct Worst {
+  double value = 0;
+  std::string where;
+  void see(double difference, const std::string& name) {
+    if (!(difference <= value)) value = difference, where = name;
+  }
+};
+
+void expect_losses(const Golden& golden, const Outcome& outcome, Worst& worst) {
+  for (int64_t step = 0; step < golden.steps(); ++step) {
+    SCOPED_TRACE(testing::Message() << "step " << step);
+    const StepResult& result = outcome.results[step];
+    EXPECT_FALSE(result.skipped);
+    EXPECT_NEAR(result.loss, golden.losses[step], kLossBound * golden.losses[step]);
+    EXPECT_NEAR(result.norm, golden.norms[step], kNormBound * golden.norms[step]);
+    worst.see(std::abs(result.loss / golden.losses[step] - 1), std::to_string(step));
+  }
+}
+
+void expect_tensor(const Golden& golden, const std::string& name, std::vector<float> values, Worst& worst) {
+  SCOPED_TRACE(name);
+  const GoldenTensor& expected = golden.tensors.at(name);
+  const size_t count = expected.samples.size();
+  for (size_t i = 0; i < count; ++i) {
+    const double value = values[i * values.size() / count],
+                 difference = std::abs(value - expected.samples[i]);
+    EXPECT_LE(difference, kWeightBound * expected.largest) << "element " << i * values.size() / count;
+    worst.see(difference / expected.largest, name);
+  }
+  EXPECT_NEAR(norm_of(values), expected.norm, kWeightBound * expected.norm);
+  const std::vector<float> from = starting_values(golden, name);
+  for (size_t i = 0; i < values.size(); ++i) values[i] -= from[i];
+  EXPECT_NEAR(norm_of(values), expected.moved, kMovedBound * expected.moved);
+}
+
+class Parity : public testing::TestWithParam<std::string> {};
+
+TEST_P(Parity, LossesAndWeightsArePyTorchs) {
+  const Golden golden = read_golden(GetParam());
+  const Outcome one = train(golden, 1), two = train(golden, 2);
+  Worst loss, weight;
+  expect_losses(golden, one, loss);
+  for (const auto& [name, values] : one.tensors) {
+    if (golden.tensors.contains(name)) expect_tensor(golden, name, values, weight);
+  }
+  RecordProperty("worst_loss", fmt::format("{:.1e} at step {}", loss.value, loss.where));
+  RecordProperty("worst_weight", fmt::format("{:.1e} in {}", weight.value, weight.where));
+
+  ASSERT_EQ(one.tensors.size(), two.tensors.size());
+  for (size_t i = 0; i < one.tensors.size(); ++i) {
+    EXPECT_TRUE(one.tensors[i] == two.tensors[i])
+        << one.tensors[i].first << " differs between one thread and two";
+  }
+  for (int64_t step = 0; step < golden.steps(); ++step)
+    EXPECT_EQ(one.results[step].loss, two.results[step].loss) << "step " << step;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Parity, testing::ValuesIn(golden_names()),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace trireme::parity
