@@ -21,11 +21,6 @@ namespace trireme::cpu::HWY_NAMESPACE {
 // Of queries and of keys: whole tiles, and few enough that the two blocks of scores stay in L1.
 constexpr int64_t kGradBlock = kTileCols * (kTileCols < 64 ? 64 / kTileCols : 1);
 
-int64_t whole_vectors(int64_t floats) {
-  return (floats + static_cast<int64_t>(kTileLanes) - 1) / static_cast<int64_t>(kTileLanes) *
-         static_cast<int64_t>(kTileLanes);
-}
-
 // The temporary memory of one thread, in floats. A unit is one block of queries of one head.
 struct GradMemory {
   explicit GradMemory(const AttentionShape& s) {

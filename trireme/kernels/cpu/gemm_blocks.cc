@@ -36,12 +36,6 @@ void pack_panel(const GemmOperand& operand, bool along_k, const GemmBlock& block
   }
 }
 
-// Floats per k of a panel of B with `cols` columns: whole vectors.
-int64_t b_step_of(int64_t cols) {
-  return (cols + static_cast<int64_t>(kTileLanes) - 1) / static_cast<int64_t>(kTileLanes) *
-         static_cast<int64_t>(kTileLanes);
-}
-
 // Panels side by side are packed a few k at a time where one k of them lies side by side in memory, so that
 // memory is read in long runs.
 int64_t k_at_a_time(const GemmOperand& operand, bool along_k, int64_t k_count) {
@@ -53,7 +47,7 @@ void pack_b(const Gemm& g, const GemmBlock& block, KRange packed, float* out) {
   const int64_t some = k_at_a_time(g.b, along_k, block.k_count);
   for (int64_t k = 0; k < block.k_count; k += some) {
     for (int64_t j = 0; j < block.count; j += kTileCols) {
-      const int64_t cols = std::min<int64_t>(kTileCols, block.count - j), step = b_step_of(cols);
+      const int64_t cols = std::min<int64_t>(kTileCols, block.count - j), step = whole_vectors(cols);
       pack_panel(g.b, along_k,
                  {block.batch, block.k + k, std::min(some, block.k_count - k), block.first + j, cols},
                  out + j * (packed.end - packed.begin) + (block.k + k - packed.begin) * step, step);
@@ -102,7 +96,7 @@ struct BPanel {
 // The panel of B at column j of the part: packed, where it lies, or at the right edge copied to `edge`.
 BPanel b_panel(const Gemm& g, const GemmPart& part, int64_t k, int64_t k_count, int64_t j, int64_t cols,
                float* edge) {
-  const int64_t step = b_step_of(cols);
+  const int64_t step = whole_vectors(cols);
   if (part.packed_b) {
     return {part.packed_b + j * (part.k.end - part.k.begin) + (k - part.k.begin) * step, step};
   }
@@ -144,7 +138,7 @@ void compute_part(const Gemm& g, const GemmPart& part) {
           continue;
         }
         // Through a tile in L1, so that C, which is not in cache, is touched once.
-        multiply_tile(rows, b_step_of(cols), terms, {tile, kTileCols, TileSum::kReplace});
+        multiply_tile(rows, whole_vectors(cols), terms, {tile, kTileCols, TileSum::kReplace});
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
           finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);

@@ -39,6 +39,11 @@ inline constexpr size_t kTileCols = kTileVectors * kTileLanes;
 // Floats between two values of k in a panel of A: whole vectors, which packing is easier with.
 inline constexpr size_t kPanelStep = (kTileRows + kTileLanes - 1) / kTileLanes * kTileLanes;
 
+HWY_INLINE constexpr int64_t whole_vectors(int64_t floats) {
+  constexpr auto lanes = static_cast<int64_t>(kTileLanes);
+  return (floats + lanes - 1) / lanes * lanes;
+}
+
 // What a tile is made from: a panel of A and one of B, with a_step and b_step floats between two values of k.
 // Of those of A, whole vectors are read on Arm; of those of B, whole vectors everywhere.
 struct TileTerms {
