@@ -208,10 +208,25 @@ void start(Trainer& trainer, const Golden& golden) {
   if (!missing.empty()) throw_error("the model has no '{}'", *missing.begin());
 }
 
-std::vector<float> read_tensor(Trainer& trainer, const std::string& name) {
-  std::vector<float> values(trainer.executor().state(name).elements());
-  trainer.executor().read_state(name, values.data(), values.size() * sizeof(float));
-  return values;
+States read_states(Trainer& trainer) {
+  States states;
+  for (const auto& list : {trainer.model_tensors(), trainer.optimizer_tensors()}) {
+    for (const NamedTensor& tensor : list) {
+      std::vector<float>& values = states[tensor.name];
+      values.resize(tensor.view.elements());
+      trainer.executor().read_state(tensor.name, values.data(), values.size() * sizeof(float));
+    }
+  }
+  return states;
+}
+
+std::vector<StepResult> train(Trainer& trainer, const Golden& golden, int64_t first, int64_t last) {
+  std::vector<StepResult> results;
+  for (int64_t step = first; step < last; ++step) {
+    Batch batch = make_batch(golden, step);
+    results.push_back(trainer.step(batch, step, golden.rates[step % golden.steps()]));
+  }
+  return results;
 }
 
 }  // namespace trireme::parity

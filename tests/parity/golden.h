@@ -44,8 +44,13 @@ Batch make_batch(const Golden& golden, int64_t step);
 // Error unless the golden names exactly the tensors that the model has, with the same shapes.
 void start(Trainer& trainer, const Golden& golden);
 
-// Elements at evenly spread places, as the golden has them; and the start of a tensor.
-std::vector<float> read_tensor(Trainer& trainer, const std::string& name);
 std::vector<float> starting_values(const Golden& golden, const std::string& name);
+
+// Weights, running statistics and states of the optimizer.
+using States = std::map<std::string, std::vector<float>>;
+States read_states(Trainer& trainer);
+
+// Steps [first, last) with the golden's batches and rates; past its end they begin again.
+std::vector<StepResult> train(Trainer& trainer, const Golden& golden, int64_t first, int64_t last);
 
 }  // namespace trireme::parity

@@ -26,27 +26,19 @@ double norm_of(const std::vector<float>& values) {
 
 struct Outcome {
   std::vector<StepResult> results;
-  std::vector<std::pair<std::string, std::vector<float>>> tensors;  // weights, statistics, moments
+  States states;
 };
 
-Outcome train(const Golden& golden, int threads) {
+Outcome train_case(const Golden& golden, int threads) {
   const std::unique_ptr<Device> device = make_cpu_device(threads);
   Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device);
   EXPECT_EQ(trainer.program().peak_bytes(), trainer.executor().allocated_bytes());
   start(trainer, golden);
-  Outcome result;
-  for (int64_t step = 0; step < golden.steps(); ++step) {
-    Batch batch = make_batch(golden, step);
-    result.results.push_back(trainer.step(batch, step, golden.rates[step]));
-  }
-  for (const auto& list : {trainer.model_tensors(), trainer.optimizer_tensors()}) {
-    for (const NamedTensor& tensor : list)
-      result.tensors.emplace_back(tensor.name, read_tensor(trainer, tensor.name));
-  }
-  return result;
+  std::vector<StepResult> results = train(trainer, golden, 0, golden.steps());
+  return {std::move(results), read_states(trainer)};
 }
 
-// The largest differences seen, for the table in README.md: --gtest_filter='*Parity*' --verbose prints them.
+// The largest difference seen; --gtest_output=xml writes it, for the table in README.md.
 struct Worst {
   double value = 0;
   std::string where;
@@ -86,20 +78,15 @@ class Parity : public testing::TestWithParam<std::string> {};
 
 TEST_P(Parity, LossesAndWeightsArePyTorchs) {
   const Golden golden = read_golden(GetParam());
-  const Outcome one = train(golden, 1), two = train(golden, 2);
+  const Outcome one = train_case(golden, 1), two = train_case(golden, 2);
   Worst loss, weight;
   expect_losses(golden, one, loss);
-  for (const auto& [name, values] : one.tensors) {
-    if (golden.tensors.contains(name)) expect_tensor(golden, name, values, weight);
-  }
+  for (const auto& [name, tensor] : golden.tensors) expect_tensor(golden, name, one.states.at(name), weight);
   RecordProperty("worst_loss", fmt::format("{:.1e} at step {}", loss.value, loss.where));
   RecordProperty("worst_weight", fmt::format("{:.1e} in {}", weight.value, weight.where));
 
-  ASSERT_EQ(one.tensors.size(), two.tensors.size());
-  for (size_t i = 0; i < one.tensors.size(); ++i) {
-    EXPECT_TRUE(one.tensors[i] == two.tensors[i])
-        << one.tensors[i].first << " differs between one thread and two";
-  }
+  for (const auto& [name, values] : one.states)
+    EXPECT_TRUE(values == two.states.at(name)) << name << " differs between one thread and two";
   for (int64_t step = 0; step < golden.steps(); ++step)
     EXPECT_EQ(one.results[step].loss, two.results[step].loss) << "step " << step;
 }

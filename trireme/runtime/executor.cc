@@ -151,17 +151,19 @@ std::string Executor::find_non_finite(int segment) {
     return all_finite({host.data(), view.dtype, view.shape});
   };
   for (const Launch& one : prepared.launches) {
-    bool finite_inputs = true;
-    for (int i = 0; i < one.inputs; ++i)
-      finite_inputs = finite_inputs && finite(prepared.views[one.first_input + i]);
+    const Node& node = graph.nodes[one.node];
+    std::string source = "finite inputs";
+    for (int i = 0; i < one.inputs && source == "finite inputs"; ++i) {
+      if (!finite(prepared.views[one.first_input + i]))
+        source = fmt::format("%{}, which was not finite already", graph.values[node.inputs[i]].name);
+    }
     launch(prepared, one);
     stream_->synchronize();
-    const Node& node = graph.nodes[one.node];
     for (int i = 0; i < one.outputs; ++i) {
       if (finite(prepared.views[one.first_output + i])) continue;
       const Value& value = graph.values[node.outputs[i]];
-      return fmt::format("{} makes %{}: {} ({}), from {} inputs", node.op->name, value.name,
-                         to_string(value.type), graph.name, finite_inputs ? "finite" : "already non-finite");
+      return fmt::format("{} makes %{}: {} ({}), from {}", node.op->name, value.name, to_string(value.type),
+                         graph.name, source);
     }
   }
   return "";

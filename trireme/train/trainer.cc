@@ -12,7 +12,9 @@
 namespace trireme {
 namespace {
 
-constexpr double kFirstLossScale = 65536;
+// Loss scales of f16, for a mean over targets. The loss is a sum here, so that its gradients are larger by
+// the number of targets and the scales smaller.
+constexpr double kFirstMeanScale = 65536, kLargestMeanScale = 65536 * 256, kSmallestMeanScale = 1;
 constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 
 Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
@@ -30,6 +32,13 @@ float initial_value(std::string_view kind, double scale, RngKey key, uint64_t el
 void set_scalar(Executor& executor, int segment, std::string_view name, double value) {
   const float narrow = static_cast<float>(value);
   executor.set_input(segment, name, &narrow, sizeof narrow);
+}
+
+// The targets of one microbatch, up to the next power of two, so that dividing a scale by it is exact.
+double targets_of(const StepShape& shape) {
+  const bool tokens = shape.sample.rank() == 1;
+  return std::exp2(
+      std::ceil(std::log2(static_cast<double>(tokens ? shape.rows * shape.sample[0] : shape.rows))));
 }
 
 bool has_input(const Graph& graph, std::string_view name) {
@@ -61,7 +70,7 @@ Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const Opt
       next_(program().segment("next")),
       update_(program().segment("update")),
       evaluate_(program().segment("evaluate")) {
-  if (half_) loss_scale = kFirstLossScale;
+  if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
 void Trainer::initialise(uint64_t seed) {
@@ -103,23 +112,34 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
   result.loss =
       executor_.scalar_output(update_, "loss") / std::max(1.0f, executor_.scalar_output(update_, "count"));
   result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
-  if (half_) {
-    scale_age = result.skipped ? 0 : scale_age + 1;
-    if (result.skipped) loss_scale = std::max(1.0, loss_scale / 2);
-    if (scale_age == kGoodSteps) {
-      loss_scale = std::min(kFirstLossScale * 256, loss_scale * 2);
-      scale_age = 0;
-    }
-  }
+  if (half_) adapt_loss_scale(result.skipped, step);
   return result;
+}
+
+void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
+  const double targets = targets_of(shape_);
+  scale_age = overflow ? 0 : scale_age + 1;
+  if (overflow) {
+    // Nothing would ever change again.
+    if (loss_scale <= kSmallestMeanScale / targets) {
+      throw_error(
+          "the gradient overflows f16 at step {} even with the smallest loss scale, {}. A lower optim.lr or "
+          "train.precision=bf16 usually help",
+          step + 1, loss_scale);
+    }
+    loss_scale = std::max(kSmallestMeanScale / targets, loss_scale / 2);
+  }
+  if (scale_age == kGoodSteps) {
+    loss_scale = std::min(kLargestMeanScale / targets, loss_scale * 2);
+    scale_age = 0;
+  }
 }
 
 void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {
   const std::string where = executor_.find_non_finite(segment);
   throw_error(
       "the loss is {} at step {}; {}. Weights are as they were before this step. A lower optim.lr, more "
-      "schedule.warmup_steps or "
-      "train.clip_norm usually help",
+      "schedule.warmup_steps or train.clip_norm usually help",
       loss, step + 1,
       where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
 }

@@ -57,6 +57,7 @@ class Trainer {
  private:
   std::vector<NamedTensor> tensors(const std::vector<std::string>& roles) const;
   void load_microbatch(int segment, Batch& batch, int64_t first_row);
+  void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
 
   TrainOptions train_;
