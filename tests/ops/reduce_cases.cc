@@ -100,7 +100,7 @@ void add_reductions(std::vector<OpCase>& cases) {
     const Attrs attrs{{"dims", dims}};
     cases.push_back({"sum", label, {{shape}}, attrs, sum, 1e-5, differences});
     cases.push_back({"mean", label, {{shape}}, attrs, mean, 1e-5, differences});
-    cases.push_back({"max", label, {{shape}}, attrs, max, 0, no});
+    cases.push_back({"max", label, {{shape}}, attrs, max, 0, differences});
   };
   const auto yes = Differentiable::kYes;
   with("last", {5, 37}, {1}, yes);
