@@ -10,6 +10,8 @@ namespace trireme::testing {
 // f32 inputs become `format` (f32, f16 or bf16).
 RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed);
 
+std::vector<TensorType> types_of(const RefTensors& tensors);
+
 // Runs the kernel bound to `op` on tensors of the given values; `outputs` says the types that are
 // expected. Memory around each output is checked for overruns; outputs start as garbage, but those in
 // `in_place` lie over an input of the same type.
