@@ -117,10 +117,11 @@ int run(const Options& options) {
              cpu_model(), simd_target());
   std::fflush(stdout);
 
-  const Timing timing = time_steps(trainer, setup, options);
-  const double median = median_of(timing.step_seconds), units = static_cast<double>(setup.units_per_step());
   ThreadPool pool(threads);
   Ceilings ceilings(pool);
+  const Timing timing = time_steps(trainer, setup, options);
+  ceilings.measure_again();
+  const double median = median_of(timing.step_seconds), units = static_cast<double>(setup.units_per_step());
   const double flops = model_flops(setup, trainer);
   const double utilisation = flops / median / ceilings.flops_per_second();
   const size_t planned = trainer.program().peak_bytes();
@@ -165,8 +166,7 @@ int run(const Options& options) {
   };
   if (options.profile) {
     const std::vector<ProfileRow> rows = profile_steps(trainer, setup, options, ceilings);
-    fmt::print("\nProfile of a step, node by node, averaged over {}:\n\n{}", options.steps,
-               profile_table(rows));
+    fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps, profile_table(rows));
     result["profile"] = profile_json(rows);
   }
   if (!options.json.empty()) write_json(options.json, nlohmann::ordered_json::array({result}));

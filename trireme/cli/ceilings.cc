@@ -80,7 +80,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBursts = 15;
+constexpr int kBursts = 15;  // at least
+constexpr double kArithmeticSeconds = 0.2;
 constexpr double kBandwidthSeconds = 0.15;  // for each size
 constexpr int64_t kRounds = 200'000;        // a burst of about a millisecond
 constexpr int64_t kGrain = 4096;            // elements; a multiple of all lanes
@@ -95,9 +96,9 @@ double seconds_of(const Work& work) {
 }  // namespace
 
 double measure_flops_per_second(ThreadPool& pool) {
-  double best = 0;
+  double best = 0, spent = 0;
   volatile float sink = 0;
-  for (int burst = 0; burst < kBursts; ++burst) {
+  for (int burst = 0; burst < kBursts || spent < kArithmeticSeconds; ++burst) {
     // Two parts a thread, so that one that wakes up late costs no more than it must.
     const int64_t parts = 2 * pool.threads();
     const double seconds = seconds_of([&] {
@@ -105,6 +106,7 @@ double measure_flops_per_second(ThreadPool& pool) {
         for (int64_t i = begin; i < end; ++i) sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds);
       });
     });
+    spent += seconds;
     const double flops = HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds * static_cast<double>(parts);
     best = std::max(best, flops / seconds);
   }
@@ -143,6 +145,10 @@ double measure_bytes_per_second(ThreadPool& pool, size_t bytes) {
 }
 
 Ceilings::Ceilings(ThreadPool& pool) : pool_(pool), flops_per_second_(measure_flops_per_second(pool)) {}
+
+void Ceilings::measure_again() {
+  flops_per_second_ = std::max(flops_per_second_, measure_flops_per_second(pool_));
+}
 
 double Ceilings::bytes_per_second(double working_set_bytes) {
   constexpr double kSmallest = 64 << 10;

@@ -15,6 +15,9 @@ class Ceilings {
   explicit Ceilings(ThreadPool& pool);
 
   double flops_per_second() const { return flops_per_second_; }  // f32 multiply-adds, two FLOPs each
+  // Measures the arithmetic once more and keeps the better figure: on a machine with other users the first
+  // moment may have been a bad one, and a ceiling that is too low flatters everything under it.
+  void measure_again();
   // Of a loop a[i] = b[i] + s·c[i] whose three arrays have so many bytes together. Small ones stay in a
   // cache, so the ceiling of an op is measured at the size of its operands. Measured once per power of two.
   double bytes_per_second(double working_set_bytes);
