@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/ops/op_case.h"
+#include "tests/ops/reference.h"
 
 namespace trireme::testing {
 namespace {
@@ -94,7 +94,7 @@ OpCase attention_grad_case(const Size& size, int64_t causal) {
   one.op = "attention_grad";
   // lse as of a softmax over scores near zero, so that P is about 1 / s.
   const double lse = std::log(static_cast<double>(size.s));
-  one.inputs = {q, q, k, k, q, {q.shape.slice(0, 4), DType::f32, lse - 0.5, lse + 0.5}};
+  one.inputs = {q, q, k, k, q, kept_f32(q.shape.slice(0, 4), lse - 0.5, lse + 0.5)};
   one.reference = attention_grad_reference;
   return one;
 }

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "tests/ops/op_case.h"
+#include "tests/ops/reference.h"
 
 namespace trireme::testing {
 namespace {
@@ -69,8 +69,8 @@ RefTensors batch_norm_inference(const RefTensors& in, const Attrs& attrs) {
 void add_cases(const std::string& label, const Shape& shape, double low, double high, OpCase::Use use,
                std::vector<OpCase>& cases) {
   const CaseInput x{shape, DType::f32, low, high}, dy{shape}, channel{Shape{shape[1]}};
-  const CaseInput positive{Shape{shape[1]}, DType::f32, 0.5, 2};
-  const CaseInput centre{Shape{shape[1]}, DType::f32, low, high};
+  const CaseInput running = kept_f32({shape[1]}), positive = kept_f32({shape[1]}, 0.5, 2);
+  const CaseInput centre = kept_f32({shape[1]}, low, high);
   const auto add = [&](std::string op, std::vector<CaseInput> inputs, const Attrs& attrs, auto reference) {
     // Values far from zero lose digits when their mean is taken away, in the input's own rounding.
     const double tolerance = high - low < high ? 1e-4 : 1e-5;
@@ -82,7 +82,7 @@ void add_cases(const std::string& label, const Shape& shape, double low, double 
                      .tolerance = tolerance,
                      .use = use});
   };
-  add("batch_norm", {x, channel, channel, channel, positive}, {{"eps", 1e-5}, {"momentum", 0.1}}, batch_norm);
+  add("batch_norm", {x, channel, channel, running, positive}, {{"eps", 1e-5}, {"momentum", 0.1}}, batch_norm);
   add("batch_norm_grad", {dy, x, channel, centre, positive}, {}, batch_norm_grad);
   add("batch_norm_inference", {x, channel, channel, centre, positive}, {{"eps", 1e-5}}, batch_norm_inference);
 }

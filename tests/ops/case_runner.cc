@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 
+#include "tests/ops/allocation_count.h"
 #include "trireme/base/rng.h"
 
 namespace trireme::testing {
@@ -20,27 +21,38 @@ template <typename T>
 double load(const std::byte* data, int64_t i) {
   T value;
   std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-  if constexpr (std::is_same_v<T, Bf16> || std::is_same_v<T, F16>) return static_cast<double>(static_cast<float>(value));
-  else return static_cast<double>(value);
+  if constexpr (std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
+    return static_cast<double>(static_cast<float>(value));
+  else
+    return static_cast<double>(value);
 }
 template <typename T>
 void store(std::byte* data, int64_t i, double value) {
   T typed;
-  if constexpr (std::is_same_v<T, Bf16> || std::is_same_v<T, F16>) typed = T(static_cast<float>(value));
-  else typed = static_cast<T>(value);
+  if constexpr (std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
+    typed = T(static_cast<float>(value));
+  else
+    typed = static_cast<T>(value);
   std::memcpy(data + i * sizeof(T), &typed, sizeof(T));
 }
 
 template <typename F>
 auto with_dtype(DType dtype, const F& f) {
   switch (dtype) {
-    case DType::f64: return f(double{});
-    case DType::f32: return f(float{});
-    case DType::f16: return f(F16{});
-    case DType::bf16: return f(Bf16{});
-    case DType::i64: return f(int64_t{});
-    case DType::i32: return f(int32_t{});
-    case DType::u8: return f(uint8_t{});
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::f16:
+      return f(F16{});
+    case DType::bf16:
+      return f(Bf16{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::u8:
+      return f(uint8_t{});
   }
   TRIREME_CHECK(false);
   return f(float{});
@@ -56,7 +68,8 @@ void store(DType dtype, std::byte* data, int64_t i, double value) {
 // A tensor in memory with guard bytes on both sides, 64-byte aligned.
 class Guarded {
  public:
-  explicit Guarded(const TensorType& type) : type_(type), memory_(static_cast<std::byte*>(std::aligned_alloc(64, size()))) {
+  explicit Guarded(const TensorType& type)
+      : type_(type), memory_(static_cast<std::byte*>(std::aligned_alloc(64, size()))) {
     std::memset(memory_.get(), static_cast<int>(kGarbage), size());
   }
   TensorView view() const { return {memory_.get() + kGuardBytes, type_.dtype, type_.shape}; }
@@ -98,8 +111,14 @@ RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed) {
   return inputs;
 }
 
+std::vector<TensorType> types_of(const RefTensors& tensors) {
+  std::vector<TensorType> types;
+  for (const RefTensor& tensor : tensors) types.push_back({tensor.dtype, tensor.shape});
+  return types;
+}
+
 RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensors& inputs,
-                      const std::vector<TensorType>& outputs, int threads) {
+                      const std::vector<TensorType>& outputs, int threads, const std::vector<InPlace>& in_place) {
   std::vector<Guarded> memory;
   std::vector<TensorType> input_types;
   std::vector<TensorView> input_views, output_views;
@@ -108,7 +127,8 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
   for (const RefTensor& input : inputs) {
     input_types.push_back({input.dtype, input.shape});
     memory.emplace_back(input_types.back());
-    for (size_t k = 0; k < input.values.size(); ++k) store(input.dtype, memory.back().data(), k, input.values[k]);
+    for (size_t k = 0; k < input.values.size(); ++k)
+      store(input.dtype, memory.back().data(), k, input.values[k]);
     input_views.push_back(memory.back().view());
     if (!found_format && is_float(input.dtype)) {
       format = input.dtype;
@@ -119,6 +139,10 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
     memory.emplace_back(type);
     output_views.push_back(memory.back().view());
   }
+  for (const InPlace& shared : in_place) {
+    TRIREME_CHECK(outputs[shared.output] == input_types[shared.input]);
+    output_views[shared.output].data = input_views[shared.input].data;
+  }
 
   const Kernel* kernel = cpu_kernels().find(op, format);
   if (!kernel) {
@@ -128,7 +152,9 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
   ThreadPool pool(threads);
   const KernelShape shape{input_types, outputs, attrs, threads};
   Guarded workspace({DType::u8, Shape{static_cast<int64_t>(kernel->workspace(shape))}});
+  const int64_t allocated = allocation_count();
   kernel->launch({input_views, output_views, attrs, pool, workspace.data()});
+  EXPECT_EQ(allocation_count(), allocated) << op << " allocates while it runs";
 
   EXPECT_TRUE(workspace.guards_intact()) << op << " wrote outside its workspace";
   RefTensors results;
@@ -137,7 +163,8 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
     if (i < inputs.size()) continue;
     const TensorType& type = outputs[i - inputs.size()];
     RefTensor result = RefTensor::zeros(type.shape, type.dtype);
-    for (size_t k = 0; k < result.values.size(); ++k) result.values[k] = load(type.dtype, memory[i].data(), k);
+    const std::byte* data = static_cast<const std::byte*>(output_views[results.size()].data);
+    for (size_t k = 0; k < result.values.size(); ++k) result.values[k] = load(type.dtype, data, k);
     results.push_back(std::move(result));
   }
   return results;

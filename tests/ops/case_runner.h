@@ -10,10 +10,17 @@ namespace trireme::testing {
 // f32 inputs become `format` (f32, f16 or bf16).
 RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed);
 
+std::vector<TensorType> types_of(const RefTensors& tensors);
+
 // Runs the kernel bound to `op` on tensors of the given values; `outputs` says the types that are
-// expected. Memory around each output is checked for overruns; outputs start as garbage.
+// expected. Memory around each output is checked for overruns; outputs start as garbage, but those in
+// `in_place` lie over an input of the same type.
+struct InPlace {
+  int output = 0;
+  int input = 0;
+};
 RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensors& inputs,
-                      const std::vector<TensorType>& outputs, int threads);
+                      const std::vector<TensorType>& outputs, int threads, const std::vector<InPlace>& in_place = {});
 
 // The largest |a − b| over the largest |b| (or over 1 when b is all smaller than 1e-30). A NaN on one
 // side only counts as infinite.

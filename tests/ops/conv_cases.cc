@@ -157,6 +157,12 @@ std::vector<OpCase> conv_cases() {
            {"four_wide", 2, 3, 5, {6, 4}, three, one, one},
            {"two_wide", 2, 3, 5, {3, 2}, {3, 5}, one, {1, 2}},
            {"many_images", 19, 2, 3, {4, 5}, three, one, one},
+           // Enough channels for Winograd's transform, cut into tasks in different ways.
+           {"winograd_no_padding", 1, 24, 25, {10, 18}, three},
+           {"winograd_wide_padding", 1, 25, 24, {6, 14}, three, one, two},
+           {"winograd_bands", 1, 24, 24, {24, 44}, three, one, one},
+           {"winograd_groups", 2, 48, 50, {8, 8}, three, one, one, one, 2},
+           {"winograd_many_images", 6, 24, 24, {8, 8}, three, one, one},
            // The shapes of ResNet-20, which have paths of their own.
            {"resnet20_stem", 2, 3, 16, {32, 32}, three, one, one},
            {"resnet20_16", 1, 16, 16, {32, 32}, three, one, one},

@@ -9,25 +9,25 @@
 namespace trireme::testing {
 namespace {
 
-std::string case_name(const OpCase& one) { return one.op + "_" + one.label; }
-
 class KernelAgainstReference : public ::testing::TestWithParam<OpCase> {};
 
 // Results in 16 bits may be off by the rounding of the result itself and of what the kernel stores on
 // the way; inputs are rounded before the reference sees them.
 double tolerance(const OpCase& one, DType format) {
   switch (format) {
-    case DType::bf16: return std::max(one.tolerance, 0x1p-7);
-    case DType::f16: return std::max(one.tolerance, 0x1p-9);
-    default: return one.tolerance;
+    case DType::bf16:
+      return std::max(one.tolerance, 0x1p-7);
+    case DType::f16:
+      return std::max(one.tolerance, 0x1p-9);
+    default:
+      return one.tolerance;
   }
 }
 
 void expect_matches_reference(const OpCase& one, DType format) {
   const RefTensors inputs = random_inputs(one, format, /*seed=*/1);
   const RefTensors expected = one.reference(inputs, one.attrs);
-  std::vector<TensorType> types;
-  for (const RefTensor& output : expected) types.push_back({output.dtype, output.shape});
+  const std::vector<TensorType> types = types_of(expected);
   const RefTensors one_thread = run_kernel(one.op, one.attrs, inputs, types, 1);
   const RefTensors three_threads = run_kernel(one.op, one.attrs, inputs, types, 3);
   ASSERT_EQ(one_thread.size(), expected.size());
@@ -39,14 +39,14 @@ void expect_matches_reference(const OpCase& one, DType format) {
   }
 }
 
-TEST_P(KernelAgainstReference, f32) { expect_matches_reference(GetParam(), DType::f32); }
-TEST_P(KernelAgainstReference, bf16) { expect_matches_reference(GetParam(), DType::bf16); }
-TEST_P(KernelAgainstReference, f16) { expect_matches_reference(GetParam(), DType::f16); }
-
-std::vector<OpCase> correctness_cases() {
-  std::vector<OpCase> cases = all_cases();
-  std::erase_if(cases, [](const OpCase& one) { return one.use == OpCase::Use::kTiming; });
-  return cases;
+TEST_P(KernelAgainstReference, f32) {
+  expect_matches_reference(GetParam(), DType::f32);
+}
+TEST_P(KernelAgainstReference, bf16) {
+  expect_matches_reference(GetParam(), DType::bf16);
+}
+TEST_P(KernelAgainstReference, f16) {
+  expect_matches_reference(GetParam(), DType::f16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, KernelAgainstReference, ::testing::ValuesIn(correctness_cases()),

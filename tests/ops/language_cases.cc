@@ -171,7 +171,9 @@ void add_dropouts(std::vector<OpCase>& cases) {
                      label,
                      {{x}, rng},
                      {{"rate", rate}, {"stream", int64_t{42}}, {"offset", offset}},
-                     dropout});
+                     dropout,
+                     1e-5,
+                     x.elements() < 1000 ? Differentiable::kYes : kNo});
   };
   with("odd", {3, 37}, 0.1, 0);
   with("offset", {3, 37}, 0.5, 10);

@@ -63,7 +63,10 @@ OpCase matmul_case(std::string label, Shape batch, int64_t m, int64_t n, int64_t
   if (epilogue.ends_with("residual")) one.inputs.push_back({with(m, n)});
   if (transpose_a) one.attrs.set("transpose_a", int64_t{1});
   if (transpose_b) one.attrs.set("transpose_b", int64_t{1});
-  if (epilogue != "none") one.attrs.set("epilogue", epilogue);
+  if (epilogue != "none") {
+    one.attrs.set("epilogue", epilogue);
+    one.finite_differences = Differentiable::kNo;  // epilogues come after autodiff and have no gradient
+  }
   one.reference = matmul_reference;
   return one;
 }

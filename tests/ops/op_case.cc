@@ -23,17 +23,31 @@ RefTensor RefTensor::zeros(Shape shape, DType dtype) {
   tensor.values.resize(shape.elements());
   return tensor;
 }
-double& RefTensor::at(std::initializer_list<int64_t> index) { return values[offset(shape, index)]; }
-double RefTensor::at(std::initializer_list<int64_t> index) const { return values[offset(shape, index)]; }
+double& RefTensor::at(std::initializer_list<int64_t> index) {
+  return values[offset(shape, index)];
+}
+double RefTensor::at(std::initializer_list<int64_t> index) const {
+  return values[offset(shape, index)];
+}
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases;
-  for (auto group : {
-           matmul_cases, attention_cases, conv_cases, pool_cases, batch_norm_cases, elementwise_cases,
-           reduce_cases, shape_cases, norm_cases, language_cases, optimizer_cases}) {
+  for (auto group :
+       {matmul_cases, attention_cases, conv_cases, pool_cases, batch_norm_cases, elementwise_cases,
+        reduce_cases, shape_cases, norm_cases, language_cases, optimizer_cases}) {
     for (OpCase& one : group()) cases.push_back(std::move(one));
   }
   return cases;
+}
+
+std::vector<OpCase> correctness_cases() {
+  std::vector<OpCase> cases = all_cases();
+  std::erase_if(cases, [](const OpCase& one) { return one.use == OpCase::Use::kTiming; });
+  return cases;
+}
+
+std::string case_name(const OpCase& one) {
+  return one.op + "_" + one.label;
 }
 
 }  // namespace trireme::testing

@@ -66,5 +66,8 @@ std::vector<OpCase> language_cases();  // embedding, rope, cross_entropy, dropou
 std::vector<OpCase> optimizer_cases();
 
 std::vector<OpCase> all_cases();
+std::vector<OpCase> correctness_cases();  // without those that are only timed
+
+std::string case_name(const OpCase& one);  // names the test of a case
 
 }  // namespace trireme::testing

@@ -1,4 +1,4 @@
-// Cases of the ops that move elements: reshape, transpose, broadcast, slice, concat, pad.
+// Cases of the ops that move elements: reshape, transpose, broadcast, slice, split, concat, pad.
 #include "tests/ops/reference.h"
 
 namespace trireme::testing {
@@ -57,6 +57,17 @@ RefTensors slice(const RefTensors& in, const Attrs& attrs) {
   place(in[0], dim, -attrs.integer("start"), &y);
   return {y};
 }
+RefTensors split(const RefTensors& in, const Attrs& attrs) {
+  const int dim = static_cast<int>(attrs.integer("dim"));
+  RefTensors parts;
+  int64_t position = 0;
+  for (int64_t size : attrs.integers("sizes")) {
+    parts.push_back(with_extent(in[0], dim, size));
+    place(in[0], dim, -position, &parts.back());
+    position += size;
+  }
+  return parts;
+}
 RefTensors concat(const RefTensors& in, const Attrs& attrs) {
   const int dim = static_cast<int>(attrs.integer("dim"));
   int64_t extent = 0;
@@ -78,6 +89,11 @@ RefTensors pad(const RefTensors& in, const Attrs& attrs) {
 
 void add_reorderings(std::vector<OpCase>& cases) {
   cases.push_back({"reshape", "flat", {{{3, 5, 7}}}, {{"shape", Dims{105}}}, reshape, 0});
+  cases.push_back({"reshape", "heads", {{{2, 5, 12}}}, {{"shape", Dims{2, 5, 3, 4}}}, reshape, 0});
+  cases.push_back({"reshape", "rows", {{{4, 5, 6}}}, {{"shape", Dims{20, 6}}}, reshape, 0});
+  cases.push_back({"reshape", "crossed", {{{4, 6, 3}}}, {{"shape", Dims{6, 4, 3}}}, reshape, 0});
+  cases.push_back({"reshape", "ones", {{{1, 6, 1}}}, {{"shape", Dims{6, 1, 1, 1}}}, reshape, 0});
+  cases.push_back({"reshape", "empty", {{{0, 2}}}, {{"shape", Dims{0, 3}}}, reshape, 0});
   cases.push_back({"reshape", "to_scalar", {{{1, 1}}}, {{"shape", Dims{}}}, reshape, 0});
   cases.push_back({"reshape",
                    "integers",
@@ -125,6 +141,18 @@ void add_pieces(std::vector<OpCase>& cases) {
   sliced("middle_dim", {{3, 5, 7}}, 1, 4, 1);
   sliced("whole", {{3, 5}}, 0, 0, 3);
   sliced("ids", {{3, 9}, DType::i32, 0, 99}, 1, 1, 8);
+
+  const auto parted = [&](const char* label, CaseInput x, int64_t dim, Dims sizes) {
+    const auto differences = is_float(x.dtype) ? Differentiable::kYes : Differentiable::kNo;
+    cases.push_back({"split", label, {x}, {{"dim", dim}, {"sizes", sizes}}, split, 0, differences});
+  };
+  parted("first_dim", {{5, 7}}, 0, {2, 3});
+  parted("last_dim", {{5, 7}}, 1, {1, 4, 2});
+  parted("middle_dim", {{3, 6, 7}}, 1, {2, 2, 2});
+  parted("one_part", {{3, 5}}, 1, {5});
+  parted("empty_part", {{3, 5}}, 1, {2, 0, 3});
+  parted("ids", {{3, 9}, DType::i32, 0, 99}, 1, {4, 5});
+  parted("many", {{2, 40, 3}}, 1, Dims(40, 1));
 
   cases.push_back({"concat", "first_dim", {{{2, 7}}, {{3, 7}}}, {{"dim", int64_t{0}}}, concat, 0});
   cases.push_back({"concat", "last_dim", {{{3, 2}}, {{3, 5}}, {{3, 1}}}, {{"dim", int64_t{1}}}, concat, 0});

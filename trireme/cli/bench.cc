@@ -1,11 +1,20 @@
-// `trireme bench`.
-#include "trireme/base/error.h"
+// `trireme bench`: finds the part that is asked for.
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/bench_commands.h"
 #include "trireme/cli/command.h"
 
 namespace trireme::cli {
+namespace {
 
-int bench(std::span<const std::string>) {
-  throw_error("bench is being written");
+constexpr Command kParts[] = {
+    {"kernels", "check the main kernels and time them against this machine's ceilings", bench_kernels},
+    {"train", "time training steps on random data; --profile shows where the time goes", bench_train},
+};
+
+}  // namespace
+
+int bench(std::span<const std::string> arguments) {
+  return run_command_of("bench", kParts, arguments);
 }
 
 }  // namespace trireme::cli

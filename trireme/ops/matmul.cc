@@ -1,4 +1,6 @@
 // Matrix product, batched, of possibly transposed operands; epilogues are put on by the fuse pass.
+#include <numeric>
+
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -11,10 +13,6 @@ IndexRule matmul_rule(const OpInstance& op) {
   if (!bias && !residual && epilogue != "none") throw_error("[matmul] epilogue '{}' is not known", epilogue);
   const bool ta = op.attrs.integer("transpose_a", 0) != 0, tb = op.attrs.integer("transpose_b", 0) != 0;
   const bool shared = op.inputs.size() > 1 && op.shape(1).rank() == 2;
-  if (ta && shared && op.shape(0).rank() > 2) {
-    throw_error("[matmul] a transposed {} times one shared {} is not supported; transpose it before",
-                to_string(op.shape(0)), to_string(op.shape(1)));
-  }
   const std::string text =
       fmt::format("a[b… {}] b[{}{}]{}{} -> y[b… m n]{}", ta ? "k m" : "m k", shared ? "" : "b… ",
                   tb ? "n k" : "k n", bias ? " bias[n]" : "", residual ? " residual[b… m n]" : "",
@@ -23,6 +21,20 @@ IndexRule matmul_rule(const OpInstance& op) {
   // A split sum would add the bias or the residual once per part.
   if (epilogue != "none") result.whole("k");
   return result;
+}
+
+ValueId transposed(GradBuilder& g, ValueId value) {
+  std::vector<int64_t> perm(g.shape(value).rank());
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  std::swap(perm[perm.size() - 2], perm[perm.size() - 1]);
+  return g.op("transpose", {value}, {{"perm", perm}});
+}
+
+// The batch dims join the rows.
+ValueId rows(GradBuilder& g, ValueId value) {
+  const Shape& shape = g.shape(value);
+  return g.op("reshape", {value},
+              {{"shape", std::vector<int64_t>{shape.elements(0, shape.rank() - 1), shape.back()}}});
 }
 
 // Y = op(A)·op(B): each gradient is again a product of two of A, B and dY.
@@ -36,20 +48,21 @@ std::vector<ValueId> matmul_gradient(GradBuilder& g) {
   };
   const ValueId a = g.in(0), b = g.in(1), dy = g.dy();
   ValueId da = kNoValue, db = kNoValue;
-  if (g.wants(0)) da = ta ? product(b, dy, tb, true) : product(dy, b, false, !tb);
-  if (g.wants(1)) {
-    // A weight shared by the batch collects from all of it: the batch dims join the rows.
-    const bool flatten = g.shape(b).rank() == 2 && g.shape(a).rank() > 2;
-    const auto rows = [&](ValueId value) {
-      const Shape& shape = g.shape(value);
-      return flatten
-                 ? g.op("reshape", {value},
-                        {{"shape", std::vector<int64_t>{shape.elements(0, shape.rank() - 1), shape.back()}}})
-                 : value;
-    };
-    const ValueId a2 = rows(a), dy2 = rows(dy);
-    db = tb ? product(dy2, a2, true, ta) : product(a2, dy2, !ta, false);
+  if (g.shape(b).rank() == 2 && g.shape(a).rank() > 2) {
+    // A weight shared by the batch collects from all of it. A batch of transposed matrices is no matrix of
+    // rows, and B cannot come first where it is shared, so such an A is transposed beforehand.
+    if (g.wants(0)) {
+      da = product(dy, b, false, !tb);
+      if (ta) da = transposed(g, da);
+    }
+    if (g.wants(1)) {
+      const ValueId a_rows = rows(g, ta ? transposed(g, a) : a), dy_rows = rows(g, dy);
+      db = tb ? product(dy_rows, a_rows, true, false) : product(a_rows, dy_rows, true, false);
+    }
+    return {da, db};
   }
+  if (g.wants(0)) da = ta ? product(b, dy, tb, true) : product(dy, b, false, !tb);
+  if (g.wants(1)) db = tb ? product(dy, a, true, ta) : product(a, dy, !ta, false);
   return {da, db};
 }
 

@@ -153,6 +153,8 @@ std::vector<Field> config_fields(Config& c) {
        "continue from the newest checkpoint in run.dir: if there is one, always, or never",
        {},
        {"auto", "always", "never"}},
+      {"run.sample_tokens", &c.run.sample_tokens,
+       "tokens of text generated at the end (language models); 0: none", at_least(0)},
   };
 }
 

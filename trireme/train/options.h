@@ -79,6 +79,7 @@ struct RunOptions {
   int64_t checkpoint_every = 100;  // steps; 0: only at the end
   int64_t keep = 2;                // checkpoints
   std::string resume = "auto";
+  int64_t sample_tokens = 300;  // generated at the end; language models only; 0: none
 };
 
 struct Config {

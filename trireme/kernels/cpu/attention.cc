@@ -27,7 +27,7 @@ constexpr int64_t kKeyBlock = 128;
 // The temporary memory of one thread, in floats.
 struct ForwardMemory {
   explicit ForwardMemory(const AttentionShape& s) {
-    const int64_t padded = (s.width + kTileLanes - 1) / kTileLanes * kTileLanes;
+    const int64_t padded = whole_vectors(s.width);
     const Blocks blocks(s.keys, kKeyBlock);
     const int64_t block_panels = PanelRows(std::min(kKeyBlock, s.keys)).panels;
     k_block = block_panels * kPanelStep * s.width;
@@ -81,88 +81,106 @@ HWY_INLINE V online_softmax(float* HWY_RESTRICT scores, int64_t stride, int64_t 
   return shrink;
 }
 
-// One block of queries of one head against all keys that it sees. `memory` holds the packed keys and values.
-void attend_block(const AttentionShape& s, const AttentionArrays& x, int64_t b, int64_t g, int64_t r,
-                  int64_t first, int64_t count, const ForwardMemory& at, float* memory) {
-  const TileTag d;
-  constexpr int64_t kVectors = kQueryBlock / kTileLanes;
-  const int64_t padded = (s.width + kTileLanes - 1) / kTileLanes * kTileLanes;
-  float* scores = memory + at.scores;
-  float* o = memory + at.o;
-  float *maximum = memory + at.rows, *sum = maximum + kQueryBlock, *shrink = sum + kQueryBlock;
-  for (int64_t i = 0; i < kQueryBlock; ++i) maximum[i] = -HUGE_VALF, sum[i] = 0;
-  for (int64_t i = 0; i < kQueryBlock * padded; ++i) o[i] = 0;
+// One block of queries of one head. `memory` holds the packed keys and values of its group.
+struct QueryBlock {
+  const AttentionShape& s;
+  const ForwardMemory& at;
+  float* memory;
+  int64_t first, count;  // queries
 
-  const int64_t wide = (count + kTileCols - 1) / kTileCols * kTileCols;
-  for (int64_t j = 0; j < wide; j += kTileCols) {
-    pack_columns(x.q + s.q_offset(b, first + j, g, r), s.q_stride(), s.width,
-                 std::min<int64_t>(kTileCols, count - j), memory + at.q + j * s.width, kTileCols);
+  int64_t padded() const { return whole_vectors(s.width); }
+  float* scores() const { return memory + at.scores; }
+  float* o() const { return memory + at.o; }
+  // One float a query each: the running maximum and sum, and the factor by which older results shrink.
+  float* maximum() const { return memory + at.rows; }
+  float* sum() const { return maximum() + kQueryBlock; }
+  float* shrink() const { return sum() + kQueryBlock; }
+
+  // The number of keys from `key` on that a query sees; those past the end see what the last one does.
+  int64_t sees(int64_t query, int64_t key) const {
+    return std::max<int64_t>(s.visible(first + std::min(query, count - 1)) - key, 0);
   }
 
-  const Blocks blocks(s.keys, kKeyBlock);
-  const auto sees = [&](int64_t query, int64_t key) {  // keys from `key` on; queries past the end as the last
-    return std::max<int64_t>(s.visible(first + std::min(query, count - 1)) - key, 0);
-  };
-  for (int64_t block = 0; block < blocks.count; ++block) {
-    const int64_t key = blocks.begin(block), keys = blocks.size(block);
-    if (sees(count - 1, key) == 0) break;
-    const float* k = memory + block * at.k_block;
+  void start(const float* q) const {
+    std::fill_n(maximum(), kQueryBlock, -HUGE_VALF);
+    std::fill_n(sum(), kQueryBlock, 0.0f);
+    std::fill_n(o(), kQueryBlock * padded(), 0.0f);
+    for (int64_t j = 0; j < count; j += kTileCols) {
+      pack_columns(q + j * s.q_stride(), s.q_stride(), s.width, std::min<int64_t>(kTileCols, count - j),
+                   memory + at.q + j * s.width, kTileCols);
+    }
+  }
+
+  // scores[keys queries] = k · qᵀ, for the tiles in which a query sees a key.
+  void score(const float* k, int64_t key, int64_t keys) const {
     const PanelRows share(keys);
-    for (int64_t j = 0; j < wide; j += kTileCols) {
+    for (int64_t j = 0; j < count; j += kTileCols) {
       const int64_t seen = sees(j + kTileCols - 1, key);
       for (int64_t i = 0; i < share.panels && share.begin(i) < seen; ++i) {
-        multiply_tile(share.count(i), kTileCols, s.width, k + i * s.width * kPanelStep, kPanelStep,
-                      memory + at.q + j * s.width, kTileCols, scores + share.begin(i) * kQueryBlock + j,
-                      kQueryBlock, TileSum::kReplace);
+        multiply_tile(
+            share.count(i), kTileCols,
+            {s.width, k + i * s.width * kPanelStep, kPanelStep, memory + at.q + j * s.width, kTileCols},
+            {scores() + share.begin(i) * kQueryBlock + j, kQueryBlock, TileSum::kReplace});
       }
     }
-    for (int64_t v = 0; v < kVectors && v * static_cast<int64_t>(kTileLanes) < count; ++v) {
-      const int64_t lane = v * kTileLanes;
+  }
+
+  void softmax(int64_t key, int64_t keys) const {
+    const TileTag d;
+    for (int64_t lane = 0; lane < count; lane += kTileLanes) {
       const int64_t all = std::min(sees(lane, key), keys);
       const int64_t some = std::min(sees(lane + kTileLanes - 1, key), keys);
       // Key i of the block is seen by lane l when i < unclamped + l. Exact: positions stay far below 2^24.
       const int64_t unclamped = first + lane + s.keys - s.queries + 1 - key;
       const auto visible =
           s.causal ? hn::Iota(d, static_cast<float>(unclamped)) : hn::Set(d, static_cast<float>(keys));
-      auto top = hn::LoadU(d, maximum + lane), total = hn::LoadU(d, sum + lane);
+      auto top = hn::LoadU(d, maximum() + lane), total = hn::LoadU(d, sum() + lane);
       const auto factor =
-          online_softmax(scores + lane, kQueryBlock, all, some, keys, visible, s.scale, top, total);
-      hn::StoreU(top, d, maximum + lane);
-      hn::StoreU(total, d, sum + lane);
-      hn::StoreU(factor, d, shrink + lane);
+          online_softmax(scores() + lane, kQueryBlock, all, some, keys, visible, s.scale, top, total);
+      hn::StoreU(top, d, maximum() + lane);
+      hn::StoreU(total, d, sum() + lane);
+      hn::StoreU(factor, d, shrink() + lane);
     }
-    if (block > 0) {
+  }
+
+  // o[queries width] = shrink · o + scoresᵀ · v.
+  void accumulate(const float* v, int64_t key, int64_t keys) const {
+    const TileTag d;
+    if (key > 0) {
       for (int64_t i = 0; i < count; ++i) {
-        const auto factor = hn::Set(d, shrink[i]);
-        for (int64_t j = 0; j < padded; j += kTileLanes) {
-          hn::StoreU(hn::Mul(factor, hn::LoadU(d, o + i * padded + j)), d, o + i * padded + j);
+        const auto factor = hn::Set(d, shrink()[i]);
+        float* row = o() + i * padded();
+        for (int64_t j = 0; j < padded(); j += kTileLanes) {
+          hn::StoreU(hn::Mul(factor, hn::LoadU(d, row + j)), d, row + j);
         }
       }
     }
     const PanelRows rows(count);
-    const float* v = memory + at.v + key * padded;
-    for (int64_t j = 0; j < padded; j += kTileCols) {
-      const int64_t cols = std::min<int64_t>(kTileCols, padded - j);
+    for (int64_t j = 0; j < padded(); j += kTileCols) {
+      const int64_t cols = std::min<int64_t>(kTileCols, padded() - j);
       for (int64_t i = 0; i < rows.panels; ++i) {
         const int64_t seen = std::min(sees(rows.begin(i + 1) - 1, key), keys);
-        multiply_tile(rows.count(i), cols, seen, scores + rows.begin(i), kQueryBlock, v + j * keys, cols,
-                      o + rows.begin(i) * padded + j, padded, TileSum::kAdd);
+        multiply_tile(rows.count(i), cols, {seen, scores() + rows.begin(i), kQueryBlock, v + j * keys, cols},
+                      {o() + rows.begin(i) * padded() + j, padded(), TileSum::kAdd});
       }
     }
   }
 
-  for (int64_t i = 0; i < count; i += kTileLanes) {  // sum becomes lse, shrink 1 / sum
-    const auto total = hn::LoadU(d, sum + i), top = hn::LoadU(d, maximum + i);
-    const auto none = hn::Eq(total, hn::Zero(d));
-    hn::StoreU(hn::IfThenZeroElse(none, hn::Div(hn::Set(d, 1.0f), total)), d, shrink + i);
-    hn::StoreU(hn::IfThenElse(none, hn::Set(d, -HUGE_VALF), hn::Add(top, Log(d, total))), d, sum + i);
+  void finish(float* out, float* lse) const {
+    const TileTag d;
+    for (int64_t i = 0; i < count; i += kTileLanes) {  // sum becomes lse, shrink 1 / sum
+      const auto total = hn::LoadU(d, sum() + i), top = hn::LoadU(d, maximum() + i);
+      const auto none = hn::Eq(total, hn::Zero(d));
+      hn::StoreU(hn::IfThenZeroElse(none, hn::Div(hn::Set(d, 1.0f), total)), d, shrink() + i);
+      hn::StoreU(hn::IfThenElse(none, hn::Set(d, -HUGE_VALF), hn::Add(top, Log(d, total))), d, sum() + i);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      lse[i * s.stat_stride()] = sum()[i];
+      const float *row = o() + i * padded(), factor = shrink()[i];
+      for (int64_t j = 0; j < s.width; ++j) out[i * s.q_stride() + j] = row[j] * factor;
+    }
   }
-  for (int64_t i = 0; i < count; ++i) {
-    x.lse[s.stat_offset(b, first + i, g, r)] = sum[i];
-    float* out = x.o + s.q_offset(b, first + i, g, r);
-    for (int64_t j = 0; j < s.width; ++j) out[j] = o[i * padded + j] * shrink[i];
-  }
-}
+};
 
 int64_t forward_floats(const AttentionShape& s) {
   return ForwardMemory(s).total;
@@ -176,15 +194,24 @@ void attend(const AttentionShape& s, const AttentionArrays& x, int64_t b, int64_
             int64_t end, float* memory) {
   const ForwardMemory at(s);
   const Blocks blocks(s.keys, kKeyBlock), queries(s.queries, kQueryBlock);
-  const int64_t padded = (s.width + kTileLanes - 1) / kTileLanes * kTileLanes;
+  const int64_t padded = whole_vectors(s.width);
   for (int64_t block = 0; block < blocks.count; ++block) {
     const int64_t key = blocks.begin(block), keys = blocks.size(block);
     pack_a_panels(x.k + s.k_offset(b, key, g), s.k_stride(), keys, s.width, memory + block * at.k_block);
     pack_b_panels(x.v + s.k_offset(b, key, g), s.k_stride(), keys, s.width, memory + at.v + key * padded);
   }
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t r = i / queries.count, block = i % queries.count;
-    attend_block(s, x, b, g, r, queries.begin(block), queries.size(block), at, memory);
+    const int64_t r = i / queries.count, first = queries.begin(i % queries.count);
+    const QueryBlock now{s, at, memory, first, queries.size(i % queries.count)};
+    now.start(x.q + s.q_offset(b, first, g, r));
+    for (int64_t block = 0; block < blocks.count; ++block) {
+      const int64_t key = blocks.begin(block), keys = blocks.size(block);
+      if (now.sees(now.count - 1, key) == 0) break;
+      now.score(memory + block * at.k_block, key, keys);
+      now.softmax(key, keys);
+      now.accumulate(memory + at.v + key * now.padded(), key, keys);
+    }
+    now.finish(x.o + s.q_offset(b, first, g, r), x.lse + s.stat_offset(b, first, g, r));
   }
 }
 

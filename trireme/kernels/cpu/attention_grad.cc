@@ -21,11 +21,6 @@ namespace trireme::cpu::HWY_NAMESPACE {
 // Of queries and of keys: whole tiles, and few enough that the two blocks of scores stay in L1.
 constexpr int64_t kGradBlock = kTileCols * (kTileCols < 64 ? 64 / kTileCols : 1);
 
-int64_t whole_vectors(int64_t floats) {
-  return (floats + static_cast<int64_t>(kTileLanes) - 1) / static_cast<int64_t>(kTileLanes) *
-         static_cast<int64_t>(kTileLanes);
-}
-
 // The temporary memory of one thread, in floats. A unit is one block of queries of one head.
 struct GradMemory {
   explicit GradMemory(const AttentionShape& s) {
@@ -119,9 +114,9 @@ struct GradPair {
     for (int64_t j = 0; j < keys; j += kTileCols) {
       for (int64_t i = 0; i < share.panels; ++i) {
         if (j >= sees(share.begin(i + 1) - 1)) continue;
-        multiply_tile(share.count(i), kTileCols, s.width, left + i * s.width * kPanelStep, kPanelStep,
-                      right + j * s.width, kTileCols, out + share.begin(i) * kGradBlock + j, kGradBlock,
-                      TileSum::kReplace);
+        multiply_tile(share.count(i), kTileCols,
+                      {s.width, left + i * s.width * kPanelStep, kPanelStep, right + j * s.width, kTileCols},
+                      {out + share.begin(i) * kGradBlock + j, kGradBlock, TileSum::kReplace});
       }
     }
   }
@@ -146,9 +141,10 @@ struct GradPair {
         // Queries before the first one that sees this key have zeros.
         const int64_t skip = s.causal ? std::max<int64_t>(key + row + s.queries - s.keys - query, 0) : 0;
         if (skip >= queries) continue;
-        multiply_tile(share.count(i), cols, queries - skip, weights + skip * kGradBlock + row, kGradBlock,
-                      right + j * queries + skip * step, step, out + row * s.k_stride() + j, s.k_stride(),
-                      TileSum::kAdd);
+        multiply_tile(share.count(i), cols,
+                      {queries - skip, weights + skip * kGradBlock + row, kGradBlock,
+                       right + j * queries + skip * step, step},
+                      {out + row * s.k_stride() + j, s.k_stride(), TileSum::kAdd});
       }
     }
   }
@@ -163,9 +159,10 @@ struct GradPair {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t seen = sees(share.begin(i + 1) - 1);
         if (seen == 0) continue;
-        multiply_tile(share.count(i), cols, seen, left + i * keys * kPanelStep, kPanelStep,
-                      memory + at.keys_right + j * keys, step, out + share.begin(i) * s.q_stride() + j,
-                      s.q_stride(), TileSum::kAdd);
+        multiply_tile(
+            share.count(i), cols,
+            {seen, left + i * keys * kPanelStep, kPanelStep, memory + at.keys_right + j * keys, step},
+            {out + share.begin(i) * s.q_stride() + j, s.q_stride(), TileSum::kAdd});
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "hwy/highway.h"
+#include "trireme/kernels/cpu/map-inl.h"
 #include "trireme/kernels/kernel.h"
 
 #ifndef TRIREME_BATCH_NORM_ONCE
@@ -161,13 +162,10 @@ void normalize_channel(const float* x, const Channel& channel, float mean, float
   const V mean_v = hn::Set(d, mean), scale_v = hn::Set(d, scale), bias_v = hn::Set(d, bias);
   for (int64_t plane = 0; plane < channel.planes; ++plane) {
     const int64_t start = plane * channel.stride;
-    for_each_vector(
-        channel.count,
-        [&](int, int64_t i) HWY_ATTR {
-          const V off = hn::Sub(hn::LoadU(d, x + start + i), mean_v);
-          hn::StoreU(hn::MulAdd(off, scale_v, bias_v), d, y + start + i);
-        },
-        [&](int64_t i) { y[start + i] = (x[start + i] - mean) * scale + bias; });
+    for_vectors(channel.count, [&](int64_t i, auto access) TRIREME_VECTOR_BODY {
+      const V off = hn::Sub(access.load(x + start + i), mean_v);
+      access.store(hn::MulAdd(off, scale_v, bias_v), y + start + i);
+    });
   }
 }
 
@@ -179,14 +177,11 @@ void channel_grad(const float* dy, const float* x, const Channel& channel, float
           shift_v = hn::Set(d, shift);
   for (int64_t plane = 0; plane < channel.planes; ++plane) {
     const int64_t start = plane * channel.stride;
-    for_each_vector(
-        channel.count,
-        [&](int, int64_t i) HWY_ATTR {
-          const V off = hn::Sub(hn::LoadU(d, x + start + i), mean_v);
-          const V part = hn::MulAdd(off, x_v, shift_v);
-          hn::StoreU(hn::MulAdd(hn::LoadU(d, dy + start + i), dy_v, part), d, dx + start + i);
-        },
-        [&](int64_t i) { dx[start + i] = by_dy * dy[start + i] + (by_x * (x[start + i] - mean) + shift); });
+    for_vectors(channel.count, [&](int64_t i, auto access) TRIREME_VECTOR_BODY {
+      const V off = hn::Sub(access.load(x + start + i), mean_v);
+      const V part = hn::MulAdd(off, x_v, shift_v);
+      access.store(hn::MulAdd(access.load(dy + start + i), dy_v, part), dx + start + i);
+    });
   }
 }
 

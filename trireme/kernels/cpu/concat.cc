@@ -1,5 +1,6 @@
 // slice, split, concat and pad: stretches of contiguous bytes copied between two tensors that differ in the
 // extent of one dim, of any dtype.
+#include <algorithm>
 #include <cstring>
 
 #include "trireme/kernels/cpu/all_dtypes.h"
@@ -13,77 +14,83 @@ struct Pieces {
   std::byte* data;
   int64_t outer;
   int64_t bytes;
+  int64_t step;  // bytes of one index of the dim
 
   Pieces(const TensorView& tensor, int dim)
       : data(static_cast<std::byte*>(tensor.data)),
         outer(tensor.shape.elements(0, dim)),
-        bytes(tensor.shape.elements(dim, tensor.shape.rank()) * static_cast<int64_t>(size_of(tensor.dtype))) {
-  }
+        bytes(tensor.shape.elements(dim, tensor.shape.rank()) * static_cast<int64_t>(size_of(tensor.dtype))),
+        step(bytes / std::max<int64_t>(1, tensor.shape[dim])) {}
+
+  std::byte* at(int64_t piece, int64_t byte) const { return data + piece * bytes + byte; }
 };
 
-// Bytes of one index of the dim.
-int64_t step_bytes(const TensorView& tensor, int dim) {
-  return tensor.shape.elements(dim + 1, tensor.shape.rank()) * static_cast<int64_t>(size_of(tensor.dtype));
+constexpr int64_t kStretch = kElementGrain * sizeof(float);  // bytes that one thread takes at least
+
+// Calls body(piece, first byte, bytes) for stretches that cover `bytes` of each piece.
+template <typename Body>
+void for_stretches(ThreadPool& pool, int64_t outer, int64_t bytes, const Body& body) {
+  if (bytes == 0) return;
+  const int64_t stretches = (bytes + kStretch - 1) / kStretch;
+  const int64_t grain = std::max<int64_t>(1, kStretch / bytes);
+  pool.parallel_for(outer * stretches, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % stretches * kStretch;
+      body(i / stretches, first, std::min(kStretch, bytes - first));
+    }
+  });
 }
 
-int64_t piece_grain(int64_t bytes) {
-  return row_grain(bytes / static_cast<int64_t>(sizeof(float)));
+// Copies `bytes` of each piece of x, from byte x_first on, to byte y_first of the piece of y.
+void copy(ThreadPool& pool, const Pieces& x, int64_t x_first, const Pieces& y, int64_t y_first,
+          int64_t bytes) {
+  for_stretches(pool, x.outer, bytes, [&](int64_t piece, int64_t first, int64_t count) {
+    std::memcpy(y.at(piece, y_first + first), x.at(piece, x_first + first), count);
+  });
+}
+void clear(ThreadPool& pool, const Pieces& y, int64_t y_first, int64_t bytes) {
+  for_stretches(pool, y.outer, bytes, [&](int64_t piece, int64_t first, int64_t count) {
+    std::memset(y.at(piece, y_first + first), 0, count);
+  });
 }
 
 void slice(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim), y(context.outputs[0], dim);
-  const int64_t skip = context.attrs.integer("start") * step_bytes(context.inputs[0], dim);
-  context.pool.parallel_for(y.outer, piece_grain(y.bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      std::memcpy(y.data + i * y.bytes, x.data + i * x.bytes + skip, y.bytes);
-  });
+  copy(context.pool, x, context.attrs.integer("start") * x.step, y, 0, y.bytes);
 }
 
 void split(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim);
-  int64_t skip = 0;
+  int64_t position = 0;
   for (const TensorView& output : context.outputs) {
     const Pieces y(output, dim);
-    context.pool.parallel_for(y.outer, piece_grain(y.bytes), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(y.data + i * y.bytes, x.data + i * x.bytes + skip, y.bytes);
-      }
-    });
-    skip += y.bytes;
+    copy(context.pool, x, position, y, 0, y.bytes);
+    position += y.bytes;
   }
-  TRIREME_CHECK(skip == x.bytes);
+  TRIREME_CHECK(position == x.bytes);
 }
 
 void concat(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces y(context.outputs[0], dim);
-  int64_t skip = 0;
+  int64_t position = 0;
   for (const TensorView& input : context.inputs) {
     const Pieces x(input, dim);
-    context.pool.parallel_for(x.outer, piece_grain(x.bytes), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(y.data + i * y.bytes + skip, x.data + i * x.bytes, x.bytes);
-      }
-    });
-    skip += x.bytes;
+    copy(context.pool, x, 0, y, position, x.bytes);
+    position += x.bytes;
   }
-  TRIREME_CHECK(skip == y.bytes);
+  TRIREME_CHECK(position == y.bytes);
 }
 
 void pad(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim), y(context.outputs[0], dim);
-  const int64_t low = context.attrs.integer("low") * step_bytes(context.inputs[0], dim);
-  context.pool.parallel_for(y.outer, piece_grain(y.bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::byte* piece = y.data + i * y.bytes;
-      std::memset(piece, 0, low);
-      std::memcpy(piece + low, x.data + i * x.bytes, x.bytes);
-      std::memset(piece + low + x.bytes, 0, y.bytes - low - x.bytes);
-    }
-  });
+  const int64_t low = context.attrs.integer("low") * x.step;
+  clear(context.pool, y, 0, low);
+  copy(context.pool, x, 0, y, low, x.bytes);
+  clear(context.pool, y, low + x.bytes, y.bytes - low - x.bytes);
 }
 
 }  // namespace

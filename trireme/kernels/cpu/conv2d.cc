@@ -1,10 +1,12 @@
 // conv2d: each image is laid out with its padding in scratch memory and correlated with the filters
 // (correlate.h). Images are the unit of parallel work; when there are few, so are blocks of filters.
+// Where there are many channels, 3×3 filters go through Winograd's transform instead.
 #include <algorithm>
 
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/correlate.h"
 #include "trireme/kernels/cpu/slot_loop.h"
+#include "trireme/kernels/cpu/winograd.h"
 #include "trireme/kernels/cpu/workspace.h"
 #include "trireme/kernels/kernel.h"
 
@@ -25,6 +27,26 @@ PatchLayout patches_of(const ConvGeometry& g) {
           .column_count = g.x.kernel};
 }
 
+constexpr int64_t kTapOrder[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+
+WinogradConv winograd_of(const ConvGeometry& g) {
+  return {.images = g.images,
+          .groups = g.groups,
+          .channels = g.channels,
+          .filters = g.filters,
+          .rows = g.y.size,
+          .columns = g.x.size,
+          .out_rows = g.y.out(),
+          .out_columns = g.x.out(),
+          .row_first = -g.y.padding,
+          .column_first = -g.x.padding,
+          .weights = {.filter_stride = g.channels * 9, .channel_stride = 9, .tap_index = kTapOrder},
+          .group_weights = g.filters * g.channels * 9};
+}
+bool takes_winograd(const ConvGeometry& g) {
+  return g.is_plain_3x3() && winograd_pays(winograd_of(g));
+}
+
 struct Scratch {
   int64_t* taps;
   int64_t* tap_index;
@@ -40,6 +62,13 @@ struct Scratch {
 
 void run(const KernelContext& context) {
   const ConvGeometry g = ConvGeometry::of(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+  if (takes_winograd(g)) {
+    WinogradConv conv = winograd_of(g);
+    conv.source = context.in<float>(0);
+    conv.weights.weights = context.in<float>(1);
+    conv.out = context.out<float>(0);
+    return winograd_convolve(conv, context.pool, context.workspace);
+  }
   const PatchLayout layout = patches_of(g);
   Workspace space(context.workspace);
   const Scratch scratch(space, g, context.pool.threads());
@@ -81,9 +110,10 @@ void run(const KernelContext& context) {
 }
 
 size_t workspace_bytes(const KernelShape& shape) {
+  const ConvGeometry g = ConvGeometry::of(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs);
+  if (takes_winograd(g)) return winograd_workspace_bytes(winograd_of(g), shape.threads);
   Workspace space(nullptr);
-  const Scratch scratch(space, ConvGeometry::of(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs),
-                        shape.threads);
+  const Scratch scratch(space, g, shape.threads);
   return space.bytes();
 }
 

@@ -2,12 +2,14 @@
 // (y mod stride, x mod stride) are covered by the same subset of taps, at fixed distances in dy, so each
 // phase is a plain correlation of dy with the transposed filters (correlate.h). With a stride of one
 // there is a single phase, written in place; otherwise phases are computed apart and then interleaved.
+// Where there are many channels, 3×3 filters of stride one go through Winograd's transform instead.
 #include <algorithm>
 
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/correlate.h"
 #include "trireme/kernels/cpu/merge_phases.h"
 #include "trireme/kernels/cpu/slot_loop.h"
+#include "trireme/kernels/cpu/winograd.h"
 #include "trireme/kernels/cpu/workspace.h"
 #include "trireme/kernels/kernel.h"
 
@@ -65,6 +67,26 @@ int64_t merge_floats(const ConvGeometry& g) {
   return grid_of(g).phases() == 1 ? 0 : grid_of(g).phases() * g.channels * patches_of(g).outputs();
 }
 
+constexpr int64_t kTapOrder[] = {8, 7, 6, 5, 4, 3, 2, 1, 0};  // the filters turned by half a circle
+
+WinogradConv winograd_of(const ConvGeometry& g) {
+  return {.images = g.images,
+          .groups = g.groups,
+          .channels = g.filters,
+          .filters = g.channels,
+          .rows = g.y.out(),
+          .columns = g.x.out(),
+          .out_rows = g.y.size,
+          .out_columns = g.x.size,
+          .row_first = g.y.padding - 2,
+          .column_first = g.x.padding - 2,
+          .weights = {.filter_stride = 9, .channel_stride = g.channels * 9, .tap_index = kTapOrder},
+          .group_weights = g.filters * g.channels * 9};
+}
+bool takes_winograd(const ConvGeometry& g) {
+  return g.is_plain_3x3() && winograd_pays(winograd_of(g));
+}
+
 struct Scratch {
   int64_t* phase_start;  // of each phase in the lists of taps, and their end
   int64_t* taps;
@@ -102,6 +124,13 @@ void list_taps(const ConvGeometry& g, const PatchLayout& layout, const Scratch& 
 
 void run(const KernelContext& context) {
   const ConvGeometry g = geometry_of(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+  if (takes_winograd(g)) {
+    WinogradConv conv = winograd_of(g);
+    conv.source = context.in<float>(0);
+    conv.weights.weights = context.in<float>(1);
+    conv.out = context.out<float>(0);
+    return winograd_convolve(conv, context.pool, context.workspace);
+  }
   const PatchLayout layout = patches_of(g);
   const PhaseGrid grid = grid_of(g);
   Workspace space(context.workspace);
@@ -159,9 +188,10 @@ void run(const KernelContext& context) {
 }
 
 size_t workspace_bytes(const KernelShape& shape) {
+  const ConvGeometry g = geometry_of(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs);
+  if (takes_winograd(g)) return winograd_workspace_bytes(winograd_of(g), shape.threads);
   Workspace space(nullptr);
-  const Scratch scratch(space, geometry_of(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs),
-                        shape.threads);
+  const Scratch scratch(space, g, shape.threads);
   return space.bytes();
 }
 

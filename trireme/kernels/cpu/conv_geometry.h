@@ -40,6 +40,13 @@ struct ConvGeometry {
   int64_t out_plane() const { return y.out() * x.out(); }
   int64_t weight_elements() const { return groups * filters * channels * taps(); }
 
+  bool is_plain_3x3() const {
+    const auto plain = [](const WindowDim& dim) {
+      return dim.kernel == 3 && dim.stride == 1 && dim.dilation == 1;
+    };
+    return plain(y) && plain(x);
+  }
+
   static ConvGeometry of(const Shape& x, const Shape& w, const Attrs& attrs) {
     ConvGeometry g;
     g.images = x[0];

@@ -31,7 +31,7 @@ constexpr int kTileVectors = 4;
 
 // Channels are summed in blocks so that the part of the image under a tile stays in the first-level
 // cache while all filters pass over it.
-constexpr int64_t kTermsPerBlock = 160;
+constexpr int64_t kTermsPerBlock = 320;
 
 enum class Start { kZero, kOutput };
 

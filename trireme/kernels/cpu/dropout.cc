@@ -17,49 +17,70 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
 namespace {
 
-using U32 = hn::RebindToUnsigned<F32>;
-using VU32 = hn::Vec<U32>;
+using U64 = hn::ScalableTag<uint64_t>;
+using VU64 = hn::Vec<U64>;
 
-// The upper 32 bits of a·b, lane by lane.
+// The 64-bit products of m and the low halves of a; the high halves of a do not matter.
 #if HWY_TARGET == HWY_SCALAR
-HWY_INLINE VU32 mul_high(VU32 a, VU32 b) {
-  return hn::Set(U32(), static_cast<uint32_t>((uint64_t{hn::GetLane(a)} * hn::GetLane(b)) >> 32));
+HWY_INLINE VU64 multiply_low(VU64 a, uint32_t m) {
+  return hn::Set(U64(), uint64_t{static_cast<uint32_t>(hn::GetLane(a))} * m);
+}
+HWY_INLINE VU64 high_to_low(VU64 a) {
+  return hn::ShiftRight<32>(a);
 }
 #else
-HWY_INLINE VU32 mul_high(VU32 a, VU32 b) {
-  const U32 d;
-  const hn::Repartition<uint64_t, U32> wide;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  return hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+HWY_INLINE VU64 multiply_low(VU64 a, uint32_t m) {
+  const hn::Repartition<uint32_t, U64> d;
+  return hn::MulEven(hn::BitCast(d, a), hn::Set(d, m));
+}
+// A shuffle rather than a shift, which on x86 would wait for the unit that multiplies.
+HWY_INLINE VU64 high_to_low(VU64 a) {
+  const hn::Repartition<uint32_t, U64> d;
+  return hn::BitCast(U64(), hn::Shuffle2301(hn::BitCast(d, a)));
 }
 #endif
 
-// words[0 … 4·Lanes) = random_words(key, counter), random_words(key, counter + 1) …
-HWY_INLINE void random_blocks(RngKey key, uint64_t counter, uint32_t* words) {
-  const U32 d;
-  const VU32 low = hn::Set(d, static_cast<uint32_t>(counter));
-  VU32 x0 = hn::Add(low, hn::Iota(d, 0)), x1 = hn::Set(d, static_cast<uint32_t>(counter >> 32));
-  x1 = hn::Add(x1, hn::IfThenElseZero(hn::Lt(x0, low), hn::Set(d, 1)));  // the carry
-  VU32 x2 = hn::Set(d, static_cast<uint32_t>(key.stream)),
-       x3 = hn::Set(d, static_cast<uint32_t>(key.stream >> 32));
-  uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
-  const VU32 m0 = hn::Set(d, 0xD2511F53u), m2 = hn::Set(d, 0xCD9E8D57u);
-  for (int round = 0; round < 10; ++round) {
-    const VU32 a_high = mul_high(x0, m0), a_low = hn::Mul(x0, m0);
-    const VU32 b_high = mul_high(x2, m2), b_low = hn::Mul(x2, m2);
-    x0 = hn::Xor(hn::Xor(b_high, x1), hn::Set(d, k0));
-    x1 = b_low;
-    x2 = hn::Xor(hn::Xor(a_high, x3), hn::Set(d, k1));
-    x3 = a_low;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+// Philox as random_words() has it. Each 32-bit word stands in the low half of a 64-bit lane, so that one
+// multiplication gives both halves of a product where they are needed; high halves hold remains.
+class Philox {
+ public:
+  static constexpr int kRounds = 10;
+
+  explicit Philox(RngKey key) : stream_(key.stream) {
+    uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
+    for (int round = 0; round < kRounds; ++round) {
+      keys_[round][0] = k0;
+      keys_[round][1] = k1;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
   }
-  hn::StoreInterleaved4(x0, x1, x2, x3, d, words);
-}
+
+  // words[0 … 4·Lanes(U64)) = random_words(key, counter), random_words(key, counter + 1) …
+  HWY_INLINE void blocks(uint64_t counter, uint32_t* words) const {
+    const U64 d;
+    VU64 x0 = hn::Add(hn::Set(d, counter), hn::Iota(d, 0)), x1 = hn::ShiftRight<32>(x0);
+    VU64 x2 = hn::Set(d, stream_), x3 = hn::Set(d, stream_ >> 32);
+    for (int round = 0; round < kRounds; ++round) {
+      const VU64 a = multiply_low(x0, 0xD2511F53u), b = multiply_low(x2, 0xCD9E8D57u);
+      x0 = hn::Xor(hn::Xor(high_to_low(b), x1), hn::Set(d, keys_[round][0]));
+      x1 = b;
+      x2 = hn::Xor(hn::Xor(high_to_low(a), x3), hn::Set(d, keys_[round][1]));
+      x3 = a;
+    }
+    const VU64 low = hn::Set(d, 0xFFFFFFFFu);
+    const VU64 first = hn::Or(hn::And(x0, low), hn::ShiftLeft<32>(x1));
+    const VU64 second = hn::Or(hn::And(x2, low), hn::ShiftLeft<32>(x3));
+    hn::StoreInterleaved2(first, second, d, reinterpret_cast<uint64_t*>(words));
+  }
+
+ private:
+  uint64_t stream_;
+  uint64_t keys_[kRounds][2];
+};
 
 struct Dropout {
-  RngKey key;
+  Philox random;
   uint64_t offset;
   uint32_t threshold;  // in units of 2^-24, as uniform() gives
   float scale;
@@ -67,13 +88,13 @@ struct Dropout {
   // At most kBlock elements, the first of which is number `begin` of this tensor.
   void apply(const float* x, float* y, int64_t begin, int64_t count) const {
     const F32 d;
-    const U32 du;
+    const hn::RebindToUnsigned<F32> du;
     const hn::RebindToSigned<F32> di;
-    constexpr size_t kLanes = hn::MaxLanes(U32());
-    alignas(64) uint32_t words[kBlock + 8 * kLanes];
+    // Numbers are made from a whole block on, and read to the end of a whole vector.
+    alignas(64) uint32_t words[kBlock + 8 * hn::MaxLanes(F32())];
     const uint64_t first = offset + static_cast<uint64_t>(begin), skip = first % 4;
-    for (uint64_t have = 0; have < skip + count; have += 4 * hn::Lanes(du)) {
-      random_blocks(key, (first + have) / 4, words + have);
+    for (uint64_t have = 0; have < skip + count; have += 4 * hn::Lanes(U64())) {
+      random.blocks((first + have) / 4, words + have);
     }
     const VF32 factor = hn::Set(d, scale);
     const auto limit = hn::Set(di, static_cast<int32_t>(threshold));
@@ -91,10 +112,9 @@ void dropout(const KernelContext& context) {
   const double rate = attrs.real("rate");
   const uint64_t stream =
       static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(rng[1]) * 0x9E3779B97F4A7C15u;
-  const Dropout dropout{{static_cast<uint64_t>(rng[0]), stream},
+  const Dropout dropout{Philox({static_cast<uint64_t>(rng[0]), stream}),
                         static_cast<uint64_t>(attrs.integer("offset", 0)),
-                        static_cast<uint32_t>(std::ceil(rate * 0x1p24)),
-                        static_cast<float>(1 / (1 - rate))};
+                        static_cast<uint32_t>(std::ceil(rate * 0x1p24)), static_cast<float>(1 / (1 - rate))};
   for_blocks<1, 1>(context.pool, context.inputs[0].elements(), context.inputs.first(1), context.outputs,
                    [&](const Block<1, 1>& block) {
                      for (int64_t i = 0; i < block.count; i += kBlock) {

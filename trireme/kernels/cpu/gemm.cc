@@ -15,9 +15,13 @@ namespace {
 
 constexpr int64_t kBlockK = 384;                     // a tile's panels of A and B of this length fit L1
 constexpr int64_t kPackedFloats = int64_t{2} << 20;  // of B at a time
+constexpr int64_t kPartFloats = 1 << 18;             // of B in a rectangle: they stay in L2
 constexpr int64_t kPartPanels = 8;                   // panels of A in a rectangle: they stay in L2
-constexpr int64_t kPartsPerThread = 4;               // wanted, for balance
-constexpr int64_t kSmallOutput = 32768;              // elements of C; below it long sums are cut
+constexpr int64_t kPackPanels = 4;                   // of a transposed B, packed by one thread at a time
+constexpr int64_t kPackRows = 64;
+constexpr int64_t kPartsPerThread = 4;            // wanted, for balance
+constexpr int64_t kSmallWork = int64_t{1} << 17;  // multiplications that are not worth waking threads for
+constexpr int64_t kSmallOutput = 32768;           // elements of C; below it long sums are cut
 constexpr int64_t kChunkK = 4096;
 constexpr int64_t kMaxChunks = 16;
 
@@ -49,7 +53,9 @@ struct Together {
   int64_t cols;      // of B packed at a time
   int64_t part_rows;
   int64_t part_cols;
-  int64_t a_floats;  // per thread
+  // B is read where it lies when there is one panel of A only, and packing would cost as much as the product.
+  bool direct;
+  int64_t a_floats;  // per thread, and for one panel of B at the right edge
   int64_t b_floats;
 
   Together(const Gemm& g, KRange k, int threads) {
@@ -58,15 +64,21 @@ struct Together {
     cols = std::max<int64_t>(kPackedFloats / std::max<int64_t>(k_length, 1) / tile.cols, 1) * tile.cols;
     cols = std::min(cols, round_up(g.n, tile.cols));
     const int64_t panels = ceil_div(g.m, tile.rows);
-    part_rows = std::min(panels, kPartPanels) * tile.rows;
-    part_cols = cols;
+    direct = panels == 1 && g.b.transpose == Transpose::kNo && !g.b.fill;
+    if (direct) {
+      k_length = k.end - k.begin;
+      cols = round_up(g.n, tile.cols);
+    }
+    part_rows = ceil_div(g.m, ceil_div(panels, kPartPanels));
+    part_cols = std::min(cols, std::max<int64_t>(kPartFloats / k.step / tile.cols, 1) * tile.cols);
+    part_cols = round_up(ceil_div(cols, ceil_div(cols, part_cols)), tile.cols);
     if (threads > 1) {
       const int64_t wanted = kPartsPerThread * threads;
       const int64_t across = ceil_div(wanted, ceil_div(g.m, part_rows));
-      part_cols = round_up(ceil_div(cols, across), tile.cols);
+      part_cols = std::min(part_cols, round_up(ceil_div(cols, across), tile.cols));
     }
-    a_floats = round_up(packed_a_floats(part_rows, k.step), 16);
-    b_floats = round_up(cols * k_length, 16);
+    a_floats = round_up(packed_a_floats(part_rows, k.step), 16) + (direct ? k.step * tile.cols : 0);
+    b_floats = direct ? 0 : round_up(cols * k_length, 16);
   }
   int64_t floats(int threads) const { return b_floats + threads * a_floats; }
 };
@@ -90,21 +102,27 @@ void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& tar
     for (int64_t begin = k.begin; begin < k.end; begin += size.k_length) {
       const KRange now{begin, std::min(begin + size.k_length, k.end), k.step};
       const int64_t length = now.end - now.begin;
-      for_each_task(pool, ceil_div(cols, tile_cols), [&](int64_t panel, int) {
-        const int64_t first = panel * tile_cols;
-        pack_b(g, batch, now, col + first, std::min(tile_cols, cols - first), packed_b + first * length);
+      // In pieces that are long in memory: some rows of B, or some columns of a transposed one.
+      const bool rows = g.b.transpose == Transpose::kNo && !g.b.fill;
+      const int64_t pack_k = rows ? kPackRows : length, pack_cols = rows ? cols : kPackPanels * tile_cols;
+      const int64_t pieces = ceil_div(length, pack_k);
+      for_each_task(pool, size.direct ? 0 : pieces * ceil_div(cols, pack_cols), [&](int64_t task, int) {
+        const int64_t from = task % pieces * pack_k, first = task / pieces * pack_cols;
+        const GemmBlock block{batch, begin + from, std::min(pack_k, length - from), col + first,
+                              std::min(pack_cols, cols - first)};
+        pack_b(g, block, now, packed_b + first * length);
       });
       const int64_t down = ceil_div(g.m, size.part_rows), across = ceil_div(cols, size.part_cols);
       for_each_task(pool, down * across, [&](int64_t task, int slot) {
         GemmPart part;
         part.batch = batch;
         part.k = now;
-        part.row = task / across * size.part_rows;
+        part.row = task % down * size.part_rows;  // down first, so that the part of B stays in cache
         part.rows = std::min(size.part_rows, g.m - part.row);
-        const int64_t first = task % across * size.part_cols;
+        const int64_t first = task / down * size.part_cols;
         part.col = col + first;
         part.cols = std::min(size.part_cols, cols - first);
-        part.packed_b = packed_b + first * length;
+        part.packed_b = size.direct ? nullptr : packed_b + first * length;
         part.packed_a = packed_a + slot * size.a_floats;
         part.c = target.c + part.row * target.stride + part.col;
         part.c_stride = target.stride;
@@ -136,6 +154,7 @@ void multiply(const Gemm& g, ThreadPool* pool, std::byte* workspace) {
     for (int64_t i = 0; i < g.batch * g.m; ++i) combine_chunks(g, i / g.m, i % g.m, nullptr, 0, 0);
     return;
   }
+  if (g.batch * g.m * g.n * g.k < kSmallWork) pool = nullptr;
   auto* floats = reinterpret_cast<float*>(workspace);
   const int threads = pool ? pool->threads() : 1;
   const int64_t chunks = chunk_count(g);

@@ -1,10 +1,10 @@
 // Matrix products of f32: C[m n] = A[m k] · B[k n], batched, with either operand transposed, and with an
 // epilogue that runs on each tile of C while it is in cache.
 //
-// The bits of C depend on the operands and on m, n, k alone: not on the number of threads, on whether the
-// call is given a pool, on leading dimensions or on transposes. Each element is summed over k in blocks of
-// fixed size, in ascending order; sums that are long for their m and n are cut into a number of chunks that
-// follows from the shape, and the chunks are added in ascending order.
+// The bits of C depend on the operands and on m, n, k and batch alone: not on the number of threads, on
+// whether the call is given a pool, on strides or on transposes. Each element is summed over k in ascending
+// order, in blocks whose length follows from k; sums that are long for their m and n are cut into a number of
+// chunks that follows from the shape, and the chunks are added in ascending order.
 //
 // A conv or attention kernel that is itself parallel calls gemm without a pool from each of its tasks.
 #pragma once
@@ -64,11 +64,12 @@ struct Gemm {
   GemmEpilogue epilogue;
 };
 
-// Workspace for a call with at most `threads` threads. Pointers need not be set yet.
+// Workspace for a call with a pool of `threads` threads, or for one without when it is 1. All but the data
+// pointers and contexts must be set as in the call.
 size_t gemm_workspace_bytes(const Gemm& gemm, int threads);
 
 // `workspace` is 64-byte aligned.
 void gemm(const Gemm& gemm, ThreadPool& pool, std::byte* workspace);
-void gemm(const Gemm& gemm, std::byte* workspace);  // on the calling thread; workspace for one thread
+void gemm(const Gemm& gemm, std::byte* workspace);  // on the calling thread
 
 }  // namespace trireme::cpu

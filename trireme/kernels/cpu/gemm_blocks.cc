@@ -36,25 +36,44 @@ void pack_panel(const GemmOperand& operand, bool along_k, const GemmBlock& block
   }
 }
 
-// Floats per k of a panel of B with `cols` columns: whole vectors.
-int64_t b_step_of(int64_t cols) {
-  return (cols + static_cast<int64_t>(kTileLanes) - 1) / static_cast<int64_t>(kTileLanes) *
-         static_cast<int64_t>(kTileLanes);
+// Panels side by side are packed a few k at a time where one k of them lies side by side in memory, so that
+// memory is read in long runs.
+int64_t k_at_a_time(const GemmOperand& operand, bool along_k, int64_t k_count) {
+  return along_k && !operand.fill ? 16 : std::max<int64_t>(k_count, 1);
 }
 
-void pack_b(const Gemm& g, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
+void pack_b(const Gemm& g, const GemmBlock& block, KRange packed, float* out) {
   const bool along_k = g.b.transpose == Transpose::kNo;
-  for (int64_t j = 0; j < count; j += kTileCols) {
-    const int64_t cols = std::min<int64_t>(kTileCols, count - j);
-    pack_panel(g.b, along_k, {batch, k.begin, k.end - k.begin, first + j, cols}, out, b_step_of(cols));
-    out += (k.end - k.begin) * kTileCols;
+  const int64_t some = k_at_a_time(g.b, along_k, block.k_count);
+  for (int64_t k = 0; k < block.k_count; k += some) {
+    for (int64_t j = 0; j < block.count; j += kTileCols) {
+      const int64_t cols = std::min<int64_t>(kTileCols, block.count - j), step = whole_vectors(cols);
+      pack_panel(g.b, along_k,
+                 {block.batch, block.k + k, std::min(some, block.k_count - k), block.first + j, cols},
+                 out + j * (packed.end - packed.begin) + (block.k + k - packed.begin) * step, step);
+    }
   }
 }
 
-// pre = sum + bias + residual, c = gelu(pre) or pre. `sum` may be `c` or `pre`.
-void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, float* c) {
+void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t begin, int64_t k_count) {
+  const bool along_k = g.a.transpose == Transpose::kYes;
+  const int64_t some = k_at_a_time(g.a, along_k, k_count);
+  for (int64_t k = 0; k < k_count; k += some) {
+    for (int64_t i = 0; i < share.panels; ++i) {
+      pack_panel(
+          g.a, along_k,
+          {part.batch, begin + k, std::min(some, k_count - k), part.row + share.begin(i), share.count(i)},
+          part.packed_a + (i * k_count + k) * kPanelStep, kPanelStep);
+    }
+  }
+}
+
+// c = sum, or c + sum, and the epilogue. `at` is the place of c[0] in arrays like C. `sum` may be `c`.
+void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, TileSum mode,
+                float* c) {
   const auto chunk = [&](auto d, int64_t j) HWY_ATTR {
     auto value = hn::LoadU(d, sum + j);
+    if (mode == TileSum::kAdd) value = hn::Add(hn::LoadU(d, c + j), value);
     if (e.bias) value = hn::Add(value, hn::LoadU(d, e.bias + col + j));
     if (e.residual) value = hn::Add(value, hn::LoadU(d, e.residual + at + j));
     if (e.pre) {
@@ -69,33 +88,60 @@ void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, c
   for (; j < count; ++j) chunk(hn::CappedTag<float, 1>(), j);
 }
 
+struct BPanel {
+  const float* data;
+  int64_t step;
+};
+
+// The panel of B at column j of the part: packed, where it lies, or at the right edge copied to `edge`.
+BPanel b_panel(const Gemm& g, const GemmPart& part, int64_t k, int64_t k_count, int64_t j, int64_t cols,
+               float* edge) {
+  const int64_t step = whole_vectors(cols);
+  if (part.packed_b) {
+    return {part.packed_b + j * (part.k.end - part.k.begin) + (k - part.k.begin) * step, step};
+  }
+  if (cols == step) {
+    return {g.b.data + part.batch * g.b.batch_stride + k * g.b.stride + part.col + j, g.b.stride};
+  }
+  pack_panel(g.b, true, {part.batch, k, k_count, part.col + j, cols}, edge, step);
+  return {edge, step};
+}
+
 void compute_part(const Gemm& g, const GemmPart& part) {
-  const bool a_along_k = g.a.transpose == Transpose::kYes;
   const int64_t k_total = part.k.end - part.k.begin;
   const PanelRows share(part.rows);
-  const bool apply = part.epilogue == GemmPart::Epilogue::kApply;
+  const GemmEpilogue& e = g.epilogue;
+  const bool apply = part.epilogue == GemmPart::Epilogue::kApply && (e.bias || e.residual || e.pre);
+  HWY_ALIGN float tile[kTileRows * kTileCols];
   for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
     const int64_t k_count = std::min(part.k.step, part.k.end - k);
     const bool last = k + k_count == part.k.end;
-    for (int64_t i = 0; i < share.panels; ++i) {
-      pack_panel(g.a, a_along_k, {part.batch, k, k_count, part.row + share.begin(i), share.count(i)},
-                 part.packed_a + i * k_count * kPanelStep, kPanelStep);
-    }
+    pack_a(g, part, share, k, k_count);
     const TileSum mode =
         k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
     for (int64_t j = 0; j < part.cols; j += kTileCols) {
       const int64_t cols = std::min<int64_t>(kTileCols, part.cols - j);
-      const int64_t b_step = b_step_of(cols);
-      const float* b = part.packed_b + j * k_total + (k - part.k.begin) * b_step;
+      const auto [b, b_step] =
+          b_panel(g, part, k, k_count, j, cols, part.packed_a + share.panels * k_count * kPanelStep);
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i), rows = share.count(i);
         float* c = part.c + row * part.c_stride + j;
-        multiply_tile(rows, cols, k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step, c,
-                      part.c_stride, mode);
-        if (!apply || !last) continue;
+        // The first tiles fetch the next panel of B, which is a few lines a k.
+        constexpr int64_t kLines = (kTileCols + 15) / 16;
+        const float* ahead = part.packed_b && i < kLines && j + static_cast<int64_t>(kTileCols) < part.cols
+                                 ? b + k_total * kTileCols + i * k_count * 16
+                                 : nullptr;
+        const TileTerms terms{k_count, part.packed_a + i * k_count * kPanelStep, kPanelStep, b, b_step,
+                              ahead};
+        if (!apply || !last) {
+          multiply_tile(rows, cols, terms, {c, part.c_stride, mode});
+          continue;
+        }
+        // Through a tile in L1, so that C, which is not in cache, is touched once.
+        multiply_tile(rows, whole_vectors(cols), terms, {tile, kTileCols, TileSum::kReplace});
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t at = part.batch * g.c_batch_stride + (part.row + row + r) * g.c_stride + part.col + j;
-          finish_row(g.epilogue, part.col + j, at, cols, c + r * part.c_stride, g.c + at);
+          finish_row(e, part.col + j, at, cols, tile + r * kTileCols, mode, c + r * part.c_stride);
         }
       }
     }
@@ -111,7 +157,7 @@ void combine_chunks(const Gemm& g, int64_t batch, int64_t row, const float* part
     for (int64_t s = 0; s < chunks; ++s) value += partial[s * chunk_stride + j];
     sum[j] = value;
   }
-  finish_row(g.epilogue, 0, at, g.n, sum, sum);
+  finish_row(g.epilogue, 0, at, g.n, sum, TileSum::kReplace, sum);
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE
@@ -129,8 +175,8 @@ TileSize tile_size() {
   return HWY_DYNAMIC_DISPATCH(tile_size)();
 }
 
-void pack_b(const Gemm& gemm, int64_t batch, KRange k, int64_t first, int64_t count, float* out) {
-  HWY_DYNAMIC_DISPATCH(pack_b)(gemm, batch, k, first, count, out);
+void pack_b(const Gemm& gemm, const GemmBlock& block, KRange packed, float* out) {
+  HWY_DYNAMIC_DISPATCH(pack_b)(gemm, block, packed, out);
 }
 
 int64_t packed_a_floats(int64_t rows, int64_t k_step) {

@@ -21,9 +21,10 @@ struct KRange {
   int64_t step;
 };
 
-// Packs columns [first, first + count) of B; `first` begins a tile. Tiles follow each other, each with all of
-// the k range: a whole one takes (end − begin)·cols floats.
-void pack_b(const Gemm& gemm, int64_t batch, KRange k, int64_t first, int64_t count, float* out);
+// Packs a block of B into panels that hold all of the range `packed`, of which the block may be a part.
+// Panels follow each other: `out` is that of the tile that begins at block.first, and a whole one takes
+// (packed.end − packed.begin)·cols floats.
+void pack_b(const Gemm& gemm, const GemmBlock& block, KRange packed, float* out);
 
 // One rectangle of C over one range of k.
 struct GemmPart {
@@ -31,9 +32,9 @@ struct GemmPart {
   KRange k;
   int64_t row = 0, rows = 0;
   int64_t col = 0, cols = 0;        // `col` begins a tile
-  const float* packed_b = nullptr;  // from pack_b with first = col
-  float* packed_a = nullptr;        // room for packed_a_floats(rows, k.step)
-  float* c = nullptr;               // element (row, col) of the result
+  const float* packed_b = nullptr;  // from pack_b with first = col; null: B is read where it lies
+  float* packed_a = nullptr;  // room for packed_a_floats(rows, k.step), and without packed_b for a panel of B
+  float* c = nullptr;         // element (row, col) of the result
   int64_t c_stride = 0;
   Accumulate accumulate = Accumulate::kNo;
   enum class Epilogue { kNone, kApply } epilogue = Epilogue::kNone;  // kApply: this part finishes the sum

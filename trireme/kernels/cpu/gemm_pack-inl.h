@@ -16,19 +16,21 @@
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
 
-// out[k·step + j] = source[k·stride + j] for j < count, and zero for count <= j < step.
+// out[k·step + j] = source[k·stride + j] for j < count. What stands at count <= j < step is finite if the
+// operand is, and what the kernel makes of it is dropped. `step` is whole vectors.
 HWY_INLINE void pack_rows(const float* HWY_RESTRICT source, int64_t stride, int64_t k_count, size_t count,
                           float* HWY_RESTRICT out, size_t step) {
   const TileTag d;
-  if (count == step && count % kTileLanes == 0) {
-    for (int64_t k = 0; k < k_count; ++k) {
-      for (size_t j = 0; j < count; j += kTileLanes) hn::StoreU(hn::LoadU(d, source + j), d, out + j);
-      source += stride;
-      out += step;
-    }
-    return;
+  // Whole vectors may be read while they end before the last element of the block does.
+  const int64_t slack = (k_count - 1) * stride + static_cast<int64_t>(count) - static_cast<int64_t>(step);
+  const int64_t whole = count == step ? k_count : slack < 0 || stride == 0 ? 0 : slack / stride + 1;
+  int64_t k = 0;
+  for (; k < whole; ++k) {
+    for (size_t j = 0; j < step; j += kTileLanes) hn::StoreU(hn::LoadU(d, source + j), d, out + j);
+    source += stride;
+    out += step;
   }
-  for (int64_t k = 0; k < k_count; ++k) {
+  for (; k < k_count; ++k) {
     std::memcpy(out, source, count * sizeof(float));
     for (size_t j = count; j < step; ++j) out[j] = 0;
     source += stride;
@@ -37,12 +39,24 @@ HWY_INLINE void pack_rows(const float* HWY_RESTRICT source, int64_t stride, int6
 }
 
 #if HWY_TARGET != HWY_SCALAR  // which has no vectors of four
-// Transposes 4 × 4 floats: rows r[0..3] become out[0], out[step], …
-template <class D4>
-HWY_INLINE void store_transposed(D4 d, const float* r0, const float* r1, const float* r2, const float* r3,
-                                 float* out, size_t step) {
-  const hn::Repartition<double, D4> d2;
-  const auto a = hn::LoadU(d, r0), b = hn::LoadU(d, r1), c = hn::LoadU(d, r2), e = hn::LoadU(d, r3);
+// Four floats from each of rows[0], rows[4], rows[8] …, as many as fill a vector.
+template <class D>
+HWY_INLINE hn::VFromD<D> load_fours(D d, const float* const* rows, int64_t k) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(d, rows[0] + k);
+  } else {
+    const hn::Half<D> half;
+    const auto low = load_fours(half, rows, k);
+    return hn::Combine(d, load_fours(half, rows + hn::MaxLanes(half), k), low);
+  }
+}
+
+// Transposes 4 k of as many rows as a vector has lanes, in blocks of 4 × 4.
+HWY_INLINE void store_transposed(const float* const* rows, int64_t k, float* out, size_t step) {
+  const TileTag d;
+  const hn::Repartition<double, TileTag> d2;
+  const auto a = load_fours(d, rows, k), b = load_fours(d, rows + 1, k);
+  const auto c = load_fours(d, rows + 2, k), e = load_fours(d, rows + 3, k);
   const auto ab0 = hn::BitCast(d2, hn::InterleaveLower(d, a, b)),
              ab1 = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
   const auto ce0 = hn::BitCast(d2, hn::InterleaveLower(d, c, e)),
@@ -52,26 +66,22 @@ HWY_INLINE void store_transposed(D4 d, const float* r0, const float* r1, const f
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, ab1, ce1)), d, out + 2 * step);
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, ab1, ce1)), d, out + 3 * step);
 }
-
 #endif
 
-// out[k·step + j] = source[j·stride + k] for j < count; up to `step` follow copies of the last column, since
-// what the kernel makes of them is dropped. `step` is a multiple of four.
+// out[k·step + j] = source[j·stride + k] for j < count; copies of the last column follow up to `step`, which
+// is whole vectors.
 HWY_INLINE void pack_columns(const float* HWY_RESTRICT source, int64_t stride, int64_t k_count, size_t count,
                              float* HWY_RESTRICT out, size_t step) {
-  for (size_t j = 0; j < step; j += 4) {
-    const float* rows[4];
-    for (size_t i = 0; i < 4; ++i)
+  for (size_t j = 0; j < step; j += kTileLanes) {
+    const float* rows[kTileLanes];
+    for (size_t i = 0; i < kTileLanes; ++i)
       rows[i] = source + static_cast<int64_t>(std::min(j + i, count - 1)) * stride;
     int64_t k = 0;
 #if HWY_TARGET != HWY_SCALAR
-    const hn::FixedTag<float, 4> d;
-    for (; k + 4 <= k_count; k += 4) {
-      store_transposed(d, rows[0] + k, rows[1] + k, rows[2] + k, rows[3] + k, out + k * step + j, step);
-    }
+    for (; k + 4 <= k_count; k += 4) store_transposed(rows, k, out + k * step + j, step);
 #endif
     for (; k < k_count; ++k) {
-      for (size_t i = 0; i < 4; ++i) out[k * step + j + i] = rows[i][k];
+      for (size_t i = 0; i < kTileLanes; ++i) out[k * step + j + i] = rows[i][k];
     }
   }
 }

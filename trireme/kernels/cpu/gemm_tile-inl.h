@@ -36,11 +36,32 @@ inline constexpr size_t kTileRows = 8, kTileVectors = 3;
 #endif
 inline constexpr size_t kTileLanes = HWY_LANES(float);
 inline constexpr size_t kTileCols = kTileVectors * kTileLanes;
-// Floats between two values of k in a panel of A: a multiple of four, so that packing needs no partial
-// stores.
-inline constexpr size_t kPanelStep = (kTileRows + 3) / 4 * 4;
+// Floats between two values of k in a panel of A: whole vectors, which packing is easier with.
+inline constexpr size_t kPanelStep = (kTileRows + kTileLanes - 1) / kTileLanes * kTileLanes;
+
+HWY_INLINE constexpr int64_t whole_vectors(int64_t floats) {
+  constexpr auto lanes = static_cast<int64_t>(kTileLanes);
+  return (floats + lanes - 1) / lanes * lanes;
+}
+
+// What a tile is made from: a panel of A and one of B, with a_step and b_step floats between two values of k.
+// Of those of A, whole vectors are read on Arm; of those of B, whole vectors everywhere.
+struct TileTerms {
+  int64_t k_count;
+  const float* a;
+  int64_t a_step;
+  const float* b;
+  int64_t b_step;
+  const float* ahead = nullptr;  // when set, k_count cache lines from here on are brought into L2
+};
 
 enum class TileSum { kReplace, kAdd };  // what becomes of the old value of C
+
+struct TileOutput {
+  float* c;
+  int64_t stride;  // floats between rows
+  TileSum mode;
+};
 
 #if HWY_ARCH_ARM
 // fmla takes its multiplier from a lane of a register; a broadcast from memory would need an arithmetic slot.
@@ -68,11 +89,13 @@ HWY_INLINE void tile_step(const float* HWY_RESTRICT a, const float* HWY_RESTRICT
 #endif
 
 template <size_t kVectors, size_t... kIndex>
-HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, float* HWY_RESTRICT c, int64_t c_stride,
-                           TileSum mode, std::index_sequence<kIndex...>) {
+HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, const TileOutput& out,
+                           std::index_sequence<kIndex...>) {
   const TileTag d;
-  const auto place = [&](size_t i) { return c + (i / kVectors) * c_stride + (i % kVectors) * kTileLanes; };
-  if (mode == TileSum::kAdd) {
+  const auto place = [&](size_t i) {
+    return out.c + static_cast<int64_t>(i / kVectors) * out.stride + (i % kVectors) * kTileLanes;
+  };
+  if (out.mode == TileSum::kAdd) {
     (hn::StoreU(hn::Add(hn::LoadU(d, place(kIndex)), sum[kIndex]), d, place(kIndex)), ...);
   } else {
     (hn::StoreU(sum[kIndex], d, place(kIndex)), ...);
@@ -80,56 +103,57 @@ HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, float* HWY_RESTRI
 }
 
 template <size_t kRows, size_t kVectors>
-HWY_NOINLINE void tile_product(int64_t k_count, const float* HWY_RESTRICT a, int64_t a_step,
-                               const float* HWY_RESTRICT b, int64_t b_step, float* HWY_RESTRICT c,
-                               int64_t c_stride, TileSum mode) {
+HWY_NOINLINE void tile_product(const TileTerms& terms, const TileOutput& out) {
   using Indices = std::make_index_sequence<kRows * kVectors>;
   TileVector sum[kRows * kVectors];
   for (size_t i = 0; i < kRows * kVectors; ++i) sum[i] = hn::Zero(TileTag());
+  // C is rarely in cache, and by the end of the loop it should be.
+  for (size_t i = 0; i < kRows; ++i) {
+    for (size_t j = 0; j < kVectors * kTileLanes; j += 16) {
+      __builtin_prefetch(out.c + static_cast<int64_t>(i) * out.stride + j, 1);
+    }
+  }
+  const float *a = terms.a, *b = terms.b, *ahead = terms.ahead ? terms.ahead : terms.b;
+  const int64_t k_count = terms.k_count, a_step = terms.a_step, b_step = terms.b_step;
   for (int64_t k = 0; k < k_count; ++k) {
     tile_step<kVectors>(a, b, sum, Indices());
+    __builtin_prefetch(ahead + k * 16, 0, 2);
     a += a_step;
     b += b_step;
   }
-  tile_store<kVectors>(sum, c, c_stride, mode, Indices());
+  tile_store<kVectors>(sum, out, Indices());
 }
 
-using TileProduct = void (*)(int64_t, const float* HWY_RESTRICT, int64_t, const float* HWY_RESTRICT, int64_t,
-                             float* HWY_RESTRICT, int64_t, TileSum);
+using TileProduct = void (*)(const TileTerms&, const TileOutput&);
 
 template <size_t kVectors, size_t... kRow>
 constexpr std::array<TileProduct, sizeof...(kRow)> tile_products(std::index_sequence<kRow...>) {
   return {&tile_product<kRow + 1, kVectors>...};
 }
 
-// C[rows cols] (+)= A · B over one block of k. `a` is a panel of A and `b` one of B, with a_step and b_step
-// floats between two values of k. Of those of B, cols rounded up to whole vectors are read; of A, eight on
-// Arm.
-HWY_INLINE void multiply_tile(size_t rows, size_t cols, int64_t k_count, const float* HWY_RESTRICT a,
-                              int64_t a_step, const float* HWY_RESTRICT b, int64_t b_step,
-                              float* HWY_RESTRICT c, int64_t c_stride, TileSum mode) {
-  static constexpr std::array<std::array<TileProduct, kTileRows>, 3> kProducts = {
-    tile_products<1>(std::make_index_sequence<kTileRows>()),
-    tile_products<2>(std::make_index_sequence<kTileRows>()),
-#if HWY_ARCH_X86
-    {},
-#else
-    tile_products<3>(std::make_index_sequence<kTileRows>()),
+// C[rows cols] (+)= A · B over one block of k.
+HWY_INLINE void multiply_tile(size_t rows, size_t cols, const TileTerms& terms, const TileOutput& out) {
+  using Rows = std::make_index_sequence<kTileRows>;
+  static constexpr std::array<std::array<TileProduct, kTileRows>, kTileVectors> kProducts = {
+    tile_products<1>(Rows()),
+    tile_products<2>(Rows()),
+#if !HWY_ARCH_X86
+    tile_products<3>(Rows()),
 #endif
   };
   const size_t vectors = (cols + kTileLanes - 1) / kTileLanes;
   const TileProduct product = kProducts[vectors - 1][rows - 1];
   if (cols == vectors * kTileLanes) {
-    product(k_count, a, a_step, b, b_step, c, c_stride, mode);
+    product(terms, out);
     return;
   }
   // The tile hangs over the right edge of C: go through a whole one.
   HWY_ALIGN float whole[kTileRows * kTileCols];
-  product(k_count, a, a_step, b, b_step, whole, kTileCols, TileSum::kReplace);
+  product(terms, {whole, kTileCols, TileSum::kReplace});
   for (size_t i = 0; i < rows; ++i) {
     for (size_t j = 0; j < cols; ++j) {
-      float& out = c[i * c_stride + j];
-      out = mode == TileSum::kAdd ? out + whole[i * kTileCols + j] : whole[i * kTileCols + j];
+      float& to = out.c[static_cast<int64_t>(i) * out.stride + static_cast<int64_t>(j)];
+      to = out.mode == TileSum::kAdd ? to + whole[i * kTileCols + j] : whole[i * kTileCols + j];
     }
   }
 }

@@ -1,6 +1,6 @@
-// Loops over f32 arrays for kernels written with Highway: map, and loads and stores of the last, partial
-// vector. The tail of an array runs through the same vector code as the rest, so the bits of an element
-// do not depend on where it lies.
+// Loops over f32 arrays for kernels written with Highway. The body of a loop sees whole vectors and, at the
+// end, one that is filled in part. The tail of an array runs through the same vector code as the rest, so the
+// bits of an element do not depend on where it lies.
 #if defined(TRIREME_KERNELS_CPU_MAP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_MAP_INL_H_
 #undef TRIREME_KERNELS_CPU_MAP_INL_H_

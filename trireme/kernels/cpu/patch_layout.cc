@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "trireme/kernels/cpu/copy_row-inl.h"
 #include "trireme/kernels/cpu/patch_layout.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,74 +17,91 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
 
-void copy(const float* HWY_RESTRICT from, int64_t count, float* HWY_RESTRICT to) {
-  const D d;
-  const hn::CappedTag<float, 4> d4;
-  int64_t i = 0;
-  for (; i + static_cast<int64_t>(hn::Lanes(d)) <= count; i += hn::Lanes(d))
-    hn::StoreU(hn::LoadU(d, from + i), d, to + i);
-  for (; i + static_cast<int64_t>(hn::Lanes(d4)) <= count; i += hn::Lanes(d4))
-    hn::StoreU(hn::LoadU(d4, from + i), d4, to + i);
-  for (; i < count; ++i) to[i] = from[i];
-}
-
-void clear(float* to, int64_t count) {
-  const D d;
-  int64_t i = 0;
-  for (; i + static_cast<int64_t>(hn::Lanes(d)) <= count; i += hn::Lanes(d))
-    hn::StoreU(hn::Zero(d), d, to + i);
-  for (; i < count; ++i) to[i] = 0;
-}
-
-// to[i] = from[i·step]. May read one element past the last one used.
-void copy_strided(const float* HWY_RESTRICT from, int64_t step, int64_t count, float* HWY_RESTRICT to) {
-  if (step == 1) return copy(from, count, to);
-  int64_t i = 0;
-  if (step == 2) {
-    const D d;
-    for (; i + static_cast<int64_t>(hn::Lanes(d)) <= count; i += hn::Lanes(d)) {
-      hn::Vec<D> even, odd;
-      hn::LoadInterleaved2(d, from + 2 * i, even, odd);
-      hn::StoreU(even, d, to + i);
-    }
+// Zeros, rounded up to whole vectors.
+HWY_INLINE void clear_vectors(float* to, int64_t count) {
+  const int64_t lanes = hn::Lanes(D());
+  for (int64_t i = 0; i < count; i += lanes) {
+    hn::StoreU(hn::Zero(D()), D(), to + i);
+    keep_loop();
   }
-  for (; i < count; ++i) to[i] = from[i * step];
+}
+HWY_INLINE void clear(float* to, int64_t count) {
+  const int64_t lanes = hn::Lanes(D());
+  const int64_t whole = count / lanes * lanes;
+  clear_vectors(to, whole);
+  for (int64_t i = whole; i < count; ++i) {
+    to[i] = 0;
+    keep_loop();
+  }
+}
+
+// to[i] = from[i·step] for i in [0, count), rounded up to whole vectors: reads up to `step` vectors and
+// writes up to one vector past the end.
+HWY_INLINE void pick_vectors(const float* HWY_RESTRICT from, int64_t step, int64_t count,
+                             float* HWY_RESTRICT to) {
+  const D d;
+  const int64_t lanes = hn::Lanes(d);
+  if (step == 1) {
+    for (int64_t i = 0; i < count; i += lanes) {
+      hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+      keep_loop();
+    }
+    return;
+  }
+#if HWY_TARGET != HWY_SCALAR
+  if (step == 2) {
+    for (int64_t i = 0; i < count; i += lanes) {
+      const V low = hn::LoadU(d, from + 2 * i), high = hn::LoadU(d, from + 2 * i + lanes);
+      hn::StoreU(hn::ConcatEven(d, high, low), d, to + i);
+    }
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
 
 // One row of the source with its padding: `count` columns, the first of them source column `first`.
-void pad_row(const float* HWY_RESTRICT row, int64_t columns, int64_t first, int64_t count,
-             float* HWY_RESTRICT to) {
+// Zeros are stored as whole vectors and so may reach up to a vector past the end.
+HWY_INLINE void pad_row(const float* HWY_RESTRICT row, int64_t columns, int64_t first, int64_t count,
+                        float* HWY_RESTRICT to) {
   const int64_t left = std::clamp<int64_t>(-first, 0, count);
   const int64_t end = std::clamp<int64_t>(columns - first, left, count);
-  for (int64_t i = 0; i < left; ++i) to[i] = 0;
+  clear_vectors(to, left);
   copy(row + first + left, end - left, to + left);
-  for (int64_t i = end; i < count; ++i) to[i] = 0;
+  clear_vectors(to + end, count - end);
 }
 
+// What is stored past the end of a row is overwritten by the next one, or lies in the slack at the end.
 void fill_rows(const PatchLayout& p, const float* HWY_RESTRICT plane, float* HWY_RESTRICT to) {
-  const int64_t pitch = p.padded_columns();
-  for (int64_t q = 0; q < p.padded_rows(); ++q, to += pitch) {
+  const int64_t pitch = p.padded_columns(), padded_rows = p.padded_rows();
+  for (int64_t q = 0; q < padded_rows; ++q, to += pitch) {
     const int64_t row = q + p.row_first;
     if (row < 0 || row >= p.rows)
-      clear(to, pitch);
+      clear_vectors(to, pitch);
     else
       pad_row(plane + row * p.columns, p.columns, p.column_first, pitch, to);
   }
 }
 
-void fill_flat(const PatchLayout& p, const float* HWY_RESTRICT plane, float* HWY_RESTRICT to,
-               float* HWY_RESTRICT padded) {
-  for (int64_t q = 0; q < p.padded_rows(); ++q) {
-    const int64_t row = q + p.row_first;
-    const bool outside = row < 0 || row >= p.rows;
-    if (!outside) pad_row(plane + row * p.columns, p.columns, p.column_first, p.padded_columns(), padded);
-    for (int64_t i = 0; i < p.column_count; ++i) {
-      float* const target = to + p.tap(q, i);
-      if (outside)
-        clear(target, p.out_columns);
-      else
-        copy_strided(padded + i * p.column_pitch, p.column_step, p.out_columns, target);
+// Pads a few planes first and then picks columns from them: reading back a row that was just stored, at
+// another alignment, would wait for the stores. Targets are filled in the order of their addresses, so
+// that what is stored past the end of one is overwritten by the next.
+void fill_flat(const PatchLayout& p, const float* HWY_RESTRICT planes, int64_t channels,
+               float* HWY_RESTRICT to, float* HWY_RESTRICT padded) {
+  const int64_t pitch = p.padded_columns(), padded_rows = p.padded_rows(), per_phase = p.rows_per_phase();
+  const int64_t padded_plane = padded_rows * pitch;
+  for (int64_t c = 0; c < channels; ++c)
+    fill_rows(p, planes + c * p.rows * p.columns, padded + c * padded_plane);
+  for (int64_t c = 0; c < channels; ++c, padded += padded_plane) {
+    for (int64_t column = 0; column < p.column_count; ++column) {
+      for (int64_t phase = 0; phase < p.row_step; ++phase) {
+        const float* from = padded + phase * pitch + column * p.column_pitch;
+        for (int64_t i = 0; i < per_phase; ++i, from += p.row_step * pitch, to += p.out_columns) {
+          if (phase + i * p.row_step < padded_rows) pick_vectors(from, p.column_step, p.out_columns, to);
+        }
+      }
     }
   }
 }
@@ -98,48 +116,55 @@ bool shifts(const PatchLayout& p) {
          -p.column_first <= p.columns && p.column_first + p.column_count - 1 <= p.columns;
 }
 
-void fill_shifted(const PatchLayout& p, const float* HWY_RESTRICT plane, float* to) {
+void fill_shifted(const PatchLayout& p, const float* HWY_RESTRICT image, int64_t channels, float* start) {
   const D d;
-  const int64_t lanes = hn::Lanes(d);
-  const int64_t size = p.rows_per_phase() * p.columns;
-  float* const centre = to - p.column_first * size;
-  const int64_t above = std::clamp<int64_t>(-p.row_first, 0, p.padded_rows());
-  const int64_t below = std::clamp<int64_t>(p.rows - p.row_first, above, p.padded_rows());
-  clear(centre, above * p.columns);
-  copy(plane + (above + p.row_first) * p.columns, (below - above) * p.columns, centre + above * p.columns);
-  clear(centre + below * p.columns, (p.padded_rows() - below) * p.columns);
+  const int64_t lanes = hn::Lanes(d), padded_rows = p.padded_rows();
+  const int64_t size = padded_rows * p.columns, plane = p.plane();
+  float* const centre = start - p.column_first * size;
+  const int64_t above = std::clamp<int64_t>(-p.row_first, 0, padded_rows);
+  const int64_t below = std::clamp<int64_t>(p.rows - p.row_first, above, padded_rows);
+  for (int64_t c = 0; c < channels; ++c) {
+    float* const to = centre + c * plane;
+    const float* const from = image + (c * p.rows + above + p.row_first) * p.columns;
+    clear(to, above * p.columns);
+    copy(from, (below - above) * p.columns, to + above * p.columns);
+    clear(to + below * p.columns, (padded_rows - below) * p.columns);
+  }
   HWY_ALIGN float keep[PatchLayout::kVector];
   for (int64_t i = 0; i < p.column_count; ++i) {
     const int64_t shift = i + p.column_first;
     if (shift == 0) continue;
-    float* const target = to + i * size;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const int64_t column = lane % p.columns + shift;
       keep[lane] = column >= 0 && column < p.columns ? 1.0f : 0.0f;
     }
     const auto mask = hn::Gt(hn::Load(d, keep), hn::Zero(d));
-    int64_t f = 0;
-    for (; f + lanes <= size; f += lanes) {
-      hn::StoreU(hn::IfThenElseZero(mask, hn::LoadU(d, centre + f + shift)), d, target + f);
+    for (int64_t c = 0; c < channels; ++c) {
+      const float* const from = centre + c * plane + shift;
+      float* const to = start + c * plane + i * size;
+      int64_t f = 0;
+      for (; f + lanes <= size; f += lanes) {
+        hn::StoreU(hn::IfThenElseZero(mask, hn::LoadU(d, from + f)), d, to + f);
+      }
+      for (; f < size; ++f) to[f] = keep[f % lanes] != 0 ? from[f] : 0.0f;
     }
-    for (; f < size; ++f) target[f] = keep[f % lanes] != 0 ? centre[f + shift] : 0.0f;
   }
 }
 
 const float* lay_out(const PatchLayout& p, const float* image, int64_t channels, float* buffer) {
   if (p.is_source()) return image;
+  const int64_t plane = p.rows * p.columns;
   float* const start = buffer + PatchLayout::kVector;
-  float* const padded = start + channels * p.plane() + PatchLayout::kVector;
-  const bool in_rows = p.in_rows(), shifted = shifts(p);
-  for (int64_t c = 0; c < channels; ++c) {
-    const float* const plane = image + c * p.rows * p.columns;
-    float* const to = start + c * p.plane();
-    if (in_rows)
-      fill_rows(p, plane, to);
-    else if (shifted)
-      fill_shifted(p, plane, to);
-    else
-      fill_flat(p, plane, to, padded);
+  if (p.in_rows()) {
+    for (int64_t c = 0; c < channels; ++c) fill_rows(p, image + c * plane, start + c * p.plane());
+  } else if (shifts(p)) {
+    fill_shifted(p, image, channels, start);
+  } else {
+    float* const padded = start + channels * p.plane() + PatchLayout::kVector;
+    for (int64_t c = 0; c < channels; c += PatchLayout::kPaddedChannels) {
+      fill_flat(p, image + c * plane, std::min(PatchLayout::kPaddedChannels, channels - c),
+                start + c * p.plane(), padded);
+    }
   }
   return start;
 }
@@ -150,6 +175,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace trireme::cpu {
+
+HWY_EXPORT(fill_rows);
+void pad_plane(const PatchLayout& layout, const float* plane, float* padded) {
+  HWY_DYNAMIC_DISPATCH(fill_rows)(layout, plane, padded);
+}
 
 HWY_EXPORT(lay_out);
 const float* lay_out_patches(const PatchLayout& layout, const float* image, int64_t channels, float* buffer) {

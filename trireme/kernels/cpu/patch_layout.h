@@ -26,7 +26,8 @@ struct PatchLayout {
   int64_t row_first = 0, row_count = 1;
   int64_t column_first = 0, column_pitch = 1, column_count = 1;
 
-  static constexpr int64_t kVector = 16;  // floats in the widest vector; also the slack at both ends
+  static constexpr int64_t kVector = 16;         // floats in the widest vector; also the slack at both ends
+  static constexpr int64_t kPaddedChannels = 8;  // that are padded on the way to the flat layout
 
   bool in_rows() const { return column_step == 1 && out_columns % kVector == 0; }
   // The source itself, one channel plane after the other, serves as the flat layout.
@@ -47,8 +48,9 @@ struct PatchLayout {
     return column_count * row_step * rows_per_phase() * out_columns;
   }
   int64_t buffer(int64_t channels) const {
-    const int64_t padded_row = padded_columns() + 2 * kVector;
-    return (channels * plane() + 2 * kVector + padded_row + kVector - 1) / kVector * kVector;
+    int64_t floats = channels * plane() + 2 * kVector;
+    if (!in_rows()) floats += kPaddedChannels * padded_rows() * padded_columns() + 2 * kVector;
+    return (floats + kVector - 1) / kVector * kVector;
   }
 
   // Where the tap at row row_first + row, column index `column`, finds the pixel of output (0, 0).
@@ -61,5 +63,9 @@ struct PatchLayout {
 // Fills `buffer` (of layout.buffer(channels) floats) from `channels` planes of a source image and
 // returns where channel 0 starts: in the buffer, or the image itself when layout.is_source().
 const float* lay_out_patches(const PatchLayout& layout, const float* image, int64_t channels, float* buffer);
+
+// Only the first step to the flat layout: `padded` gets one plane with its padding, padded_rows() rows of
+// padded_columns(), and up to kVector floats of zeros past its end.
+void pad_plane(const PatchLayout& layout, const float* plane, float* padded);
 
 }  // namespace trireme::cpu

@@ -19,15 +19,13 @@ namespace trireme::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr int64_t kStretch = 4096;  // elements of a row summed in f32
-constexpr int64_t kColumns = 1024;  // columns accumulated together, in the first-level cache
 constexpr int64_t kRowBlock = 128;  // rows of a column summed in f32 before they join the total
 
 struct Sum {
   static constexpr float kStart = 0;
   static VF32 add(F32, VF32 total, VF32 x) { return hn::Add(total, x); }
-  static VF32 combine(F32, VF32 a, VF32 b) { return hn::Add(a, b); }
   static double combine(double a, double b) { return a + b; }
-  static float lanes(F32 d, VF32 v) { return hn::GetLane(hn::SumOfLanes(d, v)); }
+  static float lanes(VF32 v) { return sum_of_lanes(v); }
   VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Add(a, b); }
 };
 struct SumSquares : Sum {
@@ -36,9 +34,8 @@ struct SumSquares : Sum {
 struct Max {
   static constexpr float kStart = -std::numeric_limits<float>::infinity();
   static VF32 add(F32, VF32 total, VF32 x) { return hn::Max(total, x); }
-  static VF32 combine(F32, VF32 a, VF32 b) { return hn::Max(a, b); }
   static double combine(double a, double b) { return std::max(a, b); }
-  static float lanes(F32 d, VF32 v) { return hn::GetLane(hn::MaxOfLanes(d, v)); }
+  static float lanes(VF32 v) { return max_of_lanes(v); }
   VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Max(a, b); }
 };
 
@@ -60,7 +57,8 @@ float reduce_stretch(const float* x, int64_t count) {
     const VF32 rest = load_part(d, x + i, count - i);
     b = Op::add(d, b, hn::IfThenElse(hn::FirstN(d, count - i), rest, hn::Set(d, Op::kStart)));
   }
-  return Op::lanes(d, Op::combine(d, Op::combine(d, a, b), Op::combine(d, c, e)));
+  const Op combine;
+  return Op::lanes(combine(d, combine(d, a, b), combine(d, c, e)));
 }
 
 // Elements [begin, end) of one output's reduced elements, which lie in rows of r.inner().
@@ -108,7 +106,7 @@ void reduce_to_numbers(const KernelContext& context, const Reduction& r, double 
 template <class Op>
 void reduce_columns(const Reduction& r, const float* x, int64_t kept, int64_t begin, int64_t end,
                     int64_t column, int64_t width, float* to) {
-  alignas(64) float block[kColumns];
+  alignas(64) float block[kReductionColumns];
   std::fill_n(to, width, Op::kStart);
   for (int64_t row = begin; row < end;) {
     std::memcpy(block, x + r.offset(kept, row) + column, width * sizeof(float));
@@ -129,15 +127,15 @@ void reduce_to_rows(const KernelContext& context, const Reduction& r, double sca
   const float* x = context.in<float>(0);
   float* y = context.out<float>(0);
   const int64_t parts = r.parts(), rows = r.reduced_outer(), columns = r.inner();
-  const int64_t bands = (columns + kColumns - 1) / kColumns;
+  const int64_t bands = (columns + kReductionColumns - 1) / kReductionColumns;
   float* totals = parts > 1 ? reinterpret_cast<float*>(context.workspace) : y;
-  const int64_t grain = row_grain(rows / parts * std::min(columns, kColumns));
+  const int64_t grain = row_grain(rows / parts * std::min(columns, kReductionColumns));
   context.pool.parallel_for(r.kept_outer() * parts * bands, grain, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
-      const int64_t column = task % bands * kColumns, part = task / bands % parts,
+      const int64_t column = task % bands * kReductionColumns, part = task / bands % parts,
                     kept = task / bands / parts;
       reduce_columns<Op>(r, x, kept, part * rows / parts, (part + 1) * rows / parts, column,
-                         std::min(kColumns, columns - column),
+                         std::min(kReductionColumns, columns - column),
                          totals + (kept * parts + part) * columns + column);
     }
   });

@@ -47,7 +47,8 @@ Reduction::Reduction(const Shape& shape, std::span<const int64_t> reduced_dims) 
 }
 
 int64_t Reduction::parts() const {
-  const int64_t enough = kWantedTasks / std::max<int64_t>(1, kept_outer());
+  const int64_t bands = inner_is_reduced_ ? 1 : inner_ / kReductionColumns + 1;
+  const int64_t enough = kWantedTasks / std::max<int64_t>(1, kept_outer() * bands);
   const int64_t large = reduced_outer() * inner_ / kPartElements;
   const int64_t possible = inner_is_reduced_ ? reduced_elements() : reduced_outer();
   return std::max<int64_t>(1, std::min({enough, large, possible}));

@@ -9,6 +9,9 @@
 
 namespace trireme::cpu {
 
+// Columns that are accumulated together, in the first-level cache, when the innermost dims are kept.
+inline constexpr int64_t kReductionColumns = 1024;
+
 // Adjacent dims that are all kept or all reduced count as one. The innermost such group is handled by
 // the inner loops; the groups outside it are reached through offset().
 class Reduction {

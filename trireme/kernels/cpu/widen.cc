@@ -60,8 +60,6 @@ struct WidenedTypes {
   std::span<const TensorType> span() const { return {types.data(), size}; }
 };
 
-}  // namespace
-
 void run_widened(const Kernel& f32_kernel, const KernelContext& context) {
   std::byte* memory = context.workspace;
   const WidenedViews inputs(context.inputs, memory);
@@ -90,6 +88,8 @@ size_t widened_workspace(const Kernel& f32_kernel, const KernelShape& shape) {
   return inputs.bytes + outputs.bytes +
          f32_kernel.workspace({inputs.span(), outputs.span(), shape.attrs, shape.threads});
 }
+
+}  // namespace
 
 void add_widened(KernelTable& table) {
   const Kernel widened{

@@ -10,9 +10,4 @@ namespace trireme::cpu {
 // Call it last.
 void add_widened(KernelTable& table);
 
-// The two halves of such a kernel, for ops whose dtype is not that of all their tensors (the gradient
-// of a loss is f32 beside bf16 logits). `f32_kernel` sees only f32 and integer tensors.
-void run_widened(const Kernel& f32_kernel, const KernelContext& context);
-size_t widened_workspace(const Kernel& f32_kernel, const KernelShape& shape);
-
 }  // namespace trireme::cpu

@@ -117,15 +117,19 @@ std::string pattern_of(const json& pre, std::string_view name) {
                          : json::array({pre});
   std::string pattern;
   bool byte_level = false;
+  const auto use = [&](std::string next) {
+    if (!pattern.empty()) throw_error("{}: the pre-tokenizer has two word patterns, one was expected", name);
+    pattern = std::move(next);
+  };
   for (const json& step : steps) {
     const std::string type = step.is_object() ? step.value("type", "") : "";
     if (type == "ByteLevel") {
       byte_level = true;
       if (step.value("add_prefix_space", false)) throw_error("{}: add_prefix_space is not supported", name);
-      if (step.value("use_regex", true)) pattern = kGpt2Pattern;
+      if (step.value("use_regex", true)) use(std::string(kGpt2Pattern));
     } else if (type == "Split" && step.contains("pattern") && step["pattern"].contains("Regex") &&
-               !step.value("invert", false)) {
-      pattern = step["pattern"]["Regex"].get<std::string>();
+               step.value("behavior", "") == "Isolated" && !step.value("invert", false)) {
+      use(step["pattern"]["Regex"].get<std::string>());
     } else {
       throw_error("{}: pre-tokenizer step '{}' is not supported; byte-level BPE (as of GPT-2 or Llama 3) is",
                   name, type);
@@ -136,8 +140,8 @@ std::string pattern_of(const json& pre, std::string_view name) {
   return pattern;
 }
 
-void refuse_unless_null(const json& object, const char* key, std::string_view name) {
-  if (object.contains(key) && !object[key].is_null())
+void refuse_if_set(const json& object, const char* key, std::string_view name) {
+  if (object.contains(key) && !object[key].is_null() && object[key] != "")
     throw_error("{}: '{}' is set, which byte-level BPE does not use; it is not supported", name, key);
 }
 
@@ -149,8 +153,9 @@ BpeVocabulary read_tokenizer_json(const json& root, std::string_view name) {
     throw_error("{}: model type '{}' found, BPE expected", name, model.value("type", ""));
   if (model.value("byte_fallback", false))
     throw_error("{}: byte_fallback (SentencePiece) is not supported; byte-level BPE is", name);
-  refuse_unless_null(root, "normalizer", name);
-  refuse_unless_null(model, "dropout", name);
+  refuse_if_set(root, "normalizer", name);
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
+    refuse_if_set(model, key, name);
   if (!model.contains("vocab") || !model.contains("merges") || !model["merges"].is_array())
     throw_error("{}: model.vocab and model.merges were expected", name);
 

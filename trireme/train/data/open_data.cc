@@ -85,8 +85,8 @@ OpenedData open_data(const DataOptions& options) {
     data.kind = source.kind;
     data.input = data.train->tensors()[0].row;
     return data;
-  } catch (
-      const std::filesystem::filesystem_error& error) {  // a folder that may not be read, a loop of links
+  } catch (const std::filesystem::filesystem_error& error) {
+    // A folder that may not be read, or a loop of links.
     throw_error("data.path: {}; check the path and its permissions", error.what());
   }
 }

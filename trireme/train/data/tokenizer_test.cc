@@ -153,6 +153,15 @@ TEST(BpeFiles, RefusesWhatItWouldGetWrong) {
               HasSubstr("'Metaspace' is not supported"));
   EXPECT_THAT(parse(tokenizer_json(R"("byte_fallback": true, )", kByteLevel, "[]")),
               HasSubstr("byte_fallback"));
+  EXPECT_THAT(parse(tokenizer_json(R"("end_of_word_suffix": "</w>", )", kByteLevel, "[]")),
+              HasSubstr("'end_of_word_suffix' is set"));
+  const std::string split = R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "%"})";
+  const auto with_split = [&](std::string_view behavior) {
+    return R"({"type": "Sequence", "pretokenizers": [)" +
+           std::string(split).replace(split.find('%'), 1, behavior) + ", " + std::string(kByteLevel) + "]}";
+  };
+  EXPECT_THAT(parse(tokenizer_json("", with_split("Removed"), "[]")), HasSubstr("'Split' is not supported"));
+  EXPECT_THAT(parse(tokenizer_json("", with_split("Isolated"), "[]")), HasSubstr("two word patterns"));
   EXPECT_THAT(parse(tokenizer_json("", kByteLevel, R"(["q z"])")), HasSubstr("merge 1 needs a token"));
   EXPECT_THAT(parse(tokenizer_json("", kByteLevel, R"([3])")), HasSubstr("unexpected structure"));
   EXPECT_THAT(parse("{\"model\": "), HasSubstr("not valid JSON"));

@@ -1,0 +1,86 @@
+// Kernels of ops that may write over their inputs give the same bits when they do.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/ops/case_runner.h"
+
+namespace trireme::testing {
+namespace {
+
+// For each such op, the ways in which outputs may lie over inputs, all at once in each way.
+using Ways = std::vector<std::vector<InPlace>>;
+const std::map<std::string, Ways>& ways_in_place() {
+  static const Ways first = {{{0, 0}}}, either = {{{0, 0}}, {{0, 1}}};
+  static const std::map<std::string, Ways> ways = {
+      {"neg", first},
+      {"exp", first},
+      {"log", first},
+      {"sqrt", first},
+      {"rsqrt", first},
+      {"tanh", first},
+      {"sigmoid", first},
+      {"relu", first},
+      {"gelu", first},
+      {"silu", first},
+      {"affine", first},
+      {"tanh_grad", either},
+      {"sigmoid_grad", either},
+      {"relu_grad", either},
+      {"gelu_grad", either},
+      {"silu_grad", either},
+      {"add", either},
+      {"sub", either},
+      {"mul", either},
+      {"div", either},
+      {"select", {{{0, 1}}, {{0, 2}}}},
+      {"softmax", first},
+      {"softmax_grad", either},
+      {"dropout", first},
+      {"rope", first},
+      {"cross_entropy_grad", {{{0, 1}}}},
+      {"layer_norm", first},
+      {"rms_norm", first},
+      {"layer_norm_grad", either},
+      {"rms_norm_grad", either},
+      {"add_layer_norm", {{{0, 0}}, {{0, 1}}, {{0, 0}, {1, 1}}}},
+      {"add_rms_norm", {{{0, 0}}, {{0, 1}}, {{0, 0}, {1, 1}}}},
+      {"sgd", first},
+      {"momentum", {{{0, 0}, {1, 2}}}},
+      {"lars", {{{0, 0}, {1, 2}}}},
+      {"adam", {{{0, 0}, {1, 2}, {2, 3}}}},
+      {"lamb_direction", {{{0, 1}, {1, 2}, {2, 3}}}},
+      {"lamb_apply", first},
+  };
+  return ways;
+}
+
+void expect_same_in_place(const OpCase& one, DType format) {
+  const RefTensors inputs = random_inputs(one, format, /*seed=*/2);
+  std::vector<TensorType> types;
+  for (const RefTensor& output : one.reference(inputs, one.attrs))
+    types.push_back({output.dtype, output.shape});
+  const RefTensors apart = run_kernel(one.op, one.attrs, inputs, types, 2);
+  for (const auto& way : ways_in_place().at(one.op)) {
+    bool possible = true;  // not where the second operand of a binary op repeats
+    for (const InPlace& shared : way) possible &= inputs[shared.input].shape == types[shared.output].shape;
+    if (!possible) continue;
+    const RefTensors together = run_kernel(one.op, one.attrs, inputs, types, 2, way);
+    for (size_t i = 0; i < apart.size(); ++i) {
+      EXPECT_EQ(relative_difference(together[i], apart[i]), 0)
+          << one.op << "_" << one.label << " in " << format << ": output " << i << " over input "
+          << way[0].input;
+    }
+  }
+}
+
+TEST(InPlace, gives_the_same_bits) {
+  for (const OpCase& one : all_cases()) {
+    if (one.use == OpCase::Use::kTiming || !ways_in_place().contains(one.op)) continue;
+    expect_same_in_place(one, DType::f32);
+    expect_same_in_place(one, DType::bf16);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,144 @@
+// Fourth way: every index of the op's rule that may be split is split, unevenly, into two and three parts;
+// the kernel runs on each part with attributes localized by the record; the results, put together as the rule
+// says, must equal the whole run. This is what makes the index rules true, and with them every layout.
+#include <gtest/gtest.h>
+
+#include "tests/ops/case_runner.h"
+#include "trireme/ops/table.h"
+
+namespace trireme::testing {
+namespace {
+
+struct Range {
+  int64_t begin, end;
+};
+
+// Elements of dim `dim` that belong to `range` of the index; the index is the major one of its dim.
+Range elements_of(const IndexRule& rule, const IndexRule::Dim& dim, Range range) {
+  int64_t minor = 1;
+  for (size_t i = 1; i < dim.size(); ++i) minor *= rule.indices[dim[i]].extent;
+  return {range.begin * minor, range.end * minor};
+}
+
+// Calls copy(row of the whole, row of the part, elements in a row) for the rows that both have in common.
+template <typename Copy>
+void for_each_row(const Shape& whole, int dim, Range range, const Copy& copy) {
+  const int64_t inner = whole.elements(dim + 1, whole.rank()), size = range.end - range.begin;
+  for (int64_t outer = 0; outer < whole.elements(0, dim); ++outer)
+    copy((outer * whole[dim] + range.begin) * inner, outer * size * inner, size * inner);
+}
+
+RefTensor part_of(const RefTensor& whole, int dim, Range range) {
+  Shape shape = whole.shape;
+  shape.set(dim, range.end - range.begin);
+  RefTensor part = RefTensor::zeros(shape, whole.dtype);
+  for_each_row(whole.shape, dim, range, [&](int64_t from, int64_t to, int64_t count) {
+    std::copy_n(whole.values.begin() + from, count, part.values.begin() + to);
+  });
+  return part;
+}
+
+// Sums over rows take their rows in an order that depends on the number of columns, so that narrow matrices
+// use whole vectors too. All other kernels give the same bits for an element wherever it lies.
+bool order_depends_on_shape(const OpCase& one) {
+  return one.op == "sum" || one.op == "mean";
+}
+
+class SplitCase {
+ public:
+  SplitCase(const OpCase& one, const RefTensors& inputs)
+      : one_(one),
+        record_(ops().at(one.op)),
+        inputs_(inputs),
+        input_types_(types_of(inputs)),
+        rule_(record_.index({record_.name, input_types_, one.attrs})),
+        types_(infer_types(record_, input_types_, one.attrs)),
+        whole_(run_kernel(one.op, one.attrs, inputs, types_, /*threads=*/1)) {}
+
+  const IndexRule& rule() const { return rule_; }
+
+  void expect_parts_make_the_whole(int index, const std::vector<Range>& ranges) const {
+    RefTensors together;
+    for (const TensorType& type : types_) together.push_back(RefTensor::zeros(type.shape, type.dtype));
+    for (const Range& range : ranges) add_part(index, range, range.begin == 0, together);
+    for (size_t o = 0; o < together.size(); ++o) {
+      const bool has_index = IndexRule::dim_of(rule_.outputs[o], index) >= 0;
+      const bool exact = (has_index && !order_depends_on_shape(one_)) ||
+                         rule_.indices[index].combine == Index::Combine::kMax;
+      EXPECT_LE(relative_difference(together[o], whole_[o]), exact ? 0 : 2 * one_.tolerance)
+          << "output " << o << " of " << rule_.text(one_.op) << " split along " << rule_.indices[index].name
+          << " into " << ranges.size();
+    }
+  }
+
+ private:
+  void add_part(int index, Range range, bool first, RefTensors& together) const {
+    RefTensors inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const int dim = IndexRule::dim_of(rule_.inputs[i], index);
+      inputs.push_back(dim < 0 ? inputs_[i]
+                               : part_of(inputs_[i], dim, elements_of(rule_, rule_.inputs[i][dim], range)));
+    }
+    Attrs attrs = one_.attrs;
+    if (record_.localize) record_.localize(attrs, rule_, index, range.begin, range.end);
+    std::vector<TensorType> types = types_;
+    for (size_t o = 0; o < types.size(); ++o) {
+      const int dim = IndexRule::dim_of(rule_.outputs[o], index);
+      if (dim < 0) continue;
+      const Range along = elements_of(rule_, rule_.outputs[o][dim], range);
+      types[o].shape.set(dim, along.end - along.begin);
+    }
+    ASSERT_EQ(infer_types(record_, types_of(inputs), attrs), types)
+        << "along " << rule_.indices[index].name << " from " << range.begin << " to " << range.end;
+    const RefTensors part = run_kernel(one_.op, attrs, inputs, types, /*threads=*/1);
+    for (size_t o = 0; o < part.size(); ++o)
+      combine(part[o], static_cast<int>(o), index, range, first, together[o]);
+  }
+
+  void combine(const RefTensor& part, int output, int index, Range range, bool first,
+               RefTensor& whole) const {
+    const IndexRule::Operand& operand = rule_.outputs[output];
+    const int dim = IndexRule::dim_of(operand, index);
+    if (dim >= 0) {
+      for_each_row(whole.shape, dim, elements_of(rule_, operand[dim], range),
+                   [&](int64_t to, int64_t from, int64_t count) {
+                     std::copy_n(part.values.begin() + from, count, whole.values.begin() + to);
+                   });
+      return;
+    }
+    const bool max = rule_.indices[index].combine == Index::Combine::kMax;
+    for (size_t i = 0; i < whole.values.size(); ++i) {
+      double& value = whole.values[i];
+      value = first ? part.values[i] : max ? std::max(value, part.values[i]) : value + part.values[i];
+    }
+  }
+
+  const OpCase& one_;
+  const OpRecord& record_;
+  const RefTensors& inputs_;
+  std::vector<TensorType> input_types_;
+  IndexRule rule_;
+  std::vector<TensorType> types_;
+  RefTensors whole_;
+};
+
+class SplitAgainstWhole : public ::testing::TestWithParam<OpCase> {};
+
+TEST_P(SplitAgainstWhole, EveryIndexThatMayBeSplit) {
+  const OpCase& one = GetParam();
+  const RefTensors inputs = random_inputs(one, DType::f32, /*seed=*/2);
+  const SplitCase split(one, inputs);
+  for (int index = 0; index < static_cast<int>(split.rule().indices.size()); ++index) {
+    const int64_t extent = split.rule().indices[index].extent;
+    if (!split.rule().may_split(index) || extent < 2) continue;
+    const int64_t third = std::max<int64_t>(1, extent / 3);
+    split.expect_parts_make_the_whole(index, {{0, third}, {third, extent}});
+    if (extent > 2) split.expect_parts_make_the_whole(index, {{0, 1}, {1, 1 + third}, {1 + third, extent}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, SplitAgainstWhole, ::testing::ValuesIn(correctness_cases()),
+                         [](const auto& tested) { return case_name(tested.param); });
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,100 @@
+// See arguments.h.
+#include "trireme/cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "trireme/base/text.h"
+#include "trireme/train/config.h"
+
+namespace trireme::cli {
+namespace {
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+int refuse(const CLI::App& app, std::string_view message) {
+  fmt::print(stderr, "{}: {}\n`{} --help` says what it takes.\n", app.get_name(), message, app.get_name());
+  return kUsage;
+}
+
+std::string unknown_argument(const CLI::App& app, const std::string& argument) {
+  if (!argument.starts_with("-")) return fmt::format("'{}' is one argument too many", argument);
+  const std::string name = argument.substr(0, argument.find('='));
+  const std::string guess = nearest(name, flag_names(app));
+  return fmt::format("there is no option '{}'{}", name,
+                     guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess));
+}
+
+void print_commands(std::FILE* out, std::string_view parent, std::span<const Command> commands) {
+  fmt::print(out, "usage: trireme {} WHAT [ARGUMENTS]\n\n", parent);
+  for (const Command& command : commands) fmt::print(out, "  {:<11} {}\n", command.name, command.summary);
+  fmt::print(out, "\n`trireme {} WHAT --help` says more.\n", parent);
+}
+
+}  // namespace
+
+SplitArguments split_settings(std::span<const std::string> arguments) {
+  SplitArguments split;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_config_argument(arguments[i])) {
+      split.own.push_back(arguments[i]);
+      continue;
+    }
+    split.settings.push_back(arguments[i]);
+    const bool has_value = arguments[i].find('=') != std::string::npos;
+    if (!has_value && i + 1 < arguments.size()) split.settings.push_back(arguments[++i]);
+  }
+  return split;
+}
+
+std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::string_view more_help) {
+  app.allow_extras();
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 takes
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}{}", app.help(), more_help);
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    return refuse(app, error.what());
+  }
+  const std::vector<std::string> unknown = app.remaining();
+  if (!unknown.empty()) return refuse(app, unknown_argument(app, unknown.front()));
+  return std::nullopt;
+}
+
+int run_command_of(std::string_view parent, std::span<const Command> commands,
+                   std::span<const std::string> arguments) {
+  if (arguments.empty()) {
+    print_commands(stderr, parent, commands);
+    return kUsage;
+  }
+  const std::string& name = arguments.front();
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_commands(stdout, parent, commands);
+    return kOk;
+  }
+  const auto found = std::ranges::find(commands, name, &Command::name);
+  if (found != commands.end()) return found->run(arguments.subspan(1));
+
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.emplace_back(command.name);
+  const std::string guess = nearest(name, names);
+  fmt::print(stderr, "trireme {}: there is no '{}'{}\n\n", parent, name,
+             guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess));
+  print_commands(stderr, parent, commands);
+  return kUsage;
+}
+
+}  // namespace trireme::cli

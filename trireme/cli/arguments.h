@@ -1,0 +1,35 @@
+// What the sub-commands share in reading their command lines: settings ("--train.batch=32") are told from a
+// command's own flags, which CLI11 reads; a misspelt flag is refused with the nearest one that exists.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/cli/command.h"
+
+namespace CLI {
+class App;
+}
+
+namespace trireme::cli {
+
+struct SplitArguments {
+  std::vector<std::string> own;       // flags, file names
+  std::vector<std::string> settings;  // for ConfigSources::command_line
+};
+// A setting without "=" takes the argument after it along.
+SplitArguments split_settings(std::span<const std::string> arguments);
+
+// Reads `arguments` into what `app` is bound to. Returns an exit code when the command is over: help was
+// asked for and printed, or the arguments are wrong and that was said. `more_help` is printed after CLI11's.
+std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::string_view more_help = "");
+
+// Finds the command that the first argument names and runs it with the rest: `trireme bench kernels …`.
+int run_command_of(std::string_view parent, std::span<const Command> commands,
+                   std::span<const std::string> arguments);
+
+}  // namespace trireme::cli

@@ -1,0 +1,198 @@
+// `trireme bench train`: times whole steps of a config on random data, after checking that the loss falls
+// and is finite; says what fraction of the machine's arithmetic the model's own work makes up.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/bench_commands.h"
+#include "trireme/cli/ceilings.h"
+#include "trireme/cli/machine.h"
+#include "trireme/cli/profile.h"
+#include "trireme/cli/statistics.h"
+#include "trireme/cli/step_setup.h"
+#include "trireme/cli/write_json.h"
+#include "trireme/train/config.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme::cli {
+namespace {
+
+struct Options {
+  StepSource source;
+  int steps = 10;
+  int warmup = 3;
+  std::string json;
+  bool profile = false;
+  bool by_shape = false;
+};
+
+struct Timing {
+  std::vector<double> step_seconds;
+  double first_loss = 0, last_loss = 0;
+  size_t resident_bytes = 0;  // before anything else was measured
+};
+
+// FLOPs that the model itself asks for in one step, as model FLOPs utilisation counts them. Transformers:
+// 6N + 12·L·H·T a token, N without the position table, as everyone reports it; other models have no such
+// convention and take what the graph's ops say.
+double model_flops(const StepSetup& setup, const Trainer& trainer) {
+  const ModelOptions& model = setup.config.model;
+  const bool transformer = model.family == "gpt" || model.family == "llama";
+  if (!transformer) {
+    const Program& program = trainer.program();
+    return cost_of(program.segments[program.segment("first")].graph).flops *
+           static_cast<double>(setup.config.train.accumulate);
+  }
+  const StateSlot* positions = trainer.program().find_state("wpe.weight");
+  const double parameters =
+      static_cast<double>(trainer.parameter_count() - (positions ? positions->type.shape.elements() : 0));
+  const double per_token =
+      6 * parameters + 12.0 * static_cast<double>(model.layers * model.hidden * model.seq);
+  return per_token * static_cast<double>(setup.units_per_step());
+}
+
+Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  Timing timing;
+  Batch batch = random_batch(setup, setup.config.train.seed);
+  for (int step = 0; step < options.warmup + options.steps; ++step) {
+    const Clock::time_point begin = Clock::now();
+    const StepResult result = trainer.step(batch, step, setup.config.optim.lr);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
+    if (step == 0) timing.first_loss = result.loss;
+    timing.last_loss = result.loss;
+    if (step >= options.warmup) timing.step_seconds.push_back(seconds);
+  }
+  timing.resident_bytes = peak_resident_bytes();
+  return timing;
+}
+
+std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, const Options& options,
+                                      Ceilings& ceilings) {
+  Executor& executor = trainer.executor();
+  const Program& program = trainer.program();
+  Profile profile(options.by_shape ? ProfileBy::kShape : ProfileBy::kOp, ceilings);
+  for (int step = 0; step < options.steps; ++step) {
+    // Inputs are still those of the last step.
+    profile.run(executor, program.segment("first"));
+    for (int64_t i = 1; i < setup.config.train.accumulate; ++i)
+      profile.run(executor, program.segment("next"));
+    profile.run(executor, program.segment("update"));
+    profile.end_step();
+  }
+  return profile.rows();
+}
+
+nlohmann::ordered_json profile_json(const std::vector<ProfileRow>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ProfileRow& row : rows) {
+    list.push_back({{"op", row.op},
+                    {"shape", row.shape},
+                    {"calls", row.calls},
+                    {"seconds", row.seconds},
+                    {"flops_per_second", row.cost.flops / row.seconds},
+                    {"bytes_per_second", row.cost.bytes / row.seconds},
+                    {"ceiling_fraction", row.ceiling_seconds / row.seconds}});
+  }
+  return list;
+}
+
+int run(const Options& options) {
+  const StepSetup setup = set_up_step(options.source);
+  const int threads = thread_count(setup.config.train.threads);
+  const std::unique_ptr<Device> device = make_cpu_device(threads);
+  Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
+  trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
+  fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {} threads, {} ({})\n", setup.name,
+             setup.config.model.family, static_cast<double>(trainer.parameter_count()) / 1e6,
+             setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision, threads,
+             cpu_model(), simd_target());
+  std::fflush(stdout);
+
+  ThreadPool pool(threads);
+  Ceilings ceilings(pool);
+  const Timing timing = time_steps(trainer, setup, options);
+  ceilings.measure_again();
+  const double median = median_of(timing.step_seconds), units = static_cast<double>(setup.units_per_step());
+  const double flops = model_flops(setup, trainer);
+  const double utilisation = flops / median / ceilings.flops_per_second();
+  const size_t planned = trainer.program().peak_bytes();
+
+  const auto line = [](std::string_view name, const std::string& value) {
+    fmt::print("  {:<22} {}\n", name, value);
+  };
+  line(fmt::format("{}/s", setup.unit()), fmt::format("{:.0f}", units / median));
+  line("step", fmt::format("{:.1f} ms (median of {}; p90 {:.1f} ms)", median * 1e3, options.steps,
+                           quantile_of(timing.step_seconds, 0.9) * 1e3));
+  line("model FLOPs", fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", flops / 1e9,
+                                  flops / median / 1e9, 100 * utilisation));
+  line("f32 peak, measured", fmt::format("{:.1f} GFLOP/s", ceilings.flops_per_second() / 1e9));
+  line("memory, planned", format_bytes(planned));
+  line("memory, resident", format_bytes(timing.resident_bytes));
+  line("loss", fmt::format("{:.4f} to {:.4f} in {} steps on one batch", timing.first_loss, timing.last_loss,
+                           options.warmup + options.steps));
+
+  nlohmann::ordered_json result{
+      {"benchmark", "train"},
+      {"config", setup.name},
+      {"family", setup.config.model.family},
+      {"parameters", trainer.parameter_count()},
+      {"batch", setup.config.train.batch},
+      {"precision", setup.config.train.precision},
+      {"threads", threads},
+      {"ranks", 1},
+      {"cpu", cpu_model()},
+      {"simd", simd_target()},
+      {"steps", options.steps},
+      {"median_seconds", median},
+      {"p90_seconds", quantile_of(timing.step_seconds, 0.9)},
+      {fmt::format("{}_per_second", setup.unit()), units / median},
+      {"model_flops_per_step", flops},
+      {"model_flops_per_second", flops / median},
+      {"peak_flops_per_second", ceilings.flops_per_second()},
+      {"model_flops_utilisation", utilisation},
+      {"planned_peak_bytes", planned},
+      {"resident_bytes", timing.resident_bytes},
+      {"first_loss", timing.first_loss},
+      {"last_loss", timing.last_loss},
+  };
+  if (options.profile) {
+    const std::vector<ProfileRow> rows = profile_steps(trainer, setup, options, ceilings);
+    fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps, profile_table(rows));
+    result["profile"] = profile_json(rows);
+  }
+  if (!options.json.empty()) write_json(options.json, nlohmann::ordered_json::array({result}));
+  return kOk;
+}
+
+}  // namespace
+
+int bench_train(std::span<const std::string> arguments) {
+  SplitArguments split = split_settings(arguments);
+  Options options;
+  options.source.settings = split.settings;
+  CLI::App app("Times training steps on random data: tokens or samples a second, use of the machine, memory.",
+               "trireme bench train");
+  app.add_option("config", options.source.config_path, "a TOML file; without one, the preset");
+  app.add_option("--preset", options.source.preset,
+                 fmt::format("{}; default {}", join(preset_names(), ", "), options.source.preset));
+  app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
+  app.add_option("--steps", options.steps, "steps that are timed; default 10")->check(CLI::PositiveNumber);
+  app.add_option("--warmup", options.warmup, "steps before them; default 3")->check(CLI::NonNegativeNumber);
+  app.add_option("--json", options.json, "write the results to this file; - is standard output");
+  app.add_flag("--profile", options.profile, "show where the time goes, by op");
+  app.add_flag("--by-shape", options.by_shape, "the profile by op and shape");
+  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
+  options.profile = options.profile || options.by_shape;
+  return run(options);
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,171 @@
+// Two loops in Highway: one that only multiplies and adds in registers, one that only moves memory.
+#include "trireme/cli/ceilings.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <memory>
+
+#include "trireme/cli/machine.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/cli/ceilings.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::cli::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Twelve independent chains: two units with a latency of four to five cycles need eight to ten, and
+// twelve with their two operands still fit into the 16 registers of AVX2.
+constexpr int kChains = 12;
+
+// Returns a sum of the results so that nothing can be left out. The chains converge, so no value becomes
+// subnormal or infinite, which would change the speed.
+HWY_NOINLINE float multiply_add_loop(int64_t rounds) {
+  const hn::ScalableTag<float> d;
+  const auto factor = hn::Set(d, 0.9999f), term = hn::Set(d, 0.0001f);
+  auto a = hn::Iota(d, 1.0f), b = hn::Iota(d, 2.0f), c = hn::Iota(d, 3.0f), e = hn::Iota(d, 4.0f),
+       f = hn::Iota(d, 5.0f), g = hn::Iota(d, 6.0f), h = hn::Iota(d, 7.0f), i = hn::Iota(d, 8.0f),
+       j = hn::Iota(d, 9.0f), k = hn::Iota(d, 10.0f), l = hn::Iota(d, 11.0f), m = hn::Iota(d, 12.0f);
+  for (int64_t round = 0; round < rounds; ++round) {
+    a = hn::MulAdd(a, factor, term);
+    b = hn::MulAdd(b, factor, term);
+    c = hn::MulAdd(c, factor, term);
+    e = hn::MulAdd(e, factor, term);
+    f = hn::MulAdd(f, factor, term);
+    g = hn::MulAdd(g, factor, term);
+    h = hn::MulAdd(h, factor, term);
+    i = hn::MulAdd(i, factor, term);
+    j = hn::MulAdd(j, factor, term);
+    k = hn::MulAdd(k, factor, term);
+    l = hn::MulAdd(l, factor, term);
+    m = hn::MulAdd(m, factor, term);
+  }
+  const auto sum =
+      hn::Add(hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i))),
+              hn::Add(hn::Add(j, k), hn::Add(l, m)));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+double flops_per_round() {
+  return 2.0 * kChains * static_cast<double>(hn::Lanes(hn::ScalableTag<float>()));
+}
+
+// `count` is a multiple of the lanes of any target.
+HWY_NOINLINE void triad(float* to, const float* x, const float* y, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto factor = hn::Set(d, 0.5f);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < count; i += lanes)
+    hn::Store(hn::MulAdd(factor, hn::Load(d, y + i), hn::Load(d, x + i)), d, to + i);
+}
+
+}  // namespace
+}  // namespace trireme::cli::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::cli {
+
+HWY_EXPORT(multiply_add_loop);
+HWY_EXPORT(flops_per_round);
+HWY_EXPORT(triad);
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kBursts = 15;  // at least
+constexpr double kArithmeticSeconds = 0.2;
+constexpr double kBandwidthSeconds = 0.15;  // for each size
+constexpr int64_t kRounds = 200'000;        // a burst of about a millisecond
+constexpr int64_t kGrain = 4096;            // elements; a multiple of all lanes
+
+template <typename Work>
+double seconds_of(const Work& work) {
+  const Clock::time_point begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+double measure_flops_per_second(ThreadPool& pool) {
+  double best = 0, spent = 0;
+  volatile float sink = 0;
+  for (int burst = 0; burst < kBursts || spent < kArithmeticSeconds; ++burst) {
+    // Two parts a thread, so that one that wakes up late costs no more than it must.
+    const int64_t parts = 2 * pool.threads();
+    const double seconds = seconds_of([&] {
+      pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds);
+      });
+    });
+    spent += seconds;
+    const double flops = HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds * static_cast<double>(parts);
+    best = std::max(best, flops / seconds);
+  }
+  return best;
+}
+
+double measure_bytes_per_second(ThreadPool& pool, size_t bytes) {
+  const int64_t grains = std::max<int64_t>(pool.threads(), bytes / (3 * kGrain * sizeof(float)));
+  const int64_t count = grains * kGrain;
+  const auto allocate = [&] {
+    auto* data = static_cast<float*>(std::aligned_alloc(4096, count * sizeof(float)));
+    if (!data) throw std::bad_alloc();
+    return std::unique_ptr<float, void (*)(void*)>(data, std::free);
+  };
+  const auto to = allocate(), x = allocate(), y = allocate();
+  // Few large ranges: each thread walks forward, as kernels do.
+  const int64_t grain = std::max<int64_t>(1, grains / (4 * pool.threads()));
+  const auto each = [&](const auto& body) {
+    pool.parallel_for(grains, grain,
+                      [&](int64_t begin, int64_t end) { body(begin * kGrain, (end - begin) * kGrain); });
+  };
+  each([&](int64_t begin, int64_t elements) {
+    for (float* array : {to.get(), x.get(), y.get()}) std::fill_n(array + begin, elements, 1.0f);
+  });
+  double best = 0, spent = 0;
+  for (int burst = 0; burst < 5 || spent < kBandwidthSeconds; ++burst) {
+    const double seconds = seconds_of([&] {
+      each([&](int64_t begin, int64_t elements) {
+        HWY_DYNAMIC_DISPATCH(triad)(to.get() + begin, x.get() + begin, y.get() + begin, elements);
+      });
+    });
+    spent += seconds;
+    best = std::max(best, 3.0 * sizeof(float) * static_cast<double>(count) / seconds);
+  }
+  return best;
+}
+
+Ceilings::Ceilings(ThreadPool& pool) : pool_(pool), flops_per_second_(measure_flops_per_second(pool)) {}
+
+void Ceilings::measure_again() {
+  flops_per_second_ = std::max(flops_per_second_, measure_flops_per_second(pool_));
+}
+
+double Ceilings::bytes_per_second(double working_set_bytes) {
+  constexpr double kSmallest = 64 << 10;
+  const size_t bytes = std::bit_ceil(static_cast<size_t>(std::max(working_set_bytes, kSmallest)));
+  auto [entry, fresh] = bandwidths_.try_emplace(bytes, 0);
+  if (fresh) entry->second = measure_bytes_per_second(pool_, bytes);
+  return entry->second;
+}
+
+double Ceilings::memory_bytes_per_second() {
+  const size_t wanted = std::max<size_t>(size_t{256} << 20, 2 * last_level_cache_bytes());
+  return bytes_per_second(static_cast<double>(std::min(wanted, available_memory_bytes() / 4)));
+}
+
+double Ceilings::seconds(const Cost& cost) {
+  return std::max(cost.flops / flops_per_second_, cost.bytes / bytes_per_second(cost.bytes));
+}
+
+}  // namespace trireme::cli
+#endif  // HWY_ONCE

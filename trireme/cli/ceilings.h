@@ -1,0 +1,39 @@
+// What this machine can do at most, measured: multiply-adds a second from registers, and bytes a second
+// through memory. Figures of kernels are given as fractions of these, so they carry from machine to machine.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "trireme/base/thread_pool.h"
+#include "trireme/ir/op_record.h"
+
+namespace trireme::cli {
+
+class Ceilings {
+ public:
+  explicit Ceilings(ThreadPool& pool);
+
+  double flops_per_second() const { return flops_per_second_; }  // f32 multiply-adds, two FLOPs each
+  // Measures the arithmetic once more and keeps the better figure: on a machine with other users the first
+  // moment may have been a bad one, and a ceiling that is too low flatters everything under it.
+  void measure_again();
+  // Of a loop a[i] = b[i] + s·c[i] whose three arrays have so many bytes together. Small ones stay in a
+  // cache, so the ceiling of an op is measured at the size of its operands. Measured once per power of two.
+  double bytes_per_second(double working_set_bytes);
+  double memory_bytes_per_second();  // arrays too large for any cache
+
+  // The least time in which this machine can do the work.
+  double seconds(const Cost& cost);
+
+ private:
+  ThreadPool& pool_;
+  double flops_per_second_;
+  std::map<size_t, double> bandwidths_;
+};
+
+// The best of many short bursts: other users of the machine only ever make it slower.
+double measure_flops_per_second(ThreadPool& pool);
+double measure_bytes_per_second(ThreadPool& pool, size_t bytes);
+
+}  // namespace trireme::cli

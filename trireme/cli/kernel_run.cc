@@ -1,0 +1,73 @@
+// See kernel_run.h.
+#include "trireme/cli/kernel_run.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/ops/table.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr size_t kAlignment = 4096;
+
+std::unique_ptr<std::byte, void (*)(void*)> aligned_bytes(size_t bytes) {
+  const size_t size = (bytes + kAlignment) / kAlignment * kAlignment;
+  void* data = std::aligned_alloc(kAlignment, size);
+  if (!data) throw std::bad_alloc();
+  std::memset(data, 0, size);
+  return {static_cast<std::byte*>(data), std::free};
+}
+
+const Kernel& kernel_of(std::string_view op) {
+  const Kernel* kernel = cpu_kernels().find(op, DType::f32);
+  if (!kernel) throw_error("there is no CPU kernel for {} in f32", op);
+  return *kernel;
+}
+
+}  // namespace
+
+KernelRun::KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs attrs, Results results)
+    : op_(ops().at(op)),
+      kernel_(kernel_of(op)),
+      input_types_(std::move(inputs)),
+      output_types_(infer_types(op_, input_types_, attrs)),
+      attrs_(std::move(attrs)) {
+  for (const TensorType& type : input_types_) {
+    const RngKey key{1, stream_id(op) + inputs_.size()};
+    inputs_.push_back(allocate(type));
+    if (type.dtype != DType::f32) continue;
+    float* data = inputs_.back().as<float>();
+    for (int64_t i = 0; i < type.shape.elements(); ++i) data[i] = normal(key, i);
+  }
+  for (size_t i = 0; i < output_types_.size(); ++i) {
+    outputs_.push_back({nullptr, output_types_[i].dtype, output_types_[i].shape});
+    for (const InPlace& pair : op_.in_place) {
+      if (results == Results::kOverInputs && pair.output == static_cast<int>(i))
+        outputs_[i].data = inputs_[pair.input].data;
+    }
+    if (!outputs_[i].data) outputs_[i] = allocate(output_types_[i]);
+  }
+}
+
+TensorView KernelRun::allocate(const TensorType& type) {
+  memory_.push_back(aligned_bytes(type.bytes()));
+  return {memory_.back().get(), type.dtype, type.shape};
+}
+
+Cost KernelRun::cost() const {
+  return cost_of(op_, input_types_, attrs_);
+}
+
+void KernelRun::run(ThreadPool& pool) {
+  if (workspace_threads_ != pool.threads()) {
+    workspace_ = aligned_bytes(kernel_.workspace({input_types_, output_types_, attrs_, pool.threads()}));
+    workspace_threads_ = pool.threads();
+  }
+  kernel_.launch({inputs_, outputs_, attrs_, pool, workspace_.get()});
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,141 @@
+// See step_setup.h. Presets stand in the place of the config file, so the environment and the command line
+// change them as they change a file.
+#include "trireme/cli/step_setup.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/base/text.h"
+#include "trireme/train/config.h"
+#include "trireme/train/models/model.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr int64_t kDefaultVocab = 256;  // bytes
+constexpr int64_t kDefaultClasses = 10;
+
+struct Preset {
+  std::string_view name;
+  std::string_view toml;
+};
+
+constexpr Preset kPresets[] = {
+    {"gpt", R"(
+[model]
+family = "gpt"
+layers = 6
+heads = 6
+hidden = 384
+vocab = 256
+seq = 256
+[train]
+batch = 8
+)"},
+    {"resnet20", R"(
+[model]
+family = "resnet"
+layers = 20
+classes = 10
+[train]
+batch = 64
+[optim]
+kind = "momentum"
+lr = 0.1
+weight_decay = 0.0001
+)"},
+};
+
+ConfigFile preset_file(const std::string& name) {
+  for (const Preset& preset : kPresets) {
+    if (preset.name == name) return {"preset " + name, std::string(preset.toml)};
+  }
+  const std::string guess = nearest(name, preset_names());
+  throw_error("there is no preset '{}'{}; there are {}", name,
+              guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(preset_names(), ", "));
+}
+
+Shape parse_image(const std::string& text) {
+  Shape shape;
+  for (const std::string& part : split(text, 'x')) {
+    const bool digits = !part.empty() && part.size() < 6 && part.find_first_not_of("0123456789") == part.npos;
+    if (!digits || shape.rank() == 3 || std::stoll(part) < 1)
+      throw_error("--image is '{}'; expected CHANNELSxHEIGHTxWIDTH, like 3x32x32", text);
+    shape.push_back(std::stoll(part));
+  }
+  if (shape.rank() != 3) throw_error("--image is '{}'; expected CHANNELSxHEIGHTxWIDTH, like 3x32x32", text);
+  return shape;
+}
+
+// The images that the model was made for.
+Shape usual_image(const ModelOptions& model) {
+  if (model.family != "resnet") return {1, 28, 28};
+  const bool imagenet = model.layers == 18 || model.layers == 50;
+  return imagenet ? Shape{3, 224, 224} : Shape{3, 32, 32};
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  return names;
+}
+
+int64_t StepSetup::units_per_step() const {
+  return tokens ? config.train.batch * config.model.seq : config.train.batch;
+}
+
+StepSetup set_up_step(const StepSource& source) {
+  ConfigSources sources;
+  sources.file =
+      source.config_path.empty() ? preset_file(source.preset) : read_config_file(source.config_path);
+  sources.environment = process_environment();
+  // Image models ask for a path, and no data is read here; a path of the user's comes later and wins.
+  sources.command_line = {"data.path=none"};
+  sources.command_line.insert(sources.command_line.end(), source.settings.begin(), source.settings.end());
+
+  StepSetup setup;
+  setup.name = sources.file->name;
+  setup.config = resolve_config(sources).config;
+  ModelOptions& model = setup.config.model;
+  setup.tokens = find_model(model.family).input == InputKind::kTokens;
+  if (setup.tokens && model.vocab == 0) model.vocab = kDefaultVocab;
+  if (!setup.tokens && model.classes == 0) model.classes = kDefaultClasses;
+  setup.shape.rows = setup.config.train.batch / setup.config.train.accumulate;
+  setup.shape.sample = setup.tokens           ? Shape{model.seq}
+                       : source.image.empty() ? usual_image(model)
+                                              : parse_image(source.image);
+  return setup;
+}
+
+Batch random_batch(const StepSetup& setup, uint64_t seed) {
+  Batch batch;
+  batch.rows = setup.config.train.batch;
+  Shape rows{batch.rows};
+  Shape full = rows;
+  for (int64_t extent : setup.shape.sample) full.push_back(extent);
+  const auto add = [&](std::string name, DType dtype, const Shape& shape) -> HostTensor& {
+    HostTensor& tensor = batch.tensors.emplace_back(std::move(name), HostTensor{}).second;
+    tensor.reset(dtype, shape);
+    return tensor;
+  };
+  const auto fill_integers = [&](HostTensor& tensor, std::string_view stream, int64_t bound) {
+    uint64_t i = 0;
+    for (int32_t& value : tensor.values<int32_t>())
+      value = static_cast<int32_t>(uniform_integer({seed, stream_id(stream)}, i++, bound));
+  };
+  if (setup.tokens) {
+    fill_integers(add("ids", DType::i32, full), "ids", setup.config.model.vocab);
+    fill_integers(add("targets", DType::i32, full), "targets", setup.config.model.vocab);
+  } else {
+    uint64_t i = 0;
+    for (float& value : add("images", DType::f32, full).values<float>())
+      value = normal({seed, stream_id("images")}, i++);
+    fill_integers(add("labels", DType::i32, rows), "labels", setup.config.model.classes);
+  }
+  return batch;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,26 @@
+// See write_json.h.
+#include "trireme/cli/write_json.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+
+namespace trireme::cli {
+
+void write_json(const std::string& path, const nlohmann::ordered_json& list) {
+  const std::string text = list.dump(2) + "\n";
+  if (path == "-") {
+    std::fputs(text.c_str(), stdout);
+    return;
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw_error("{}: cannot write the results: {}", path, std::strerror(errno));
+}
+
+}  // namespace trireme::cli

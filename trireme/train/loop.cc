@@ -1,0 +1,238 @@
+// The run, in the order in which things happen.
+#include "trireme/train/loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/ops/table.h"
+#include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/data/loader.h"
+#include "trireme/train/optim/schedule.h"
+#include "trireme/train/progress.h"
+#include "trireme/train/run_folder.h"
+#include "trireme/train/sampler.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+int thread_count(const TrainOptions& train) {
+  return train.threads ? static_cast<int>(train.threads)
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+double flops_of(const Graph& graph) {
+  double total = 0;
+  for (const Node& node : graph.nodes)
+    total += cost_of(*node.op, graph.types_of(node.inputs), node.attrs).flops;
+  return total;
+}
+
+class Run {
+ public:
+  Run(const ResolvedConfig& resolved, const std::string& default_path, const std::atomic<bool>& stop)
+      : config_(resolved.config),
+        stop_(stop),
+        data_(open_run_data(config_, default_path)),
+        model_(complete_model(config_, data_)),
+        device_(make_cpu_device(thread_count(config_.train))),
+        trainer_(model_, config_.train, config_.optim,
+                 {config_.train.batch / config_.train.accumulate, data_.input}, *device_),
+        loader_(data_.train,
+                {.batch = config_.train.batch, .seed = static_cast<uint64_t>(config_.train.seed)}),
+        folder_(make_run_folder(config_.run)),
+        checkpoints_(folder_, config_.run.keep) {}
+
+  RunResult go() {
+    const int64_t first = start();
+    describe(first);
+    MetricsFile metrics(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
+    Progress progress = make_progress();
+    RunResult result{RunResult::End::kFinished, folder_, first, 0};
+    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
+    for (int64_t step = first; step < config_.train.steps; ++step) {
+      const Clock::time_point begin = Clock::now();
+      Batch& batch = loader_.next();
+      const double rate =
+          learning_rate(config_.optim, config_.schedule, config_.train.batch, config_.train.steps, step);
+      const StepResult done = trainer_.step(batch, step, rate);
+      result.steps = step + 1;
+      result.loss = done.loss;
+      const double seconds = seconds_since(begin);
+      const StepMetrics line{step + 1,
+                             done.loss,
+                             rate,
+                             done.norm,
+                             static_cast<double>(config_.train.batch) * per_sample / seconds,
+                             seconds,
+                             0,
+                             trainer_.program().peak_bytes()};
+      metrics.write(line);
+      progress.step(line);
+      if (done.skipped)
+        progress.note(fmt::format("step {}: the gradient overflowed; skipped, loss scale now {}", step + 1,
+                                  trainer_.loss_scale));
+
+      const bool last = step + 1 == config_.train.steps;
+      const bool stopping = stop_.load() && !last;
+      if ((due(step + 1, config_.train.eval_every) || last) && !stopping)
+        validate_now(step + 1, metrics, progress);
+      if (due(step + 1, config_.run.checkpoint_every) || last || stopping) save(step + 1, progress);
+      if (stopping) {
+        result.end = RunResult::End::kStopped;
+        progress.note(
+            fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
+                        step + 1, folder_));
+        break;
+      }
+    }
+    progress.finish();
+    if (result.end == RunResult::End::kFinished) show_sample();
+    return result;
+  }
+
+ private:
+  bool language() const { return data_.vocab > 0; }
+  static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+  // Starting values, or those of the newest checkpoint; returns the number of steps that are done.
+  int64_t start() {
+    write_run_description(folder_, config_);
+    std::optional<LoadedCheckpoint> found =
+        config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
+    if (!found) {
+      if (config_.run.resume == "always")
+        throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
+      trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
+      return 0;
+    }
+    for (const std::string& message : found->messages) fmt::print("{}\n", message);
+    found->model.read_all(trainer_.model_tensors());
+    found->optimizer.read_all(trainer_.optimizer_tensors());
+    loader_.seek(found->state.data);
+    trainer_.loss_scale = found->state.loss_scale;
+    trainer_.scale_age = found->state.scale_age;
+    fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
+    return found->state.step;
+  }
+
+  void describe(int64_t first) const {
+    fmt::print("data     {}\n", data_.summary);
+    fmt::print("model    {}: {:.2f} M parameters, {}\n", model_.family,
+               static_cast<double>(trainer_.parameter_count()) / 1e6, config_.train.precision);
+    const Program& program = trainer_.program();
+    fmt::print("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
+               format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
+               format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
+    fmt::print("run      steps {} to {} on {} thread{}, in {}\n", first + 1, config_.train.steps,
+               device_->threads(), device_->threads() == 1 ? "" : "s", folder_);
+    std::fflush(stdout);
+  }
+
+  Progress make_progress() const {
+    const Program& program = trainer_.program();
+    const double microbatch = flops_of(program.segments[program.segment("first")].graph);
+    return Progress({.steps = config_.train.steps,
+                     .log_every = config_.train.log_every,
+                     .rate_unit = language() ? "tok/s" : "img/s",
+                     .flops_per_step = microbatch * static_cast<double>(config_.train.accumulate),
+                     .screen = detect_screen()});
+  }
+
+  void validate_now(int64_t step, MetricsFile& metrics, Progress& progress) {
+    if (!data_.validation) return;
+    Loader loader(data_.validation, evaluation(config_.train.batch / config_.train.accumulate));
+    Evaluation total;
+    for (int64_t i = 0; i < config_.train.eval_batches; ++i) {
+      Batch& batch = loader.next();
+      trainer_.evaluate(batch, total);
+      if (batch.ends_epoch) break;
+    }
+    const double accuracy = total.count > 0 ? total.correct / total.count : 0;
+    metrics.write(ValidationMetrics{step, total.loss, accuracy});
+    progress.note(fmt::format("step {}  validation loss {:.4f}  accuracy {:.2f}%  ({:.0f} targets)", step,
+                              total.loss, 100 * accuracy, total.count));
+  }
+
+  void save(int64_t step, Progress& progress) {
+    TrainState state;
+    state.step = step;
+    state.seed = static_cast<uint64_t>(config_.train.seed);
+    state.data = loader_.position();
+    state.loss_scale = trainer_.loss_scale;
+    state.scale_age = trainer_.scale_age;
+    const std::string path = checkpoints_.save(state, trainer_.model_tensors(), trainer_.optimizer_tensors());
+    progress.note(fmt::format("saved {}", path));
+  }
+
+  void show_sample() {
+    if (!data_.tokenizer || config_.run.sample_tokens == 0) return;
+    Sampler sampler(model_, *device_);
+    sampler.load(trainer_.model_tensors());
+    SampleOptions options;
+    options.tokens = config_.run.sample_tokens;
+    std::vector<int32_t> drawn;
+    sampler.generate(data_.tokenizer->encode("\n"), options, [&](int32_t token) { drawn.push_back(token); });
+    fmt::print("\na sample of what it learned:\n{}\n", data_.tokenizer->decode(drawn));
+  }
+
+  Config config_;
+  const std::atomic<bool>& stop_;
+  OpenedData data_;
+  ModelOptions model_;
+  std::unique_ptr<Device> device_;
+  Trainer trainer_;
+  Loader loader_;
+  std::string folder_;
+  Checkpoints checkpoints_;
+};
+
+}  // namespace
+
+OpenedData open_run_data(const Config& config, const std::string& default_path) {
+  DataOptions options;
+  options.kind = config.data.path.empty() ? "text" : config.data.kind;
+  options.path = config.data.path.empty() ? default_path : config.data.path;
+  options.validation = config.data.validation_fraction;
+  options.seed = static_cast<uint64_t>(config.train.seed);
+  options.tokenizer = config.data.tokenizer;
+  options.seq = config.model.seq;
+  options.vocab = config.model.vocab;
+  if (config.data.augment) {
+    options.crop_padding = 4;
+    options.flip = Flip::horizontal;
+  }
+  return open_data(options);
+}
+
+ModelOptions complete_model(const Config& config, const OpenedData& data) {
+  ModelOptions model = config.model;
+  const bool tokens = find_model(model.family).input == InputKind::kTokens;
+  if (tokens != (data.vocab > 0)) {
+    throw_error("model.family = {} learns from {}, but the data is {} ({})", model.family,
+                tokens ? "text" : "images", data.kind, data.summary);
+  }
+  if (tokens && model.vocab == 0) model.vocab = data.vocab;
+  if (!tokens && model.classes == 0) model.classes = static_cast<int64_t>(data.classes.size());
+  if (!tokens && model.classes < static_cast<int64_t>(data.classes.size())) {
+    throw_error("model.classes is {}, but the data has {} classes", model.classes, data.classes.size());
+  }
+  return model;
+}
+
+RunResult run_training(const ResolvedConfig& config, const std::string& default_path,
+                       const std::atomic<bool>& stop) {
+  return Run(config, default_path, stop).go();
+}
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+// What a person sees while a run goes on: one line a step, or one line that is drawn anew on a terminal.
+#pragma once
+
+#include <string>
+
+#include "trireme/train/run_folder.h"
+
+namespace trireme {
+
+class Progress {
+ public:
+  struct Options {
+    int64_t steps = 0;  // of the whole run
+    int64_t log_every = 1;
+    std::string rate_unit;      // "tok/s" or "img/s"
+    double flops_per_step = 0;  // of the model
+    double peak_flops = 0;      // of the device, for MFU; 0: not known
+    enum class Screen { kLines, kTerminal } screen = Screen::kLines;
+  };
+  explicit Progress(Options options);
+
+  void step(const StepMetrics& metrics);
+  // A line that stays, e.g. of a validation or a checkpoint.
+  void note(const std::string& text);
+  void finish();  // ends the line that is being drawn
+
+ private:
+  std::string describe(const StepMetrics& metrics) const;
+
+  Options options_;
+  int64_t first_step_ = -1;
+  double seconds_ = 0;
+  bool drawn_ = false;
+};
+
+// Terminal when standard output is one and TERM can move the cursor.
+Progress::Options::Screen detect_screen();
+
+}  // namespace trireme

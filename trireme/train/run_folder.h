@@ -1,0 +1,49 @@
+// The folder that a run leaves behind:
+//
+//   config.toml      the resolved settings
+//   version.txt      which Trireme wrote it
+//   metrics.jsonl    one JSON object a step; and one for each validation
+//   checkpoints/     see checkpoint/checkpoint.h
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "trireme/train/config.h"
+
+namespace trireme {
+
+// The folder of run.dir, or a new one in runs/ named by date and time when that is empty. Creates it.
+std::string make_run_folder(const RunOptions& run);
+void write_run_description(const std::string& folder, const Config& config);
+
+struct StepMetrics {
+  int64_t step = 0;  // from 1
+  double loss = 0, lr = 0, grad_norm = 0;
+  double samples_per_second = 0;  // tokens for language models
+  double step_seconds = 0, comm_seconds = 0;
+  size_t peak_bytes = 0;
+};
+struct ValidationMetrics {
+  int64_t step = 0;
+  double loss = 0, accuracy = 0;
+};
+
+// Appends to metrics.jsonl; each line is with the system before the call returns.
+class MetricsFile {
+ public:
+  // Lines of steps after `step` are removed: a run that goes on from a checkpoint writes them anew.
+  MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name);
+  void write(const StepMetrics& metrics);
+  void write(const ValidationMetrics& metrics);
+
+ private:
+  void line(const std::string& text);
+  std::string path_;
+  std::string rate_name_;  // "tokens_per_second" or "samples_per_second"
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+}  // namespace trireme
