@@ -24,6 +24,9 @@ struct Case {
   const char* precision;
   double bound;
 };
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.golden << " in " << c.precision;
+}
 class Half : public testing::TestWithParam<Case> {};
 
 TEST_P(Half, LossesFollowF32) {

@@ -5,11 +5,9 @@
 // of the largest magnitude in the tensor at each recorded element; of the tensor's norm; and, because a
 // tensor that has hardly moved would pass the former two unchanged, 2 % of the distance it went in that
 // distance itself. PyTorch's own rounding (its f32 against its f64) is listed in README.md.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "golden.h"
 

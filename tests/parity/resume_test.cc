@@ -14,6 +14,9 @@ struct Case {
   const char* precision;
   double dropout;
 };
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.golden << " in " << c.precision;
+}
 
 class Resume : public testing::TestWithParam<Case> {};
 
