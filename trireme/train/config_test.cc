@@ -146,7 +146,8 @@ TEST(Config, FieldsMustFitTogether) {
               HasSubstr("try batch 10 or 15, or accumulate 4 or 6"));
   EXPECT_THAT(refusal(from_command_line({"--model.family=llama", "--model.hidden=12"})),
               HasSubstr("even number"));
-  EXPECT_THAT(refusal(from_command_line({"--model.family=cnn"})), HasSubstr("try data.kind mnist"));
+  EXPECT_THAT(refusal(from_command_line({"--model.family=lenet", "--data.kind=text"})),
+              HasSubstr("try data.kind mnist"));
   EXPECT_THAT(refusal(from_command_line({"--data.kind=mnist"})), HasSubstr("try data.kind text or tokens"));
   EXPECT_THAT(refusal(from_command_line({"--data.kind=tokens"})), HasSubstr("needs data.path"));
   EXPECT_THAT(refusal(from_command_line({"--optim.lr=1e-3", "--schedule.min_lr=1e-2"})),
