@@ -167,6 +167,10 @@ IndexRule rule(const OpInstance& instance, std::string_view text) {
     }
   }
   for (const IndexRule::Operand& output : result.outputs) {
+    if (output.size() > Shape::kMaxDims) {
+      throw_error("[{}] a result would have {} dims, at most {} are possible: {}", instance.op, output.size(),
+                  Shape::kMaxDims, text);
+    }
     for (const IndexRule::Dim& dim : output) {
       for (size_t minor = 1; minor < dim.size(); ++minor)
         result.indices[dim[minor]].split = Index::Split::kWhole;
@@ -232,9 +236,9 @@ Shape IndexRule::output_shape(int output) const {
   return shape;
 }
 
-int64_t IndexRule::volume() const {
-  int64_t product = 1;
-  for (const Index& index : indices) product *= index.extent;
+double IndexRule::volume() const {
+  double product = 1;
+  for (const Index& index : indices) product *= static_cast<double>(index.extent);
   return product;
 }
 

@@ -60,8 +60,8 @@ class IndexRule {
   static int dim_of(const Operand& operand, int index);
   bool may_split(int index) const;
   Shape output_shape(int output) const;
-  // The product of all extents: the number of multiply-adds of a contraction.
-  int64_t volume() const;
+  // The product of all extents: the number of multiply-adds of a contraction. It may exceed 2^63.
+  double volume() const;
 
   std::string text(std::string_view op) const;  // for messages and documents
 

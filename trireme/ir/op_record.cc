@@ -39,13 +39,10 @@ DType shared_format(const OpRecord& op, const OpInstance& instance) {
   return DType::f32;
 }
 
-// Graphs may come from a file: a size that cannot exist must not reach the arithmetic behind it.
-void check_size(const OpRecord& op, const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t extent : shape) {
-    if (__builtin_mul_overflow(elements, extent, &elements) || elements > (int64_t{1} << 48)) {
-      throw_error("[{}] the result {} has more than 2^48 elements", op.name, to_string(shape));
-    }
+void check_attributes(const OpRecord& op, const Attrs& attrs) {
+  for (std::string_view name : op.numbers) {
+    if (!attrs.has(name)) throw_error("[{}] attribute '{}' is missing; a number is expected", op.name, name);
+    attrs.real(name);
   }
 }
 
@@ -54,6 +51,7 @@ void check_size(const OpRecord& op, const Shape& shape) {
 std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<TensorType>& inputs,
                                     const Attrs& attrs) {
   const OpInstance instance{op.name, inputs, attrs};
+  check_attributes(op, attrs);
   const IndexRule rule = op.index(instance);
   const DType format = shared_format(op, instance);
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -67,7 +65,9 @@ std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<Tensor
   for (size_t i = 0; i < rule.outputs.size(); ++i) {
     const DType dtype = op.output_dtype ? op.output_dtype(instance) : resolve(rule_at(op.outputs, i), format);
     types.push_back({dtype, rule.output_shape(static_cast<int>(i))});
-    check_size(op, types.back().shape);
+    if (!has_possible_size(types.back().shape)) {
+      throw_error("[{}] the result {} has more than 2^48 elements", op.name, to_string(types.back().shape));
+    }
   }
   return types;
 }

@@ -43,6 +43,8 @@ struct OpRecord {
   // Dtypes of operands in order; operands past the end of a list are kFormat.
   std::vector<DTypeRule> inputs = {};
   std::vector<DTypeRule> outputs = {};
+  // Attributes that must be there and be numbers. What else an op demands of them, `index` checks.
+  std::vector<std::string_view> numbers = {};
   // For the one kind of op whose result format is an attribute (cast); null otherwise.
   DType (*output_dtype)(const OpInstance&) = nullptr;
   std::variant<NotDifferentiable, GradientRule> gradient = NotDifferentiable{"not stated"};

@@ -13,14 +13,11 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMaxExtent = int64_t{1} << 40;
-constexpr int64_t kMaxElements = int64_t{1} << 48;
-
 class LineReader {
  public:
   explicit LineReader(std::string_view line) : line_(line) { skip(); }
 
-  bool done() const { return at_ == line_.size(); }
+  bool done() const { return at_ == line_.size() || line_[at_] == '#'; }
   bool take(std::string_view token) {
     if (!line_.substr(at_).starts_with(token)) return false;
     at_ += token.size();
@@ -55,15 +52,14 @@ class LineReader {
     const std::optional<DType> dtype = parse_dtype(text);
     if (!dtype) throw_error("'{}' is no number format; f32, f16, bf16, f64, i64, i32 or u8 expected", text);
     TensorType result{*dtype, {}};
-    int64_t elements = 1;
     for (int64_t extent : integers()) {
-      if (extent < 0 || extent > kMaxExtent) throw_error("extent {} is out of range", extent);
-      if (result.shape.rank() == Shape::kMaxDims) throw_error("more than {} dims", Shape::kMaxDims);
-      if (extent > 0 && elements > kMaxElements / extent)
-        throw_error("the tensor has more than 2^48 elements");
-      elements *= extent;
+      if (extent < 0) throw_error("extent {} is negative", extent);
+      if (result.shape.rank() == Shape::kMaxDims)
+        throw_error("a tensor has at most {} dims, more are given", Shape::kMaxDims);
       result.shape.push_back(extent);
     }
+    if (!has_possible_size(result.shape))
+      throw_error("{} has more than 2^48 elements", to_string(result.shape));
     return result;
   }
 
@@ -147,7 +143,7 @@ class GraphReader {
 
   void line(std::string_view text) {
     LineReader reader(text);
-    if (reader.done() || text.starts_with('#')) return;
+    if (reader.done()) return;
     if (reader.take("graph "))
       graph_.name = reader.name();
     else if (reader.take("input "))
@@ -192,6 +188,17 @@ class GraphReader {
     reader.expect("=");
     graph_.outputs.push_back({std::move(name), existing(reader.value_name())});
   }
+  // verify() would find this too, but cannot say in which line.
+  void check_results(const Node& node, const std::vector<std::pair<std::string, TensorType>>& results) const {
+    const std::vector<TensorType> types = infer_types(*node.op, graph_.types_of(node.inputs), node.attrs);
+    if (types.size() != results.size())
+      throw_error("[{}] makes {} results, but {} are named", node.op->name, types.size(), results.size());
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types[i] == results[i].second) continue;
+      throw_error("[{}] makes {}, but %{} is said to be {}", node.op->name, to_string(types[i]),
+                  results[i].first, to_string(results[i].second));
+    }
+  }
   void read_node(LineReader& reader) {
     std::vector<std::pair<std::string, TensorType>> results;
     do {
@@ -207,6 +214,7 @@ class GraphReader {
       node.inputs.push_back(existing(reader.value_name()));
     }
     node.attrs = reader.attrs();
+    check_results(node, results);
     const int index = static_cast<int>(graph_.nodes.size());
     for (auto& [name, type] : results)
       node.outputs.push_back(add(std::move(name), std::move(type), Value::Kind::kResult, index));

@@ -44,7 +44,7 @@ std::string print(const Attrs& attrs) {
 }
 
 std::string print(const Graph& graph) {
-  std::string text = "graph " + graph.name + "\n";
+  std::string text = graph.name.empty() ? "" : "graph " + graph.name + "\n";
   const auto with_attrs = [](const Attrs& attrs) { return attrs.empty() ? "" : " " + print(attrs); };
   for (const Value& value : graph.values) {
     if (value.kind == Value::Kind::kResult) continue;

@@ -17,6 +17,12 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
+// Graphs may come from a file, so sizes are bounded before anything is reckoned with them: the product of a
+// shape's extents, zeros taken as ones, is at most kMaxElements. No product of some of them can then
+// overflow.
+inline constexpr int64_t kMaxElements = int64_t{1} << 48;
+bool has_possible_size(const Shape& shape);
+
 inline std::string to_string(const TensorType& type) {
   return std::string(name(type.dtype)) + to_string(type.shape);
 }

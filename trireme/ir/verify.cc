@@ -20,7 +20,12 @@ void verify_node(const Graph& graph, int index, std::vector<bool>& made) {
       throw_error("{}: reads value {}, which does not exist", where(), input);
     if (!made[input]) throw_error("{}: reads %{} before it is made", where(), graph.values[input].name);
   }
-  const std::vector<TensorType> types = infer_types(*node.op, graph.types_of(node.inputs), node.attrs);
+  std::vector<TensorType> types;
+  try {
+    types = infer_types(*node.op, graph.types_of(node.inputs), node.attrs);
+  } catch (const Error& error) {
+    throw_error("{}: {}", where(), error.what());
+  }
   if (types.size() != node.outputs.size()) {
     throw_error("{}: has {} results, but the op makes {}", where(), node.outputs.size(), types.size());
   }
@@ -56,9 +61,13 @@ void verify(const Graph& graph) {
     if (!made[i]) throw_error("graph '{}': no node makes %{}", graph.name, graph.values[i].name);
   }
   std::set<ValueId> updated;
+  const auto exists = [&](ValueId id) { return id >= 0 && id < static_cast<int>(graph.values.size()); };
   for (const Update& update : graph.updates) {
-    const Value& state = graph.values.at(update.state);
-    const Value& value = graph.values.at(update.value);
+    if (!exists(update.state) || !exists(update.value)) {
+      throw_error("graph '{}': an update names value {} or {}, which does not exist", graph.name,
+                  update.state, update.value);
+    }
+    const Value &state = graph.values[update.state], &value = graph.values[update.value];
     if (state.kind != Value::Kind::kState)
       throw_error("graph '{}': %{} is updated but is no state", graph.name, state.name);
     if (!updated.insert(update.state).second)
@@ -68,10 +77,11 @@ void verify(const Graph& graph) {
                   to_string(state.type), value.name, to_string(value.type));
     }
   }
+  std::set<std::string_view> outputs;
   for (const Output& output : graph.outputs) {
-    if (output.value < 0 || output.value >= static_cast<int>(graph.values.size())) {
-      throw_error("graph '{}': output '{}' names no value", graph.name, output.name);
-    }
+    if (!exists(output.value)) throw_error("graph '{}': output '{}' names no value", graph.name, output.name);
+    if (!outputs.insert(output.name).second)
+      throw_error("graph '{}': two outputs are called '{}'", graph.name, output.name);
   }
 }
 

@@ -9,7 +9,7 @@ constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32;
 
 // Products of t×s×d per head; causal attention skips about half of them.
 double products(const OpInstance& op, const IndexRule& rule, double count) {
-  return 2.0 * count * static_cast<double>(rule.volume()) * (op.attrs.integer("causal", 0) ? 0.5 : 1.0);
+  return 2.0 * count * rule.volume() * (op.attrs.integer("causal", 0) ? 0.5 : 1.0);
 }
 
 }  // namespace
@@ -22,6 +22,7 @@ void add_attention(OpTable& table) {
                        .whole("t s d");
                  },
              .outputs = {kF, kStat},
+             .numbers = {"scale"},
              .gradient =
                  [](GradBuilder& g) {
                    return g.node("attention_grad", {g.dy(), g.in(0), g.in(1), g.in(2), g.out(0), g.out(1)},
@@ -37,6 +38,7 @@ void add_attention(OpTable& table) {
                        .whole("t s d");
                  },
              .inputs = {kF, kF, kF, kF, kF, kStat},
+             .numbers = {"scale"},
              .gradient = kBackwardOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 5); }});
 }

@@ -23,6 +23,7 @@ void add_batch_norm(OpTable& table) {
                  },
              .inputs = {kF, kF, kF, kStat, kStat},
              .outputs = {kF, kStat, kStat, kStat, kStat},
+             .numbers = {"eps"},
              .gradient =
                  [](GradBuilder& g) {
                    std::vector<ValueId> gradients =
@@ -47,6 +48,7 @@ void add_batch_norm(OpTable& table) {
                    return rule(op, "x[n c s…] gain[c] bias[c] mean[c] var[c] -> y[n c s…]");
                  },
              .inputs = {kF, kF, kF, kStat, kStat},
+             .numbers = {"eps"},
              .gradient = NotDifferentiable{"used in evaluation only"},
              .flops = flops});
 }

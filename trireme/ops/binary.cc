@@ -1,4 +1,6 @@
 // Element-wise ops of two inputs, the second being a suffix of the first (a bias, a scalar), and select.
+#include <algorithm>
+
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -34,7 +36,14 @@ void add_binary(OpTable& table) {
                    : kNoValue};
   });
   table.add({.name = "compare",
-             .index = suffix,
+             .index =
+                 [](const OpInstance& op) {
+                   constexpr std::string_view kKinds[] = {"lt", "le", "gt", "ge", "eq", "ne"};
+                   const std::string& kind = op.attrs.text("kind");
+                   if (std::ranges::find(kKinds, kind) == std::end(kKinds))
+                     throw_error("[compare] kind is '{}'; lt, le, gt, ge, eq or ne expected", kind);
+                   return suffix(op);
+                 },
              .outputs = {DTypeRule::kU8},
              .gradient = NotDifferentiable{"the result is a truth value"}});
   table.add({.name = "select",

@@ -19,13 +19,18 @@ Window window(const OpInstance& op) {
         throw_error("[{}] {} is no stride, padding or dilation", op.op, value);
     }
   }
-  if (w.groups < 1) throw_error("[{}] groups is {}, 1 or more expected", op.op, w.groups);
+  if (w.groups < 1 || w.groups > (1 << 20))
+    throw_error("[{}] groups is {}, 1 to 2^20 expected", op.op, w.groups);
   return w;
 }
 
 int64_t output_extent(const OpInstance& op, const Window& w, int axis, int64_t extent, int64_t kernel) {
+  for (int64_t size : {extent, kernel}) {  // extents of images and kernels, from shapes and attributes
+    if (size < 1 || size > (1 << 30))
+      throw_error("[{}] {} is no extent of an image or kernel; 1 to 2^30 expected", op.op, size);
+  }
   const int64_t padded = extent + 2 * w.padding[axis], reach = w.dilation[axis] * (kernel - 1) + 1;
-  if (kernel < 1 || padded < reach)
+  if (padded < reach)
     throw_error("[{}] a kernel that reaches over {} does not fit into {} (padding included)", op.op, reach,
                 padded);
   return (padded - reach) / w.stride[axis] + 1;
@@ -41,7 +46,8 @@ void expect_rank_4(const OpInstance& op, int inputs) {
 
 void expect_groups(const OpInstance& op, const Window& w, int64_t channels, int64_t weight_channels,
                    int64_t filters) {
-  if (channels != weight_channels * w.groups || filters % w.groups != 0) {
+  const bool fits = channels % w.groups == 0 && channels / w.groups == weight_channels;
+  if (!fits || filters % w.groups != 0) {
     throw_error("[{}] {} channels in {} groups do not fit weights of {} channels and {} filters", op.op,
                 channels, w.groups, weight_channels, filters);
   }
@@ -68,6 +74,8 @@ IndexRule input_rule(const OpInstance& op) {
   const Window w = window(op);
   const std::vector<int64_t>& size = op.attrs.integers("size");
   if (size.size() != 2) throw_error("[{}] size is two integers", op.op);
+  if (op.shape(1)[1] > kMaxElements / w.groups || op.shape(1)[0] % w.groups != 0)
+    throw_error("[{}] weights {} do not divide into {} groups", op.op, to_string(op.shape(1)), w.groups);
   for (int axis : {0, 1}) {
     const int64_t expected = output_extent(op, w, axis, size[axis], op.shape(1)[2 + axis]);
     if (expected != op.shape(0)[2 + axis])
@@ -86,8 +94,16 @@ IndexRule weight_rule(const OpInstance& op) {
   const Window w = window(op);
   const std::vector<int64_t>& kernel = op.attrs.integers("kernel");
   if (kernel.size() != 2) throw_error("[{}] kernel is two integers", op.op);
-  if (op.shape(1)[1] % w.groups != 0)
-    throw_error("[{}] {} channels do not divide into {} groups", op.op, op.shape(1)[1], w.groups);
+  if (op.shape(1)[1] % w.groups != 0 || op.shape(0)[1] % w.groups != 0) {
+    throw_error("[{}] {} channels and {} filters do not divide into {} groups", op.op, op.shape(1)[1],
+                op.shape(0)[1], w.groups);
+  }
+  for (int axis : {0, 1}) {
+    const int64_t expected = output_extent(op, w, axis, op.shape(1)[2 + axis], kernel[axis]);
+    if (expected != op.shape(0)[2 + axis])
+      throw_error("[{}] dy is {}, but a kernel of {} on {} gives {} on axis {}", op.op,
+                  to_string(op.shape(0)), kernel[axis], to_string(op.shape(1)), expected, axis);
+  }
   IndexRule r = rule(op, w.groups == 1 ? "dy[n o y' x'] x[n c y x] -> dw[o c i j]"
                                        : "dy[n o y' x'] x[n c y x] -> dw[o d i j]");
   if (w.groups > 1) r.size("d", op.shape(1)[1] / w.groups);

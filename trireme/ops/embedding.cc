@@ -24,7 +24,8 @@ void add_embedding(OpTable& table) {
              .index =
                  [](const OpInstance& op) {
                    const int64_t rows = op.attrs.integer("rows");
-                   if (rows < 0) throw_error("[embedding_grad] rows is {}", rows);
+                   if (rows < 0 || rows > kMaxElements)
+                     throw_error("[embedding_grad] rows is {}, 0 to 2^48 expected", rows);
                    return rule(op, "dy[b… h] ids[b…] -> dtable[v h]").size("v", rows);
                  },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI32},

@@ -19,6 +19,7 @@ void add_layer_norm(OpTable& table) {
                    return rule(op, "x[b… h] gain[h] bias[h] -> y[b… h] mean[b…] rstd[b…]").whole("h");
                  },
              .outputs = {kF, kStat, kStat},
+             .numbers = {"eps"},
              .gradient =
                  [](GradBuilder& g) {
                    return g.node("layer_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1), g.out(2)});
@@ -40,6 +41,7 @@ void add_layer_norm(OpTable& table) {
                        .whole("h");
                  },
              .outputs = {kF, kF, kStat, kStat},
+             .numbers = {"eps"},
              .gradient = kFusedOp,
              .flops = flops,
              .in_place = {{0, 0}, {0, 1}}});

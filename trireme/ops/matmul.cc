@@ -69,16 +69,15 @@ std::vector<ValueId> matmul_gradient(GradBuilder& g) {
 }  // namespace
 
 void add_matmul(OpTable& table) {
-  table.add(
-      {.name = "matmul",
-       .index = matmul_rule,
-       .gradient =
-           [](GradBuilder& g) {
-             if (g.attrs().text("epilogue", "none") != "none")
-               throw_error("[matmul] an epilogue is {}", kFusedOp.reason);
-             return matmul_gradient(g);
-           },
-       .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * static_cast<double>(r.volume()); }});
+  table.add({.name = "matmul",
+             .index = matmul_rule,
+             .gradient =
+                 [](GradBuilder& g) {
+                   if (g.attrs().text("epilogue", "none") != "none")
+                     throw_error("[matmul] an epilogue is {}", kFusedOp.reason);
+                   return matmul_gradient(g);
+                 },
+             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
 }
 
 }  // namespace trireme

@@ -24,6 +24,15 @@ int64_t output_extent(const OpInstance& op, int64_t extent, int axis) {
   return (extent + 2 * padding - kernel) / stride + 1;
 }
 
+// dy, the first input, must be as large as the pool of an image of y × x is.
+void expect_outputs_of(const OpInstance& op, int64_t y, int64_t x) {
+  const int64_t expected[] = {output_extent(op, y, 0), output_extent(op, x, 1)};
+  if (op.shape(0)[2] != expected[0] || op.shape(0)[3] != expected[1]) {
+    throw_error("[{}] dy is {}, but an image of {} by {} gives {} by {}", op.op, to_string(op.shape(0)), y, x,
+                expected[0], expected[1]);
+  }
+}
+
 IndexRule forward_rule(const OpInstance& op) {
   IndexRule r = rule(op, "x[n c y x] -> y[n c y' x']");
   r.size("y'", output_extent(op, op.shape(0)[2], 0)).size("x'", output_extent(op, op.shape(0)[3], 1));
@@ -40,7 +49,9 @@ void add_pool2d(OpTable& table) {
   table.add({.name = "max_pool2d_grad",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "dy[n c y' x'] x[n c y x] y[n c y' x'] -> dx[n c y x]").whole("y x y' x'");
+                   IndexRule r = rule(op, "dy[n c y' x'] x[n c y x] y[n c y' x'] -> dx[n c y x]");
+                   expect_outputs_of(op, op.shape(1)[2], op.shape(1)[3]);
+                   return r.whole("y x y' x'");
                  },
              .gradient = kBackwardOp});
   table.add({.name = "avg_pool2d", .index = forward_rule, .gradient = [](G& g) {
@@ -53,12 +64,7 @@ void add_pool2d(OpTable& table) {
                  [](const OpInstance& op) {
                    IndexRule r = rule(op, "dy[n c y' x'] -> dx[n c y x]");
                    const std::vector<int64_t> size = pair(op, "size", 1);
-                   for (int axis : {0, 1}) {
-                     const int64_t expected = output_extent(op, size[axis], axis);
-                     if (op.shape(0)[2 + axis] != expected)
-                       throw_error("[{}] dy is {}, but {} is expected on axis {}", op.op,
-                                   to_string(op.shape(0)), expected, axis);
-                   }
+                   expect_outputs_of(op, size[0], size[1]);
                    return r.size("y", size[0]).size("x", size[1]).whole("y x y' x'");
                  },
              .gradient = kBackwardOp});

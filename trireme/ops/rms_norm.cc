@@ -18,6 +18,7 @@ void add_rms_norm(OpTable& table) {
        .index =
            [](const OpInstance& op) { return rule(op, "x[b… h] gain[h] -> y[b… h] rstd[b…]").whole("h"); },
        .outputs = {kF, kStat},
+       .numbers = {"eps"},
        .gradient =
            [](GradBuilder& g) {
              return g.node("rms_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1)});
@@ -37,6 +38,7 @@ void add_rms_norm(OpTable& table) {
                    return rule(op, "x[b… h] r[b… h] gain[h] -> s[b… h] y[b… h] rstd[b…]").whole("h");
                  },
              .outputs = {kF, kF, kStat},
+             .numbers = {"eps"},
              .gradient = kFusedOp,
              .flops = flops,
              .in_place = {{0, 0}, {0, 1}}});

@@ -13,6 +13,7 @@ void add_rope(OpTable& table) {
                throw_error("[rope] the last dim of {} must be even", to_string(op.shape(0)));
              return r;
            },
+       .numbers = {"base"},
        .gradient =
            [](GradBuilder& g) {
              return std::vector{

@@ -26,14 +26,9 @@ IndexRule reshape_rule(const OpInstance& op) {
   expect_inputs(op, 1);
   const Shape& from = op.shape(0);
   const Shape to = checked_shape(op, op.attrs.integers("shape"));
-  int64_t wanted = 1;
-  for (int64_t extent : to) {
-    if (__builtin_mul_overflow(wanted, extent, &wanted))
-      throw_error("[reshape] the shape {} is too large", to_string(to));
-  }
-  if (from.elements() != wanted) {
+  if (from.elements() != to.elements()) {
     throw_error("[reshape] {} has {} elements, but {} has {}", to_string(from), from.elements(),
-                to_string(to), wanted);
+                to_string(to), to.elements());
   }
   IndexRule result;
   result.inputs.resize(1);
@@ -44,6 +39,10 @@ IndexRule reshape_rule(const OpInstance& op) {
     return static_cast<int>(result.indices.size()) - 1;
   };
   int i = 0, j = 0;
+  if (from.elements() == 0) {  // there are no equal products to group by, and nothing to split
+    for (; i < from.rank(); ++i) result.inputs[0].push_back({add_index(from[i], true)});
+    for (; j < to.rank(); ++j) result.outputs[0].push_back({add_index(to[j], true)});
+  }
   while (i < from.rank() || j < to.rank()) {
     const int i0 = i, j0 = j;
     int64_t a = i < from.rank() ? from[i++] : 1, b = j < to.rank() ? to[j++] : 1;
@@ -140,6 +139,7 @@ IndexRule resized_rule(const OpInstance& op, int dim, int64_t extent) {
 }
 
 IndexRule slice_rule(const OpInstance& op) {
+  expect_inputs(op, 1);
   const int dim = checked_dim(op);
   const int64_t start = op.attrs.integer("start"), size = op.attrs.integer("size"), extent = op.shape(0)[dim];
   if (start < 0 || size < 0 || start > extent || size > extent - start) {
@@ -155,8 +155,10 @@ IndexRule split_rule(const OpInstance& op) {
   const std::vector<int64_t>& sizes = op.attrs.integers("sizes");
   int64_t total = 0;
   for (int64_t size : sizes) {
-    if (size < 0 || size > op.shape(0)[dim])
-      throw_error("[split] a part of {} does not lie in {}", size, to_string(op.shape(0)));
+    if (size < 0 || size > op.shape(0)[dim] - total) {
+      throw_error("[split] a part of {} from {} does not lie in dim {} of {}", size, total, dim,
+                  to_string(op.shape(0)));
+    }
     total += size;
   }
   if (sizes.empty() || total != op.shape(0)[dim]) {
@@ -182,15 +184,19 @@ IndexRule concat_rule(const OpInstance& op) {
     if (type.shape.rank() != op.shape(0).rank())
       throw_error("[concat] {} and {} differ in rank", to_string(op.shape(0)), to_string(type.shape));
     total += type.shape[dim];
+    if (total > kMaxElements) throw_error("[concat] the result has more than 2^48 elements");
   }
   return resized_rule(op, dim, total);
 }
 
 IndexRule pad_rule(const OpInstance& op) {
+  expect_inputs(op, 1);
   const int dim = checked_dim(op);
   const int64_t low = op.attrs.integer("low"), high = op.attrs.integer("high");
-  if (low < 0 || high < 0 || low > (int64_t{1} << 40) || high > (int64_t{1} << 40))
-    throw_error("[pad] low {} and high {} must not be negative", low, high);
+  for (int64_t zeros : {low, high}) {
+    if (zeros < 0 || zeros > kMaxElements)
+      throw_error("[pad] {} zeros cannot be put before or after {}", zeros, to_string(op.shape(0)));
+  }
   return resized_rule(op, dim, op.shape(0)[dim] + low + high);
 }
 

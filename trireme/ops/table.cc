@@ -23,10 +23,12 @@ Shape checked_shape(const OpInstance& op, const std::vector<int64_t>& dims) {
   if (dims.size() > Shape::kMaxDims)
     throw_error("[{}] shape has {} dims, at most {} are possible", op.op, dims.size(), Shape::kMaxDims);
   for (int64_t extent : dims) {
-    if (extent < 0 || extent > (int64_t{1} << 48))
-      throw_error("[{}] extent {} in shape is out of range", op.op, extent);
+    if (extent < 0) throw_error("[{}] extent {} in shape is negative", op.op, extent);
   }
-  return Shape(dims);
+  const Shape shape(dims);
+  if (!has_possible_size(shape))
+    throw_error("[{}] the shape {} has more than 2^48 elements", op.op, to_string(shape));
+  return shape;
 }
 
 std::string index_names(int rank, std::string_view stem) {

@@ -106,6 +106,7 @@ class Fuser {
     if (m < 0 || removed_[m] || !is(m, "add") || !not_read_before(sum, n)) return false;
     if (graph_.type(node(m).inputs[0]) != graph_.type(node(m).inputs[1])) return false;
     Node fused = node(n);
+    if (std::ranges::count(fused.inputs, sum) > 1) return false;  // it would read what it makes
     fused.op = &ops_.at(is(n, "layer_norm") ? "add_layer_norm" : "add_rms_norm");
     fused.inputs.erase(fused.inputs.begin());
     fused.inputs.insert(fused.inputs.begin(), node(m).inputs.begin(), node(m).inputs.end());

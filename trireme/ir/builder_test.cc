@@ -1,0 +1,79 @@
+// Building a graph: names, inferred types, and errors at the node that is wrong.
+#include "trireme/ir/builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/verify.h"
+#include "trireme/ops/table.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(Builder, InfersTypesAndKeepsNamesUnique) {
+  Builder b(ops(), "small");
+  const ValueId x = b.input("x", {DType::f32, {2, 4}});
+  const ValueId w = b.state("w", {DType::f32, {4, 8}}, {{"init", "normal"}});
+  const ValueId y = b.op("matmul", {x, w}, {}, "y");
+  const ValueId again = b.op("relu", {y}, {}, "y");
+  const ValueId unnamed = b.op("relu", {again});
+  b.output("out", unnamed);
+  EXPECT_EQ(b.type(y), (TensorType{DType::f32, {2, 8}}));
+  EXPECT_EQ(b.graph().values[y].name, "y");
+  EXPECT_NE(b.graph().values[again].name, "y");
+  EXPECT_NE(b.graph().values[unnamed].name, "");
+  EXPECT_NO_THROW(verify(b.graph()));
+}
+
+TEST(Builder, NamesTheOtherResultsAfterTheFirst) {
+  Builder b(ops(), "norm");
+  const ValueId x = b.input("x", {DType::bf16, {2, 4}}), gain = b.input("gain", {DType::bf16, {4}});
+  const std::vector<ValueId> results = b.node("rms_norm", {x, gain}, {{"eps", 1e-5}}, "n");
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(b.graph().values[results[0]].name, "n");
+  EXPECT_EQ(b.graph().values[results[1]].name, "n.1");
+  EXPECT_EQ(b.type(results[1]), (TensorType{DType::f32, {2}})) << "statistics stay f32";
+}
+
+TEST(Builder, GoesOnWithAGraph) {
+  Builder first(ops(), "g");
+  const ValueId x = first.input("x", {DType::f32, {3}});
+  Builder second(ops(), first.take());
+  const ValueId y = second.op("neg", {x}, {}, "x");
+  EXPECT_NE(second.graph().values[y].name, "x");
+  EXPECT_NO_THROW(verify(second.graph()));
+}
+
+TEST(Builder, SaysWhatDoesNotFit) {
+  Builder b(ops(), "wrong");
+  const ValueId x = b.input("x", {DType::f32, {2, 4}}), ids = b.input("ids", {DType::i32, {4}});
+  EXPECT_THAT([&] { b.op("matmull", {x, x}); }, ThrowsMessage<Error>(HasSubstr("did you mean 'matmul'?")));
+  EXPECT_THAT(
+      [&] {
+        b.op("add", {x, ids});
+      },
+      ThrowsMessage<Error>(AllOf(HasSubstr("input 1 is i32[4]"), HasSubstr("f32 is expected"))));
+  EXPECT_THAT([&] { b.op("softmax", {}); }, ThrowsMessage<Error>(HasSubstr("0 inputs given, 1 expected")));
+  EXPECT_THAT(
+      [&] {
+        b.op("rms_norm", {x, b.input("gain", {DType::f32, {4}})});
+      },
+      ThrowsMessage<Error>(HasSubstr("attribute 'eps' is missing; a number is expected")));
+  EXPECT_EQ(b.graph().nodes.size(), 0u) << "a refused node leaves no trace";
+}
+
+TEST(OpTable, CostCountsEachOperandOnce) {
+  const std::vector<TensorType> types{{DType::f32, {2, 3}}, {DType::f32, {3, 5}}};
+  const Cost cost = cost_of(ops().at("matmul"), types, {});
+  EXPECT_EQ(cost.flops, 2 * 2 * 3 * 5);
+  EXPECT_EQ(cost.bytes, 4 * (6 + 15 + 10));
+  EXPECT_EQ(cost_of(ops().at("reshape"), {types[0]}, {{"shape", std::vector<int64_t>{6}}}).bytes, 0);
+}
+
+}  // namespace
+}  // namespace trireme
