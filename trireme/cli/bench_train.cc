@@ -179,6 +179,7 @@ int bench_train(std::span<const std::string> arguments) {
   SplitArguments split = split_settings(arguments);
   Options options;
   options.source.settings = split.settings;
+  options.source.preset = "gpt";
   CLI::App app("Times training steps on random data: tokens or samples a second, use of the machine, memory.",
                "trireme bench train");
   app.add_option("config", options.source.config_path, "a TOML file; without one, the preset");

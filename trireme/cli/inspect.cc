@@ -1,11 +1,22 @@
-// `trireme inspect`.
-#include "trireme/base/error.h"
+// `trireme inspect`: finds the part that is asked for.
+#include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/inspect_commands.h"
 
 namespace trireme::cli {
+namespace {
 
-int inspect(std::span<const std::string>) {
-  throw_error("inspect is being written");
+constexpr Command kParts[] = {
+    {"graph", "the graph of a training step as text, and what its ops cost", inspect_graph},
+    {"checkpoint", "the tensors in a checkpoint or safetensors file; are its checksums right?",
+     inspect_checkpoint},
+    {"run", "how a run went: losses, speed, a curve", inspect_run},
+};
+
+}  // namespace
+
+int inspect(std::span<const std::string> arguments) {
+  return run_command_of("inspect", kParts, arguments);
 }
 
 }  // namespace trireme::cli

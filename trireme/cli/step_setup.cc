@@ -89,15 +89,18 @@ int64_t StepSetup::units_per_step() const {
 
 StepSetup set_up_step(const StepSource& source) {
   ConfigSources sources;
-  sources.file =
-      source.config_path.empty() ? preset_file(source.preset) : read_config_file(source.config_path);
+  if (!source.config_path.empty()) {
+    sources.file = read_config_file(source.config_path);
+  } else if (!source.preset.empty()) {
+    sources.file = preset_file(source.preset);
+  }
   sources.environment = process_environment();
   // Image models ask for a path, and no data is read here; a path of the user's comes later and wins.
   sources.command_line = {"data.path=none"};
   sources.command_line.insert(sources.command_line.end(), source.settings.begin(), source.settings.end());
 
   StepSetup setup;
-  setup.name = sources.file->name;
+  setup.name = sources.file ? sources.file->name : "defaults";
   setup.config = resolve_config(sources).config;
   ModelOptions& model = setup.config.model;
   setup.tokens = find_model(model.family).input == InputKind::kTokens;

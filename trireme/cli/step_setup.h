@@ -14,13 +14,13 @@ namespace trireme::cli {
 
 struct StepSource {
   std::string config_path;            // "": the preset
-  std::string preset = "gpt";         // one of preset_names()
+  std::string preset;                 // one of preset_names(); "": the defaults of `trireme train`
   std::string image;                  // "3x32x32"; "": by the model
   std::vector<std::string> settings;  // of the command line
 };
 
 struct StepSetup {
-  std::string name;  // of the config file or preset
+  std::string name;  // of the config file or preset; "defaults"
   Config config;     // vocab and classes are set
   StepShape shape;
   bool tokens = true;  // or images

@@ -1,0 +1,13 @@
+// The parts of `trireme inspect`, one file each.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace trireme::cli {
+
+int inspect_graph(std::span<const std::string> arguments);
+int inspect_checkpoint(std::span<const std::string> arguments);
+int inspect_run(std::span<const std::string> arguments);
+
+}  // namespace trireme::cli

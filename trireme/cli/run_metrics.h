@@ -1,0 +1,26 @@
+// metrics.jsonl of a run's folder, read back: one JSON object a line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/cli/curve.h"
+
+namespace trireme::cli {
+
+struct RunMetrics {
+  std::vector<CurvePoint> loss;        // by step
+  std::vector<CurvePoint> validation;  // by step
+  std::vector<double> rates;           // tokens or samples a second
+  std::string unit = "tokens";
+  std::vector<double> step_seconds, comm_seconds, grad_norms;
+  double last_rate = 0;      // learning rate
+  double peak_bytes = 0;     // largest
+  int64_t broken_lines = 0;  // that are not JSON: a writer that was killed leaves one at the end
+};
+
+// Throws Error when the file cannot be read or has no step at all.
+RunMetrics read_metrics(const std::string& path);
+
+}  // namespace trireme::cli
