@@ -23,8 +23,9 @@ ONLY = {"comm": {"base"}, "kernels": {"base", "ir"}}
 NO_DEVICE = ("trireme/kernels/", "trireme/runtime/", "trireme/comm/transport/", "cuda", "nccl", "mpi.h", "cublas")
 FORBIDDEN = {"planner": NO_DEVICE, "sim": NO_DEVICE}
 
-# What an #if may ask about: the instruction set, and Highway's own way of compiling a file for many.
-ALLOWED_IF = re.compile(r"\bHWY_\w+|\b__(x86_64|aarch64)__\b")
+# What an #if may ask about: debug builds, the instruction set, and Highway's own way of compiling a file for many,
+# with the guards (…_INL_H_, …_ONCE) of files that are included once per instruction set.
+ALLOWED_IF = re.compile(r"\bNDEBUG\b|\bHWY_\w+|\bTRIREME_\w+_(INL_H_|ONCE)\b|\b__(x86_64|aarch64)__\b")
 
 LIBRARY = re.compile(r"trireme_library\s*\(\s*(\w+)([^)]*)\)")
 KEYWORDS = {"SIMD", "DEPENDS", "LINK", "TEST_DEPENDS"}

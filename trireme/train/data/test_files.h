@@ -54,7 +54,7 @@ inline std::string_view as_text(std::span<const uint8_t> bytes) {
 // A path below $TRIREME_DATA, or below shared/data beside the source tree; nothing when it is absent.
 inline std::optional<std::filesystem::path> test_data(const std::string& name) {
   const char* folder = std::getenv("TRIREME_DATA");
-  const auto source = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
+  const std::filesystem::path source = TRIREME_SOURCE_DIR;
   const std::filesystem::path path =
       (folder != nullptr ? std::filesystem::path(folder) : source.parent_path() / "shared/data") / name;
   if (std::filesystem::exists(path)) return path;
