@@ -1,4 +1,4 @@
-// Fourth way: every index of the op's rule that may be split is split, unevenly, into two and three parts;
+// Third way: every index of the op's rule that may be split is split, unevenly, into two and three parts;
 // the kernel runs on each part with attributes localized by the record; the results, put together as the rule
 // says, must equal the whole run. This is what makes the index rules true, and with them every layout.
 #include <gtest/gtest.h>
