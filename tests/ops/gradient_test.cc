@@ -1,4 +1,4 @@
-// Third way: the gradient that autodiff builds from an op's record, run on the CPU kernels, against central
+// Second way: the gradient that autodiff builds from an op's record, run on the CPU kernels, against central
 // differences of the double-precision reference. The loss is the sum of the differentiable results, each
 // element times a fixed random weight. Differences are taken along one random direction through all elements
 // of an input, which costs two evaluations however large it is, and along a few single elements.

@@ -1,10 +1,11 @@
 // First way: every kernel against its naive double-precision reference, in all three number formats,
-// and with the same bits for any number of threads.
+// with the same bits for any number of threads, and with results of the types that the record infers.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "tests/ops/case_runner.h"
+#include "trireme/ops/table.h"
 
 namespace trireme::testing {
 namespace {
@@ -28,6 +29,7 @@ void expect_matches_reference(const OpCase& one, DType format) {
   const RefTensors inputs = random_inputs(one, format, /*seed=*/1);
   const RefTensors expected = one.reference(inputs, one.attrs);
   const std::vector<TensorType> types = types_of(expected);
+  EXPECT_EQ(infer_types(ops().at(one.op), types_of(inputs), one.attrs), types) << "in " << format;
   const RefTensors one_thread = run_kernel(one.op, one.attrs, inputs, types, 1);
   const RefTensors three_threads = run_kernel(one.op, one.attrs, inputs, types, 3);
   ASSERT_EQ(one_thread.size(), expected.size());

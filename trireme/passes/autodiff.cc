@@ -2,6 +2,8 @@
 // part, so that nothing is computed for inputs and frozen weights.
 #include "trireme/passes/autodiff.h"
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -46,14 +48,14 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
         throw_error("[{}] the loss depends on result {}, whose gradient is not offered", node.op->name, i);
       }
     }
-    if (!any) continue;
+    std::vector<bool> wants;
+    for (ValueId input : node.inputs) wants.push_back(reached[input]);
+    if (!any || std::ranges::find(wants, true) == wants.end()) continue;
 
     const auto* rule = std::get_if<GradientRule>(&node.op->gradient);
     if (!rule)
       throw_error("[{}] has no gradient: {}", node.op->name,
                   std::get<NotDifferentiable>(node.op->gradient).reason);
-    std::vector<bool> wants;
-    for (ValueId input : node.inputs) wants.push_back(reached[input]);
     GradBuilder context(builder, node, dy, wants);
     const std::vector<ValueId> contributions = (*rule)(context);
     TRIREME_CHECK(contributions.size() == node.inputs.size());

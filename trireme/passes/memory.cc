@@ -144,13 +144,21 @@ class Planner {
     return -1;
   }
 
-  // Copies run at the end in any order, so none may read a state that another one writes.
+  // Copies run at the end in any order, so none may read a state that another one writes; and what is given
+  // out is read after them.
   void check_copies() const {
-    for (const Update& a : plan_.copies) {
-      for (const Update& b : graph_.updates) {
+    for (const Update& b : plan_.copies) {
+      const std::string& written = graph_.values[b.state].name;
+      for (const Update& a : plan_.copies) {
         if (block_of_[a.value] == block_of_[b.state] && a.state != b.state) {
           throw_error("graph '{}': the new value of %{} is the old value of %{}, which is updated too",
-                      graph_.name, graph_.values[a.state].name, graph_.values[b.state].name);
+                      graph_.name, graph_.values[a.state].name, written);
+        }
+      }
+      for (const Output& output : graph_.outputs) {
+        if (block_of_[output.value] == block_of_[b.state]) {
+          throw_error("graph '{}': output '{}' is the old value of %{}, which is updated; give out a copy",
+                      graph_.name, output.name, written);
         }
       }
     }

@@ -29,6 +29,9 @@ struct MemoryPlan {
 
 // `state_offsets`: per value of the graph, the offset of each state in the space of states (ignored for other
 // values). `workspace_bytes`: per node, the temporary memory that its kernel asks for.
+//
+// Throws an Error when the old value of a state that is updated is an output or the new value of another
+// state: it would be gone by the time that it is read.
 MemoryPlan plan_memory(const Graph& graph, const std::vector<size_t>& state_offsets,
                        const std::vector<size_t>& workspace_bytes);
 

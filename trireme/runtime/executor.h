@@ -36,8 +36,8 @@ class Executor {
   TensorView state(std::string_view name) const;  // device memory
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
-  // of the input that was not finite before it, if any; "" when there is none. For explaining a bad loss, not
-  // for speed.
+  // of the input that was not finite before it, if any; "" when there is none. States that are written in
+  // place move on as in a run. For explaining a bad loss, not for speed.
   std::string find_non_finite(int segment);
   // Runs a segment and calls back after each node with its index and seconds; for profiles.
   void run_timed(int segment, const std::function<void(int node, double seconds)>& report);

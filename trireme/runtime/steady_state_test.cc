@@ -1,0 +1,99 @@
+// No heap allocation in the steady state: once the executor is made, running segments, giving inputs and
+// reading results ask the heap for nothing. Counted by replacing the global operator new in this program.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "trireme/ir/text.h"
+#include "trireme/ops/table.h"
+#include "trireme/passes/autodiff.h"
+#include "trireme/runtime/executor.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* counted(void* memory) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  return counted(std::malloc(bytes ? bytes : 1));
+}
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  const size_t unit = static_cast<size_t>(alignment);
+  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace trireme {
+namespace {
+
+Graph training_step() {
+  Graph graph = parse_graph(
+      "graph step\n"
+      "state %w: f32[16,32]\n"
+      "state %gain: f32[32]\n"
+      "input %x: f32[8,16]\n"
+      "input %targets: i32[8]\n"
+      "input %lr: f32[]\n"
+      "%h: f32[8,32] = matmul(%x, %w)\n"
+      "%n: f32[8,32], %rstd: f32[8] = rms_norm(%h, %gain) {eps=1e-05}\n"
+      "%a: f32[8,32] = gelu(%n)\n"
+      "%loss: f32[], %count: f32[], %lse: f32[8] = cross_entropy(%a, %targets)\n"
+      "output loss = %loss\n",
+      ops());
+  const ValueId w = graph.find("w"), lr = graph.find("lr"), loss = graph.find("loss");
+  Builder b(ops(), std::move(graph));
+  const ValueId gradient = differentiate(b, loss, lr, {w})[0];
+  b.update(w, b.op("sgd", {w, gradient, lr, lr}));
+  return b.take();
+}
+
+TEST(SteadyState, AllocatesNothing) {
+  const auto device = make_cpu_device(2);
+  std::vector<Graph> graphs;
+  graphs.push_back(training_step());
+  Executor executor(build_program(std::move(graphs), workspace_query(*device)), *device);
+  const std::vector<float> w(16 * 32, 0.01f), gain(32, 1), x(8 * 16, 0.5f);
+  const std::vector<int32_t> targets(8, 3);
+  const float lr = 0.1f;
+  executor.write_state("w", w.data(), w.size() * 4);
+  executor.write_state("gain", gain.data(), gain.size() * 4);
+
+  float loss = 0;
+  const auto step = [&] {
+    executor.set_input(0, "x", x.data(), x.size() * 4);
+    executor.set_input(0, "targets", targets.data(), targets.size() * 4);
+    executor.set_input(0, "lr", &lr, 4);
+    executor.run(0);
+    loss = executor.scalar_output(0, "loss");
+  };
+  step();
+  const float first = loss;
+  const int64_t before = allocations.load();
+  EXPECT_GT(before, 0) << "the counter must count";
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_EQ(allocations.load(), before);
+  EXPECT_LT(loss, first) << "the step must train";
+}
+
+}  // namespace
+}  // namespace trireme
