@@ -176,7 +176,7 @@ int bench_kernels(std::span<const std::string> arguments) {
   app.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(0, 4096));
   app.add_option("--seconds", options.seconds, "of timing for each kernel; default 0.2")
       ->check(CLI::Range(0.0, 3600.0));
-  app.add_option("--json", options.json, "write the results to this file; - is standard output");
+  app.add_option("--json", options.json, "write the results to this file");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   return run(options);
 }
