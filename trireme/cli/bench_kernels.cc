@@ -66,6 +66,15 @@ KernelRun make_run(const KernelCase& test, Results results, ThreadPool& pool) {
   return run;
 }
 
+// A run to be timed, after its results were found right.
+KernelRun make_checked_run(const KernelCase& test, ThreadPool& pool) {
+  KernelRun run = make_run(test, Results::kOwnMemory, pool);
+  run.run(pool);
+  check_results(test, run);
+  check_thread_counts(test, run, pool.threads());
+  return test.timed == Results::kOwnMemory ? std::move(run) : make_run(test, test.timed, pool);
+}
+
 double median_seconds(KernelRun& run, ThreadPool& pool, double budget_seconds) {
   using Clock = std::chrono::steady_clock;
   run.run(pool);  // touches all memory
@@ -135,13 +144,7 @@ int run(const Options& options) {
   fmt::print("{:<19} {:<37} {:>9} {:>9} {:>8} {:>10}\n", "op", "shape", "ms", "GFLOP/s", "GB/s",
              "of ceiling");
   for (const KernelCase& test : cases) {
-    {
-      KernelRun checked = make_run(test, Results::kOwnMemory, pool);
-      checked.run(pool);
-      check_results(test, checked);
-      check_thread_counts(test, checked, threads);
-    }
-    KernelRun timed = make_run(test, test.timed, pool);
+    KernelRun timed = make_checked_run(test, pool);
     const Cost cost = timed.cost();
     const double seconds = median_seconds(timed, pool, options.seconds), ceiling = ceilings.seconds(cost);
     fmt::print("{:<19} {:<37} {:>9.3f} {:>9.1f} {:>8.1f} {:>9.0f}%\n", test.op, test.shape, seconds * 1e3,
@@ -173,7 +176,7 @@ int bench_kernels(std::span<const std::string> arguments) {
   app.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(0, 4096));
   app.add_option("--seconds", options.seconds, "of timing for each kernel; default 0.2")
       ->check(CLI::Range(0.0, 3600.0));
-  app.add_option("--json", options.json, "write the results to this file; - is standard output");
+  app.add_option("--json", options.json, "write the results to this file");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   return run(options);
 }

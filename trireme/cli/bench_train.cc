@@ -1,5 +1,5 @@
-// `trireme bench train`: times whole steps of a config on random data, after checking that the loss falls
-// and is finite; says what fraction of the machine's arithmetic the model's own work makes up.
+// `trireme bench train`: times whole steps of a config on random data, all of which must keep loss and
+// gradient finite; says what fraction of the machine's arithmetic the model's own work makes up.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -105,65 +105,91 @@ nlohmann::ordered_json profile_json(const std::vector<ProfileRow>& rows) {
   return list;
 }
 
-int run(const Options& options) {
-  const StepSetup setup = set_up_step(options.source);
-  const int threads = thread_count(setup.config.train.threads);
-  const std::unique_ptr<Device> device = make_cpu_device(threads);
-  Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
-  trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
-  fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {} threads, {} ({})\n", setup.name,
-             setup.config.model.family, static_cast<double>(trainer.parameter_count()) / 1e6,
-             setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision, threads,
-             cpu_model(), simd_target());
-  std::fflush(stdout);
+// All that is said about the steps, for people and for scripts.
+struct Report {
+  int64_t parameters = 0;
+  int threads = 0;
+  double median_seconds = 0, p90_seconds = 0, units_per_second = 0;
+  double model_flops = 0, peak_flops_per_second = 0;  // in one step; of all threads
+  size_t planned_bytes = 0;
 
-  ThreadPool pool(threads);
-  Ceilings ceilings(pool);
-  const Timing timing = time_steps(trainer, setup, options);
-  ceilings.measure_again();
-  const double median = median_of(timing.step_seconds), units = static_cast<double>(setup.units_per_step());
-  const double flops = model_flops(setup, trainer);
-  const double utilisation = flops / median / ceilings.flops_per_second();
-  const size_t planned = trainer.program().peak_bytes();
+  double model_flops_per_second() const { return model_flops / median_seconds; }
+  double utilisation() const { return model_flops_per_second() / peak_flops_per_second; }
+};
 
+void print_report(const Report& report, const StepSetup& setup, const Timing& timing,
+                  const Options& options) {
   const auto line = [](std::string_view name, const std::string& value) {
     fmt::print("  {:<22} {}\n", name, value);
   };
-  line(fmt::format("{}/s", setup.unit()), fmt::format("{:.0f}", units / median));
-  line("step", fmt::format("{:.1f} ms (median of {}; p90 {:.1f} ms)", median * 1e3, options.steps,
-                           quantile_of(timing.step_seconds, 0.9) * 1e3));
-  line("model FLOPs", fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", flops / 1e9,
-                                  flops / median / 1e9, 100 * utilisation));
-  line("f32 peak, measured", fmt::format("{:.1f} GFLOP/s", ceilings.flops_per_second() / 1e9));
-  line("memory, planned", format_bytes(planned));
+  line(fmt::format("{}/s", setup.unit()), fmt::format("{:.0f}", report.units_per_second));
+  line("step", fmt::format("{:.1f} ms (median of {}; p90 {:.1f} ms)", report.median_seconds * 1e3,
+                           options.steps, report.p90_seconds * 1e3));
+  line("model FLOPs",
+       fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", report.model_flops / 1e9,
+                   report.model_flops_per_second() / 1e9, 100 * report.utilisation()));
+  line("f32 peak, measured", fmt::format("{:.1f} GFLOP/s", report.peak_flops_per_second / 1e9));
+  line("memory, planned", format_bytes(report.planned_bytes));
   line("memory, resident", format_bytes(timing.resident_bytes));
   line("loss", fmt::format("{:.4f} to {:.4f} in {} steps on one batch", timing.first_loss, timing.last_loss,
                            options.warmup + options.steps));
+}
 
-  nlohmann::ordered_json result{
+nlohmann::ordered_json report_json(const Report& report, const StepSetup& setup, const Timing& timing,
+                                   const Options& options) {
+  return {
       {"benchmark", "train"},
       {"config", setup.name},
       {"family", setup.config.model.family},
-      {"parameters", trainer.parameter_count()},
+      {"parameters", report.parameters},
       {"batch", setup.config.train.batch},
       {"precision", setup.config.train.precision},
-      {"threads", threads},
+      {"threads", report.threads},
       {"ranks", 1},
       {"cpu", cpu_model()},
       {"simd", simd_target()},
       {"steps", options.steps},
-      {"median_seconds", median},
-      {"p90_seconds", quantile_of(timing.step_seconds, 0.9)},
-      {fmt::format("{}_per_second", setup.unit()), units / median},
-      {"model_flops_per_step", flops},
-      {"model_flops_per_second", flops / median},
-      {"peak_flops_per_second", ceilings.flops_per_second()},
-      {"model_flops_utilisation", utilisation},
-      {"planned_peak_bytes", planned},
+      {"median_seconds", report.median_seconds},
+      {"p90_seconds", report.p90_seconds},
+      {fmt::format("{}_per_second", setup.unit()), report.units_per_second},
+      {"model_flops_per_step", report.model_flops},
+      {"model_flops_per_second", report.model_flops_per_second()},
+      {"peak_flops_per_second", report.peak_flops_per_second},
+      {"model_flops_utilisation", report.utilisation()},
+      {"planned_peak_bytes", report.planned_bytes},
       {"resident_bytes", timing.resident_bytes},
       {"first_loss", timing.first_loss},
       {"last_loss", timing.last_loss},
   };
+}
+
+int run(const Options& options) {
+  const StepSetup setup = set_up_step(options.source);
+  Report report;
+  report.threads = thread_count(setup.config.train.threads);
+  const std::unique_ptr<Device> device = make_cpu_device(report.threads);
+  Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
+  trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
+  report.parameters = trainer.parameter_count();
+  report.planned_bytes = trainer.program().peak_bytes();
+  report.model_flops = model_flops(setup, trainer);
+  fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {} threads, {} ({})\n", setup.name,
+             setup.config.model.family, static_cast<double>(report.parameters) / 1e6,
+             setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,
+             report.threads, cpu_model(), simd_target());
+  std::fflush(stdout);
+
+  ThreadPool pool(report.threads);
+  Ceilings ceilings(pool);
+  const Timing timing = time_steps(trainer, setup, options);
+  ceilings.measure_again();
+  report.peak_flops_per_second = ceilings.flops_per_second();
+  report.median_seconds = median_of(timing.step_seconds);
+  report.p90_seconds = quantile_of(timing.step_seconds, 0.9);
+  report.units_per_second = static_cast<double>(setup.units_per_step()) / report.median_seconds;
+  print_report(report, setup, timing, options);
+
+  nlohmann::ordered_json result = report_json(report, setup, timing, options);
   if (options.profile) {
     const std::vector<ProfileRow> rows = profile_steps(trainer, setup, options, ceilings);
     fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps, profile_table(rows));
@@ -188,7 +214,7 @@ int bench_train(std::span<const std::string> arguments) {
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   app.add_option("--steps", options.steps, "steps that are timed; default 10")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps before them; default 3")->check(CLI::NonNegativeNumber);
-  app.add_option("--json", options.json, "write the results to this file; - is standard output");
+  app.add_option("--json", options.json, "write the results to this file");
   app.add_flag("--profile", options.profile, "show where the time goes, by op");
   app.add_flag("--by-shape", options.by_shape, "the profile by op and shape");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;

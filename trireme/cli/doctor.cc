@@ -1,6 +1,7 @@
 // `trireme doctor`: what this machine has for training, and the command that brings what is missing. Only
 // what training cannot do without makes it fail; the rest is for speed, building and comparing.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -79,7 +80,9 @@ Finding check_huge_pages() {
 Finding check_disk() {
   std::error_code error;
   const fs::space_info space = fs::space(fs::current_path(), error);
-  if (error) return {Verdict::kBroken, "disk", error.message(), "change to a folder that can be written to"};
+  if (error || access(".", W_OK) != 0)
+    return {Verdict::kBroken, "disk", error ? error.message() : "this folder cannot be written to",
+            "change to a folder that can be"};
   const Verdict verdict = space.available < kNoDisk       ? Verdict::kBroken
                           : space.available < kLittleDisk ? Verdict::kAdvice
                                                           : Verdict::kOk;

@@ -1,6 +1,8 @@
 // See kernel_run.h.
 #include "trireme/cli/kernel_run.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -22,6 +24,17 @@ std::unique_ptr<std::byte, void (*)(void*)> aligned_bytes(size_t bytes) {
   return {static_cast<std::byte*>(data), std::free};
 }
 
+// Mean 0 and variance 1, four elements from each block of the stream: some inputs have millions.
+void fill_uniform(const TensorView& view, RngKey key) {
+  constexpr float kBound = 1.7320508f;  // √3
+  float* data = view.as<float>();
+  for (int64_t i = 0; i < view.elements(); i += 4) {
+    const std::array<uint32_t, 4> words = random_words(key, static_cast<uint64_t>(i));
+    for (int64_t j = 0; j < std::min<int64_t>(4, view.elements() - i); ++j)
+      data[i + j] = kBound * (static_cast<float>(words[j] >> 8) * 0x1p-23f - 1);
+  }
+}
+
 const Kernel& kernel_of(std::string_view op) {
   const Kernel* kernel = cpu_kernels().find(op, DType::f32);
   if (!kernel) throw_error("there is no CPU kernel for {} in f32", op);
@@ -39,9 +52,7 @@ KernelRun::KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs 
   for (const TensorType& type : input_types_) {
     const RngKey key{1, stream_id(op) + inputs_.size()};
     inputs_.push_back(allocate(type));
-    if (type.dtype != DType::f32) continue;
-    float* data = inputs_.back().as<float>();
-    for (int64_t i = 0; i < type.shape.elements(); ++i) data[i] = normal(key, i);
+    if (type.dtype == DType::f32) fill_uniform(inputs_.back(), key);
   }
   for (size_t i = 0; i < output_types_.size(); ++i) {
     outputs_.push_back({nullptr, output_types_[i].dtype, output_types_[i].shape});

@@ -17,7 +17,7 @@ enum class Results { kOwnMemory, kOverInputs };
 
 class KernelRun {
  public:
-  // Random operands: floating-point inputs are normal, integers zero.
+  // Random operands: floating-point inputs of mean 0 and variance 1, integers zero.
   KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs attrs, Results results);
 
   const Attrs& attrs() const { return attrs_; }

@@ -2,7 +2,6 @@
 #include "trireme/cli/write_json.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,13 +11,8 @@
 namespace trireme::cli {
 
 void write_json(const std::string& path, const nlohmann::ordered_json& list) {
-  const std::string text = list.dump(2) + "\n";
-  if (path == "-") {
-    std::fputs(text.c_str(), stdout);
-    return;
-  }
   std::ofstream out(path, std::ios::binary);
-  out << text;
+  out << list.dump(2) << "\n";
   out.close();
   if (!out) throw_error("{}: cannot write the results: {}", path, std::strerror(errno));
 }

@@ -6,7 +6,7 @@
 
 namespace trireme::cli {
 
-// Writes the list indented; "-" is standard output. Throws Error.
+// Writes the list, indented. Throws Error.
 void write_json(const std::string& path, const nlohmann::ordered_json& list);
 
 }  // namespace trireme::cli

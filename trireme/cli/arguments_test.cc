@@ -1,0 +1,59 @@
+#include "trireme/cli/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+
+namespace trireme::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(SplitSettings, TellsSettingsFromFlagsAndFiles) {
+  const std::vector<std::string> arguments = {
+      "my.toml", "--train.batch=4", "--json", "out.json", "--model.seq", "32", "model.layers=2"};
+  const SplitArguments split = split_settings(arguments);
+  EXPECT_THAT(split.own, ElementsAre("my.toml", "--json", "out.json"));
+  EXPECT_THAT(split.settings, ElementsAre("--train.batch=4", "--model.seq", "32", "model.layers=2"));
+}
+
+std::string refusal(const std::vector<std::string>& arguments) {
+  int steps = 0;
+  CLI::App app("", "trireme test");
+  app.add_option("--steps", steps)->check(CLI::PositiveNumber);
+  ::testing::internal::CaptureStderr();
+  const std::optional<int> code = parse_arguments(app, arguments);
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(code, text.empty() ? std::nullopt : std::optional<int>(kUsage));
+  return text;
+}
+
+TEST(ParseArguments, TakesWhatIsRight) {
+  EXPECT_EQ(refusal({"--steps", "3"}), "");
+  EXPECT_EQ(refusal({"--steps=3"}), "");
+}
+
+TEST(ParseArguments, SuggestsTheNearestOption) {
+  EXPECT_THAT(refusal({"--step", "3"}), HasSubstr("did you mean '--steps'?"));
+  EXPECT_THAT(refusal({"--step=3"}), HasSubstr("no option '--step'"));
+}
+
+TEST(ParseArguments, RefusesWrongValuesAndExtraArguments) {
+  EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("steps"));
+  EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("many"));
+  EXPECT_THAT(refusal({"extra"}), HasSubstr("one argument too many"));
+}
+
+TEST(RunCommandOf, SuggestsTheNearestCommand) {
+  const Command commands[] = {
+      {"kernels", "", [](std::span<const std::string> a) { return int(a.size()) + 40; }}};
+  EXPECT_EQ(run_command_of("bench", commands, std::vector<std::string>{"kernels", "a", "b"}), 42);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run_command_of("bench", commands, std::vector<std::string>{"kernel"}), kUsage);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("did you mean 'kernels'?"));
+}
+
+}  // namespace
+}  // namespace trireme::cli
