@@ -39,25 +39,6 @@ struct Timing {
   size_t resident_bytes = 0;  // before anything else was measured
 };
 
-// FLOPs that the model itself asks for in one step, as model FLOPs utilisation counts them. Transformers:
-// 6N + 12·L·H·T a token, N without the position table, as everyone reports it; other models have no such
-// convention and take what the graph's ops say.
-double model_flops(const StepSetup& setup, const Trainer& trainer) {
-  const ModelOptions& model = setup.config.model;
-  const bool transformer = model.family == "gpt" || model.family == "llama";
-  if (!transformer) {
-    const Program& program = trainer.program();
-    return cost_of(program.segments[program.segment("first")].graph).flops *
-           static_cast<double>(setup.config.train.accumulate);
-  }
-  const StateSlot* positions = trainer.program().find_state("wpe.weight");
-  const double parameters =
-      static_cast<double>(trainer.parameter_count() - (positions ? positions->type.shape.elements() : 0));
-  const double per_token =
-      6 * parameters + 12.0 * static_cast<double>(model.layers * model.hidden * model.seq);
-  return per_token * static_cast<double>(setup.units_per_step());
-}
-
 Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& options) {
   using Clock = std::chrono::steady_clock;
   Timing timing;
@@ -172,7 +153,8 @@ int run(const Options& options) {
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
   report.parameters = trainer.parameter_count();
   report.planned_bytes = trainer.program().peak_bytes();
-  report.model_flops = model_flops(setup, trainer);
+  report.model_flops = model_flops(setup.config.model, trainer.program(), setup.config.train.batch,
+                                   setup.config.train.accumulate);
   fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {} threads, {} ({})\n", setup.name,
              setup.config.model.family, static_cast<double>(report.parameters) / 1e6,
              setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,

@@ -31,21 +31,6 @@ std::string ceiling_text(const ProfileRow& row) {
 
 }  // namespace
 
-Cost cost_of(const Graph& graph, const Node& node) {
-  if (node.op->memory == OpRecord::Memory::kShared) return {};
-  return trireme::cost_of(*node.op, graph.types_of(node.inputs), node.attrs);
-}
-
-Cost cost_of(const Graph& graph) {
-  Cost total;
-  for (const Node& node : graph.nodes) {
-    const Cost cost = cost_of(graph, node);
-    total.flops += cost.flops;
-    total.bytes += cost.bytes;
-  }
-  return total;
-}
-
 std::string shape_text(const Graph& graph, const Node& node) {
   std::string text;
   for (ValueId input : node.inputs) {

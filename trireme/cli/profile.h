@@ -48,9 +48,6 @@ class Profile {
 
 std::string profile_table(const std::vector<ProfileRow>& rows);
 
-// The work of all nodes of a graph.
-Cost cost_of(const Graph& graph);
-Cost cost_of(const Graph& graph, const Node& node);
 // The shapes of a node's inputs and the attributes that change what is computed: "f32[2048,384]
 // f32[384,384]".
 std::string shape_text(const Graph& graph, const Node& node);

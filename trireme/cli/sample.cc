@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "trireme/base/error.h"
+#include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/settings.h"
 #include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/config.h"
 #include "trireme/train/data/tokenizer.h"
-#include "trireme/train/loop.h"
 #include "trireme/train/models/model.h"
 #include "trireme/train/sampler.h"
 
@@ -62,11 +62,7 @@ int sample(std::span<const std::string> given) {
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "draw from so many likeliest tokens; 0: from all");
   app.add_option("--seed", arguments.options.seed, "of the draws");
-  try {
-    app.parse(std::vector<std::string>(given.rbegin(), given.rend()));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
-  }
+  if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
   print_sample(arguments);
   return kOk;
 }

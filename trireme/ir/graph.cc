@@ -28,4 +28,18 @@ std::vector<std::vector<int>> Graph::readers() const {
   return result;
 }
 
+Cost cost_of(const Graph& graph, const Node& node) {
+  return cost_of(*node.op, graph.types_of(node.inputs), node.attrs);
+}
+
+Cost cost_of(const Graph& graph) {
+  Cost total;
+  for (const Node& node : graph.nodes) {
+    const Cost cost = cost_of(graph, node);
+    total.flops += cost.flops;
+    total.bytes += cost.bytes;
+  }
+  return total;
+}
+
 }  // namespace trireme

@@ -54,4 +54,8 @@ struct Graph {
   std::vector<std::vector<int>> readers() const;
 };
 
+// The work of one node, and of all nodes of a graph.
+Cost cost_of(const Graph& graph, const Node& node);
+Cost cost_of(const Graph& graph);
+
 }  // namespace trireme

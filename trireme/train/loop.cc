@@ -31,19 +31,12 @@ int thread_count(const TrainOptions& train) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-double flops_of(const Graph& graph) {
-  double total = 0;
-  for (const Node& node : graph.nodes)
-    total += cost_of(*node.op, graph.types_of(node.inputs), node.attrs).flops;
-  return total;
-}
-
 class Run {
  public:
-  Run(const ResolvedConfig& resolved, const std::string& default_path, const std::atomic<bool>& stop)
+  Run(const ResolvedConfig& resolved, const RunContext& context)
       : config_(resolved.config),
-        stop_(stop),
-        data_(open_run_data(config_, default_path)),
+        context_(context),
+        data_(open_run_data(config_, context.default_text)),
         model_(complete_model(config_, data_)),
         device_(make_cpu_device(thread_count(config_.train))),
         trainer_(model_, config_.train, config_.optim,
@@ -84,7 +77,7 @@ class Run {
                                   trainer_.loss_scale));
 
       const bool last = step + 1 == config_.train.steps;
-      const bool stopping = stop_.load() && !last;
+      const bool stopping = context_.stop->load() && !last;
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping)
         validate_now(step + 1, metrics, progress);
       if (due(step + 1, config_.run.checkpoint_every) || last || stopping) save(step + 1, progress);
@@ -140,12 +133,12 @@ class Run {
   }
 
   Progress make_progress() const {
-    const Program& program = trainer_.program();
-    const double microbatch = flops_of(program.segments[program.segment("first")].graph);
     return Progress({.steps = config_.train.steps,
                      .log_every = config_.train.log_every,
                      .rate_unit = language() ? "tok/s" : "img/s",
-                     .flops_per_step = microbatch * static_cast<double>(config_.train.accumulate),
+                     .flops_per_step = model_flops(model_, trainer_.program(), config_.train.batch,
+                                                   config_.train.accumulate),
+                     .peak_flops = context_.peak_flops,
                      .screen = detect_screen()});
   }
 
@@ -187,7 +180,7 @@ class Run {
   }
 
   Config config_;
-  const std::atomic<bool>& stop_;
+  RunContext context_;
   OpenedData data_;
   ModelOptions model_;
   std::unique_ptr<Device> device_;
@@ -230,9 +223,8 @@ ModelOptions complete_model(const Config& config, const OpenedData& data) {
   return model;
 }
 
-RunResult run_training(const ResolvedConfig& config, const std::string& default_path,
-                       const std::atomic<bool>& stop) {
-  return Run(config, default_path, stop).go();
+RunResult run_training(const ResolvedConfig& config, const RunContext& context) {
+  return Run(config, context).go();
 }
 
 }  // namespace trireme

@@ -22,9 +22,15 @@ OpenedData open_run_data(const Config& config, const std::string& default_path);
 // The settings with everything automatic filled in from the data.
 ModelOptions complete_model(const Config& config, const OpenedData& data);
 
-// Trains until train.steps are done or `stop` becomes true, which ends the run after the step in hand and
-// with a checkpoint. Throws Error.
-RunResult run_training(const ResolvedConfig& config, const std::string& default_path,
-                       const std::atomic<bool>& stop);
+// What a run takes from the process around it.
+struct RunContext {
+  std::string default_text;  // read when data.path is empty
+  const std::atomic<bool>* stop =
+      nullptr;            // when it becomes true, the run ends after the step in hand, with a checkpoint
+  double peak_flops = 0;  // of the device, for MFU; 0: not known
+};
+
+// Trains until train.steps are done or it is stopped. Throws Error.
+RunResult run_training(const ResolvedConfig& config, const RunContext& context);
 
 }  // namespace trireme

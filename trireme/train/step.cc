@@ -127,4 +127,19 @@ Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType pre
   return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
 }
 
+double model_flops(const ModelOptions& model, const Program& program, int64_t batch, int64_t microbatches) {
+  if (model.family != "gpt" && model.family != "llama") {
+    return cost_of(program.segments[program.segment("first")].graph).flops *
+           static_cast<double>(microbatches);
+  }
+  int64_t parameters = 0;
+  for (const StateSlot& slot : program.states) {
+    if (slot.attrs.text("role", "") == "parameter" && slot.name != "wpe.weight")
+      parameters += slot.type.shape.elements();
+  }
+  const double per_token =
+      6 * static_cast<double>(parameters) + 12 * static_cast<double>(model.layers * model.hidden * model.seq);
+  return per_token * static_cast<double>(batch * model.seq);
+}
+
 }  // namespace trireme

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trireme/ir/graph.h"
+#include "trireme/program/program.h"
 #include "trireme/train/models/model.h"
 #include "trireme/train/options.h"
 
@@ -33,6 +34,11 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
 
 // Forward only, for sampling: input ids [rows, seq], output logits.
 Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision);
+
+// FLOPs that the model asks for in one step of `batch` samples in `microbatches`, as model FLOPs utilisation
+// counts them. Transformers: 6N + 12·L·H·T a token, N without the position table, as everyone reports it;
+// other models have no such convention and take what the graph's ops say.
+double model_flops(const ModelOptions& model, const Program& program, int64_t batch, int64_t microbatches);
 
 // The number format of train.precision.
 DType precision_of(const TrainOptions& train);
