@@ -48,8 +48,9 @@ TEST(Completeness, EveryDifferentiableOpHasAGradientCase) {
     if (one.finite_differences == Differentiable::kYes) checked.insert(one.op);
   }
   for (const std::string& name : ops().names()) {
-    if (std::holds_alternative<GradientRule>(ops().at(name).gradient))
+    if (std::holds_alternative<GradientRule>(ops().at(name).gradient)) {
       EXPECT_TRUE(checked.contains(name)) << name;
+    }
   }
 }
 
