@@ -1,48 +1,8 @@
-// After its first step a trainer touches the heap no more: every byte was planned. Counted by replacing
-// operator new for the whole program.
+// After its first step a trainer touches the heap no more: every byte was planned.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "golden.h"
-
-namespace {
-
-std::atomic<int64_t> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-  void* memory =
-      alignment <= alignof(std::max_align_t) ? std::malloc(rounded) : std::aligned_alloc(alignment, rounded);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// The forms for arrays and those without exceptions call these.
-void* operator new(std::size_t bytes) {
-  return counted(bytes, alignof(std::max_align_t));
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_count.h"
 
 namespace trireme::parity {
 namespace {
@@ -59,9 +19,9 @@ TEST_P(Allocation, NoneAfterTheFirstStep) {
     start(trainer, golden);
     Batch batch = make_batch(golden, 0);
     trainer.step(batch, 0, 1e-3);
-    const int64_t before = allocations;
+    const int64_t before = allocation_count();
     for (int64_t step = 1; step < 4; ++step) trainer.step(batch, step, 1e-3);
-    EXPECT_EQ(allocations - before, 0) << precision;
+    EXPECT_EQ(allocation_count() - before, 0) << precision;
   }
 }
 
@@ -71,9 +31,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, Allocation,
                          [](const auto& param) { return param.param; });
 
 TEST(Allocation, IsCounted) {
-  const int64_t before = allocations;
+  const int64_t before = allocation_count();
   const std::string text(1000, 'x');
-  EXPECT_EQ(allocations - before, 1) << text.size();
+  EXPECT_EQ(allocation_count() - before, 1) << text.size();
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-namespace trireme::testing {
+namespace trireme {
 
 int64_t allocation_count();
 
-}  // namespace trireme::testing
+}  // namespace trireme
