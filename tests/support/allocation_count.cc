@@ -4,6 +4,7 @@
 #include "tests/support/allocation_count.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
