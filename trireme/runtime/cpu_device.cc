@@ -17,6 +17,11 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
+// An empty tensor may have no memory at all, and memcpy takes no null pointer.
+void copy_bytes(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 class DoneEvent : public Event {
  public:
   void wait() override {}
@@ -29,9 +34,9 @@ class CpuStream : public Stream {
               const Attrs& attrs, std::byte* workspace) override {
     kernel.launch({inputs, outputs, attrs, pool_, workspace});
   }
-  void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void upload(std::byte* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void download(void* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override { copy_bytes(to, from, bytes); }
+  void upload(std::byte* to, const void* from, size_t bytes) override { copy_bytes(to, from, bytes); }
+  void download(void* to, const std::byte* from, size_t bytes) override { copy_bytes(to, from, bytes); }
   std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
   void synchronize() override {}
 
