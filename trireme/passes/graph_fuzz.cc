@@ -14,6 +14,7 @@
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/fuse.h"
 #include "trireme/passes/memory.h"
+#include "trireme/passes/precision.h"
 #include "trireme/passes/prune.h"
 
 namespace trireme {
@@ -71,7 +72,7 @@ void check(const Graph& graph) {
     const Cost cost = cost_of(*node.op, graph.types_of(node.inputs), node.attrs);
     require(std::isfinite(cost.flops) && cost.flops >= 0 && cost.bytes >= 0);
   }
-  for (const Graph& result : {prune(graph), fuse(graph, ops())}) {
+  for (const Graph& result : {prune(graph), fuse(graph, ops()), lower_precision(graph, DType::bf16, ops())}) {
     verify(result);
     plan(result);
   }
