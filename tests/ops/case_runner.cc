@@ -8,7 +8,7 @@
 #include <limits>
 #include <memory>
 
-#include "tests/ops/allocation_count.h"
+#include "tests/support/allocation_count.h"
 #include "trireme/base/rng.h"
 
 namespace trireme::testing {

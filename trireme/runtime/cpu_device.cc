@@ -1,6 +1,7 @@
 // The CPU as a device: memory from the system, streams that execute on the caller and its pool at once.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -22,6 +23,11 @@ class DoneEvent : public Event {
   void wait() override {}
 };
 
+// A tensor without elements may come with a null pointer, which memcpy does not take.
+void copy_bytes(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 class CpuStream : public Stream {
  public:
   explicit CpuStream(ThreadPool& pool) : pool_(pool) {}
@@ -29,9 +35,9 @@ class CpuStream : public Stream {
               const Attrs& attrs, std::byte* workspace) override {
     kernel.launch({inputs, outputs, attrs, pool_, workspace});
   }
-  void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void upload(std::byte* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void download(void* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override { copy_bytes(to, from, bytes); }
+  void upload(std::byte* to, const void* from, size_t bytes) override { copy_bytes(to, from, bytes); }
+  void download(void* to, const std::byte* from, size_t bytes) override { copy_bytes(to, from, bytes); }
   std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
   void synchronize() override {}
 

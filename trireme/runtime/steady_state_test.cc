@@ -1,47 +1,12 @@
 // No heap allocation in the steady state: once the executor is made, running segments, giving inputs and
-// reading results ask the heap for nothing. Counted by replacing the global operator new in this program.
+// reading results ask the heap for nothing. Counted by tests/support/allocation_count.cc.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "tests/support/allocation_count.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/runtime/executor.h"
-
-namespace {
-
-std::atomic<int64_t> allocations{0};
-
-void* counted(void* memory) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) {
-  return counted(std::malloc(bytes ? bytes : 1));
-}
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  const size_t unit = static_cast<size_t>(alignment);
-  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace trireme {
 namespace {
@@ -88,10 +53,10 @@ TEST(SteadyState, AllocatesNothing) {
   };
   step();
   const float first = loss;
-  const int64_t before = allocations.load();
+  const int64_t before = testing::allocation_count();
   EXPECT_GT(before, 0) << "the counter must count";
   for (int i = 0; i < 20; ++i) step();
-  EXPECT_EQ(allocations.load(), before);
+  EXPECT_EQ(testing::allocation_count(), before);
   EXPECT_LT(loss, first) << "the step must train";
 }
 
