@@ -1,6 +1,7 @@
 // The CPU as a device: memory from the system, streams that execute on the caller and its pool at once.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -26,6 +27,11 @@ class DoneEvent : public Event {
  public:
   void wait() override {}
 };
+
+// A tensor without elements may come with a null pointer, which memcpy does not take.
+void copy_bytes(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
 
 class CpuStream : public Stream {
  public:
