@@ -22,7 +22,7 @@ struct ModelOptions {
   int64_t hidden = 128;
   int64_t feed_forward = 0;  // automatic: 4 * hidden
   int64_t vocab = 0;         // automatic: from the tokenizer
-  int64_t seq = 64;          // tokens per sequence
+  int64_t seq = 128;         // tokens per sequence
   int64_t classes = 0;       // automatic: from the data; image models only
   double dropout = 0.0;
   double rope_base = 10000.0;  // llama only
@@ -37,9 +37,9 @@ struct DataSettings {
 };
 
 struct TrainOptions {
-  int64_t batch = 12;      // samples in one step of the optimizer, over all microbatches and ranks
+  int64_t batch = 16;      // samples in one step of the optimizer, over all microbatches and ranks
   int64_t accumulate = 1;  // microbatches that one step is split into; the result is the same
-  int64_t steps = 300;
+  int64_t steps = 500;
   int64_t seed = 1;
   int64_t threads = 0;  // automatic: one per core
   std::string precision = "f32";
@@ -47,13 +47,13 @@ struct TrainOptions {
   double clip_norm = 1.0;  // 0: off
   double label_smoothing = 0.0;
   int64_t log_every = 1;      // steps
-  int64_t eval_every = 100;   // steps; 0: only at the end
+  int64_t eval_every = 250;   // steps; 0: only at the end
   int64_t eval_batches = 10;  // batches of validation data each time
 };
 
 struct OptimOptions {
   std::string kind = "adamw";
-  double lr = 1e-3;
+  double lr = 2e-3;
   double weight_decay = 0.1;  // on matrices only
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -76,7 +76,7 @@ struct ScheduleOptions {
 
 struct RunOptions {
   std::string dir;                 // automatic: a new folder in runs/, named by date and time
-  int64_t checkpoint_every = 100;  // steps; 0: only at the end
+  int64_t checkpoint_every = 250;  // steps; 0: only at the end
   int64_t keep = 2;                // checkpoints
   std::string resume = "auto";
   int64_t sample_tokens = 300;  // generated at the end; language models only; 0: none
