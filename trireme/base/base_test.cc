@@ -85,6 +85,16 @@ TEST(Text, NearestFindsMisspellingsOnly) {
   EXPECT_EQ(nearest("completely", keys), "");
 }
 
+TEST(Text, PrintableKeepsTextAndReplacesTheRest) {
+  EXPECT_EQ(printable("a\tb\n\u00e9\u6f22\U0001F6F6"), "a\tb\n\u00e9\u6f22\U0001F6F6");
+  EXPECT_EQ(printable("\x1b[2J"), "\ufffd[2J");
+  EXPECT_EQ(printable("\xff"
+                      "x\xe6\xbc"),
+            "\ufffdx\ufffd\ufffd");
+  EXPECT_EQ(printable("\xc0\x80\xed\xa0\x80"), "\ufffd\ufffd\ufffd\ufffd\ufffd") << "overlong; a surrogate";
+  EXPECT_EQ(printable("\xc2\x9b"), "\ufffd") << "an eight-bit control character";
+}
+
 TEST(Text, FormatBytes) {
   EXPECT_EQ(format_bytes(17), "17 B");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");

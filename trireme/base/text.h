@@ -15,6 +15,10 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 // plausible misspelling. Used by every "unknown …, did you mean …?" message.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+// The text as a terminal may show it: bytes that are not valid UTF-8, and control characters but for newline
+// and tab, become U+FFFD. For text that nobody wrote, such as the output of a model.
+std::string printable(std::string_view bytes);
+
 // "1.5 GiB", "12.0 KiB", "17 B".
 std::string format_bytes(size_t bytes);
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/train/checkpoint/checkpoint.h"
@@ -43,12 +44,11 @@ void print_sample(const Arguments& arguments) {
       make_cpu_device(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
   Sampler sampler(model, *device);
   sampler.load(checkpoint->model);
-  fmt::print("{}", arguments.prompt);
+  std::vector<int32_t> drawn;
   sampler.generate(tokenizer->encode(arguments.prompt), arguments.options, [&](int32_t token) {
-    if (token < tokenizer->vocab_size()) fmt::print("{}", tokenizer->decode(std::span(&token, 1)));
-    std::fflush(stdout);
+    if (token < tokenizer->vocab_size()) drawn.push_back(token);
   });
-  fmt::print("\n");
+  fmt::print("{}{}\n", arguments.prompt, printable(tokenizer->decode(drawn)));
 }
 
 }  // namespace

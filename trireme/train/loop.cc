@@ -176,7 +176,7 @@ class Run {
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;
     sampler.generate(data_.tokenizer->encode("\n"), options, [&](int32_t token) { drawn.push_back(token); });
-    fmt::print("\na sample of what it learned:\n{}\n", data_.tokenizer->decode(drawn));
+    fmt::print("\na sample of what it learned:\n{}\n", printable(data_.tokenizer->decode(drawn)));
   }
 
   Config config_;
