@@ -31,7 +31,6 @@ void check_sizes(const ModelRecord& model, const ModelOptions& options, const St
   if (!tokens && options.classes < 1) throw_error("model.classes = {}, 1 or more expected", options.classes);
 }
 
-// The model with its loss; `loss_only` leaves the logits out of the outputs.
 enum class Outputs { kLoss, kLossAndLogits, kLogits };
 Graph model_graph(std::string name, const ModelOptions& options, const TrainOptions& train,
                   const StepShape& shape, Mode mode, Outputs outputs, DType precision) {

@@ -8,7 +8,7 @@
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/correlate.h"
 #include "trireme/kernels/cpu/merge_phases.h"
-#include "trireme/kernels/cpu/slot_loop.h"
+#include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/cpu/winograd.h"
 #include "trireme/kernels/cpu/workspace.h"
 #include "trireme/kernels/kernel.h"
@@ -159,7 +159,7 @@ void run(const KernelContext& context) {
 
   const int64_t enough = 4 * context.pool.threads();
   const int64_t splits = std::clamp<int64_t>(enough / (g.images * g.groups), 1, blocks);
-  for_each_task(context.pool, g.images * g.groups * splits, [&](int64_t slot, int64_t task) {
+  for_each_task(&context.pool, g.images * g.groups * splits, [&](int64_t task, int slot) {
     const int64_t split = task % splits, image_group = task / splits, group = image_group % g.groups;
     const float* const dy = context.in<float>(0) + image_group * g.filters * g.out_plane();
     float* const dx = context.out<float>(0) + image_group * g.channels * g.in_plane();

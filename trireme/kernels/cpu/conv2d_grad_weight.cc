@@ -6,8 +6,8 @@
 
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/pixel_major.h"
-#include "trireme/kernels/cpu/slot_loop.h"
 #include "trireme/kernels/cpu/sum_products.h"
+#include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/cpu/workspace.h"
 #include "trireme/kernels/kernel.h"
 
@@ -94,7 +94,7 @@ void run(const KernelContext& context) {
   // transposing of images, but does not change any sum.
   const int64_t enough = 2 * context.pool.threads();
   const int64_t splits = std::clamp<int64_t>(enough / (s.parts * g.groups), 1, (g.filters + 7) / 8);
-  for_each_task(context.pool, s.parts * g.groups * splits, [&](int64_t slot, int64_t task) {
+  for_each_task(&context.pool, s.parts * g.groups * splits, [&](int64_t task, int slot) {
     const int64_t split = task % splits, group = task / splits % g.groups, part = task / splits / g.groups;
     float* const pixels = scratch.pixels + slot * Scratch::slot_floats(s);
     const int64_t x_image = g.groups * g.channels * g.in_plane(),

@@ -12,7 +12,7 @@
 
 #include "hwy/highway.h"
 #include "trireme/kernels/cpu/copy_row-inl.h"
-#include "trireme/kernels/cpu/slot_loop.h"
+#include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/cpu/winograd.h"
 #include "trireme/kernels/cpu/workspace.h"
 
@@ -275,7 +275,7 @@ void winograd_convolve(const WinogradConv& conv, ThreadPool& pool, std::byte* wo
                  packed + group * group_packed);
     }
   });
-  for_each_task(pool, conv.groups * cut.groups_of_images * cut.bands, [&](int64_t slot, int64_t index) {
+  for_each_task(&pool, conv.groups * cut.groups_of_images * cut.bands, [&](int64_t index, int slot) {
     Workspace one(nullptr);
     const Slot size(one, conv, cut);
     Workspace mine(workspace + space.bytes() + static_cast<size_t>(slot) * one.bytes());
