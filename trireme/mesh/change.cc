@@ -1,0 +1,138 @@
+// One row of the table per pair of placements, and the order in which axes are changed.
+#include "trireme/mesh/change.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+using Kind = Placement::Kind;
+
+bool splits(const Placement& placement, int dim) {
+  return placement.kind == Kind::kSplit && placement.dim == dim;
+}
+
+// The axes whose cut lies inside that of an axis that changes along the same dim: they are undone first.
+std::vector<bool> disturbed_axes(const Layout& from, const Layout& to) {
+  std::vector<bool> disturbed(from.size());
+  for (size_t outer = from.size(); outer-- > 0;) {
+    if (from[outer] == to[outer] && !disturbed[outer]) continue;
+    for (const Placement& placement : {from[outer], to[outer]}) {
+      if (placement.kind != Kind::kSplit) continue;
+      for (size_t inner = 0; inner < outer; ++inner) {
+        if (splits(from[inner], placement.dim) || splits(to[inner], placement.dim)) disturbed[inner] = true;
+      }
+    }
+  }
+  return disturbed;
+}
+
+// Appends what changes one axis; false when nothing does.
+bool append(std::vector<Change>& result, int axis, const Placement& from, const Placement& to) {
+  if (from == to) return true;
+  if (to.is_partial()) return false;
+  if (from.is_partial()) {
+    const auto kind = to.kind == Kind::kSplit ? Change::Kind::kReduceScatter : Change::Kind::kAllReduce;
+    result.push_back({kind, axis, from, to});
+  } else if (from.kind == Kind::kReplicated) {
+    result.push_back({Change::Kind::kSlice, axis, from, to});
+  } else if (to.kind == Kind::kReplicated) {
+    result.push_back({Change::Kind::kAllGather, axis, from, to});
+  } else if (from.dim != to.dim) {
+    result.push_back({Change::Kind::kAllToAll, axis, from, to});
+  } else {  // the same dim in other units: rare, and not worth a collective of its own
+    result.push_back({Change::Kind::kAllGather, axis, from, {}});
+    result.push_back({Change::Kind::kSlice, axis, {}, to});
+  }
+  return true;
+}
+
+// What shrinks a tensor comes before what only moves it, and that before what makes it larger.
+int order_of(const Change& change) {
+  switch (change.kind) {
+    case Change::Kind::kSlice:
+      return 0;
+    case Change::Kind::kReduceScatter:
+      return 1;
+    case Change::Kind::kAllToAll:
+      return 2;
+    case Change::Kind::kAllReduce:
+      return 3;
+    case Change::Kind::kAllGather:
+      return 4;
+  }
+  return 5;
+}
+
+}  // namespace
+
+std::string_view name(Change::Kind kind) {
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "slice"};
+  return names[static_cast<int>(kind)];
+}
+
+std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to) {
+  TRIREME_CHECK(from.size() == to.size());
+  const std::vector<bool> disturbed = disturbed_axes(from, to);
+  std::vector<Change> result;
+  Layout now = from;
+  for (size_t a = 0; a < from.size(); ++a) {  // inner cuts first
+    if (!disturbed[a] || from[a].kind != Kind::kSplit) continue;
+    append(result, static_cast<int>(a), from[a], {});
+    now[a] = {};
+  }
+  std::vector<std::vector<Change>> free(from.size());
+  for (size_t a = 0; a < from.size(); ++a) {
+    if (!disturbed[a] && !append(free[a], static_cast<int>(a), now[a], to[a])) return std::nullopt;
+  }
+  std::ranges::stable_sort(free, {}, [](const std::vector<Change>& of_axis) {
+    return of_axis.empty() ? 0 : std::ranges::max(of_axis | std::views::transform(order_of));
+  });
+  for (const std::vector<Change>& of_axis : free) result.insert(result.end(), of_axis.begin(), of_axis.end());
+  for (size_t a = from.size(); a-- > 0;) {  // and made again last
+    if (disturbed[a] && !append(result, static_cast<int>(a), now[a], to[a])) return std::nullopt;
+  }
+  return result;
+}
+
+Layout after(Layout layout, const Change& change) {
+  TRIREME_CHECK(layout.at(change.axis) == change.from);
+  layout[change.axis] = change.to;
+  return layout;
+}
+
+double bytes_sent(const std::vector<Change>& changes, const TensorType& whole, Layout from,
+                  const Mesh& mesh) {
+  const auto local_bytes = [&](const Layout& layout) {
+    // Rank 0 has the largest part of everything.
+    return static_cast<double>(local_shape(whole.shape, layout, mesh, 0).elements()) *
+           static_cast<double>(size_of(whole.dtype));
+  };
+  double total = 0;
+  for (const Change& change : changes) {
+    const Layout to = after(from, change);
+    const double ways = mesh.axes()[change.axis].size;
+    const double share = (ways - 1) / ways;
+    switch (change.kind) {
+      case Change::Kind::kAllReduce:
+        total += 2 * share * local_bytes(from);
+        break;
+      case Change::Kind::kReduceScatter:
+      case Change::Kind::kAllToAll:
+        total += share * local_bytes(from);
+        break;
+      case Change::Kind::kAllGather:
+        total += share * local_bytes(to);
+        break;
+      case Change::Kind::kSlice:
+        break;
+    }
+    from = to;
+  }
+  return total;
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// The table of layout changes: what has to happen to a tensor so that it lies another way. Every collective
+// of a program comes from here.
+//
+//   partial    → replicated   all_reduce
+//   partial    → split        reduce_scatter
+//   split      → replicated   all_gather
+//   split i    → split j      all_to_all
+//   replicated → split        slice, which moves nothing
+//
+// Nothing makes a whole value partial: no collective is owed for it and no plan wants it.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "trireme/ir/type.h"
+#include "trireme/mesh/layout.h"
+
+namespace trireme {
+
+struct Change {
+  enum class Kind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kSlice };
+  Kind kind;
+  int axis;  // of the mesh; the others keep their placement
+  Placement from;
+  Placement to;
+  friend bool operator==(const Change&, const Change&) = default;
+};
+
+std::string_view name(Change::Kind kind);  // "all_reduce", the name of its node in a program
+
+// The changes that lead from one layout to the other, in order; empty when they are the same, nullopt when
+// nothing leads there. Both are in normal form. Where two axes split one dim, the inner cut is undone before
+// the outer one is touched and made again after.
+std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to);
+
+// The layout after one change.
+Layout after(Layout layout, const Change& change);
+
+// Bytes that the busiest rank sends for all of them, by the best algorithm: n bytes cost (k−1)/k·n, twice
+// that for an all_reduce.
+double bytes_sent(const std::vector<Change>& changes, const TensorType& whole, Layout from, const Mesh& mesh);
+
+}  // namespace trireme

@@ -1,0 +1,87 @@
+#include "trireme/mesh/way.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/ops/table.h"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+IndexRule rule_of(std::string_view op, const std::vector<TensorType>& inputs, const Attrs& attrs = {}) {
+  return ops().at(op).index({op, inputs, attrs});
+}
+
+TensorType f32(Shape shape) {
+  return {DType::f32, shape};
+}
+
+// "m: {0} {} -> {0}" for each way over one axis.
+std::vector<std::string> described(const IndexRule& rule, const Mesh& mesh) {
+  std::vector<std::string> result;
+  for (const Way& way : ways_to_split(rule, mesh)) {
+    const OperandLayouts layouts = layouts_of(rule, way, mesh);
+    std::string text = way[0].index < 0 ? "none:" : rule.indices[way[0].index].name + ":";
+    for (const Layout& layout : layouts.inputs) text += " " + to_string(layout, mesh);
+    text += " ->";
+    for (const Layout& layout : layouts.outputs) text += " " + to_string(layout, mesh);
+    result.push_back(text);
+  }
+  return result;
+}
+
+TEST(Way, MatmulHasThree) {
+  EXPECT_THAT(described(rule_of("matmul", {f32({8, 4}), f32({4, 6})}), Mesh({{"t", 2}})),
+              UnorderedElementsAre("none: {} {} -> {}", "m: {t:0} {} -> {t:0}", "n: {} {t:1} -> {t:1}",
+                                   "k: {t:1} {t:0} -> {t:sum}"));
+}
+
+TEST(Way, WholeIndicesAreNotCut) {
+  EXPECT_THAT(described(rule_of("layer_norm", {f32({8, 4}), f32({4}), f32({4})}), Mesh({{"t", 2}})),
+              UnorderedElementsAre("none: {} {} {} -> {} {} {}", "b0: {t:0} {} {} -> {t:0} {t:0} {t:0}"));
+}
+
+TEST(Way, NoRankGoesWithoutWork) {
+  // Four ranks can not share three rows.
+  EXPECT_THAT(described(rule_of("matmul", {f32({3, 8}), f32({8, 8})}), Mesh({{"t", 4}})),
+              UnorderedElementsAre("none: {} {} -> {}", "n: {} {t:1} -> {t:1}", "k: {t:1} {t:0} -> {t:sum}"));
+}
+
+TEST(Way, TwoAxesMayCutOneIndexWhileItLasts) {
+  const IndexRule rule = rule_of("neg", {f32({4})});
+  EXPECT_EQ(ways_to_split(rule, Mesh({{"d", 2}, {"t", 2}})).size(), 4u);
+  EXPECT_EQ(ways_to_split(rule, Mesh({{"d", 2}, {"t", 4}})).size(), 3u);
+}
+
+TEST(Way, ACutOfAMajorIndexKeepsTheMinorOnesTogether) {
+  // [2, 6, 64] -> [2, 384]: dim 1 of the result is (heads, 64).
+  const IndexRule rule = rule_of("reshape", {f32({2, 6, 64})}, {{"shape", std::vector<int64_t>{2, 384}}});
+  const Mesh mesh({{"tensor", 4}});
+  bool found = false;
+  for (const Way& way : ways_to_split(rule, mesh)) {
+    const OperandLayouts layouts = layouts_of(rule, way, mesh);
+    if (layouts.inputs[0] != parse_layout("{tensor:1}", mesh)) continue;
+    EXPECT_EQ(layouts.outputs[0], parse_layout("{tensor:1/64}", mesh));
+    found = true;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Way, CutFromAPlacementIsItsInverse) {
+  const IndexRule rule = rule_of("reshape", {f32({2, 6, 64})}, {{"shape", std::vector<int64_t>{2, 384}}});
+  // By heads: the same boundaries on both sides.
+  const auto cut = cut_from(rule, rule.outputs[0], Placement::split(1, 64), 4);
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(layouts_of(rule, {*cut}, Mesh({{"t", 4}})).inputs[0], (Layout{Placement::split(1)}));
+  // Even parts of 96 would cut heads in two.
+  EXPECT_EQ(cut_from(rule, rule.outputs[0], Placement::split(1), 4), std::nullopt);
+  // Even parts of 192 do not.
+  EXPECT_TRUE(cut_from(rule, rule.outputs[0], Placement::split(1), 2));
+  EXPECT_EQ(cut_from(rule, rule.outputs[0], Placement::sum(), 2), std::nullopt);
+}
+
+}  // namespace
+}  // namespace trireme
