@@ -13,34 +13,50 @@ struct Range {
   int64_t begin, end;
 };
 
-// Elements of dim `dim` that belong to `range` of the index; the index is the major one of its dim.
-Range elements_of(const IndexRule& rule, const IndexRule::Dim& dim, Range range) {
-  int64_t minor = 1;
-  for (size_t i = 1; i < dim.size(); ++i) minor *= rule.indices[dim[i]].extent;
-  return {range.begin * minor, range.end * minor};
+// A dim as blocks of units, between which lies the index that is cut.
+struct Cut {
+  int dim;
+  int64_t blocks, unit;
+  Range range;  // of the index
+
+  int64_t elements() const { return blocks * (range.end - range.begin) * unit; }
+};
+Cut cut_of(const IndexRule& rule, const IndexRule::Operand& operand, int index, Range range) {
+  Cut cut{IndexRule::dim_of(operand, index), 1, 1, range};
+  bool before = true;
+  for (int other : operand[cut.dim]) {
+    if (other == index) {
+      before = false;
+    } else {
+      (before ? cut.blocks : cut.unit) *= rule.indices[other].extent;
+    }
+  }
+  return cut;
 }
 
 // Calls copy(row of the whole, row of the part, elements in a row) for the rows that both have in common.
 template <typename Copy>
-void for_each_row(const Shape& whole, int dim, Range range, const Copy& copy) {
-  const int64_t inner = whole.elements(dim + 1, whole.rank()), size = range.end - range.begin;
-  for (int64_t outer = 0; outer < whole.elements(0, dim); ++outer)
-    copy((outer * whole[dim] + range.begin) * inner, outer * size * inner, size * inner);
+void for_each_row(const Shape& whole, const Cut& cut, const Copy& copy) {
+  const int64_t inner = whole.elements(cut.dim + 1, whole.rank()) * cut.unit,
+                size = cut.range.end - cut.range.begin;
+  const int64_t extent = whole[cut.dim] / cut.blocks / cut.unit;
+  for (int64_t outer = 0; outer < whole.elements(0, cut.dim) * cut.blocks; ++outer)
+    copy((outer * extent + cut.range.begin) * inner, outer * size * inner, size * inner);
 }
 
-RefTensor part_of(const RefTensor& whole, int dim, Range range) {
+RefTensor part_of(const RefTensor& whole, const Cut& cut) {
   Shape shape = whole.shape;
-  shape.set(dim, range.end - range.begin);
+  shape.set(cut.dim, cut.elements());
   RefTensor part = RefTensor::zeros(shape, whole.dtype);
-  for_each_row(whole.shape, dim, range, [&](int64_t from, int64_t to, int64_t count) {
+  for_each_row(whole.shape, cut, [&](int64_t from, int64_t to, int64_t count) {
     std::copy_n(whole.values.begin() + from, count, part.values.begin() + to);
   });
   return part;
 }
 
 // Sums over rows take their rows in an order that depends on the number of columns, so that narrow matrices
-// use whole vectors too; convolutions with many channels go by Winograd's way, which rounds differently. All other
-// kernels give the same bits for an element wherever it lies.
+// use whole vectors too; convolutions with many channels go by Winograd's way, which rounds differently. All
+// other kernels give the same bits for an element wherever it lies.
 bool order_depends_on_shape(const OpCase& one) {
   return one.op == "sum" || one.op == "mean" || one.op == "conv2d" || one.op == "conv2d_grad_input";
 }
@@ -76,18 +92,17 @@ class SplitCase {
   void add_part(int index, Range range, bool first, RefTensors& together) const {
     RefTensors inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const int dim = IndexRule::dim_of(rule_.inputs[i], index);
-      inputs.push_back(dim < 0 ? inputs_[i]
-                               : part_of(inputs_[i], dim, elements_of(rule_, rule_.inputs[i][dim], range)));
+      const bool has_index = IndexRule::dim_of(rule_.inputs[i], index) >= 0;
+      inputs.push_back(has_index ? part_of(inputs_[i], cut_of(rule_, rule_.inputs[i], index, range))
+                                 : inputs_[i]);
     }
     Attrs attrs = one_.attrs;
     if (record_.localize) record_.localize(attrs, rule_, index, range.begin, range.end);
     std::vector<TensorType> types = types_;
     for (size_t o = 0; o < types.size(); ++o) {
-      const int dim = IndexRule::dim_of(rule_.outputs[o], index);
-      if (dim < 0) continue;
-      const Range along = elements_of(rule_, rule_.outputs[o][dim], range);
-      types[o].shape.set(dim, along.end - along.begin);
+      if (IndexRule::dim_of(rule_.outputs[o], index) < 0) continue;
+      const Cut cut = cut_of(rule_, rule_.outputs[o], index, range);
+      types[o].shape.set(cut.dim, cut.elements());
     }
     ASSERT_EQ(infer_types(record_, types_of(inputs), attrs), types)
         << "along " << rule_.indices[index].name << " from " << range.begin << " to " << range.end;
@@ -99,9 +114,8 @@ class SplitCase {
   void combine(const RefTensor& part, int output, int index, Range range, bool first,
                RefTensor& whole) const {
     const IndexRule::Operand& operand = rule_.outputs[output];
-    const int dim = IndexRule::dim_of(operand, index);
-    if (dim >= 0) {
-      for_each_row(whole.shape, dim, elements_of(rule_, operand[dim], range),
+    if (IndexRule::dim_of(operand, index) >= 0) {
+      for_each_row(whole.shape, cut_of(rule_, operand, index, range),
                    [&](int64_t to, int64_t from, int64_t count) {
                      std::copy_n(part.values.begin() + from, count, whole.values.begin() + to);
                    });

@@ -154,8 +154,6 @@ IndexRule rule(const OpInstance& instance, std::string_view text) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (size_t d = 0; d < result.inputs[i].size(); ++d) {
       const IndexRule::Dim& dim = result.inputs[i][d];
-      for (size_t minor = 1; minor < dim.size(); ++minor)
-        result.indices[dim[minor]].split = Index::Split::kWhole;
       if (dim.size() != 1) continue;  // the extents of a shared dim come from other operands or size()
       Index& index = result.indices[dim[0]];
       const int64_t extent = instance.shape(static_cast<int>(i))[static_cast<int>(d)];
@@ -170,10 +168,6 @@ IndexRule rule(const OpInstance& instance, std::string_view text) {
     if (output.size() > Shape::kMaxDims) {
       throw_error("[{}] a result would have {} dims, at most {} are possible: {}", instance.op, output.size(),
                   Shape::kMaxDims, text);
-    }
-    for (const IndexRule::Dim& dim : output) {
-      for (size_t minor = 1; minor < dim.size(); ++minor)
-        result.indices[dim[minor]].split = Index::Split::kWhole;
     }
   }
   return result;

@@ -8,7 +8,9 @@
 // to split the op:
 //   - a tensor that has the index is split along that dim; one that has not is needed (or made) whole;
 //   - a result that lacks the index is then partial: its parts must be added, or maxed;
-//   - an index marked whole may not be split. Minor indices of a shared dim are whole by nature.
+//   - an index marked whole may not be split. Splitting a minor index of a shared dim takes a piece out of
+//   each
+//     block of that dim.
 #pragma once
 
 #include <cstdint>

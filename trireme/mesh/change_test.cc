@@ -13,12 +13,20 @@ using testing::ElementsAre;
 
 // What every rank holds of a whole tensor of two dims.
 struct Held {
-  std::vector<std::vector<Part>> parts;
+  std::vector<std::vector<Pieces>> pieces;
   std::vector<std::vector<double>> values;
 };
 
-int64_t size_of_part(const std::vector<Part>& parts) {
-  return parts[0].size * parts[1].size;
+// Calls body(i, j) for every element that a rank holds, in the order in which it holds them.
+template <typename Body>
+void for_each_held(const std::vector<Pieces>& pieces, const Body& body) {
+  for (const Part& rows : pieces[0]) {
+    for (int64_t i = rows.begin; i < rows.end(); ++i) {
+      for (const Part& columns : pieces[1]) {
+        for (int64_t j = columns.begin; j < columns.end(); ++j) body(i, j);
+      }
+    }
+  }
 }
 
 // The addends of a partial value: rank coordinates 0, 1, … hold (c + 1) / total of it.
@@ -34,14 +42,12 @@ double addend(const Layout& layout, const Mesh& mesh, int rank, double value) {
 Held hold(const Shape& whole, const Layout& layout, const Mesh& mesh) {
   Held held;
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
-    const std::vector<Part> parts = local_part(whole, layout, mesh, rank);
+    const std::vector<Pieces> pieces = local_pieces(whole, layout, mesh, rank);
     std::vector<double> values;
-    for (int64_t i = parts[0].begin; i < parts[0].end(); ++i) {
-      for (int64_t j = parts[1].begin; j < parts[1].end(); ++j) {
-        values.push_back(addend(layout, mesh, rank, 100.0 + static_cast<double>(i * whole[1] + j)));
-      }
-    }
-    held.parts.push_back(parts);
+    for_each_held(pieces, [&](int64_t i, int64_t j) {
+      values.push_back(addend(layout, mesh, rank, 100.0 + static_cast<double>(i * whole[1] + j)));
+    });
+    held.pieces.push_back(pieces);
     held.values.push_back(values);
   }
   return held;
@@ -53,13 +59,15 @@ double combined(const Held& held, const std::vector<int>& members, const Placeme
   double result = from.kind == Placement::Kind::kMax ? -1e30 : 0;
   int holders = 0;
   for (int member : members) {
-    const std::vector<Part>& p = held.parts[member];
-    if (i < p[0].begin || i >= p[0].end() || j < p[1].begin || j >= p[1].end()) continue;
-    const double value = held.values[member][(i - p[0].begin) * p[1].size + j - p[1].begin];
-    if (from.kind == Placement::Kind::kMax) result = std::max(result, value);
-    if (from.kind == Placement::Kind::kSum) result += value;
-    if (!from.is_partial()) result = value;
-    ++holders;
+    size_t at = 0;
+    for_each_held(held.pieces[member], [&](int64_t held_i, int64_t held_j) {
+      const double value = held.values[member][at++];
+      if (held_i != i || held_j != j) return;
+      if (from.kind == Placement::Kind::kMax) result = std::max(result, value);
+      if (from.kind == Placement::Kind::kSum) result += value;
+      if (!from.is_partial()) result = value;
+      ++holders;
+    });
   }
   // The group along this one axis must hold all that the change promises to find there.
   EXPECT_GT(holders, 0) << "nobody holds " << i << "," << j;
@@ -70,23 +78,20 @@ Held carry_out(const Held& held, const Change& change, const Shape& whole, const
                const Mesh& mesh) {
   Held next;
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
-    const std::vector<Part> parts = local_part(whole, to, mesh, rank);
+    const std::vector<Pieces> pieces = local_pieces(whole, to, mesh, rank);
     const std::vector<int> members =
         change.kind == Change::Kind::kSlice ? std::vector{rank} : mesh.members(rank, change.axis);
     std::vector<double> values;
-    for (int64_t i = parts[0].begin; i < parts[0].end(); ++i) {
-      for (int64_t j = parts[1].begin; j < parts[1].end(); ++j) {
-        values.push_back(combined(held, members, change.from, i, j));
-      }
-    }
-    EXPECT_EQ(static_cast<int64_t>(values.size()), size_of_part(parts));
-    next.parts.push_back(parts);
+    for_each_held(
+        pieces, [&](int64_t i, int64_t j) { values.push_back(combined(held, members, change.from, i, j)); });
+    next.pieces.push_back(pieces);
     next.values.push_back(values);
   }
   return next;
 }
 
-std::vector<Layout> all_layouts(size_t axes) {
+// Every layout that a tensor of this shape may have, in normal form.
+std::vector<Layout> all_layouts(const Shape& whole, const Mesh& mesh) {
   const std::vector<Placement> placements = {{},
                                              Placement::split(0),
                                              Placement::split(1),
@@ -94,7 +99,7 @@ std::vector<Layout> all_layouts(size_t axes) {
                                              Placement::sum(),
                                              Placement::max()};
   std::vector<Layout> result = {{}};
-  for (size_t a = 0; a < axes; ++a) {
+  for (size_t a = 0; a < mesh.axes().size(); ++a) {
     std::vector<Layout> longer;
     for (const Layout& layout : result) {
       for (const Placement& placement : placements) {
@@ -104,15 +109,23 @@ std::vector<Layout> all_layouts(size_t axes) {
     }
     result = longer;
   }
+  std::erase_if(result, [&](const Layout& layout) {
+    try {
+      check_layout(layout, whole, mesh, "a test");
+      return normal_form(layout, whole, mesh) != layout;
+    } catch (const Error&) {
+      return true;
+    }
+  });
   return result;
 }
 
 TEST(Change, EveryChangeLeadsWhereItSays) {
   const Mesh mesh({{"data", 2}, {"tensor", 3}});
-  const Shape whole{18, 7};
+  const Shape whole{12, 5};
   int carried_out = 0;
-  for (const Layout& from : all_layouts(2)) {
-    for (const Layout& to : all_layouts(2)) {
+  for (const Layout& from : all_layouts(whole, mesh)) {
+    for (const Layout& to : all_layouts(whole, mesh)) {
       // A sum of maxima is no maximum of sums: such values do not occur.
       if (from[0].is_partial() && from[1].is_partial() && from[0].kind != from[1].kind) continue;
       const auto path = changes(from, to);
@@ -138,7 +151,7 @@ TEST(Change, EveryChangeLeadsWhereItSays) {
       ++carried_out;
     }
   }
-  EXPECT_GT(carried_out, 400);
+  EXPECT_GT(carried_out, 300);
 }
 
 std::string described(const char* from, const char* to) {

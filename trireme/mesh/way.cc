@@ -9,16 +9,40 @@
 namespace trireme {
 namespace {
 
-int64_t minor_elements(const IndexRule& rule, const IndexRule::Dim& dim) {
-  int64_t elements = 1;
-  for (size_t i = 1; i < dim.size(); ++i) elements *= rule.indices[dim[i]].extent;
-  return elements;
+// The product of the extents of indices [first, last) of a dim.
+int64_t elements(const IndexRule& rule, const IndexRule::Dim& dim, size_t first, size_t last) {
+  int64_t product = 1;
+  for (size_t i = first; i < last; ++i) product *= rule.indices[dim[i]].extent;
+  return product;
+}
+
+// How a cut of the index at `position` of a dim cuts the dim.
+Placement placement_at(const IndexRule& rule, const IndexRule::Operand& operand, int dim, size_t position,
+                       int64_t unit) {
+  const IndexRule::Dim& indices = operand[dim];
+  return Placement::split(dim, unit * elements(rule, indices, position + 1, indices.size()),
+                          elements(rule, indices, 0, position));
 }
 
 Placement placement_of(const IndexRule& rule, const IndexRule::Operand& operand, const IndexCut& cut) {
   const int dim = IndexRule::dim_of(operand, cut.index);
   if (dim < 0) return {};
-  return Placement::split(dim, cut.unit * minor_elements(rule, operand[dim]));
+  const size_t position = std::ranges::find(operand[dim], cut.index) - operand[dim].begin();
+  return placement_at(rule, operand, dim, position, cut.unit);
+}
+
+// Whether two placements along one dim of `extent` elements have the same boundaries.
+bool same_boundaries(const Placement& a, const Placement& b, int64_t extent, int ways) {
+  if (extent % (a.unit * a.blocks) != 0 || extent % (b.unit * b.blocks) != 0) return false;
+  const auto boundary = [&](const Placement& p, int64_t block, int i) {
+    const int64_t size = extent / p.blocks;
+    return block * size + part_of(size / p.unit, ways, i).begin * p.unit;
+  };
+  if (a.blocks != b.blocks) return false;
+  for (int i = 0; i < ways; ++i) {
+    if (boundary(a, 0, i) != boundary(b, 0, i)) return false;
+  }
+  return true;
 }
 
 Placement result_placement(const IndexRule& rule, const IndexRule::Operand& operand, const IndexCut& cut) {
@@ -30,16 +54,18 @@ Placement result_placement(const IndexRule& rule, const IndexRule::Operand& oper
 }  // namespace
 
 bool is_legal(const IndexRule& rule, const Way& way, const Mesh& mesh) {
-  // Ranks per unit of each index, so that cuts of one index by several axes count together.
-  std::vector<int64_t> left;
-  for (const Index& index : rule.indices) left.push_back(index.extent);
-  for (size_t a = way.size(); a-- > 0;) {
-    const IndexCut& cut = way[a];
-    if (cut.index < 0) continue;
-    if (!rule.may_split(cut.index)) return false;
-    // The smallest part decides; part_of() gives the last rank the least.
-    left[cut.index] = left[cut.index] / cut.unit / mesh.axes()[a].size * cut.unit;
-    if (left[cut.index] == 0) return false;
+  for (size_t i = 0; i < rule.indices.size(); ++i) {
+    int64_t left = rule.indices[i].extent;
+    int axes = 0;
+    bool even = true;
+    for (size_t a = way.size(); a-- > 0;) {
+      if (way[a].index != static_cast<int>(i)) continue;
+      const int ways = mesh.axes()[a].size;
+      if (!rule.may_split(way[a].index) || left % way[a].unit != 0 || left / way[a].unit < ways) return false;
+      even &= left / way[a].unit % ways == 0;
+      left /= ways;
+      if (++axes > 1 && !even) return false;
+    }
   }
   return true;
 }
@@ -80,15 +106,15 @@ std::optional<IndexCut> cut_from(const IndexRule& rule, const IndexRule::Operand
                                  const Placement& placement, int ways) {
   if (placement.kind != Placement::Kind::kSplit) return std::nullopt;
   const IndexRule::Dim& dim = operand.at(placement.dim);
-  if (dim.empty()) return std::nullopt;
-  const int64_t minor = minor_elements(rule, dim), extent = rule.indices[dim[0]].extent;
-  const IndexCut cut{.index = dim[0], .unit = std::max<int64_t>(1, placement.unit / minor)};
-  if (extent % cut.unit != 0) return std::nullopt;
-  for (int i = 0; i < ways; ++i) {
-    const int64_t wanted = part_of(extent * minor / placement.unit, ways, i).begin * placement.unit;
-    if (part_of(extent / cut.unit, ways, i).begin * cut.unit * minor != wanted) return std::nullopt;
+  const int64_t extent = elements(rule, dim, 0, dim.size());
+  for (size_t position = 0; position < dim.size(); ++position) {
+    const int64_t minor = elements(rule, dim, position + 1, dim.size());
+    const IndexCut cut{.index = dim[position], .unit = std::max<int64_t>(1, placement.unit / minor)};
+    if (rule.indices[cut.index].extent % cut.unit != 0) continue;
+    const Placement same = placement_at(rule, operand, placement.dim, position, cut.unit);
+    if (same_boundaries(same, placement, extent, ways)) return cut;
   }
-  return cut;
+  return std::nullopt;
 }
 
 }  // namespace trireme

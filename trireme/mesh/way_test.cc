@@ -83,5 +83,18 @@ TEST(Way, CutFromAPlacementIsItsInverse) {
   EXPECT_EQ(cut_from(rule, rule.outputs[0], Placement::sum(), 2), std::nullopt);
 }
 
+TEST(Way, QueriesKeysAndValuesAreCutTogetherByHeads) {
+  const Mesh mesh({{"tensor", 2}});
+  const IndexRule rule =
+      rule_of("split", {f32({5, 24})}, {{"dim", int64_t{1}}, {"sizes", std::vector<int64_t>(3, 8)}});
+  const auto cut = cut_from(rule, rule.inputs[0], Placement::split(1, 4, 3), 2);
+  ASSERT_TRUE(cut);
+  for (const Layout& layout : layouts_of(rule, {*cut}, mesh).outputs) {
+    EXPECT_EQ(normal_form(layout, {5, 8}, mesh), parse_layout("{tensor:1}", mesh));
+  }
+  // Cutting all 24 columns in two halves would give one rank q and half of k.
+  EXPECT_EQ(cut_from(rule, rule.inputs[0], Placement::split(1), 2), std::nullopt);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -60,8 +60,7 @@ IndexRule reshape_rule(const OpInstance& op) {
     IndexRule::Dim shared;
     if (merge || divide) {
       const Shape& many = merge ? from : to;
-      for (int d = merge ? i0 : j0; d < (merge ? i : j); ++d)
-        shared.push_back(add_index(many[d], !shared.empty()));
+      for (int d = merge ? i0 : j0; d < (merge ? i : j); ++d) shared.push_back(add_index(many[d], false));
       IndexRule::Operand& one_side = merge ? result.outputs[0] : result.inputs[0];
       IndexRule::Operand& many_side = merge ? result.inputs[0] : result.outputs[0];
       one_side.push_back(shared);
@@ -125,17 +124,23 @@ IndexRule broadcast_rule(const OpInstance& op) {
   return result;
 }
 
+// The dims of input 0 with `special` in the place of dim `dim`.
+std::string names_around(const OpInstance& op, int dim, std::string_view special) {
+  std::string text;
+  for (int d = 0; d < op.shape(0).rank(); ++d) {
+    text += d == dim ? fmt::format(" {}", special) : fmt::format(" i{}", d);
+  }
+  return text;
+}
+
 // All dims but one go through; that one changes its extent and stays whole.
 IndexRule resized_rule(const OpInstance& op, int dim, int64_t extent) {
-  std::string in, out;
-  const int inputs = static_cast<int>(op.inputs.size());
-  const auto names = [&](const std::string& special) {
-    std::string text;
-    for (int d = 0; d < op.shape(0).rank(); ++d) text += d == dim ? " " + special : fmt::format(" i{}", d);
-    return text;
-  };
-  for (int i = 0; i < inputs; ++i) in += fmt::format("x{}[{}] ", i, names(fmt::format("c{}", i)));
-  return rule(op, fmt::format("{}-> y[{}]", in, names("c'"))).size("c'", extent).whole("c… c'");
+  std::string in;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    in += fmt::format("x{}[{}] ", i, names_around(op, dim, fmt::format("c{}", i)));
+  return rule(op, fmt::format("{}-> y[{}]", in, names_around(op, dim, "c'")))
+      .size("c'", extent)
+      .whole("c… c'");
 }
 
 IndexRule slice_rule(const OpInstance& op) {
@@ -147,6 +152,11 @@ IndexRule slice_rule(const OpInstance& op) {
                 to_string(op.shape(0)));
   }
   return resized_rule(op, dim, size);
+}
+
+// Equal parts are blocks of the dim that holds them all, and may be cut together: q, k and v by heads.
+bool all_equal(const std::vector<int64_t>& sizes) {
+  return std::ranges::all_of(sizes, [&](int64_t size) { return size == sizes[0]; });
 }
 
 IndexRule split_rule(const OpInstance& op) {
@@ -165,28 +175,38 @@ IndexRule split_rule(const OpInstance& op) {
     throw_error("[split] the parts add up to {}, but dim {} of {} is {}", total, dim, to_string(op.shape(0)),
                 op.shape(0)[dim]);
   }
-  const auto names = [&](const std::string& special) {
-    std::string text;
-    for (int d = 0; d < op.shape(0).rank(); ++d) text += d == dim ? " " + special : fmt::format(" i{}", d);
-    return text;
-  };
+  const bool equal = all_equal(sizes);
   std::string out;
-  for (size_t i = 0; i < sizes.size(); ++i) out += fmt::format(" y{}[{}]", i, names(fmt::format("c{}", i)));
-  IndexRule result = rule(op, fmt::format("x[{}] ->{}", names("c'"), out));
+  for (size_t i = 0; i < sizes.size(); ++i)
+    out += fmt::format(" y{}[{}]", i, names_around(op, dim, equal ? "c" : fmt::format("c{}", i)));
+  IndexRule result = rule(op, fmt::format("x[{}] ->{}", names_around(op, dim, equal ? "(s c)" : "c'"), out));
+  if (equal) return result.size("s", static_cast<int64_t>(sizes.size())).size("c", sizes[0]).whole("s");
   for (size_t i = 0; i < sizes.size(); ++i) result.size(fmt::format("c{}", i), sizes[i]);
   return result.whole("c… c'");
 }
 
+void localize_split(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) {
+  if (rule.indices[index].name == "c")
+    attrs.set("sizes", std::vector<int64_t>(attrs.integers("sizes").size(), end - begin));
+}
+
 IndexRule concat_rule(const OpInstance& op) {
   const int dim = checked_dim(op);
+  std::vector<int64_t> sizes;
   int64_t total = 0;
   for (const TensorType& type : op.inputs) {
     if (type.shape.rank() != op.shape(0).rank())
       throw_error("[concat] {} and {} differ in rank", to_string(op.shape(0)), to_string(type.shape));
+    sizes.push_back(type.shape[dim]);
     total += type.shape[dim];
     if (total > kMaxElements) throw_error("[concat] the result has more than 2^48 elements");
   }
-  return resized_rule(op, dim, total);
+  if (!all_equal(sizes)) return resized_rule(op, dim, total);
+  std::string in;
+  for (size_t i = 0; i < sizes.size(); ++i) in += fmt::format("x{}[{}] ", i, names_around(op, dim, "c"));
+  return rule(op, fmt::format("{}-> y[{}]", in, names_around(op, dim, "(s c)")))
+      .size("s", static_cast<int64_t>(sizes.size()))
+      .whole("s");
 }
 
 IndexRule pad_rule(const OpInstance& op) {
@@ -266,7 +286,8 @@ void add_shape(OpTable& table) {
                    return std::vector{g.op("concat", parts, {{"dim", dim}})};
                  },
              .differentiable = OpRecord::Results::kAll,
-             .flops = no_flops});
+             .flops = no_flops,
+             .localize = localize_split});
   table.add({.name = "concat",
              .index = concat_rule,
              .gradient =
