@@ -55,6 +55,11 @@ struct OpRecord {
   std::vector<InPlace> in_place = {};
   // The output is the input's memory under another shape; nothing is computed.
   enum class Memory { kOwn, kShared } memory = Memory::kOwn;
+  // kAxis: a collective; all ranks along the mesh axis that its attribute names run it together.
+  enum class Scope { kRank, kAxis } scope = Scope::kRank;
+  // Whether the op is linear in all its inputs together: inputs that are sums of parts then give results that
+  // are sums of parts, so nothing needs to be added up before it. Null: it is not.
+  bool (*linear)(const OpInstance&) = nullptr;
   // Adjusts the attributes for the part [begin, end) of index `index` when the op is split along it, for
   // ops whose attributes speak of extents or positions. Null: the attributes hold for any part.
   void (*localize)(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) = nullptr;

@@ -10,20 +10,28 @@ IndexRule suffix(const OpInstance& op) {
   return rule(op, "a[b… s…] b[s…] -> y[b… s…]");
 }
 
-void add_one(OpTable& table, std::string_view name, GradientRule gradient) {
-  table.add({.name = name, .index = suffix, .gradient = gradient, .in_place = {{0, 0}, {0, 1}}});
+void add_one(OpTable& table, std::string_view name, GradientRule gradient,
+             bool (*linear)(const OpInstance&) = nullptr) {
+  table.add(
+      {.name = name, .index = suffix, .gradient = gradient, .in_place = {{0, 0}, {0, 1}}, .linear = linear});
 }
 
 }  // namespace
 
 void add_binary(OpTable& table) {
   using G = GradBuilder;
-  add_one(table, "add", [](G& g) {
-    return std::vector{g.dy(), g.wants(1) ? sum_to_suffix(g, g.dy(), g.in(1)) : kNoValue};
-  });
-  add_one(table, "sub", [](G& g) {
-    return std::vector{g.dy(), g.wants(1) ? sum_to_suffix(g, g.op("neg", {g.dy()}), g.in(1)) : kNoValue};
-  });
+  add_one(
+      table, "add",
+      [](G& g) {
+        return std::vector{g.dy(), g.wants(1) ? sum_to_suffix(g, g.dy(), g.in(1)) : kNoValue};
+      },
+      always_linear);
+  add_one(
+      table, "sub",
+      [](G& g) {
+        return std::vector{g.dy(), g.wants(1) ? sum_to_suffix(g, g.op("neg", {g.dy()}), g.in(1)) : kNoValue};
+      },
+      always_linear);
   add_one(table, "mul", [](G& g) {
     return std::vector{g.wants(0) ? g.op("mul", {g.dy(), g.in(1)}) : kNoValue,
                        g.wants(1) ? sum_to_suffix(g, g.op("mul", {g.dy(), g.in(0)}), g.in(1)) : kNoValue};

@@ -11,6 +11,7 @@ namespace trireme {
 void add_attention(OpTable& table);
 void add_batch_norm(OpTable& table);
 void add_binary(OpTable& table);
+void add_collective(OpTable& table);
 void add_conv2d(OpTable& table);
 void add_cross_entropy(OpTable& table);
 void add_dropout(OpTable& table);
@@ -29,6 +30,10 @@ void add_unary(OpTable& table);
 inline constexpr NotDifferentiable kBackwardOp{"a backward op; second derivatives are not offered"};
 inline constexpr NotDifferentiable kUpdateOp{"an optimizer update; nothing is trained through it"};
 inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs after autodiff"};
+
+inline bool always_linear(const OpInstance&) {
+  return true;
+}
 
 // A shape from an attribute, refused with an Error where a Shape could not hold it.
 Shape checked_shape(const OpInstance& op, const std::vector<int64_t>& dims);

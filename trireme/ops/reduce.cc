@@ -54,9 +54,10 @@ Attrs back_to(GradBuilder& g) {
 
 void add_reduce(OpTable& table) {
   using G = GradBuilder;
-  table.add({.name = "sum", .index = reduction, .gradient = [](G& g) {
-               return std::vector{g.op("broadcast", {g.dy()}, back_to(g))};
-             }});
+  table.add({.name = "sum",
+             .index = reduction,
+             .gradient = [](G& g) { return std::vector{g.op("broadcast", {g.dy()}, back_to(g))}; },
+             .linear = always_linear});
   table.add({.name = "mean",
              // A mean of parts is not the mean of the whole times anything fixed, so the dims stay whole.
              .index = [](const OpInstance& op) { return reduction(op).whole("r…"); },

@@ -235,6 +235,7 @@ void add_shape(OpTable& table) {
                  },
              .flops = no_flops,
              .memory = OpRecord::Memory::kShared,
+             .linear = always_linear,
              .localize = set_output_extent});
   table.add({.name = "transpose",
              .index = transpose_rule,
@@ -245,7 +246,8 @@ void add_shape(OpTable& table) {
                    for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
                    return std::vector{g.op("transpose", {g.dy()}, {{"perm", inverse}})};
                  },
-             .flops = no_flops});
+             .flops = no_flops,
+             .linear = always_linear});
   table.add({.name = "broadcast",
              .index = broadcast_rule,
              .gradient =
@@ -258,6 +260,7 @@ void add_shape(OpTable& table) {
                    return std::vector{added.empty() ? g.dy() : g.op("sum", {g.dy()}, {{"dims", added}})};
                  },
              .flops = no_flops,
+             .linear = always_linear,
              .localize = set_output_extent});
   table.add({.name = "slice",
              .index = slice_rule,
@@ -268,7 +271,8 @@ void add_shape(OpTable& table) {
                        g.shape(g.in(0))[static_cast<int>(dim)] - low - g.attrs().integer("size");
                    return std::vector{g.op("pad", {g.dy()}, {{"dim", dim}, {"low", low}, {"high", high}})};
                  },
-             .flops = no_flops});
+             .flops = no_flops,
+             .linear = always_linear});
   table.add({.name = "split",
              .index = split_rule,
              .gradient =
@@ -287,6 +291,7 @@ void add_shape(OpTable& table) {
                  },
              .differentiable = OpRecord::Results::kAll,
              .flops = no_flops,
+             .linear = always_linear,
              .localize = localize_split});
   table.add({.name = "concat",
              .index = concat_rule,
@@ -304,7 +309,8 @@ void add_shape(OpTable& table) {
                    }
                    return gradients;
                  },
-             .flops = no_flops});
+             .flops = no_flops,
+             .linear = always_linear});
   table.add({.name = "pad",
              .index = pad_rule,
              .gradient =
@@ -315,7 +321,8 @@ void add_shape(OpTable& table) {
                                             {"start", g.attrs().integer("low")},
                                             {"size", g.shape(g.in(0))[static_cast<int>(dim)]}})};
                  },
-             .flops = no_flops});
+             .flops = no_flops,
+             .linear = always_linear});
 }
 
 }  // namespace trireme

@@ -11,8 +11,10 @@ IndexRule two_to_one(const OpInstance& op) {
   return rule(op, "dy[i…] x[i…] -> dx[i…]");
 }
 
-void add_one(OpTable& table, std::string_view name, GradientRule gradient) {
-  table.add({.name = name, .index = one_to_one, .gradient = gradient, .in_place = {{0, 0}}});
+void add_one(OpTable& table, std::string_view name, GradientRule gradient,
+             bool (*linear)(const OpInstance&) = nullptr) {
+  table.add(
+      {.name = name, .index = one_to_one, .gradient = gradient, .in_place = {{0, 0}}, .linear = linear});
 }
 void add_grad(OpTable& table, std::string_view name) {
   table.add({.name = name, .index = two_to_one, .gradient = kBackwardOp, .in_place = {{0, 0}, {0, 1}}});
@@ -29,7 +31,8 @@ DType cast_target(const OpInstance& op) {
 
 void add_unary(OpTable& table) {
   using G = GradBuilder;
-  add_one(table, "neg", [](G& g) { return std::vector{g.op("neg", {g.dy()})}; });
+  add_one(
+      table, "neg", [](G& g) { return std::vector{g.op("neg", {g.dy()})}; }, always_linear);
   add_one(table, "exp", [](G& g) { return std::vector{g.op("mul", {g.dy(), g.out(0)})}; });
   add_one(table, "log", [](G& g) { return std::vector{g.op("div", {g.dy(), g.in(0)})}; });
   add_one(table, "sqrt", [](G& g) {  // dx = dy / 2y
@@ -45,20 +48,28 @@ void add_unary(OpTable& table) {
   add_one(table, "relu", [](G& g) { return std::vector{g.op("relu_grad", {g.dy(), g.out(0)})}; });
   add_one(table, "gelu", [](G& g) { return std::vector{g.op("gelu_grad", {g.dy(), g.in(0)})}; });
   add_one(table, "silu", [](G& g) { return std::vector{g.op("silu_grad", {g.dy(), g.in(0)})}; });
-  add_one(table, "affine", [](G& g) {
-    return std::vector{g.op("affine", {g.dy()}, {{"scale", g.attrs().real("scale", 1.0)}})};
-  });
+  add_one(
+      table, "affine",
+      [](G& g) {
+        return std::vector{g.op("affine", {g.dy()}, {{"scale", g.attrs().real("scale", 1.0)}})};
+      },
+      [](const OpInstance& op) { return op.attrs.real("shift", 0.0) == 0; });
   for (std::string_view name : {"tanh_grad", "sigmoid_grad", "relu_grad", "gelu_grad", "silu_grad"})
     add_grad(table, name);
 
-  table.add({.name = "cast",
-             .index = one_to_one,
-             .inputs = {DTypeRule::kAny},
-             .output_dtype = cast_target,
-             .gradient = [](G& g) {
-               return std::vector{
-                   g.op("cast", {g.dy()}, {{"to", std::string(name(g.builder().type(g.in(0)).dtype))}})};
-             }});
+  table.add(
+      {.name = "cast",
+       .index = one_to_one,
+       .inputs = {DTypeRule::kAny},
+       .output_dtype = cast_target,
+       .gradient =
+           [](G& g) {
+             return std::vector{
+                 g.op("cast", {g.dy()}, {{"to", std::string(name(g.builder().type(g.in(0)).dtype))}})};
+           },
+       // Parts are not rounded before they are added.
+       .linear =
+           [](const OpInstance& op) { return size_of(cast_target(op)) >= size_of(op.inputs[0].dtype); }});
 }
 
 }  // namespace trireme

@@ -1,0 +1,195 @@
+// Follows the spread node by node. A value is had in several layouts in the course of a graph; each is made
+// once, from the version that is cheapest to change, right before it is first needed.
+#include "trireme/passes/partition.h"
+
+#include <algorithm>
+#include <map>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/builder.h"
+
+namespace trireme {
+namespace {
+
+struct Version {
+  Layout layout;
+  ValueId local;
+};
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& graph, const Mesh& mesh, const Pins& pins, const Spread& spread, int rank,
+              const OpTable& ops)
+      : graph_(graph), mesh_(mesh), pins_(pins), spread_(spread), rank_(rank), b_(ops, graph.name) {}
+
+  Graph run() {
+    versions_.resize(graph_.values.size());
+    for (size_t v = 0; v < graph_.values.size(); ++v) start_value(static_cast<ValueId>(v));
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) add_node(static_cast<int>(n));
+    for (const Update& update : graph_.updates) {
+      const StateLayout layout = state_layout(pins_, graph_.values[update.state], mesh_);
+      b_.update(versions_[update.state][0].local, lying(update.value, layout.rest));
+    }
+    for (const Output& output : graph_.outputs) {
+      const auto pinned = pins_.outputs.find(output.name);
+      b_.output(output.name,
+                lying(output.value, pinned == pins_.outputs.end() ? replicated(mesh_) : pinned->second));
+    }
+    return b_.take();
+  }
+
+ private:
+  TensorType local_type(ValueId value, const Layout& layout) const {
+    const TensorType& whole = graph_.type(value);
+    return {whole.dtype, local_shape(whole.shape, layout, mesh_, rank_)};
+  }
+
+  void start_value(ValueId id) {
+    const Value& value = graph_.values[id];
+    const Layout& layout = spread_.values[id];
+    if (value.kind == Value::Kind::kInput)
+      versions_[id] = {{layout, b_.input(value.name, local_type(id, layout))}};
+    if (value.kind == Value::Kind::kState)
+      versions_[id] = {{layout, b_.state(value.name, local_type(id, layout), value.attrs)}};
+  }
+
+  void add_node(int index) {
+    const Node& node = graph_.nodes[index];
+    const NodeSpread& spread = spread_.nodes[index];
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      inputs.push_back(lying(in_use(node.inputs[i]), spread.inputs[i]));
+    const std::vector<ValueId> results =
+        b_.node(node.op->name, inputs, local_attrs(node, spread), graph_.values[node.outputs[0]].name);
+    for (size_t o = 0; o < results.size(); ++o) {
+      const ValueId id = node.outputs[o];
+      const Layout& layout = spread_.values[id];
+      TRIREME_CHECK(b_.type(results[o]) == local_type(id, layout));
+      versions_[id] = {{layout, results[o]}};
+      // A pinned value is had as it is pinned from here on.
+      if (const Layout* pinned = pinned_layout(pins_, graph_.values[id])) lying(id, *pinned);
+      if (graph_.values[id].name == pins_.forward_end) drop_gathered();
+    }
+  }
+
+  // Makes sure that a state is there as the plan wants it used, before any other layout of it is made.
+  ValueId in_use(ValueId id) {
+    if (graph_.values[id].kind == Value::Kind::kState)
+      lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
+    return id;
+  }
+
+  void drop_gathered() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].kind == Value::Kind::kState) versions_[v].resize(1);
+    }
+  }
+
+  Attrs local_attrs(const Node& node, const NodeSpread& spread) const {
+    Attrs attrs = node.attrs;
+    if (!node.op->localize) return attrs;
+    const IndexRule rule = rule_of(graph_, node);
+    for (size_t i = 0; i < rule.indices.size(); ++i) {
+      Part part{0, rule.indices[i].extent};
+      for (size_t a = spread.way.size(); a-- > 0;) {
+        const IndexCut& cut = spread.way[a];
+        if (cut.index != static_cast<int>(i)) continue;
+        const Part units =
+            part_of(part.size / cut.unit, mesh_.axes()[a].size, mesh_.coordinate(rank_, static_cast<int>(a)));
+        part = {part.begin + units.begin * cut.unit, units.size * cut.unit};
+      }
+      if (part.size != rule.indices[i].extent)
+        node.op->localize(attrs, rule, static_cast<int>(i), part.begin, part.end());
+    }
+    return attrs;
+  }
+
+  // The value as it lies in `layout`.
+  ValueId lying(ValueId id, const Layout& layout) {
+    std::vector<Version>& versions = versions_[id];
+    if (const auto found = std::ranges::find(versions, layout, &Version::layout); found != versions.end())
+      return found->local;
+    const TensorType& type = graph_.type(id);
+    const Version* from = nullptr;
+    std::vector<Change> path;
+    double fewest = 0;
+    for (const Version& version : versions) {
+      const auto way = changes(version.layout, layout);
+      if (!way) continue;
+      const double bytes = bytes_sent(*way, type, version.layout, mesh_);
+      if (from && bytes >= fewest) continue;
+      from = &version;
+      path = *way;
+      fewest = bytes;
+    }
+    if (!from) {
+      throw_error("{} is {} and nothing leads from there to {}", graph_.values[id].name,
+                  to_string(versions.front().layout, mesh_), to_string(layout, mesh_));
+    }
+    Version now = *from;
+    for (const Change& change : path) now = changed(id, now, change);
+    versions.push_back(now);
+    return now.local;
+  }
+
+  Version changed(ValueId id, const Version& from, const Change& change) {
+    const Layout layout = after(from.layout, change);
+    const Shape shape = local_type(id, layout).shape;
+    const Axis& axis = mesh_.axes()[change.axis];
+    const int coordinate = mesh_.coordinate(rank_, change.axis);
+    if (change.kind == Change::Kind::kSlice)
+      return {layout, sliced(from.local, change.to, axis.size, coordinate)};
+    Attrs attrs{{"axis", axis.name}, {"ways", int64_t{axis.size}}, {"coordinate", int64_t{coordinate}}};
+    const auto describe = [&](const std::string& prefix, const Placement& placement) {
+      attrs.set(prefix + "dim", int64_t{placement.dim});
+      if (placement.unit != 1) attrs.set(prefix + "unit", placement.unit);
+      if (placement.blocks != 1) attrs.set(prefix + "blocks", placement.blocks);
+    };
+    if (change.from.is_partial())
+      attrs.set("reduction", change.from.kind == Placement::Kind::kMax ? "max" : "sum");
+    if (change.kind == Change::Kind::kReduceScatter) describe("", change.to);
+    if (change.kind == Change::Kind::kAllGather || change.kind == Change::Kind::kAllToAll) {
+      describe("", change.from);
+      attrs.set("extent", shape[change.from.dim]);
+    }
+    if (change.kind == Change::Kind::kAllToAll) describe("to_", change.to);
+    const ValueId local =
+        b_.op(name(change.kind), {from.local}, attrs,
+              fmt::format("{}.{}.{}", graph_.values[id].name, name(change.kind), axis.name));
+    TRIREME_CHECK(b_.shape(local) == shape);
+    return {layout, local};
+  }
+
+  // This rank's part of a local value, one slice per block.
+  ValueId sliced(ValueId local, const Placement& to, int ways, int coordinate) {
+    const int64_t block = b_.shape(local)[to.dim] / to.blocks;
+    const Part units = part_of(block / to.unit, ways, coordinate);
+    std::vector<ValueId> pieces;
+    for (int64_t i = 0; i < to.blocks; ++i) {
+      pieces.push_back(b_.op("slice", {local},
+                             {{"dim", int64_t{to.dim}},
+                              {"start", i * block + units.begin * to.unit},
+                              {"size", units.size * to.unit}}));
+    }
+    return pieces.size() == 1 ? pieces[0] : b_.op("concat", pieces, {{"dim", int64_t{to.dim}}});
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const Pins& pins_;
+  const Spread& spread_;
+  int rank_;
+  Builder b_;
+  std::vector<std::vector<Version>>
+      versions_;  // per value of the whole graph; of a state the first is at rest
+};
+
+}  // namespace
+
+Graph partition(const Graph& graph, const Mesh& mesh, const Pins& pins, const Spread& spread, int rank,
+                const OpTable& ops) {
+  TRIREME_CHECK(rank < mesh.ranks());
+  return Partitioner(graph, mesh, pins, spread, rank, ops).run();
+}
+
+}  // namespace trireme

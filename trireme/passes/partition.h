@@ -1,0 +1,15 @@
+// One rank's part of a graph: local shapes, attributes that speak of its part, and a collective wherever a
+// value must lie otherwise than it does. All ranks of a mesh get the same nodes in the same order, so their
+// collectives meet.
+#pragma once
+
+#include "trireme/passes/spread.h"
+
+namespace trireme {
+
+// `spread` is that of the graph, mesh and pins. States have their local type at rest; inputs, results and
+// outputs keep their names.
+Graph partition(const Graph& graph, const Mesh& mesh, const Pins& pins, const Spread& spread, int rank,
+                const OpTable& ops);
+
+}  // namespace trireme

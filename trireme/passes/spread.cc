@@ -1,0 +1,280 @@
+// Goes through the nodes in order. For each one the cuts that its inputs suggest are tried, all combinations
+// over the axes, and the cheapest is taken: bytes that inputs must move to lie so, bytes that results will
+// have to, and work that several ranks would do alike.
+#include "trireme/passes/spread.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// What work costs, in bytes sent: a core does some ten FLOPs, or touches a few bytes of memory, while one
+// byte travels.
+constexpr double kBytesPerFlop = 0.05, kBytesPerByteTouched = 0.2;
+// Of moving a state away from how the plan has it: activations come to the weights, not the other way.
+constexpr double kStateFactor = 1e6;
+
+// What one axis may do at one node.
+struct AxisChoice {
+  IndexCut cut;
+  bool passes_sums = false;
+  friend bool operator==(const AxisChoice&, const AxisChoice&) = default;
+};
+
+class Search {
+ public:
+  Search(const Graph& graph, const Mesh& mesh, const Pins& pins) : graph_(graph), mesh_(mesh), pins_(pins) {}
+
+  Spread run() {
+    find_sums_that_stay();
+    versions_.resize(graph_.values.size());
+    result_.values.assign(graph_.values.size(), replicated(mesh_));
+    for (size_t v = 0; v < graph_.values.size(); ++v) start_value(static_cast<ValueId>(v));
+    for (const Node& node : graph_.nodes) choose(node);
+    return std::move(result_);
+  }
+
+ private:
+  // Which values may stay sums of addends along which axes, because all that is done with them is linear and
+  // ends where the plan wants addends: gradients on their way to where they are accumulated.
+  void find_sums_that_stay() {
+    const size_t axes = mesh_.axes().size();
+    sums_stay_.assign(graph_.values.size(), std::vector<bool>(axes, true));
+    std::vector<bool> read(graph_.values.size());
+    const auto restrict_to = [&](ValueId value, auto stays) {
+      read[value] = true;
+      for (size_t a = 0; a < axes; ++a) sums_stay_[value][a] = sums_stay_[value][a] && stays(a);
+    };
+    const auto is_sum = [](const Layout& layout) {
+      return [&layout](size_t a) { return layout[a].kind == Placement::Kind::kSum; };
+    };
+    for (const Update& update : graph_.updates) {
+      const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
+      restrict_to(update.value, is_sum(rest));
+    }
+    for (const Output& output : graph_.outputs) {
+      const auto pinned = pins_.outputs.find(output.name);
+      restrict_to(output.value, is_sum(pinned == pins_.outputs.end() ? replicated(mesh_) : pinned->second));
+    }
+    for (size_t n = graph_.nodes.size(); n-- > 0;) {
+      const Node& node = graph_.nodes[n];
+      for (ValueId result : node.outputs) {
+        if (const Layout* pinned = pinned_layout(pins_, graph_.values[result]))
+          restrict_to(result, is_sum(*pinned));
+        if (!read[result]) restrict_to(result, [](size_t) { return false; });
+      }
+      const bool linear =
+          node.op->linear && node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs});
+      for (ValueId input : node.inputs) {
+        restrict_to(input, [&](size_t a) {
+          return linear && std::ranges::all_of(node.outputs,
+                                               [&](ValueId result) { return bool(sums_stay_[result][a]); });
+        });
+      }
+    }
+  }
+
+  void start_value(ValueId id) {
+    const Value& value = graph_.values[id];
+    if (value.kind == Value::Kind::kState) {
+      const StateLayout layout = state_layout(pins_, value, mesh_);
+      result_.values[id] = layout.rest;
+      versions_[id] = {layout.use};
+    } else if (value.kind == Value::Kind::kInput) {
+      const Layout* pinned = pinned_layout(pins_, value);
+      result_.values[id] = pinned ? *pinned : replicated(mesh_);
+      versions_[id] = {result_.values[id]};
+    }
+  }
+
+  void choose(const Node& node) {
+    const IndexRule rule = rule_of(graph_, node);
+    std::vector<NodeSpread> candidates = {
+        {Way(mesh_.axes().size()), std::vector<bool>(mesh_.axes().size()), {}}};
+    for (size_t a = 0; a < mesh_.axes().size(); ++a) {
+      const size_t before = candidates.size();
+      for (const AxisChoice& choice : choices(node, rule, static_cast<int>(a))) {
+        for (size_t c = 0; c < before; ++c) {
+          candidates.push_back(candidates[c]);
+          candidates.back().way[a] = choice.cut;
+          candidates.back().passes_sums[a] = choice.passes_sums;
+        }
+      }
+    }
+    double best_cost = kNever;
+    NodeSpread best;
+    for (NodeSpread& candidate : candidates) {
+      if (!is_legal(rule, candidate.way, mesh_)) continue;
+      const OperandLayouts layouts = operand_layouts(graph_, node, candidate, mesh_);
+      const double cost = cost_of_candidate(node, candidate, layouts);
+      if (cost >= best_cost) continue;
+      best_cost = cost;
+      best = candidate;
+      best.inputs = layouts.inputs;
+    }
+    if (best_cost == kNever) refuse(node);
+    take(node, std::move(best));
+  }
+
+  // What the inputs' layouts, and pinned results, suggest along one axis, beyond doing nothing.
+  std::vector<AxisChoice> choices(const Node& node, const IndexRule& rule, int axis) const {
+    std::vector<AxisChoice> result;
+    const int ways = mesh_.axes()[axis].size;
+    const auto suggest = [&](const std::optional<IndexCut>& cut) {
+      if (cut && rule.may_split(cut->index) && std::ranges::find(result, AxisChoice{*cut}) == result.end())
+        result.push_back({*cut});
+    };
+    bool sums = !node.inputs.empty();
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      bool is_sum = false;
+      for (const Layout& version : versions_[node.inputs[i]]) {
+        suggest(cut_from(rule, rule.inputs[i], version[axis], ways));
+        is_sum |= version[axis].kind == Placement::Kind::kSum;
+      }
+      sums &= is_sum;
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      if (const Layout* pinned = pinned_layout(pins_, graph_.values[node.outputs[o]]))
+        suggest(cut_from(rule, rule.outputs[o], (*pinned)[axis], ways));
+      for (const Update& update : graph_.updates) {
+        if (update.value != node.outputs[o]) continue;
+        const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
+        suggest(cut_from(rule, rule.outputs[o], rest[axis], ways));
+      }
+    }
+    if (sums && node.op->linear && node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
+      result.push_back({{}, true});
+    return result;
+  }
+
+  double cost_of_candidate(const Node& node, const NodeSpread& candidate,
+                           const OperandLayouts& layouts) const {
+    double cost = 0;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value& value = graph_.values[node.inputs[i]];
+      double cheapest = kNever;
+      for (const Layout& version : versions_[node.inputs[i]])
+        cheapest = std::min(cheapest, bytes_between(value.type, version, layouts.inputs[i]));
+      cost += cheapest * (value.kind == Value::Kind::kState ? kStateFactor : 1);
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) cost += result_cost(node.outputs[o], layouts.outputs[o]);
+    double ranks_at_work = 1;
+    for (size_t a = 0; a < candidate.way.size(); ++a) {
+      if (candidate.way[a].index >= 0) ranks_at_work *= mesh_.axes()[a].size;
+    }
+    const Cost work = trireme::cost_of(graph_, node);
+    return cost + (work.flops * kBytesPerFlop + work.bytes * kBytesPerByteTouched) / ranks_at_work;
+  }
+
+  // What a result will cost: to be pinned, or to be added up where nobody takes addends.
+  double result_cost(ValueId id, const Layout& layout) const {
+    const Value& value = graph_.values[id];
+    if (const Layout* pinned = pinned_layout(pins_, value)) return bytes_between(value.type, layout, *pinned);
+    double cost = 0;
+    Layout added = layout;
+    for (size_t a = 0; a < layout.size(); ++a) {
+      if (layout[a].is_partial() && !sums_stay_[id][a]) added[a] = {};
+    }
+    cost += bytes_between(value.type, layout, added);
+    for (const Update& update : graph_.updates) {
+      if (update.value != id) continue;
+      cost += bytes_between(value.type, added, state_layout(pins_, graph_.values[update.state], mesh_).rest);
+    }
+    return cost;
+  }
+
+  double bytes_between(const TensorType& type, const Layout& from, const Layout& to) const {
+    const auto path = changes(from, to);
+    return path ? bytes_sent(*path, type, from, mesh_) : kNever;
+  }
+
+  void take(const Node& node, NodeSpread best) {
+    const OperandLayouts layouts = operand_layouts(graph_, node, best, mesh_);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      std::vector<Layout>& versions = versions_[node.inputs[i]];
+      if (std::ranges::find(versions, layouts.inputs[i]) == versions.end())
+        versions.push_back(layouts.inputs[i]);
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const ValueId id = node.outputs[o];
+      result_.values[id] = layouts.outputs[o];
+      const Layout* pinned = pinned_layout(pins_, graph_.values[id]);
+      versions_[id] = {pinned ? *pinned : layouts.outputs[o]};
+    }
+    result_.nodes.push_back(std::move(best));
+  }
+
+  [[noreturn]] void refuse(const Node& node) const {
+    std::string found;
+    for (ValueId input : node.inputs) {
+      found += fmt::format("{}{} {}", found.empty() ? "" : ", ", graph_.values[input].name,
+                           to_string(versions_[input].back(), mesh_));
+    }
+    throw_error(
+        "[{}] no way to compute {} on the mesh '{}' from {}; a value that is still to be added up is wanted "
+        "whole "
+        "where nothing adds it, or the other way round",
+        node.op->name, graph_.values[node.outputs[0]].name, to_string(mesh_), found);
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const Pins& pins_;
+  Spread result_;
+  std::vector<std::vector<Layout>> versions_;  // per value: the layouts in which it is to be had
+  std::vector<std::vector<bool>> sums_stay_;   // per value and axis
+};
+
+}  // namespace
+
+const Layout* pinned_layout(const Pins& pins, const Value& value) {
+  const auto found = pins.values.find(value.name);
+  return found == pins.values.end() ? nullptr : &found->second;
+}
+
+StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh) {
+  const auto found = pins.states.find(state.name);
+  return found == pins.states.end() ? StateLayout{replicated(mesh), replicated(mesh)} : found->second;
+}
+
+IndexRule rule_of(const Graph& graph, const Node& node) {
+  const std::vector<TensorType> types = graph.types_of(node.inputs);
+  return node.op->index({node.op->name, types, node.attrs});
+}
+
+OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,
+                               const Mesh& mesh) {
+  OperandLayouts layouts = layouts_of(rule_of(graph, node), spread.way, mesh);
+  for (size_t a = 0; a < spread.way.size(); ++a) {
+    if (!spread.passes_sums[a]) continue;
+    for (Layout& layout : layouts.inputs) layout[a] = Placement::sum();
+    for (Layout& layout : layouts.outputs) layout[a] = Placement::sum();
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    layouts.inputs[i] = normal_form(layouts.inputs[i], graph.type(node.inputs[i]).shape, mesh);
+  for (size_t o = 0; o < node.outputs.size(); ++o)
+    layouts.outputs[o] = normal_form(layouts.outputs[o], graph.type(node.outputs[o]).shape, mesh);
+  return layouts;
+}
+
+Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins) {
+  for (const Value& value : graph.values) {
+    if (const Layout* pinned = pinned_layout(pins, value))
+      check_layout(*pinned, value.type.shape, mesh, value.name);
+    if (value.kind != Value::Kind::kState) continue;
+    const StateLayout layout = state_layout(pins, value, mesh);
+    check_layout(layout.rest, value.type.shape, mesh, value.name);
+    check_layout(layout.use, value.type.shape, mesh, value.name);
+    if (!changes(layout.rest, layout.use)) {
+      throw_error("state {}: nothing leads from {} at rest to {} in use", value.name,
+                  to_string(layout.rest, mesh), to_string(layout.use, mesh));
+    }
+  }
+  return Search(graph, mesh, pins).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+// How a graph is spread over a mesh: from the layouts that a plan gives (states, inputs and chosen values), a
+// way to split every node and so a layout for every value. Moves as few bytes as it can see, node by node,
+// and never moves a state away from the layout in which the plan wants it used. Any choice gives the right
+// result, because index rules and the table of layout changes do; the choice is about cost.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/ir/graph.h"
+#include "trireme/mesh/change.h"
+#include "trireme/mesh/way.h"
+
+namespace trireme {
+
+// How a state lies from step to step, and how it lies while it is used. ZeRO-3: split at rest, replicated in
+// use.
+struct StateLayout {
+  Layout rest;
+  Layout use;
+};
+
+struct Pins {
+  std::map<std::string, StateLayout, std::less<>> states;  // replicated where a state is not named
+  std::map<std::string, Layout, std::less<>> values;       // of inputs (replicated otherwise) and of results
+  std::map<std::string, Layout, std::less<>> outputs;      // replicated otherwise
+  // What was gathered from states before this value was made is dropped there and gathered anew after it: the
+  // last value of the forward part. "": nothing is dropped.
+  std::string forward_end;
+};
+
+struct NodeSpread {
+  Way way;
+  std::vector<bool> passes_sums;  // per axis: inputs are addends and so are the results (the op is linear)
+  std::vector<Layout> inputs;     // as the node reads them
+};
+
+struct Spread {
+  std::vector<NodeSpread> nodes;
+  // Per value, as it is made: states at rest, inputs as given, results as their node leaves them.
+  std::vector<Layout> values;
+};
+
+// Throws Error when a pinned layout does not fit its value, or nothing leads from how a value is made to how
+// it is pinned.
+Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins);
+
+// The layout in which a value is pinned, if it is.
+const Layout* pinned_layout(const Pins& pins, const Value& value);
+StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh);
+
+// Layouts of all operands of a node under its spread, in normal form.
+OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,
+                               const Mesh& mesh);
+
+// The index rule of a node on whole tensors.
+IndexRule rule_of(const Graph& graph, const Node& node);
+
+}  // namespace trireme
