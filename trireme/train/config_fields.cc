@@ -90,6 +90,10 @@ std::vector<Field> config_fields(Config& c) {
       {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
       {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes",
        fraction()},
+      {"train.max_skipped", &c.train.max_skipped,
+       "steps in a row that may be skipped because the gradient is not finite, before the run ends with an "
+       "error; f16 ends when its loss scale cannot be lowered any more",
+       at_least(0)},
       {"train.log_every", &c.train.log_every, "steps between progress lines", at_least(1)},
       {"train.eval_every", &c.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
       {"train.eval_batches", &c.train.eval_batches, "batches per validation", at_least(1)},

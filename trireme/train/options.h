@@ -46,6 +46,7 @@ struct TrainOptions {
   std::string device = "cpu";
   double clip_norm = 1.0;  // 0: off
   double label_smoothing = 0.0;
+  int64_t max_skipped = 10;   // steps in a row; f16 goes on for as long as its loss scale can be lowered
   int64_t log_every = 1;      // steps
   int64_t eval_every = 250;   // steps; 0: only at the end
   int64_t eval_batches = 10;  // batches of validation data each time
