@@ -203,8 +203,13 @@ OpenedData open_run_data(const Config& config, const std::string& default_path) 
   options.validation = config.data.validation_fraction;
   options.seed = static_cast<uint64_t>(config.train.seed);
   options.tokenizer = config.data.tokenizer;
+  options.tokenizer_path = config.data.tokenizer_path;
   options.seq = config.model.seq;
   options.vocab = config.model.vocab;
+  options.folder.height = config.data.image_height;
+  options.folder.width = config.data.image_width;
+  options.mean.assign(config.data.mean.begin(), config.data.mean.end());
+  options.deviation.assign(config.data.deviation.begin(), config.data.deviation.end());
   if (config.data.augment) {
     options.crop_padding = 4;
     options.flip = Flip::horizontal;
