@@ -37,7 +37,8 @@ void print_sample(const Arguments& arguments) {
   if (!checkpoint) throw_error("{} holds no checkpoint yet", arguments.run);
   for (const std::string& message : checkpoint->messages) fmt::print(stderr, "{}\n", message);
 
-  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(config.data.tokenizer);
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      open_tokenizer(config.data.tokenizer, config.data.tokenizer_path);
   ModelOptions model = config.model;
   if (model.vocab == 0) model.vocab = tokenizer->vocab_size();
   const std::unique_ptr<Device> device =

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/train/config_fields.h"
@@ -53,7 +54,17 @@ void assign_node(const Field& field, const toml::node& node, const std::string& 
   if (auto* number = node.as_floating_point()) return assign(field, number->get(), where);
   if (auto* flag = node.as_boolean()) return assign(field, flag->get(), where);
   if (auto* text = node.as_string()) return assign(field, text->get(), where);
-  refuse_value(field, node.is_array() ? "an array" : node.is_table() ? "a table" : "a date or time", where);
+  const toml::array* array = node.as_array();
+  if (array && std::holds_alternative<std::vector<double>*>(field.value)) {
+    std::vector<double> values;
+    for (const toml::node& element : *array) {
+      const std::optional<double> number = element.is_number() ? element.value<double>() : std::nullopt;
+      if (!number) refuse_value(field, "an array that does not hold numbers alone", where);
+      values.push_back(*number);
+    }
+    return assign(field, values, where);
+  }
+  refuse_value(field, array ? "an array" : node.is_table() ? "a table" : "a date or time", where);
 }
 
 void merge_file(Merge& merge, const ConfigFile& file) {

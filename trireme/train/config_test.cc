@@ -17,6 +17,7 @@ namespace trireme {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ConfigSources from_toml(std::string text) {
@@ -132,6 +133,30 @@ TEST(Config, LimitsAndChoices) {
               AllOf(HasSubstr("did you mean f16?"), HasSubstr("expected one of f32, bf16, f16")));
 }
 
+TEST(Config, ListsOfNumbers) {
+  const auto mean = [](const ConfigSources& sources) { return resolve_config(sources).config.data.mean; };
+  const std::string image = "model.family = \"mlp\"\ndata.path = \"x\"\ndata.deviation = [1]\n";
+  EXPECT_THAT(mean(from_toml(image + "data.mean = [0.25, 1, 0]\n")), ElementsAre(0.25, 1.0, 0.0));
+  EXPECT_THAT(mean(from_toml(image + "data.mean = 0.5\n")), ElementsAre(0.5));
+  for (const char* text : {"0.25,0.5", "[0.25, 0.5]"}) {
+    EXPECT_THAT(mean(from_command_line({"--model.family=mlp", "--data.path=x", "--data.deviation=1",
+                                        std::string("--data.mean=") + text})),
+                ElementsAre(0.25, 0.5));
+  }
+  EXPECT_THAT(refusal(from_toml(image + "data.mean = [0.5, \"a\"]\n")),
+              AllOf(HasSubstr("my.toml:4"), HasSubstr("does not hold numbers alone")));
+  EXPECT_THAT(refusal(from_toml(image + "data.mean = [[0.5]]\n")), HasSubstr("numbers alone"));
+  EXPECT_THAT(refusal(from_toml(image + "data.mean = [0.5, 2]\n")),
+              HasSubstr("the list [0.5, 2.0]; expected a list of numbers, at least 0, at most 1"));
+  EXPECT_THAT(refusal(from_toml(image + "data.mean = [nan]\n")), HasSubstr("the list [nan"));
+  EXPECT_THAT(refusal(from_toml("[train]\nbatch = [1]\n")), HasSubstr("expected an integer"));
+  for (const char* text : {"0.5,", ",", "0.5;0.5", "[0.5", "a"}) {
+    EXPECT_THAT(refusal(from_command_line({std::string("--data.mean=") + text})),
+                HasSubstr("expected a list of numbers"))
+        << text;
+  }
+}
+
 TEST(Config, BrokenTomlNamesTheLine) {
   EXPECT_THAT(refusal(from_toml("[train]\nbatch = \n")), HasSubstr("my.toml:2: not TOML"));
   EXPECT_THAT(refusal(from_toml("[train]\nbatch = 1\nbatch = 2\n")), HasSubstr("my.toml:3: not TOML"));
@@ -153,6 +178,19 @@ TEST(Config, FieldsMustFitTogether) {
   EXPECT_THAT(refusal(from_command_line({"--optim.lr=1e-3", "--schedule.min_lr=1e-2"})),
               HasSubstr("lower min_lr"));
   EXPECT_THAT(refusal(from_command_line({"--schedule.decay_steps=5"})), HasSubstr("ends after"));
+  const auto image = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--model.family=mlp", "--data.path=x"});
+    return refusal(from_command_line(more));
+  };
+  EXPECT_THAT(image({"--data.image_height=32"}), HasSubstr("data.image_width = 0 go together"));
+  EXPECT_THAT(image({"--data.image_height=-1"}), HasSubstr("at least 0, at most 16384"));
+  EXPECT_THAT(image({"--data.mean=0.5"}), HasSubstr("data.mean has 1 values and data.deviation 0"));
+  EXPECT_THAT(image({"--data.mean=0.5", "--data.deviation=0"}),
+              HasSubstr("data.deviation is the list [0.0]"));
+  EXPECT_THAT(refusal(from_command_line({"--data.mean=0.5", "--data.deviation=0.5"})),
+              HasSubstr("which are for images"));
+  EXPECT_THAT(refusal(from_command_line({"--data.tokenizer_path=x"})),
+              HasSubstr("is for data.tokenizer = gpt2"));
   // All problems at once, not one per attempt.
   EXPECT_THAT(refusal(from_command_line({"--model.hidden=130", "--train.accumulate=5"})),
               AllOf(HasSubstr("model.hidden"), HasSubstr("train.accumulate")));
@@ -161,14 +199,15 @@ TEST(Config, FieldsMustFitTogether) {
 TEST(Config, ValidatesWhatCodeFilledIn) {
   Config config;
   config.model.heads = 0;
-  EXPECT_THAT(config_problems(config), ::testing::ElementsAre(HasSubstr("model.heads is the integer 0")));
+  EXPECT_THAT(config_problems(config), ElementsAre(HasSubstr("model.heads is the integer 0")));
 }
 
 TEST(Config, TomlReadsBackTheSame) {
   const Config config =
       resolve_config(
           from_command_line({"--run.dir=a \"b\"\\\n\x7f\xc3\xa9", "--optim.lr=3", "--optim.eps=1e-12",
-                             "--train.seed=9007199254740993", "--optim.nesterov=true"}))
+                             "--train.seed=9007199254740993", "--optim.nesterov=true", "--model.family=mlp",
+                             "--data.path=x", "--data.mean=0,0.125", "--data.deviation=1e-3"}))
           .config;
   const std::string text = config_toml(config);
   const Config again = resolve_config(from_toml(text)).config;
@@ -176,6 +215,7 @@ TEST(Config, TomlReadsBackTheSame) {
   EXPECT_EQ(again.run.dir, "a \"b\"\\\n\x7f\xc3\xa9");
   EXPECT_EQ(again.train.seed, 9007199254740993);
   EXPECT_EQ(again.optim.eps, 1e-12);
+  EXPECT_THAT(again.data.mean, ElementsAre(0, 0.125));
   EXPECT_TRUE(again.optim.nesterov);
 }
 

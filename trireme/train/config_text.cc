@@ -12,8 +12,10 @@ namespace {
 // "features per …; 0 is automatic: 4 * model.hidden"
 std::string full_doc(const Field& field) {
   if (field.automatic.empty()) return field.doc;
-  const bool is_text = std::holds_alternative<std::string*>(field.value);
-  return fmt::format("{}; {} is automatic: {}", field.doc, is_text ? "\"\"" : "0", field.automatic);
+  const char* nothing = std::holds_alternative<std::string*>(field.value)           ? "\"\""
+                        : std::holds_alternative<std::vector<double>*>(field.value) ? "[]"
+                                                                                    : "0";
+  return fmt::format("{}; {} is automatic: {}", field.doc, nothing, field.automatic);
 }
 
 std::string documented_expectation(Field field) {

@@ -79,6 +79,25 @@ std::vector<std::string> config_problems(const Config& c) {
     add("model.family = {} with data.kind = {} needs data.path, the file or folder to read", c.model.family,
         c.data.kind);
   }
+  if (!c.data.tokenizer_path.empty() && c.data.tokenizer != "gpt2") {
+    add("data.tokenizer_path = {} is for data.tokenizer = gpt2, but data.tokenizer is {}; give the path as "
+        "data.tokenizer instead",
+        c.data.tokenizer_path, c.data.tokenizer);
+  }
+  if ((c.data.image_height == 0) != (c.data.image_width == 0)) {
+    add("data.image_height = {} and data.image_width = {} go together; give both, or neither to keep the "
+        "size of the images",
+        c.data.image_height, c.data.image_width);
+  }
+  if (c.data.mean.empty() != c.data.deviation.empty()) {
+    add("data.mean has {} values and data.deviation {}; give both, or neither to have them measured",
+        c.data.mean.size(), c.data.deviation.size());
+  }
+  if (language && (c.data.image_height > 0 || !c.data.mean.empty())) {
+    add("model.family = {} learns from text, but data.image_height, data.image_width, data.mean "
+        "or data.deviation is set, which are for images",
+        c.model.family);
+  }
 
   if (c.train.batch % c.train.accumulate != 0) {
     add("train.batch = {} cannot be split evenly into train.accumulate = {} microbatches; try batch {}, or "

@@ -50,10 +50,27 @@ bool parse_whole(const std::string& text, T& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+// "0.5,0.25" or, as TOML has it, "[0.5, 0.25]".
+bool parse_list(std::string_view text, std::vector<double>& values) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  if (text.empty()) return true;
+  for (std::string& part : split(text, ',')) {
+    part.erase(0, part.find_first_not_of(' '));
+    if (!parse_whole(part, values.emplace_back())) return false;
+  }
+  return true;
+}
+
 std::string number_text(double value) {
   std::string text = fmt::format("{}", value);
   // TOML tells floats from integers by the point or the exponent.
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+std::string list_text(const std::vector<double>& values) {
+  std::vector<std::string> parts;
+  for (const double value : values) parts.push_back(number_text(value));
+  return fmt::format("[{}]", join(parts, ", "));
 }
 
 std::string limits_text(const Limits& limits, bool is_integer) {
@@ -88,6 +105,8 @@ std::string expectation(const Field& field) {
   if (std::holds_alternative<bool*>(field.value)) return "true or false";
   if (std::holds_alternative<int64_t*>(field.value)) return "an integer" + limits_text(field.limits, true);
   if (std::holds_alternative<double*>(field.value)) return "a number" + limits_text(field.limits, false);
+  if (std::holds_alternative<std::vector<double>*>(field.value))
+    return "a list of numbers" + limits_text(field.limits, false);
   if (field.choices.empty()) return "a string";
   return "one of " + join(field.choices, ", ");
 }
@@ -96,6 +115,7 @@ std::string value_text(const Field& field) {
   if (auto* number = std::get_if<int64_t*>(&field.value)) return fmt::format("{}", **number);
   if (auto* number = std::get_if<double*>(&field.value)) return number_text(**number);
   if (auto* flag = std::get_if<bool*>(&field.value)) return **flag ? "true" : "false";
+  if (auto* values = std::get_if<std::vector<double>*>(&field.value)) return list_text(**values);
   return quoted(*std::get<std::string*>(field.value));
 }
 
@@ -120,7 +140,9 @@ void refuse_name(const std::string& name, std::string_view where) {
 }
 
 void assign(const Field& field, int64_t value, std::string_view where) {
-  if (std::holds_alternative<double*>(field.value)) return assign(field, static_cast<double>(value), where);
+  if (std::holds_alternative<double*>(field.value) ||
+      std::holds_alternative<std::vector<double>*>(field.value))
+    return assign(field, static_cast<double>(value), where);
   auto* target = std::get_if<int64_t*>(&field.value);
   if (!target || !within(field.limits, static_cast<double>(value))) {
     refuse_value(field, fmt::format("the integer {}", value), where);
@@ -129,11 +151,21 @@ void assign(const Field& field, int64_t value, std::string_view where) {
 }
 
 void assign(const Field& field, double value, std::string_view where) {
+  if (std::holds_alternative<std::vector<double>*>(field.value))
+    return assign(field, std::vector<double>{value}, where);
   auto* target = std::get_if<double*>(&field.value);
   if (!target || !std::isfinite(value) || !within(field.limits, value)) {
     refuse_value(field, fmt::format("the number {}", number_text(value)), where);
   }
   **target = value;
+}
+
+void assign(const Field& field, const std::vector<double>& values, std::string_view where) {
+  auto* target = std::get_if<std::vector<double>*>(&field.value);
+  const bool fits = std::ranges::all_of(
+      values, [&](double value) { return std::isfinite(value) && within(field.limits, value); });
+  if (!target || !fits) refuse_value(field, "the list " + list_text(values), where);
+  **target = values;
 }
 
 void assign(const Field& field, bool value, std::string_view where) {
@@ -159,6 +191,7 @@ void assign(const Field& field, const std::string& value, std::string_view where
 void assign_text(const Field& field, const std::string& text, std::string_view where) {
   int64_t integer = 0;
   double number = 0;
+  std::vector<double> list;
   if (std::holds_alternative<std::string*>(field.value)) {
     assign(field, text, where);
   } else if (std::holds_alternative<bool*>(field.value) && (text == "true" || text == "false")) {
@@ -167,6 +200,8 @@ void assign_text(const Field& field, const std::string& text, std::string_view w
     assign(field, integer, where);
   } else if (std::holds_alternative<double*>(field.value) && parse_whole(text, number)) {
     assign(field, number, where);
+  } else if (std::holds_alternative<std::vector<double>*>(field.value) && parse_list(text, list)) {
+    assign(field, list, where);
   } else {
     refuse_value(field, quoted(text), where);
   }

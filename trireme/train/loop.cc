@@ -72,9 +72,7 @@ class Run {
                              trainer_.program().peak_bytes()};
       metrics.write(line);
       progress.step(line);
-      if (done.skipped)
-        progress.note(fmt::format("step {}: the gradient overflowed; skipped, loss scale now {}", step + 1,
-                                  trainer_.loss_scale));
+      if (done.skipped) progress.note(skip_note(step + 1));
 
       const bool last = step + 1 == config_.train.steps;
       const bool stopping = context_.stop->load() && !last;
@@ -95,6 +93,12 @@ class Run {
   }
 
  private:
+  std::string skip_note(int64_t step) const {
+    return fmt::format("step {}: the gradient is not finite; skipped{}", step,
+                       precision_of(config_.train) == DType::f16
+                           ? fmt::format(", loss scale now {}", trainer_.loss_scale)
+                           : "");
+  }
   bool language() const { return data_.vocab > 0; }
   static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
@@ -199,8 +203,13 @@ OpenedData open_run_data(const Config& config, const std::string& default_path) 
   options.validation = config.data.validation_fraction;
   options.seed = static_cast<uint64_t>(config.train.seed);
   options.tokenizer = config.data.tokenizer;
+  options.tokenizer_path = config.data.tokenizer_path;
   options.seq = config.model.seq;
   options.vocab = config.model.vocab;
+  options.folder.height = config.data.image_height;
+  options.folder.width = config.data.image_width;
+  options.mean.assign(config.data.mean.begin(), config.data.mean.end());
+  options.deviation.assign(config.data.deviation.begin(), config.data.deviation.end());
   if (config.data.augment) {
     options.crop_padding = 4;
     options.flip = Flip::horizontal;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace trireme {
 
@@ -29,11 +30,16 @@ struct ModelOptions {
 };
 
 struct DataSettings {
-  std::string kind = "auto";        // by looking at the path
-  std::string path;                 // automatic: the text of this repository
-  std::string tokenizer = "bytes";  // or the path of a tokenizer.json or of a GPT-2 vocabulary folder
+  std::string kind = "auto";  // by looking at the path
+  std::string path;           // automatic: the text of this repository
+  std::string tokenizer =
+      "bytes";                 // or gpt2, or the path of a tokenizer.json or of a GPT-2 vocabulary folder
+  std::string tokenizer_path;  // of the files of gpt2
   double validation_fraction = 0.1;
-  bool augment = false;  // random crops and flips; images only
+  // Images only.
+  bool augment = false;                       // random crops and flips
+  int64_t image_height = 0, image_width = 0;  // automatic: the size that all images have
+  std::vector<double> mean, deviation;        // automatic: measured on the training images
 };
 
 struct TrainOptions {
@@ -46,6 +52,7 @@ struct TrainOptions {
   std::string device = "cpu";
   double clip_norm = 1.0;  // 0: off
   double label_smoothing = 0.0;
+  int64_t max_skipped = 10;   // steps in a row; f16 goes on for as long as its loss scale can be lowered
   int64_t log_every = 1;      // steps
   int64_t eval_every = 250;   // steps; 0: only at the end
   int64_t eval_batches = 10;  // batches of validation data each time

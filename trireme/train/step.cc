@@ -1,6 +1,8 @@
 // Model -> forward graph -> precision -> autodiff -> fuse -> prune.
 #include "trireme/train/step.h"
 
+#include <utility>
+
 #include "trireme/base/error.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
@@ -67,10 +69,39 @@ std::vector<ValueId> parameters_of(const Graph& graph) {
   return result;
 }
 
+// The states that the forward part itself renews: running statistics.
+std::vector<Value> renewed_states(const Graph& forward) {
+  std::vector<Value> result;
+  for (const Update& update : forward.updates) result.push_back(forward.values[update.state]);
+  return result;
+}
+
 enum class Accumulate { kReplace, kAdd };
+
+// Keeps what the forward part renews in pending states, so that a step that fails later leaves no trace. The
+// first microbatch starts from the states themselves, the next ones from what is pending.
+Graph with_pending_states(Graph forward, Accumulate accumulate) {
+  std::vector<Update> updates = std::exchange(forward.updates, {});
+  if (accumulate == Accumulate::kAdd) {
+    for (const Update& update : updates) {
+      Value& state = forward.values[update.state];
+      state.name = pending_name(state.name);
+      state.attrs = {{"role", "pending"}};
+    }
+    forward.updates = std::move(updates);
+    return forward;
+  }
+  Builder b(ops(), std::move(forward));
+  for (const Update& update : updates) {
+    const Value state = b.graph().values[update.state];
+    b.update(b.state(pending_name(state.name), state.type, {{"role", "pending"}}), update.value);
+  }
+  return b.take();
+}
 
 // Adds the backward part and stores gradients, loss and count in states.
 Graph with_gradients(Graph forward, Accumulate accumulate) {
+  forward = with_pending_states(std::move(forward), accumulate);
   const std::vector<ValueId> parameters = parameters_of(forward);
   const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
   forward.outputs.clear();
@@ -116,7 +147,8 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
     next.name = "next";
     result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd));
   }
-  result.graphs.push_back(prune(update_graph(result.parameters, optim, train.clip_norm)));
+  result.graphs.push_back(
+      prune(update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm)));
   result.graphs.push_back(optimized(
       model_graph("evaluate", model, train, shape, Mode::kEvaluate, Outputs::kLossAndLogits, precision)));
   return result;

@@ -2,7 +2,8 @@
 //
 //   first      one microbatch: forward, backward; gradients, loss and count replace what was accumulated
 //   next       the same, added to what was accumulated; only where a step has more than one microbatch
-//   update     from accumulated gradients to new weights (optim/update.h)
+//   update     from accumulated gradients to new weights (optim/update.h); until it has run, weights, moments
+//              and running statistics are those of the step before, so a step can be given up at any point
 //   evaluate   forward only; outputs loss, count and logits
 //
 // Losses and gradients are sums over targets with their count beside them, and are divided once, in the

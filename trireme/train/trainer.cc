@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/ops/table.h"
+#include "trireme/train/optim/update.h"
 
 namespace trireme {
 namespace {
@@ -109,10 +110,21 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
 
   StepResult result;
   result.norm = executor_.scalar_output(update_, "norm");
-  result.loss =
-      executor_.scalar_output(update_, "loss") / std::max(1.0f, executor_.scalar_output(update_, "count"));
+  const float count = executor_.scalar_output(update_, "count");
+  result.loss = executor_.scalar_output(update_, "loss") / std::max(1.0f, count);
   result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
-  if (half_) adapt_loss_scale(result.skipped, step);
+  const bool bad_gradient = result.skipped && count > 0;
+  bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
+  if (half_) {
+    adapt_loss_scale(bad_gradient, step);
+  } else if (bad_gradients_ > train_.max_skipped) {
+    throw_error(
+        "the gradient is not finite at step {}, though the loss, {}, is; {}. {} before it had to be skipped "
+        "too (train.max_skipped = {}), so nothing is learned any more. Weights are as they were. A lower "
+        "optim.lr or more schedule.warmup_steps usually help, from a checkpoint before the trouble",
+        step + 1, result.loss, first_bad_gradient(),
+        bad_gradients_ == 2 ? "1 step" : fmt::format("{} steps", bad_gradients_ - 1), train_.max_skipped);
+  }
   return result;
 }
 
@@ -123,9 +135,9 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
     // Nothing would ever change again.
     if (loss_scale <= kSmallestMeanScale / targets) {
       throw_error(
-          "the gradient overflows f16 at step {} even with the smallest loss scale, {}. A lower optim.lr or "
-          "train.precision=bf16 usually help",
-          step + 1, loss_scale);
+          "the gradient overflows f16 at step {} even with the smallest loss scale, {}; {}. Weights are as "
+          "they were. A lower optim.lr or train.precision=bf16 usually help",
+          step + 1, loss_scale, first_bad_gradient());
     }
     loss_scale = std::max(kSmallestMeanScale / targets, loss_scale / 2);
   }
@@ -133,6 +145,21 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
     loss_scale = std::min(kLargestMeanScale / targets, loss_scale * 2);
     scale_age = 0;
   }
+}
+
+// In the order of the model, from the input on.
+std::string Trainer::first_bad_gradient() {
+  std::vector<float> values;
+  for (const StateSlot& slot : program().states) {
+    if (!slot.name.starts_with(gradient_name(""))) continue;
+    values.resize(slot.type.shape.elements());
+    executor_.read_state(slot.name, values.data(), slot.type.bytes());
+    const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad != values.end())
+      return fmt::format("the first gradient that is not finite: {}, with {} at element {}", slot.name, *bad,
+                         bad - values.begin());
+  }
+  return "each gradient is finite, but the norm of all is too large for f32";
 }
 
 void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {

@@ -17,7 +17,7 @@ namespace trireme {
 struct StepResult {
   double loss = 0;       // mean over counted targets
   double norm = 0;       // of the gradient, before clipping
-  bool skipped = false;  // the gradient was not finite, so nothing changed
+  bool skipped = false;  // the gradient was not finite, or no target counted; nothing changed
 };
 
 struct Evaluation {
@@ -37,7 +37,9 @@ class Trainer {
   void initialise(uint64_t seed);
 
   // One step on a batch of shape.rows * accumulate rows. `step` counts from 0, `rate` is the learning rate.
-  // Throws an Error that names the first op that made a non-finite number when the loss is not finite.
+  // Throws an Error that names the first op that made a non-finite number when the loss is not finite, and
+  // one that names the first gradient when more than train.max_skipped steps in a row had a gradient that is
+  // not finite (f16: when the loss scale cannot be lowered). Either way all states are as before the step.
   StepResult step(Batch& batch, int64_t step, double rate);
 
   // Adds up over a batch of shape.rows rows; rows with ignored targets do not count.
@@ -59,12 +61,14 @@ class Trainer {
   void load_microbatch(int segment, Batch& batch, int64_t first_row);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
+  std::string first_bad_gradient();
 
   TrainOptions train_;
   StepShape shape_;
   bool half_;  // f16, which needs loss scaling
   Executor executor_;
   int first_, next_, update_, evaluate_;  // segments
+  int64_t bad_gradients_ = 0;             // steps in a row
   std::vector<float> logits_;
 };
 

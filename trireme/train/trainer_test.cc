@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "trireme/base/error.h"
 
@@ -20,7 +21,7 @@ constexpr int64_t kRows = 6;
 
 class TrainerTest : public testing::Test {
  protected:
-  void make(const char* family, const Shape& sample) {
+  void make(const char* family, const Shape& sample, const TrainOptions& train = {}) {
     ModelOptions model;
     model.family = family;
     model.layers = family == std::string("resnet") ? 8 : 2;
@@ -29,8 +30,8 @@ class TrainerTest : public testing::Test {
     model.vocab = 20;
     model.seq = 8;
     model.classes = 10;
-    trainer_ =
-        std::make_unique<Trainer>(model, TrainOptions(), OptimOptions(), StepShape{kRows, sample}, *device_);
+    trainer_ = std::make_unique<Trainer>(model, train, OptimOptions(),
+                                         StepShape{kRows / train.accumulate, sample}, *device_);
     trainer_->initialise(1);
   }
   // Labels (or the only token) 0, 1, 2, 3, 4, 5.
@@ -63,6 +64,27 @@ class TrainerTest : public testing::Test {
   }
   void set(const std::string& name, const std::vector<float>& values) {
     trainer_->executor().write_state(name, values.data(), values.size() * sizeof(float));
+  }
+  // All that a checkpoint would hold.
+  std::map<std::string, std::vector<float>> everything() {
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& tensors : {trainer_->model_tensors(), trainer_->optimizer_tensors()}) {
+      for (const NamedTensor& tensor : tensors) values[tensor.name] = get(tensor.name);
+    }
+    return values;
+  }
+  // An mlp whose loss is finite on images of `pixel`, while the gradient of its first weight is about 900
+  // times the pixel in each row.
+  Batch make_with_steep_loss(const TrainOptions& train, float pixel) {
+    make("mlp", {1, 3, 3}, train);
+    set("layers.0.weight", std::vector<float>(get("layers.0.weight").size(), 0.0f));
+    set("layers.0.bias", std::vector<float>(get("layers.0.bias").size(), 1.0f));
+    std::vector<float> last = get("layers.1.weight");  // [classes, hidden]
+    for (size_t i = 0; i < last.size(); ++i) last[i] = static_cast<float>(i / 16) * 100;
+    set("layers.1.weight", last);
+    Batch batch = images({1, 3, 3});
+    std::ranges::fill(batch.at("images").values<float>(), pixel);
+    return batch;
   }
   std::string complaint(Batch& batch, int64_t step, double rate) {
     try {
@@ -168,6 +190,101 @@ TEST_F(TrainerTest, DivergenceIsToldWithTheFirstOpFromFiniteNumbers) {
   EXPECT_THAT(complaint(batch, 1, 1e30),
               AllOf(HasSubstr("step 2"), HasSubstr("from finite inputs"), HasSubstr("optim.lr")));
   EXPECT_EQ(get("layers.0.weight"), weight) << "weights are kept as they were";
+}
+
+// Running statistics are written by the forward part, before anyone knows what the loss will be.
+TEST_F(TrainerTest, BadLossLeavesEverythingAsItWas) {
+  const Shape sample{3, 8, 8};
+  for (int64_t microbatches : {1, 2}) {
+    TrainOptions train;
+    train.accumulate = microbatches;
+    make("resnet", sample, train);
+    Batch batch = images(sample);
+    EXPECT_EQ(complaint(batch, 0, 1e-3), "no complaint");
+    const auto before = everything();
+    EXPECT_NE(before.at("bn1.running_mean")[0], 0) << "a good step moves them";
+    batch.at("images").values<float>().back() = std::nanf("");  // in the last microbatch
+    EXPECT_THAT(complaint(batch, 1, 1e-3), HasSubstr("step 2"));
+    EXPECT_EQ(everything(), before) << microbatches << " microbatches";
+  }
+}
+
+TEST_F(TrainerTest, BadGradientsAreSkippedUpToALimit) {
+  TrainOptions train;
+  train.max_skipped = 2;
+  Batch bad = make_with_steep_loss(train, 1e38f), good = images({1, 3, 3});
+  const auto before = everything();
+  for (int64_t step : {0, 1}) EXPECT_TRUE(trainer_->step(bad, step, 1e-3).skipped);
+  EXPECT_EQ(everything(), before);
+  EXPECT_FALSE(trainer_->step(good, 2, 0.0).skipped);
+  const auto after = everything();
+  for (int64_t step : {3, 4}) EXPECT_TRUE(trainer_->step(bad, step, 1e-3).skipped) << "counted anew";
+  EXPECT_THAT(complaint(bad, 5, 1e-3),
+              AllOf(HasSubstr("step 6"), HasSubstr("grad.layers.0.weight"), HasSubstr("2 steps before it"),
+                    HasSubstr("train.max_skipped = 2"), HasSubstr("optim.lr")));
+  EXPECT_EQ(everything(), after);
+}
+
+TEST_F(TrainerTest, NormThatIsTooLargeIsToldApart) {
+  TrainOptions train;
+  train.max_skipped = 0;
+  Batch batch = make_with_steep_loss(train, 1e30f);
+  EXPECT_THAT(complaint(batch, 0, 1e-3), AllOf(HasSubstr("step 1"), HasSubstr("each gradient is finite")));
+}
+
+// From 65536 down to 1 are 16 halvings, whatever train.max_skipped is.
+TEST_F(TrainerTest, HalfGivesUpWhenTheLossScaleCannotBeLowered) {
+  TrainOptions train;
+  train.max_skipped = 2;
+  train.precision = "f16";
+  Batch batch = make_with_steep_loss(train, 6e4f);
+  const auto before = everything();
+  for (int64_t step = 0; step < 16; ++step) {
+    const double scale = trainer_->loss_scale;
+    EXPECT_TRUE(trainer_->step(batch, step, 1e-3).skipped);
+    EXPECT_EQ(trainer_->loss_scale, scale / 2);
+  }
+  EXPECT_THAT(complaint(batch, 16, 1e-3), AllOf(HasSubstr("step 17"), HasSubstr("smallest loss scale"),
+                                                HasSubstr("grad.layers.0.weight")));
+  EXPECT_EQ(everything(), before);
+}
+
+TEST_F(TrainerTest, HalfKeepsItsLossScaleWhenNoTargetCounts) {
+  TrainOptions train;
+  train.precision = "f16";
+  make("gpt", {8}, train);
+  Batch batch = tokens();
+  std::ranges::fill(batch.at("targets").values<int32_t>(), kIgnoreTarget);
+  const double scale = trainer_->loss_scale;
+  EXPECT_TRUE(trainer_->step(batch, 0, 1e-3).skipped);
+  EXPECT_EQ(trainer_->loss_scale, scale);
+}
+
+// At a rate of 0 the weights stay, and each microbatch must find the statistics that the one before it left.
+TEST_F(TrainerTest, MicrobatchesMoveRunningStatisticsOneAfterTheOther) {
+  const Shape sample{3, 8, 8};
+  TrainOptions train;
+  train.accumulate = 2;
+  make("resnet", sample, train);
+  Batch batch = images(sample);
+  trainer_->step(batch, 0, 0.0);
+  const std::vector<float> mean = get("bn1.running_mean"), var = get("bn1.running_var");
+  trainer_.reset();
+
+  ModelOptions model;
+  model.family = "resnet";
+  model.layers = 8;
+  model.classes = 10;
+  trainer_ = std::make_unique<Trainer>(model, TrainOptions(), OptimOptions(), StepShape{kRows / 2, sample},
+                                       *device_);
+  trainer_->initialise(1);
+  trainer_->step(batch, 0, 0.0);
+  EXPECT_NE(get("bn1.running_mean"), mean) << "half of the batch is not the whole";
+  for (auto& [name, tensor] : batch.tensors)
+    std::ranges::rotate(tensor.bytes, tensor.bytes.begin() + static_cast<int64_t>(tensor.bytes.size()) / 2);
+  trainer_->step(batch, 1, 0.0);
+  EXPECT_EQ(get("bn1.running_mean"), mean);
+  EXPECT_EQ(get("bn1.running_var"), var);
 }
 
 TEST_F(TrainerTest, BatchOfAnotherShapeIsRefused) {

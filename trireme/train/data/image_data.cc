@@ -75,11 +75,23 @@ OpenedData make_image_data(ImageSet images, std::optional<ImageSet> own_held_out
   return data;
 }
 
+// Only images of folders come in sizes that must be brought to one.
+void refuse_resizing(const DataOptions& options, const ImageSet& images) {
+  if (options.folder.height > 0 &&
+      (options.folder.height != images.height || options.folder.width != images.width)) {
+    throw_error(
+        "{}: these images are {}x{}, but data.image_height = {} and data.image_width = {}; they are not "
+        "scaled: leave these settings out, or give a folder of image files",
+        options.path, images.height, images.width, options.folder.height, options.folder.width);
+  }
+}
+
 OpenedData open_mnist(const DataOptions& options) {
   std::optional<ImageSet> train =
       fs::is_directory(options.path) ? read_mnist(options.path, MnistPart::train) : std::nullopt;
   if (!train)
     throw_error("{}: no MNIST training files found; {} expected", options.path, kMnistSource.expects);
+  refuse_resizing(options, *train);
   return make_image_data(std::move(*train), read_mnist(options.path, MnistPart::test), options);
 }
 
@@ -88,6 +100,7 @@ OpenedData open_cifar10(const DataOptions& options) {
       fs::is_directory(options.path) ? read_cifar10(options.path, CifarPart::train) : std::nullopt;
   if (!train)
     throw_error("{}: no CIFAR-10 training files found; {} expected", options.path, kCifar10Source.expects);
+  refuse_resizing(options, *train);
   return make_image_data(std::move(*train), read_cifar10(options.path, CifarPart::test), options);
 }
 

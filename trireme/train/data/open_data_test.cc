@@ -77,6 +77,23 @@ TEST(OpenData, TokenFoldersBringTheirOwnSplit) {
   EXPECT_THAT(one.summary, HasSubstr("45 tokens for training, 5 held out"));
 }
 
+TEST(OpenData, WideTokensBringTheirVocabularyUnlessTheyAreDamaged) {
+  TempFolder folder;
+  std::vector<int32_t> file(256 + 40, 128255);
+  file[0] = 20240801;
+  file[1] = 7;
+  file[2] = 40;
+  const auto bytes = [&] { return std::string(reinterpret_cast<const char*>(file.data()), file.size() * 4); };
+  const std::string path = folder.write("a.bin", bytes()).string();
+  EXPECT_EQ(open_data({.path = path, .seq = 4}).vocab, 128256);
+  file[280] = -2;
+  folder.write("a.bin", bytes());
+  EXPECT_THAT(error_of([&] { open_data({.path = path, .seq = 4}); }),
+              HasSubstr("largest token is 4294967294"));
+  EXPECT_THAT(error_of([&] { open_data({.path = path, .seq = 4, .vocab = 128256}); }),
+              AllOf(HasSubstr("token 4294967294 at position 24"), HasSubstr("vocabulary of 128256")));
+}
+
 TEST(OpenData, ImagesHoldOutAFractionOfEveryKind) {
   TempFolder folder;
   for (int i = 0; i < 100; ++i) {

@@ -12,6 +12,9 @@ namespace trireme {
 namespace fs = std::filesystem;
 namespace {
 
+// Ids beyond this are damage, not a vocabulary: 60 times the largest that is in use.
+constexpr int64_t kLargestGuessedVocab = int64_t{1} << 24;
+
 // Windows over both parts; without a part of its own, the end of the tokens is held out.
 OpenedData make_token_data(TokenArray train, TokenArray held_out, const DataOptions& options) {
   if (held_out.size() == 0 && options.validation > 0) {
@@ -76,6 +79,12 @@ OpenedData open_tokens(const DataOptions& options) {
   if (vocab == 0 && tokenizer) vocab = tokenizer->vocab_size();
   if (vocab == 0) {
     vocab = std::max(train.largest(), held_out.largest()) + 1;
+    if (vocab > kLargestGuessedVocab) {
+      throw_error(
+          "{}: the largest token is {}, which no tokenizer makes; the file is damaged, or not of token ids. "
+          "model.vocab names the first wrong one",
+          options.path, vocab - 1);
+    }
   } else {
     train.check(vocab);
     held_out.check(vocab);
@@ -102,7 +111,7 @@ bool detects_text(const fs::path& path) {
 
 constinit const DataSource kTokenSource{
     "tokens",
-    "a .bin file of 16-bit token ids (llm.c or nanoGPT), or a folder of them with "
+    "a .bin file of token ids (llm.c or nanoGPT), or a folder of them with "
     "train and val in their names",
     detects_tokens, open_tokens};
 constinit const DataSource kTextSource{"text", "a text file, or a folder of text files", detects_text,

@@ -40,10 +40,21 @@ std::vector<uint16_t> counting(int count) {
   return ids;
 }
 
-TEST(TokenFile, ReadsBothFormats) {
+// Llama 3's: 32 bits an id.
+std::string llmc32(const std::vector<uint32_t>& ids, int32_t version = 7, int32_t extra = 0) {
+  std::vector<int32_t> header(256);
+  header[0] = 20240801;
+  header[1] = version;
+  header[2] = static_cast<int32_t>(ids.size()) + extra;
+  return std::string(reinterpret_cast<const char*>(header.data()), 1024) +
+         std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 4);
+}
+
+TEST(TokenFile, ReadsAllFormats) {
   TempFolder folder;
   EXPECT_THAT(all(open_token_file(folder.write("a.bin", llmc({1, 2, 65535})))), ElementsAre(1, 2, 65535));
   EXPECT_THAT(all(open_token_file(folder.write("b.bin", shorts({7, 8})))), ElementsAre(7, 8));
+  EXPECT_THAT(all(open_token_file(folder.write("c.bin", llmc32({1, 128000})))), ElementsAre(1, 128000));
 }
 
 TEST(TokenFile, SaysWhatIsWrong) {
@@ -58,6 +69,9 @@ TEST(TokenFile, SaysWhatIsWrong) {
   EXPECT_THAT(error(llmc({1, 2, 3}, 1, 1)),
               AllOf(HasSubstr("bad.bin"), HasSubstr("promises 4 tokens"), HasSubstr("1030 bytes")));
   EXPECT_THAT(error(llmc({1, 2, 3}, 1, -1)), HasSubstr("promises 2 tokens"));
+  EXPECT_THAT(error(llmc32({1, 2}, 1)), HasSubstr("version 1 found, 7 expected"));
+  EXPECT_THAT(error(llmc32({1, 2}, 7, 1)), AllOf(HasSubstr("promises 3 tokens"), HasSubstr("1036 bytes")));
+  EXPECT_THAT(error(llmc32({1, 2}, 7, 2)), HasSubstr("promises 4 tokens"));
   EXPECT_THAT(error(llmc({}, 1, -5)), HasSubstr("promises -5 tokens"));
   EXPECT_THAT(error_of([&] { open_token_file(folder.path() / "none.bin"); }), HasSubstr("cannot open"));
 }

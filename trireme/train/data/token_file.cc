@@ -1,10 +1,12 @@
-// The two token file formats; see token_file.h. A headerless file cannot be mistaken for llm.c's: its
-// magic number read as ids is 55432, 308, and GPT-2 has no id 55432.
+// The token file formats; see token_file.h. A headerless file cannot be mistaken for llm.c's: its magic
+// numbers read as ids are 55432, 308 and 55713, 308, and GPT-2 has ids up to 50256 only.
 #include "trireme/train/data/token_file.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "trireme/base/error.h"
 #include "trireme/train/data/file.h"
@@ -14,8 +16,24 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are mapped as they are");
 
-constexpr int32_t kLlmcMagic = 20240520, kLlmcMagic32 = 20240801;
 constexpr int64_t kHeaderBytes = 256 * sizeof(int32_t);
+
+// llm.c's formats, told apart by the first number of the header.
+struct LlmcFormat {
+  int32_t magic, version;
+  int64_t id_bytes;
+};
+constexpr LlmcFormat kLlmcFormats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+TokenFileLayout parse_headerless(int64_t size, std::string_view name) {
+  if (size == 0 || size % 2 != 0) {
+    throw_error(
+        "{}: {} bytes found, a positive even number expected for 16-bit token ids; the file is truncated "
+        "or not a token file",
+        name, size);
+  }
+  return {.offset_bytes = 0, .id_bytes = 2, .count = size / 2};
+}
 
 }  // namespace
 
@@ -24,42 +42,34 @@ TokenFileLayout parse_token_file(std::span<const uint8_t> bytes, std::string_vie
   std::array<int32_t, 3> header{};  // magic, version, count
   if (bytes.size() >= sizeof header) std::memcpy(header.data(), bytes.data(), sizeof header);
   const auto [magic, version, count] = header;
-  if (magic == kLlmcMagic32) {
-    throw_error(
-        "{}: a token file of 32-bit ids (magic {}) found, 16-bit ids (magic {}) expected; tokenize the text "
-        "with GPT-2's tokenizer",
-        name, kLlmcMagic32, kLlmcMagic);
-  }
-  if (magic != kLlmcMagic) {
-    if (size == 0 || size % 2 != 0) {
-      throw_error(
-          "{}: {} bytes found, a positive even number expected for 16-bit token ids; the file is truncated "
-          "or not a token file",
-          name, size);
-    }
-    return {0, size / 2};
-  }
+  const auto format = std::ranges::find(kLlmcFormats, magic, &LlmcFormat::magic);
+  if (format == std::end(kLlmcFormats)) return parse_headerless(size, name);
   if (size < kHeaderBytes)
     throw_error("{}: {} bytes found, a header of {} expected; the file is truncated", name, size,
                 kHeaderBytes);
-  if (version != 1)
-    throw_error("{}: token file version {} found, 1 expected; convert the file", name, version);
-  const int64_t expected = kHeaderBytes + 2 * static_cast<int64_t>(count);
+  if (version != format->version) {
+    throw_error("{}: token file version {} found, {} expected after magic {}; convert the file", name,
+                version, format->version, magic);
+  }
+  const int64_t expected = kHeaderBytes + format->id_bytes * count;
   if (count < 1 || expected != size) {
     throw_error(
         "{}: the header promises {} tokens ({} bytes in all), but the file has {} bytes; it is truncated or "
         "still being written: make or fetch it again",
         name, count, expected, size);
   }
-  return {kHeaderBytes, count};
+  return {kHeaderBytes, format->id_bytes, count};
 }
 
 TokenArray open_token_file(const std::filesystem::path& path) {
   auto file = MappedFile::open(path);
   const TokenFileLayout layout = parse_token_file(file->bytes(), path.string());
-  // Pages are aligned and both offsets are even, so the ids are aligned too.
-  const auto* ids = reinterpret_cast<const uint16_t*>(file->bytes().data() + layout.offset_bytes);
-  return TokenArray::of(std::span(ids, static_cast<size_t>(layout.count)), file, path.string());
+  // Pages are aligned and both offsets are multiples of an id's size, so the ids are aligned too.
+  const uint8_t* const begin = file->bytes().data() + layout.offset_bytes;
+  const auto count = static_cast<size_t>(layout.count);
+  if (layout.id_bytes == 4)
+    return TokenArray::of(std::span(reinterpret_cast<const uint32_t*>(begin), count), file, path.string());
+  return TokenArray::of(std::span(reinterpret_cast<const uint16_t*>(begin), count), file, path.string());
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Files of 16-bit token ids: llm.c's (256 int32 of header: 20240520, version 1, count; then uint16) and
-// nanoGPT's (uint16 without header), little-endian both.
+// Files of token ids, little-endian all: llm.c's for GPT-2 (256 int32 of header: 20240520, version 1, count;
+// then uint16) and for Llama 3 (20240801, version 7, count; then uint32), and nanoGPT's (uint16, no header).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace trireme {
 
 struct TokenFileLayout {
   int64_t offset_bytes = 0;  // where the ids begin
+  int64_t id_bytes = 2;      // 2 or 4
   int64_t count = 0;         // ids, exactly as many as the file has room for
 };
 

@@ -1,10 +1,12 @@
 // The update segment of a step: from accumulated gradients to new weights, as a graph like any other.
 //
 //   states   the parameters, `grad.NAME` for each, the optimizer's own (`m.NAME`, `v.NAME`, `u.NAME`),
-//            `accumulated.count` and `accumulated.loss`
+//            `accumulated.count` and `accumulated.loss`; buffers (running statistics), `new.NAME` for each
 //   inputs   lr[], step[] (from 1), loss_scale[]
 //   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
-//   (sums)
+//            (sums)
+//
+// A skipped step changes no state that lasts: neither weights nor the optimizer's nor buffers.
 #pragma once
 
 #include <vector>
@@ -16,10 +18,14 @@ namespace trireme {
 
 // Names that the segments of a step share.
 std::string gradient_name(std::string_view parameter);
+// Where the forward part leaves what a buffer becomes if the step is not skipped.
+std::string pending_name(std::string_view buffer);
 inline constexpr std::string_view kCountState = "accumulated.count";
 inline constexpr std::string_view kLossState = "accumulated.loss";
 
-// `parameters`: the trained states. Throws an Error when the optimizer is not known.
-Graph update_graph(const std::vector<Value>& parameters, const OptimOptions& options, double clip_norm);
+// `parameters`: the trained states; `buffers`: those that the forward part renews. Throws an Error when the
+// optimizer is not known.
+Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
+                   const OptimOptions& options, double clip_norm);
 
 }  // namespace trireme
