@@ -84,7 +84,7 @@ int inspect_graph(std::span<const std::string> arguments) {
   const StepSetup setup = set_up_step(source);
   const StepGraphs step =
       step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape);
-  const Graph& graph = find_segment(step.graphs, segment);
+  const Graph graph = optimized(find_segment(step.graphs, segment));
   fmt::print("{}", print(graph));
   if (cost) fmt::print("{}", cost_table(graph));
   return kOk;

@@ -33,7 +33,13 @@ std::vector<bool> disturbed_axes(const Layout& from, const Layout& to) {
 // Appends what changes one axis; false when nothing does.
 bool append(std::vector<Change>& result, int axis, const Placement& from, const Placement& to) {
   if (from == to) return true;
-  if (to.is_partial()) return false;
+  if (to.kind == Kind::kMax) return false;
+  if (to.kind == Kind::kSum) {
+    if (from.kind == Kind::kMax) return false;
+    if (from.kind == Kind::kSplit) result.push_back({Change::Kind::kAllGather, axis, from, {}});
+    result.push_back({Change::Kind::kAddend, axis, {}, to});
+    return true;
+  }
   if (from.is_partial()) {
     const auto kind = to.kind == Kind::kSplit ? Change::Kind::kReduceScatter : Change::Kind::kAllReduce;
     result.push_back({kind, axis, from, to});
@@ -54,6 +60,7 @@ bool append(std::vector<Change>& result, int axis, const Placement& from, const 
 int order_of(const Change& change) {
   switch (change.kind) {
     case Change::Kind::kSlice:
+    case Change::Kind::kAddend:
       return 0;
     case Change::Kind::kReduceScatter:
       return 1;
@@ -70,7 +77,8 @@ int order_of(const Change& change) {
 }  // namespace
 
 std::string_view name(Change::Kind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "slice"};
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather",
+                                        "all_to_all", "slice",          "addend"};
   return names[static_cast<int>(kind)];
 }
 
@@ -128,6 +136,7 @@ double bytes_sent(const std::vector<Change>& changes, const TensorType& whole, L
         total += share * local_bytes(to);
         break;
       case Change::Kind::kSlice:
+      case Change::Kind::kAddend:
         break;
     }
     from = to;

@@ -6,8 +6,7 @@
 //   split      → replicated   all_gather
 //   split i    → split j      all_to_all
 //   replicated → split        slice, which moves nothing
-//
-// Nothing makes a whole value partial: no collective is owed for it and no plan wants it.
+//   replicated → partial sum  addend: the first rank keeps it, the others have zeros; moves nothing
 #pragma once
 
 #include <optional>
@@ -20,7 +19,7 @@
 namespace trireme {
 
 struct Change {
-  enum class Kind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kSlice };
+  enum class Kind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kSlice, kAddend };
   Kind kind;
   int axis;  // of the mesh; the others keep their placement
   Placement from;

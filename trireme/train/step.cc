@@ -1,4 +1,4 @@
-// Model -> forward graph -> precision -> autodiff -> fuse -> prune.
+// Model -> forward graph -> precision -> autodiff; then, when it is known how it is spread, fuse -> prune.
 #include "trireme/train/step.h"
 
 #include <utility>
@@ -13,10 +13,6 @@
 
 namespace trireme {
 namespace {
-
-Graph optimized(const Graph& graph) {
-  return prune(fuse(graph, ops()));
-}
 
 // What would otherwise be an error deep inside a model, in words of the settings.
 void check_sizes(const ModelRecord& model, const ModelOptions& options, const StepShape& shape) {
@@ -122,7 +118,7 @@ Graph with_gradients(Graph forward, Accumulate accumulate) {
   store(kCountState, count);
   b.output("loss", loss);
   b.output("count", count);
-  return optimized(b.take());
+  return b.take();
 }
 
 }  // namespace
@@ -148,10 +144,14 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
     result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd));
   }
   result.graphs.push_back(
-      prune(update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm)));
-  result.graphs.push_back(optimized(
-      model_graph("evaluate", model, train, shape, Mode::kEvaluate, Outputs::kLossAndLogits, precision)));
+      update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm));
+  result.graphs.push_back(
+      model_graph("evaluate", model, train, shape, Mode::kEvaluate, Outputs::kLossAndLogits, precision));
   return result;
+}
+
+Graph optimized(const Graph& graph) {
+  return prune(fuse(graph, ops()));
 }
 
 Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision) {

@@ -30,8 +30,12 @@ struct StepGraphs {
   std::vector<Value> parameters;  // the trained states
 };
 
+// On whole tensors and not yet fused: an op that was fused can be split in fewer ways.
 StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape);
+
+// What every graph goes through before it becomes part of a program: fused, and without what nobody needs.
+Graph optimized(const Graph& graph);
 
 // Forward only, for sampling: input ids [rows, seq], output logits.
 Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision);

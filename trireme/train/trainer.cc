@@ -20,7 +20,9 @@ constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 
 Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device) {
-  return build_program(step_graphs(model, train, optim, shape).graphs, workspace_query(device));
+  std::vector<Graph> graphs = step_graphs(model, train, optim, shape).graphs;
+  for (Graph& graph : graphs) graph = optimized(graph);
+  return build_program(std::move(graphs), workspace_query(device));
 }
 
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
