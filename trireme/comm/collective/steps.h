@@ -56,13 +56,19 @@ class Steps {
   // On one rank: into = from, or into += from.
   void local(int rank, int into, int from, Action action);
 
-  // All ranks at once: within one each(), every send of a rank comes before its receives, so what is sent is
-  // what was there before. No local() inside.
+  // All at once: of what body() adds, every send of a rank comes before its receives, so what is sent is what
+  // was there before. No local() inside.
+  template <typename Body>
+  void round(const Body& body) {
+    begin_round();
+    body();
+    end_round();
+  }
   template <typename Body>
   void each(const Body& body) {
-    begin_round();
-    for (int rank = 0; rank < ranks(); ++rank) body(rank);
-    end_round();
+    round([&] {
+      for (int rank = 0; rank < ranks(); ++rank) body(rank);
+    });
   }
 
   int ranks() const { return static_cast<int>(lists_.size()); }
@@ -81,7 +87,7 @@ class Steps {
   std::vector<int> scratch_like_;
   std::vector<std::vector<Step>> lists_;
   bool in_round_ = false;
-  std::vector<std::vector<Step>> round_receives_;  // of each rank, of the each() under way
+  std::vector<std::vector<Step>> round_receives_;  // of each rank, of the round under way
 };
 
 }  // namespace trireme::comm
