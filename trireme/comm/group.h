@@ -1,0 +1,127 @@
+// Group: some ranks of a job, in an order, that do collectives together. The calls that users and the runtime
+// make. Every call starts an operation and gives a Handle; wait() ends it. All ranks of a group start the
+// same operations in the same order; several may be in flight, in one group and in several. What differs
+// between ranks is an Error on all of them, with both calls in it.
+//
+// Bits: for a given algorithm and number of ranks the order of every addition is fixed, so the result is the
+// same on every rank, in every run and on every transport.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/call.h"
+#include "trireme/comm/transport/transport.h"
+
+namespace trireme::comm {
+
+class Operation;
+class Group;
+class Recorder;
+
+struct CollectiveOptions {
+  Algorithm algorithm = Algorithm::automatic;
+  size_t segment_bytes = 0;  // of messages; 0: chosen
+};
+
+// What an operation was and cost.
+struct OperationReport {
+  Call call;  // with the algorithm that ran
+  uint32_t sequence = 0;
+  size_t segment_bytes = 0;
+  double predicted_seconds = 0;  // 0 without a link model
+  double seconds = 0;            // from start to the end of wait
+};
+
+// Move-only. Destroying one that is not done waits for it: its memory is in use.
+class Handle {
+ public:
+  Handle() = default;
+  Handle(Handle&& other) noexcept;
+  Handle& operator=(Handle&& other) noexcept;
+  ~Handle();
+  void wait();  // throws PeerError
+  bool done();  // progresses, without waiting
+  OperationReport report() const;
+
+ private:
+  friend class Group;
+  Handle(Group* group, Operation* operation) : group_(group), operation_(operation) {}
+  Group* group_ = nullptr;
+  Operation* operation_ = nullptr;
+};
+
+// What decides, for a call, which algorithm and segment size to use, and what it should cost. Pure: equal on
+// all ranks. Without one, fixed rules decide.
+struct Choice {
+  Algorithm algorithm = Algorithm::ring;
+  size_t segment_bytes = 0;
+  double predicted_seconds = 0;
+};
+using Chooser = std::function<Choice(const Call& call, int ranks, bool native_offered)>;
+
+struct GroupOptions {
+  double timeout_seconds = 120;  // of one operation; every other wait derives from it
+  std::vector<int> hosts;        // host number of each member, for hierarchical; empty: all on one
+  Chooser chooser;               // may be empty
+  Recorder* recorder = nullptr;  // may be null
+  std::string name = "world";    // for messages: "world", "data", "tensor"
+};
+
+class Group {
+ public:
+  // Collective over members (ranks of the transport, ascending or not; the position is the rank in the
+  // group). `number` tells groups of one transport apart and is the same on all members.
+  Group(Transport& transport, uint32_t number, std::vector<int> members, GroupOptions options = {});
+  ~Group();
+
+  int rank() const;  // position of this rank among the members
+  int size() const;
+
+  // In place: every rank gives `count` elements and ends with the reduction over all ranks.
+  Handle all_reduce(void* data, int64_t count, DType dtype, ReduceOp op, CollectiveOptions options = {});
+  // `data` has `count` elements on every rank, cut in size() parts as parts() says; rank r ends with part r
+  // reduced in its place. The other parts are left undefined.
+  Handle reduce_scatter(void* data, int64_t count, DType dtype, ReduceOp op, CollectiveOptions options = {});
+  // The inverse: rank r gives part r in its place, all end with all of it.
+  Handle all_gather(void* data, int64_t count, DType dtype, CollectiveOptions options = {});
+  Handle broadcast(void* data, int64_t count, DType dtype, int root, CollectiveOptions options = {});
+  // Root ends with the reduction; the data of the others is left undefined.
+  Handle reduce(void* data, int64_t count, DType dtype, ReduceOp op, int root,
+                CollectiveOptions options = {});
+  // Like all_gather, to root alone / its inverse from root.
+  Handle gather(void* data, int64_t count, DType dtype, int root, CollectiveOptions options = {});
+  Handle scatter(void* data, int64_t count, DType dtype, int root, CollectiveOptions options = {});
+  // Rank r sends send_counts[p] elements to p, one after another in `input`, and gets receive_counts[p] from
+  // p. Every rank knows its own counts; that they agree is checked by message sizes.
+  Handle all_to_all(const void* input, std::span<const int64_t> send_counts, void* output,
+                    std::span<const int64_t> receive_counts, DType dtype);
+  Handle barrier();
+  // One message between two ranks of the group, in order per pair.
+  Handle send(const void* data, int64_t count, DType dtype, int to);
+  Handle receive(void* data, int64_t count, DType dtype, int from);
+
+  // Moves whatever is in flight; for a runtime that calls it between kernels.
+  void progress();
+
+  Transport& transport();
+
+ private:
+  friend class Handle;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Part `part` of `count` elements cut in `parts`: sizes differ by at most one, the larger ones first.
+struct Part {
+  int64_t begin;
+  int64_t size;
+};
+Part part_of(int64_t count, int parts, int part);
+
+}  // namespace trireme::comm

@@ -1,0 +1,42 @@
+// The flight recorder: the last operations of each rank, in memory that outlives the rank (the launcher's,
+// where there is one), so that after a hang or a kill -9 one table shows who was where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme::comm {
+
+class Recorder {
+ public:
+  static constexpr int kEntries = 64;  // per rank; older ones are overwritten
+
+  static size_t bytes_for(int ranks);
+  // `memory` has bytes_for(ranks) bytes, zeroed by its maker, and outlives the recorder; all ranks share it,
+  // or each has its own and sees only itself. `rank` -1: a reader that records nothing.
+  Recorder(std::span<std::byte> memory, int rank, int ranks);
+
+  // A few plain stores: this is called for every collective. Returns the entry for finished() and failed().
+  uint32_t started(uint64_t stream, uint64_t call, size_t bytes);
+  void finished(uint32_t entry);
+  void failed(uint32_t entry);
+
+  // Names the group for the table; kept in the memory as well. At most 31 characters are kept.
+  void name_group(uint32_t group, std::string_view name);
+
+  // One row an operation, newest last, `rows` per rank; ranks that are behind the others of a group are
+  // marked. May be called at any time, from any process that has the memory, also after a rank was killed.
+  std::string table(int rows = 4) const;
+
+ private:
+  void end(uint32_t entry, uint64_t state);
+
+  std::span<std::byte> memory_;
+  int rank_;
+  int ranks_;
+};
+
+}  // namespace trireme::comm
