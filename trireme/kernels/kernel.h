@@ -24,14 +24,16 @@
 namespace trireme {
 
 struct Kernel;
+class Communicator;
 
 struct KernelContext {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const Attrs& attrs;
   ThreadPool& pool;
-  std::byte* workspace = nullptr;  // 64-byte aligned, as large as Kernel::workspace said
-  const Kernel* inner = nullptr;   // set by Kernel::launch
+  std::byte* workspace = nullptr;        // 64-byte aligned, as large as Kernel::workspace said
+  Communicator* communicator = nullptr;  // for collectives; null where there is one rank
+  const Kernel* inner = nullptr;         // set by Kernel::launch
 
   template <typename T>
   const T* in(int i) const {

@@ -19,7 +19,18 @@ int Program::segment(std::string_view name) const {
   return -1;
 }
 
-Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace) {
+namespace {
+
+StatePart part_named(const StateParts& parts, const Value& state) {
+  if (const auto found = parts.find(state.name); found != parts.end()) return found->second;
+  StatePart whole{state.type.shape, {}};
+  for (int64_t extent : state.type.shape) whole.pieces.push_back({{0, extent}});
+  return whole;
+}
+
+}  // namespace
+
+Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace, const StateParts& parts) {
   Program program;
   for (Graph& graph : graphs) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
@@ -28,7 +39,8 @@ Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace
       if (value.kind != Value::Kind::kState) continue;
       const StateSlot* slot = program.find_state(value.name);
       if (!slot) {
-        program.states.push_back({value.name, value.type, value.attrs, program.state_bytes});
+        program.states.push_back(
+            {value.name, value.type, value.attrs, program.state_bytes, part_named(parts, value)});
         program.state_bytes +=
             (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
         slot = &program.states.back();

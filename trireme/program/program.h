@@ -8,14 +8,16 @@
 
 #include "trireme/ir/graph.h"
 #include "trireme/passes/memory.h"
+#include "trireme/program/state_part.h"
 
 namespace trireme {
 
 struct StateSlot {
   std::string name;
-  TensorType type;
-  Attrs attrs;  // how it starts; see Value::attrs
+  TensorType type;  // of this rank's part
+  Attrs attrs;      // how it starts; see Value::attrs
   size_t offset = 0;
+  StatePart part;
 };
 
 struct Segment {
@@ -38,7 +40,9 @@ struct Program {
 // How much temporary memory the kernel of a node wants; asked of the device that will run the program.
 using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node)>;
 
-// States of the same name in different graphs are one state and must agree in type.
-Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace);
+// States of the same name in different graphs are one state and must agree in type. A state that `parts` does
+// not name is whole on this rank.
+Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace,
+                      const StateParts& parts = {});
 
 }  // namespace trireme

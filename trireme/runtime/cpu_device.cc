@@ -32,8 +32,8 @@ class CpuStream : public Stream {
  public:
   explicit CpuStream(ThreadPool& pool) : pool_(pool) {}
   void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-              const Attrs& attrs, std::byte* workspace) override {
-    kernel.launch({inputs, outputs, attrs, pool_, workspace});
+              const Attrs& attrs, std::byte* workspace, Communicator* communicator) override {
+    kernel.launch({inputs, outputs, attrs, pool_, workspace, communicator});
   }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override { copy_bytes(to, from, bytes); }
   void upload(std::byte* to, const void* from, size_t bytes) override { copy_bytes(to, from, bytes); }

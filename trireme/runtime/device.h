@@ -35,7 +35,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void launch(const Kernel& kernel, std::span<const TensorView> inputs,
-                      std::span<const TensorView> outputs, const Attrs& attrs, std::byte* workspace) = 0;
+                      std::span<const TensorView> outputs, const Attrs& attrs, std::byte* workspace,
+                      Communicator* communicator) = 0;
   virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;  // within the device
   virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;     // from the host
   virtual void download(void* to, const std::byte* from, size_t bytes) = 0;  // to the host; returns when done

@@ -63,9 +63,10 @@ WorkspaceQuery workspace_query(const Device& device) {
   };
 }
 
-Executor::Executor(Program program, Device& device)
+Executor::Executor(Program program, Device& device, Communicator* communicator)
     : program_(std::move(program)),
       device_(device),
+      communicator_(communicator),
       stream_(device.make_stream()),
       states_(device.allocate(program_.state_bytes)),
       arena_(device.allocate(program_.arena_bytes)) {
@@ -111,7 +112,7 @@ void Executor::prepare(const Segment& segment) {
 void Executor::launch(const Prepared& prepared, const Launch& one) {
   const std::span<const TensorView> views(prepared.views);
   stream_->launch(*one.kernel, views.subspan(one.first_input, one.inputs),
-                  views.subspan(one.first_output, one.outputs), *one.attrs, one.workspace);
+                  views.subspan(one.first_output, one.outputs), *one.attrs, one.workspace, communicator_);
 }
 
 void Executor::finish(int segment) {

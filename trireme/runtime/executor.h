@@ -19,7 +19,8 @@ WorkspaceQuery workspace_query(const Device& device);
 class Executor {
  public:
   // Throws an Error that names the op when the device has no kernel for a node. States start undefined.
-  Executor(Program program, Device& device);
+  // `communicator` is for programs with collectives, and is used by whoever runs a segment.
+  Executor(Program program, Device& device, Communicator* communicator = nullptr);
 
   const Program& program() const { return program_; }
   size_t allocated_bytes() const;  // what was allocated for states, arena and inputs: the program's peak
@@ -64,6 +65,7 @@ class Executor {
 
   Program program_;
   Device& device_;
+  Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
   Buffer states_, arena_;
   std::vector<Prepared> prepared_;

@@ -143,8 +143,7 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
     next.name = "next";
     result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd));
   }
-  result.graphs.push_back(
-      update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm));
+  result.graphs.push_back(update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm));
   result.graphs.push_back(
       model_graph("evaluate", model, train, shape, Mode::kEvaluate, Outputs::kLossAndLogits, precision));
   return result;

@@ -7,8 +7,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
-#include "trireme/ops/table.h"
 #include "trireme/train/optim/update.h"
+#include "trireme/train/rank_graphs.h"
 
 namespace trireme {
 namespace {
@@ -19,10 +19,24 @@ constexpr double kFirstMeanScale = 65536, kLargestMeanScale = 65536 * 256, kSmal
 constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 
 Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                     const StepShape& shape, const Device& device) {
-  std::vector<Graph> graphs = step_graphs(model, train, optim, shape).graphs;
-  for (Graph& graph : graphs) graph = optimized(graph);
-  return build_program(std::move(graphs), workspace_query(device));
+                     const StepShape& shape, const Device& device, const RankOptions& ranks) {
+  TRIREME_CHECK(ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr);
+  RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
+  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
+}
+
+// The rows of a microbatch that a rank takes.
+Part rows_of(const RankOptions& ranks, int64_t rows) {
+  const Mesh& mesh = ranks.plan.mesh;
+  const int data = mesh.find("data");
+  if (data < 0) return {0, rows};
+  if (rows < mesh.axes()[data].size) {
+    throw_error(
+        "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
+        "(train.accumulate) or fewer ranks are needed",
+        rows, mesh.axes()[data].size);
+  }
+  return part_of(rows, mesh.axes()[data].size, mesh.coordinate(ranks.rank, data));
 }
 
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
@@ -58,17 +72,21 @@ void initialise_states(Executor& executor, uint64_t seed) {
     const double scale = slot.attrs.real("scale", 0);
     const RngKey key{seed, stream_id(slot.name)};
     values.resize(slot.type.shape.elements());
-    for (size_t i = 0; i < values.size(); ++i) values[i] = initial_value(kind, scale, key, i);
+    for_each_run(slot.part, [&](int64_t whole, int64_t local, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) values[local + i] = initial_value(kind, scale, key, whole + i);
+    });
     executor.write_state(slot.name, values.data(), slot.type.bytes());
   }
 }
 
 Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                 const StepShape& shape, Device& device)
+                 const StepShape& shape, Device& device, const RankOptions& ranks)
     : train_(train),
       shape_(shape),
+      ranks_(ranks),
+      rows_(rows_of(ranks, shape.rows)),
       half_(precision_of(train) == DType::f16),
-      executor_(make_program(model, train, optim, shape, device), device),
+      executor_(make_program(model, train, optim, shape, device, ranks), device, ranks.communicator),
       first_(program().segment("first")),
       next_(program().segment("next")),
       update_(program().segment("update")),
@@ -88,7 +106,8 @@ void Trainer::load_microbatch(int segment, Batch& batch, int64_t first_row) {
     }
     const size_t row_bytes =
         static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, name, tensor.bytes.data() + first_row * row_bytes, shape_.rows * row_bytes);
+    executor_.set_input(segment, name, tensor.bytes.data() + (first_row + rows_.begin) * row_bytes,
+                        rows_.size * row_bytes);
   }
 }
 
@@ -102,8 +121,9 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
       executor_.set_input(segment, "rng", rng.data(), sizeof rng);
     }
     executor_.run(segment);
+    // Several ranks find out together, below: the loss of one is not known to the others yet.
     const float loss = executor_.scalar_output(segment, "loss");
-    if (!std::isfinite(loss)) explain_bad_loss(segment, loss, step);
+    if (!std::isfinite(loss) && !ranks_.communicator) explain_bad_loss(segment, loss, step);
   }
   set_scalar(executor_, update_, "lr", rate);
   set_scalar(executor_, update_, "step", static_cast<double>(step + 1));
@@ -115,6 +135,8 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
   const float count = executor_.scalar_output(update_, "count");
   result.loss = executor_.scalar_output(update_, "loss") / std::max(1.0f, count);
   result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
+  // Such a step was skipped: its gradient is not finite either.
+  if (!std::isfinite(result.loss)) explain_bad_loss(first_, result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
   bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
   if (half_) {
@@ -190,18 +212,25 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
         std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
     const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
     const int64_t width = shape.back();
+    const int64_t first = rows_.begin * (shape.elements() / width / rows_.size);
+    double correct = 0;
     for (int64_t row = 0; row * width < shape.elements(); ++row) {
-      if (targets[row] < 0) continue;
+      if (targets[first + row] < 0) continue;
       const float* logit = logits_.data() + row * width;
-      total.correct += std::max_element(logit, logit + width) - logit == targets[row];
+      correct += std::max_element(logit, logit + width) - logit == targets[first + row];
     }
+    if (ranks_.communicator) {
+      ranks_.communicator->all_reduce("data", reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
+                                      Communicator::Reduction::kSum);
+    }
+    total.correct += correct;
   }
 }
 
 int64_t Trainer::parameter_count() const {
   int64_t total = 0;
   for (const StateSlot& slot : program().states) {
-    if (slot.attrs.text("role", "") == "parameter") total += slot.type.shape.elements();
+    if (slot.attrs.text("role", "") == "parameter") total += slot.part.whole.elements();
   }
   return total;
 }

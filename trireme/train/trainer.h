@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trireme/kernels/communicator.h"
+#include "trireme/plan/plan.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/checkpoint/safetensors.h"
 #include "trireme/train/data/batch.h"
@@ -26,20 +28,29 @@ struct Evaluation {
   double correct = 0;  // of those, how many had the largest logit
 };
 
+// Which rank of a plan this is, and how it talks to the others. The default: the only one.
+struct RankOptions {
+  Plan plan;
+  int rank = 0;
+  Communicator* communicator = nullptr;  // must be there when the plan has more than one rank
+};
+
 class Trainer {
  public:
-  // vocab and classes in `model` must be set. Allocates everything that training will use.
+  // vocab and classes in `model` must be set. Allocates everything that training will use. `shape` is that of
+  // a whole microbatch; the plan says which rows of it this rank takes.
   Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-          const StepShape& shape, Device& device);
+          const StepShape& shape, Device& device, const RankOptions& ranks = {});
 
   // Fills parameters, buffers and optimizer states with their starting values, a function of (seed, name,
   // element) alone.
   void initialise(uint64_t seed);
 
-  // One step on a batch of shape.rows * accumulate rows. `step` counts from 0, `rate` is the learning rate.
-  // Throws an Error that names the first op that made a non-finite number when the loss is not finite, and
-  // one that names the first gradient when more than train.max_skipped steps in a row had a gradient that is
-  // not finite (f16: when the loss scale cannot be lowered). Either way all states are as before the step.
+  // One step on a batch of shape.rows * accumulate rows, all of which every rank is given. `step` counts from
+  // 0, `rate` is the learning rate. Throws an Error that names the first op that made a non-finite number
+  // when the loss is not finite, and one that names the first gradient when more than train.max_skipped steps
+  // in a row had a gradient that is not finite (f16: when the loss scale cannot be lowered). Either way all
+  // states are as before the step.
   StepResult step(Batch& batch, int64_t step, double rate);
 
   // Adds up over a batch of shape.rows rows; rows with ignored targets do not count.
@@ -65,6 +76,8 @@ class Trainer {
 
   TrainOptions train_;
   StepShape shape_;
+  RankOptions ranks_;
+  Part rows_;  // of a microbatch, that this rank takes
   bool half_;  // f16, which needs loss scaling
   Executor executor_;
   int first_, next_, update_, evaluate_;  // segments

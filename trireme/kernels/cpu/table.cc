@@ -14,6 +14,7 @@ namespace cpu {
   X(add_batch_norm) \
   X(add_binary) \
   X(add_cast) \
+  X(add_collective) \
   X(add_concat) \
   X(add_conv2d) \
   X(add_conv2d_grad_input) \

@@ -1,0 +1,17 @@
+// From a plan to the layouts that a graph of a training step starts from.
+#pragma once
+
+#include "trireme/passes/spread.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme {
+
+// What a segment of a step does with states decides how it wants them: the update takes weights as they lie
+// at rest, the forward and backward parts take them whole.
+enum class SegmentKind { kForwardBackward, kUpdate, kEvaluate };
+
+// `graph` has whole tensors. States are told apart by the attribute `role`: parameter, gradient, optimizer;
+// others are replicated. Inputs with dims are batches, but for `rng`, and are split along the first.
+Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind);
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+// Plans as text.
+#include "trireme/plan/plan.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kDataAxis = "data";
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? fmt::format("known are {}", join(known, ", "))
+                      : fmt::format("did you mean '{}'?", near);
+}
+
+void check(const Plan& plan, std::string_view source) {
+  const std::vector<std::string> presets = preset_plans();
+  if (std::ranges::find(presets, plan.preset) == presets.end())
+    throw_error("{}: there is no preset '{}'; {}", source, plan.preset, suggestion(plan.preset, presets));
+  for (const Axis& axis : plan.mesh.axes()) {
+    if (axis.name != kDataAxis) {
+      throw_error("{}: the preset '{}' has no use for the axis '{}'; it spreads over '{}' alone", source,
+                  plan.preset, axis.name, kDataAxis);
+    }
+  }
+}
+
+std::string text_of(const nlohmann::json& value, std::string_view key, std::string_view source) {
+  if (!value.is_string()) throw_error("{}: {} is {}; a text expected", source, key, value.dump());
+  return value.get<std::string>();
+}
+
+}  // namespace
+
+std::vector<std::string> preset_plans() {
+  return {"data", "zero1", "zero2", "zero3"};
+}
+
+Plan parse_plan(std::string_view json, std::string_view source) {
+  const nlohmann::json root = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object())
+    throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
+  const std::vector<std::string> known = {"mesh", "preset"};
+  for (const auto& [key, value] : root.items()) {
+    if (std::ranges::find(known, key) == known.end())
+      throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
+  }
+  Plan plan;
+  if (!root.contains("mesh"))
+    throw_error("{}: there is no mesh; say for example \"mesh\": \"data:4\"", source);
+  plan.mesh = parse_mesh(text_of(root["mesh"], "mesh", source));
+  if (root.contains("preset")) plan.preset = text_of(root["preset"], "preset", source);
+  check(plan, source);
+  return plan;
+}
+
+Plan read_plan(const std::string& text, int ranks) {
+  const std::vector<std::string> presets = preset_plans();
+  if (std::ranges::find(presets, text) != presets.end())
+    return {.mesh = Mesh({{std::string(kDataAxis), ranks}}), .preset = text};
+  std::ifstream file(text);
+  if (!file) {
+    throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
+                suggestion(text, presets));
+  }
+  std::stringstream content;
+  content << file.rdbuf();
+  const Plan plan = parse_plan(content.str(), text);
+  if (plan.mesh.ranks() != ranks) {
+    throw_error("{}: its mesh '{}' has {} ranks, but {} are running; start that many with -n {}", text,
+                to_string(plan.mesh), plan.mesh.ranks(), ranks, plan.mesh.ranks());
+  }
+  return plan;
+}
+
+std::string to_json(const Plan& plan) {
+  return nlohmann::ordered_json{{"mesh", to_string(plan.mesh)}, {"preset", plan.preset}}.dump(2);
+}
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// The communicator of a rank on a mesh: one group of ranks per axis, over one transport.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/group.h"
+#include "trireme/kernels/communicator.h"
+#include "trireme/mesh/mesh.h"
+
+namespace trireme {
+
+class MeshCommunicator final : public Communicator {
+ public:
+  // Collective over all ranks of the transport, of which the mesh has as many. Axes of one rank need no
+  // group. Groups are numbered from `first_group` on.
+  MeshCommunicator(const Mesh& mesh, comm::Transport& transport, uint32_t first_group,
+                   const comm::GroupOptions& options = {});
+
+  void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                  Reduction reduction) override;
+  void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                      Reduction reduction) override;
+  void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
+                  DType dtype) override;
+
+  // Time spent in collectives since the last call, in seconds.
+  double take_seconds();
+
+ private:
+  comm::Group& group(std::string_view axis);
+  template <typename Start>
+  void run(const Start& start);
+
+  const Mesh mesh_;
+  std::vector<std::unique_ptr<comm::Group>> groups_;  // per axis; null for one rank
+  std::vector<int64_t> counts_;                       // of an all_to_all; kept so that nothing is allocated
+  double seconds_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// Segment -> pins -> spread -> partition -> fuse.
+#include "trireme/train/rank_graphs.h"
+
+#include "trireme/ops/table.h"
+#include "trireme/passes/partition.h"
+#include "trireme/passes/pins.h"
+#include "trireme/train/step.h"
+
+namespace trireme {
+namespace {
+
+SegmentKind kind_of(const Graph& graph) {
+  if (graph.name == "update") return SegmentKind::kUpdate;
+  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
+}
+
+}  // namespace
+
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank) {
+  RankGraphs result;
+  for (const Graph& graph : whole) {
+    if (plan.mesh.ranks() == 1) {
+      result.graphs.push_back(optimized(graph));
+      continue;
+    }
+    const Pins pins = pins_of(plan, graph, kind_of(graph));
+    const Spread spread = trireme::spread(graph, plan.mesh, pins);
+    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops())));
+    for (const Value& value : graph.values) {
+      if (value.kind != Value::Kind::kState) continue;
+      const Layout rest = state_layout(pins, value, plan.mesh).rest;
+      result.parts[value.name] = {value.type.shape, local_pieces(value.type.shape, rest, plan.mesh, rank)};
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme
