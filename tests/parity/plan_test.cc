@@ -1,0 +1,137 @@
+// A plan changes who computes what, not what is computed: ranks as threads against one rank, from the same
+// weights and batches. Losses and weights may differ by the rounding of sums that are added up in another
+// order.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+#include "golden.h"
+#include "trireme/comm/transport/inproc/inproc.h"
+#include "trireme/runtime/mesh_communicator.h"
+
+namespace trireme::parity {
+namespace {
+
+struct Run {
+  std::vector<double> losses, norms;
+  std::map<std::string, std::vector<float>> states;  // whole ones
+  double correct = 0;
+};
+
+// The states of all ranks, put together from what each has.
+void collect(Trainer& trainer, Run& run) {
+  for (const StateSlot& slot : trainer.program().states) {
+    const std::string_view role = slot.attrs.text("role", "");
+    if (role != "parameter" && role != "buffer" && role != "optimizer") continue;
+    std::vector<float> local(slot.type.shape.elements());
+    trainer.executor().read_state(slot.name, local.data(), slot.type.bytes());
+    std::vector<float>& whole = run.states[slot.name];
+    whole.resize(slot.part.whole.elements(), std::numeric_limits<float>::quiet_NaN());
+    for_each_run(slot.part, [&](int64_t to, int64_t from, int64_t count) {
+      std::copy_n(local.begin() + from, count, whole.begin() + to);
+    });
+  }
+}
+
+Run run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
+  Run run;
+  std::mutex mutex;
+  const auto hub = std::make_shared<comm::InprocHub>(plan.mesh.ranks());
+  const auto one_rank = [&](int rank) {
+    comm::InprocTransport transport(hub, rank);
+    MeshCommunicator communicator(plan.mesh, transport, 1, {.timeout_seconds = 60});
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device,
+                    {plan, rank, plan.mesh.ranks() > 1 ? &communicator : nullptr});
+    trainer.initialise(7);
+    const std::vector<StepResult> results = train(trainer, golden, 0, steps);
+    Batch batch = make_batch(golden, 0);
+    Evaluation evaluation;
+    trainer.evaluate(batch, evaluation);
+    const std::lock_guard lock(mutex);
+    if (rank == 0) {
+      for (const StepResult& result : results) {
+        run.losses.push_back(result.loss);
+        run.norms.push_back(result.norm);
+      }
+      run.correct = evaluation.correct;
+    }
+    collect(trainer, run);
+  };
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(plan.mesh.ranks());
+  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        one_rank(rank);
+      } catch (const Error& error) {
+        errors[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  return run;
+}
+
+struct Case {
+  std::string golden, preset;
+  int ranks;
+  std::string precision = "f32";
+};
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.golden << " " << c.preset << " on " << c.ranks << " in " << c.precision;
+}
+
+class PlanAgainstOneRank : public testing::TestWithParam<Case> {};
+
+TEST_P(PlanAgainstOneRank, SameLossesAndWeights) {
+  const Case& one = GetParam();
+  Golden golden = read_golden(one.golden);
+  golden.train.precision = one.precision;
+  const int64_t steps = 4;
+  const Run expected = run_plan(golden, {}, steps);
+  const Run found = run_plan(golden, {Mesh({{"data", one.ranks}}), one.preset}, steps);
+  const double tolerance = one.precision == "f32" ? 2e-5 : 2e-2;
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
+    EXPECT_NEAR(found.norms[i], expected.norms[i], 10 * tolerance * expected.norms[i]) << "step " << i;
+  }
+  ASSERT_EQ(found.states.size(), expected.states.size());
+  for (const auto& [name, values] : expected.states) {
+    const std::vector<float>& others = found.states.at(name);
+    ASSERT_EQ(others.size(), values.size()) << name;
+    double largest = 0, difference = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(values[i])));
+      difference = std::max(difference, std::abs(static_cast<double>(values[i]) - others[i]));
+    }
+    EXPECT_LE(difference, 10 * tolerance * largest + 1e-9) << name;
+  }
+  EXPECT_EQ(found.correct, expected.correct);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> result;
+  for (const char* golden :
+       {"mlp", "gpt", "gpt_ignored", "gpt_lamb", "llama_accumulated", "lstm", "lenet_lars"}) {
+    for (const char* preset : {"data", "zero1", "zero2", "zero3"}) {
+      for (const int ranks : {2, 3}) result.push_back({golden, preset, ranks});
+    }
+  }
+  result.push_back({"resnet20", "data", 2});
+  result.push_back({"resnet20", "zero3", 2});
+  for (const char* preset : {"data", "zero3"}) result.push_back({"gpt", preset, 2, "bf16"});
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()), [](const auto& param) {
+  const Case& one = param.param;
+  return one.golden + "_" + one.preset + "_" + std::to_string(one.ranks) + "_" + one.precision;
+});
+
+}  // namespace
+}  // namespace trireme::parity
