@@ -20,7 +20,7 @@ constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 
 Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  TRIREME_CHECK(ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr);
+  TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
   RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
   return build_program(std::move(local.graphs), workspace_query(device), local.parts);
 }
