@@ -14,14 +14,14 @@
 namespace trireme::parity {
 namespace {
 
-struct Run {
+struct Outcome {
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<float>> states;  // whole ones
   double correct = 0;
 };
 
 // The states of all ranks, put together from what each has.
-void collect(Trainer& trainer, Run& run) {
+void collect(Trainer& trainer, Outcome& run) {
   for (const StateSlot& slot : trainer.program().states) {
     const std::string_view role = slot.attrs.text("role", "");
     if (role != "parameter" && role != "buffer" && role != "optimizer") continue;
@@ -35,8 +35,8 @@ void collect(Trainer& trainer, Run& run) {
   }
 }
 
-Run run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
-  Run run;
+Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
+  Outcome run;
   std::mutex mutex;
   const auto hub = std::make_shared<comm::InprocHub>(plan.mesh.ranks());
   const auto one_rank = [&](int rank) {
@@ -92,8 +92,8 @@ TEST_P(PlanAgainstOneRank, SameLossesAndWeights) {
   Golden golden = read_golden(one.golden);
   golden.train.precision = one.precision;
   const int64_t steps = 4;
-  const Run expected = run_plan(golden, {}, steps);
-  const Run found = run_plan(golden, {Mesh({{"data", one.ranks}}), one.preset}, steps);
+  const Outcome expected = run_plan(golden, {}, steps);
+  const Outcome found = run_plan(golden, {Mesh({{"data", one.ranks}}), one.preset}, steps);
   const double tolerance = one.precision == "f32" ? 2e-5 : 2e-2;
   ASSERT_EQ(found.losses.size(), expected.losses.size());
   for (size_t i = 0; i < expected.losses.size(); ++i) {

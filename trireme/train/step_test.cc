@@ -27,7 +27,9 @@ ModelOptions small(const char* family) {
 }
 
 StepGraphs graphs_of(const ModelOptions& model, const TrainOptions& train, const Shape& sample) {
-  return step_graphs(model, train, {}, {3, sample});
+  StepGraphs step = step_graphs(model, train, {}, {3, sample});
+  for (Graph& graph : step.graphs) graph = optimized(graph);
+  return step;
 }
 
 int64_t nodes(const Graph& graph, std::string_view op, std::string_view epilogue = "") {
