@@ -126,7 +126,7 @@ Operation& Engine::begin(RecipePage& page, uint64_t stream, bool announced, std:
   }
   Operation& operation = *page.idle;
   page.idle = operation.next;
-  operation.label = {stream, page.recipe.call.pack()};
+  operation.label = {stream, page.call};
   operation.start_ticks = read_ticks();
   operation.state = Operation::State::running;
   if (options_.recorder != nullptr) {
