@@ -140,11 +140,6 @@ class Search {
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (const Layout* pinned = pinned_layout(pins_, graph_.values[node.outputs[o]]))
         suggest(cut_from(rule, rule.outputs[o], (*pinned)[axis], ways));
-      for (const Update& update : graph_.updates) {
-        if (update.value != node.outputs[o]) continue;
-        const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
-        suggest(cut_from(rule, rule.outputs[o], rest[axis], ways));
-      }
     }
     if (sums && node.op->linear && node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
       result.push_back({{}, true});

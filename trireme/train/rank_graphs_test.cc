@@ -1,0 +1,160 @@
+// How many collectives each preset owes, and how many bytes they move, counted in the programs themselves.
+#include "trireme/train/rank_graphs.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/base/error.h"
+#include "trireme/train/step.h"
+
+namespace trireme {
+namespace {
+
+ModelOptions small_gpt() {
+  ModelOptions model;
+  model.layers = 2;
+  model.heads = 2;
+  model.hidden = 16;
+  model.vocab = 32;
+  model.seq = 8;
+  return model;
+}
+
+struct Counts {
+  int all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;
+  double bytes = 0;  // that a rank sends, by the best algorithms
+};
+
+Counts count(const Graph& graph) {
+  Counts counts;
+  for (const Node& node : graph.nodes) {
+    if (node.op->scope != OpRecord::Scope::kAxis) continue;
+    const double ways = static_cast<double>(node.attrs.integer("ways")), share = (ways - 1) / ways;
+    const double in = static_cast<double>(graph.type(node.inputs[0]).bytes());
+    const double out = static_cast<double>(graph.type(node.outputs[0]).bytes());
+    if (node.op->name == "all_reduce") ++counts.all_reduce, counts.bytes += 2 * share * in;
+    if (node.op->name == "reduce_scatter") ++counts.reduce_scatter, counts.bytes += share * in;
+    if (node.op->name == "all_gather") ++counts.all_gather, counts.bytes += share * out;
+    if (node.op->name == "all_to_all") ++counts.all_to_all, counts.bytes += share * in;
+  }
+  return counts;
+}
+
+struct Step {
+  Counts first, next, update;
+  int parameters = 0;
+  double parameter_bytes = 0;
+};
+
+Step spread_step(const std::string& preset, int ranks, int64_t accumulate = 2) {
+  TrainOptions train;
+  train.accumulate = accumulate;
+  const StepGraphs whole = step_graphs(small_gpt(), train, {}, {4, {8}});
+  const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"data", ranks}}), preset}, /*rank=*/0);
+  Step step;
+  for (const Graph& graph : local.graphs) {
+    if (graph.name == "first") step.first = count(graph);
+    if (graph.name == "next") step.next = count(graph);
+    if (graph.name == "update") step.update = count(graph);
+  }
+  for (const Value& parameter : whole.parameters) {
+    ++step.parameters;
+    step.parameter_bytes += static_cast<double>(parameter.type.bytes());
+  }
+  return step;
+}
+
+// Loss and count, and under ZeRO the squares of the gradient: scalars of four bytes.
+double scalar_bytes(int scalars, int ranks) {
+  return scalars * 2.0 * (ranks - 1) / ranks * 4;
+}
+
+TEST(RankGraphs, DataParallelismAddsUpGradientsOnceAStep) {
+  for (const int ranks : {2, 4}) {
+    const Step step = spread_step("data", ranks);
+    EXPECT_EQ(step.first.bytes, 0);
+    EXPECT_EQ(step.next.bytes, 0);
+    EXPECT_EQ(step.update.all_reduce, step.parameters + 2);
+    EXPECT_EQ(step.update.reduce_scatter + step.update.all_gather + step.update.all_to_all, 0);
+    EXPECT_DOUBLE_EQ(step.update.bytes,
+                     2.0 * (ranks - 1) / ranks * step.parameter_bytes + scalar_bytes(2, ranks));
+  }
+}
+
+TEST(RankGraphs, Zero1MovesAsMuchAsDataParallelism) {
+  for (const int ranks : {2, 4}) {
+    const Step step = spread_step("zero1", ranks);
+    EXPECT_EQ(step.first.bytes, 0);
+    EXPECT_EQ(step.update.reduce_scatter, step.parameters);
+    EXPECT_EQ(step.update.all_gather, step.parameters);
+    EXPECT_EQ(step.update.all_reduce, 3);
+    EXPECT_DOUBLE_EQ(step.update.bytes,
+                     2.0 * (ranks - 1) / ranks * step.parameter_bytes + scalar_bytes(3, ranks));
+  }
+}
+
+TEST(RankGraphs, Zero2ScattersEachMicrobatch) {
+  const Step step = spread_step("zero2", 4);
+  EXPECT_EQ(step.first.reduce_scatter, step.parameters);
+  EXPECT_EQ(step.next.reduce_scatter, step.parameters);
+  EXPECT_EQ(step.update.reduce_scatter, 0);
+  EXPECT_EQ(step.update.all_gather, step.parameters);
+  // With one microbatch that is as much as data parallelism.
+  const Step one = spread_step("zero2", 4, 1);
+  EXPECT_DOUBLE_EQ(one.first.bytes + one.update.bytes,
+                   2.0 * 3 / 4 * one.parameter_bytes + scalar_bytes(3, 4));
+}
+
+TEST(RankGraphs, Zero3GathersForBothPartsAndMovesHalfAsMuchAgain) {
+  const Step step = spread_step("zero3", 4, 1);
+  EXPECT_EQ(step.first.reduce_scatter, step.parameters);
+  EXPECT_GT(step.first.all_gather, step.parameters);
+  EXPECT_EQ(step.update.all_gather, 0);
+  const double plain = 2.0 * 3 / 4 * step.parameter_bytes;
+  EXPECT_LE(step.first.bytes + step.update.bytes, 1.5 * plain + scalar_bytes(3, 4));
+  // Biases and the position table are not needed backward, all weights are.
+  EXPECT_GT(step.first.bytes + step.update.bytes, 1.4 * plain);
+}
+
+TEST(RankGraphs, StatesTakeTheirShare) {
+  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {4, {8}});
+  const auto local_bytes = [&](const std::string& preset, std::string_view role) {
+    const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"data", 4}}), preset}, 1);
+    double bytes = 0;
+    for (const Value& value : local.graphs[1].values) {  // update
+      if (value.kind == Value::Kind::kState && value.attrs.text("role", "") == role &&
+          value.type.shape.rank() > 0)
+        bytes += static_cast<double>(value.type.bytes());
+    }
+    return bytes;
+  };
+  double parameters = 0;
+  for (const Value& parameter : whole.parameters) parameters += static_cast<double>(parameter.type.bytes());
+  const auto expect = [&](const char* preset, double weights, double gradients, double moments) {
+    EXPECT_DOUBLE_EQ(local_bytes(preset, "parameter"), weights * parameters) << preset;
+    EXPECT_DOUBLE_EQ(local_bytes(preset, "gradient"), gradients * parameters) << preset;
+    EXPECT_DOUBLE_EQ(local_bytes(preset, "optimizer"), moments * 2 * parameters) << preset;
+  };
+  expect("data", 1, 1, 1);
+  expect("zero1", 1, 1, 0.25);
+  expect("zero2", 1, 0.25, 0.25);
+  expect("zero3", 0.25, 0.25, 0.25);
+}
+
+TEST(RankGraphs, AllRanksHaveTheSameCollectivesInTheSameOrder) {
+  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {5, {8}});  // five rows on three ranks
+  const auto order = [&](int rank) {
+    std::string text;
+    for (const Graph& graph : rank_graphs(whole.graphs, {Mesh({{"data", 3}}), "zero3"}, rank).graphs) {
+      for (const Node& node : graph.nodes) {
+        if (node.op->scope == OpRecord::Scope::kAxis) text += graph.values[node.outputs[0]].name + "\n";
+      }
+    }
+    return text;
+  };
+  EXPECT_NE(order(0), "");
+  EXPECT_EQ(order(0), order(1));
+  EXPECT_EQ(order(0), order(2));
+}
+
+}  // namespace
+}  // namespace trireme
