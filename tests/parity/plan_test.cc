@@ -41,7 +41,7 @@ Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
   const auto hub = std::make_shared<comm::InprocHub>(plan.mesh.ranks());
   const auto one_rank = [&](int rank) {
     comm::InprocTransport transport(hub, rank);
-    MeshCommunicator communicator(plan.mesh, transport, 1, {.timeout_seconds = 60});
+    MeshCommunicator communicator(plan.mesh, transport, 1, {.timeout_seconds = 20});
     const std::unique_ptr<Device> device = make_cpu_device(1);
     Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device,
                     {plan, rank, plan.mesh.ranks() > 1 ? &communicator : nullptr});
