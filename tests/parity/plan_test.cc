@@ -119,7 +119,9 @@ std::vector<Case> cases() {
   for (const char* golden :
        {"mlp", "gpt", "gpt_ignored", "gpt_lamb", "llama_accumulated", "lstm", "lenet_lars"}) {
     for (const char* preset : {"data", "zero1", "zero2", "zero3"}) {
-      for (const int ranks : {2, 3}) result.push_back({golden, preset, ranks});
+      result.push_back({golden, preset, 2});
+      // Parts that are not even; a microbatch of two rows is too small for that.
+      if (std::string_view(golden) != "llama_accumulated") result.push_back({golden, preset, 3});
     }
   }
   result.push_back({"resnet20", "data", 2});

@@ -165,21 +165,24 @@ class Search {
     return cost + (work.flops * kBytesPerFlop + work.bytes * kBytesPerByteTouched) / ranks_at_work;
   }
 
-  // What a result will cost: to be pinned, or to be added up where nobody takes addends.
+  // What a result will cost: to become what a state is at rest, to be pinned, or to be added up where nobody takes
+  // addends.
   double result_cost(ValueId id, const Layout& layout) const {
     const Value& value = graph_.values[id];
     if (const Layout* pinned = pinned_layout(pins_, value)) return bytes_between(value.type, layout, *pinned);
     double cost = 0;
+    bool renews = false;
+    for (const Update& update : graph_.updates) {
+      if (update.value != id) continue;
+      cost += bytes_between(value.type, layout, state_layout(pins_, graph_.values[update.state], mesh_).rest);
+      renews = true;
+    }
+    if (renews) return cost;
     Layout added = layout;
     for (size_t a = 0; a < layout.size(); ++a) {
       if (layout[a].is_partial() && !sums_stay_[id][a]) added[a] = {};
     }
-    cost += bytes_between(value.type, layout, added);
-    for (const Update& update : graph_.updates) {
-      if (update.value != id) continue;
-      cost += bytes_between(value.type, added, state_layout(pins_, graph_.values[update.state], mesh_).rest);
-    }
-    return cost;
+    return bytes_between(value.type, layout, added);
   }
 
   double bytes_between(const TensorType& type, const Layout& from, const Layout& to) const {
