@@ -1,9 +1,13 @@
-# trireme_library(NAME [SIMD] DEPENDS lib… LINK lib…)
+# trireme_library(NAME [SIMD] DEPENDS lib… LINK lib… EXCLUDE regex…)
 # One library per folder. Sources are all .cc files of the folder; files that end in _test.cc
-# become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each.
+# become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each. EXCLUDE leaves sources
+# out: of a pair for a library that is there or not, one is chosen.
 function(trireme_library name)
-  cmake_parse_arguments(ARG "SIMD" "" "DEPENDS;LINK;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "SIMD" "" "DEPENDS;LINK;TEST_DEPENDS;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  foreach(regex ${ARG_EXCLUDE})
+    list(FILTER sources EXCLUDE REGEX ${regex})
+  endforeach()
   set(tests ${sources})
   set(fuzzers ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

@@ -12,6 +12,7 @@ packages=(
   libgtest-dev libgmock-dev
   libhwy-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev
   libjpeg-dev libpng-dev zlib1g-dev
+  libopenmpi-dev openmpi-bin
 )
 for argument in "$@"; do
   case "$argument" in
