@@ -1,14 +1,11 @@
 // See local_launcher.h. One loop over the ranks' output and the launcher's signals, all as descriptors.
 #include "trireme/comm/launch/local_launcher.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +21,7 @@
 #include "trireme/comm/launch/rank_process.h"
 #include "trireme/comm/launch/secret.h"
 #include "trireme/comm/recorder.h"
+#include "trireme/comm/transport/tcp/socket.h"
 #include "trireme/comm/transport/transport.h"
 
 extern char** environ;
@@ -35,44 +33,18 @@ namespace {
   throw_error("{} failed while starting local ranks: {}", what, std::strerror(errno));
 }
 
-struct Descriptor {
-  explicit Descriptor(int value) : value(value) {}
-  ~Descriptor() { close(value); }
-  Descriptor(const Descriptor&) = delete;
-  int value;
-};
-
-// Listens on a port of the system's choice, on this host only.
-int listen_on_loopback() {
-  const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket_ < 0) refuse("socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) refuse("bind to 127.0.0.1");
-  if (listen(socket_, SOMAXCONN) != 0) refuse("listen");
-  return socket_;
-}
-
-int port_of(int socket_) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  if (getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0) refuse("getsockname");
-  return ntohs(address.sin_port);
-}
-
 class RecorderMemory {
  public:
   explicit RecorderMemory(int ranks)
       : descriptor_(memfd_create("trireme_recorder", MFD_CLOEXEC)), bytes_(Recorder::bytes_for(ranks)) {
-    if (descriptor_.value < 0 || ftruncate(descriptor_.value, static_cast<off_t>(bytes_)) != 0)
+    if (descriptor_.get() < 0 || ftruncate(descriptor_.get(), static_cast<off_t>(bytes_)) != 0)
       refuse("memfd_create");
-    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.value, 0);
+    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
     if (data_ == MAP_FAILED) refuse("mmap");
   }
   ~RecorderMemory() { munmap(data_, bytes_); }
   RecorderMemory(const RecorderMemory&) = delete;
-  int descriptor() const { return descriptor_.value; }
+  int descriptor() const { return descriptor_.get(); }
   std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), bytes_}; }
 
  private:
@@ -148,7 +120,7 @@ class Ranks {
  private:
   void start() {
     const Descriptor secret(Secret::generate().to_descriptor());
-    const Descriptor listener(listen_on_loopback());
+    const Descriptor listener = listen_on("127.0.0.1:0");
     const std::vector<std::string> arguments =
         launch_.arguments.empty() ? own_arguments() : launch_.arguments;
     for (int rank = 0; rank < launch_.ranks; ++rank) {
@@ -156,16 +128,16 @@ class Ranks {
                       .executable = launch_.executable,
                       .arguments = arguments,
                       .environment = {},
-                      .inherited = {secret.value, recorder_.descriptor()},
+                      .inherited = {secret.get(), recorder_.descriptor()},
                       .process_group = ranks_.empty() ? 0 : ranks_.front()->pid()};
-      std::vector<std::string> variables = {
-          fmt::format("TRIREME_RANK={}", rank), fmt::format("TRIREME_RANKS={}", launch_.ranks),
-          fmt::format("TRIREME_RENDEZVOUS=127.0.0.1:{}", port_of(listener.value)),
-          fmt::format("TRIREME_SECRET_FD={}", secret.value),
-          fmt::format("TRIREME_RECORDER_FD={}", recorder_.descriptor())};
+      std::vector<std::string> variables = {fmt::format("TRIREME_RANK={}", rank),
+                                            fmt::format("TRIREME_RANKS={}", launch_.ranks),
+                                            "TRIREME_RENDEZVOUS=" + local_address(listener.get()),
+                                            fmt::format("TRIREME_SECRET_FD={}", secret.get()),
+                                            fmt::format("TRIREME_RECORDER_FD={}", recorder_.descriptor())};
       if (rank == 0) {
-        setup.inherited.push_back(listener.value);
-        variables.push_back(fmt::format("TRIREME_LISTEN_FD={}", listener.value));
+        setup.inherited.push_back(listener.get());
+        variables.push_back(fmt::format("TRIREME_LISTEN_FD={}", listener.get()));
       }
       setup.environment = environment_of(variables);
       ranks_.push_back(std::make_unique<RankProcess>(setup));
