@@ -61,7 +61,7 @@ void become(const RankSetup& setup, pid_t launcher, int output, int errors, int 
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
 
-  const int empty = open("/dev/null", O_RDONLY);
+  const int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (empty < 0 || dup2(empty, STDIN_FILENO) < 0) give_up("/dev/null");
   if (output >= 0 && dup2(output, STDOUT_FILENO) < 0) give_up("dup2");
   if (dup2(errors, STDERR_FILENO) < 0) give_up("dup2");

@@ -1,12 +1,10 @@
 // See mpi_transport.h. This file: messages. mpi_watch.cc: what happens when they do not come.
 #include "trireme/comm/transport/mpi/mpi_transport.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/transport/mismatch.h"
 
 namespace trireme::comm {
 
@@ -162,11 +160,8 @@ void MpiTransport::take(int peer, const Header& header, const std::byte* inline_
 void MpiTransport::start_receive(Request& request, const Header& header, const std::byte* inline_payload) {
   compare(request.peer, request.label, header.call);
   if (header.bytes != request.bytes) {
-    fail(PeerError(
-        Failure::mismatch, request.peer,
-        fmt::format("rank {} sent {} bytes where rank {} expects {}, in {}; the counts that the two "
-                    "ranks gave do not agree",
-                    request.peer, header.bytes, rank(), request.bytes, to_text(Call::unpack(header.call)))));
+    fail(PeerError(Failure::mismatch, request.peer,
+                   sizes_differ(rank(), request.bytes, request.peer, header.bytes, header.call)));
   }
   if (inline_payload != nullptr) return finish_receive(request, inline_payload);
   counters_.bytes_received += header.bytes;

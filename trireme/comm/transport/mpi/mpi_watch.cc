@@ -1,11 +1,9 @@
 // See mpi_transport.h. This file: waiting without burning a core, and finding out why nothing comes.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/transport/heap_memory.h"
+#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/mpi/mpi_transport.h"
 
 namespace trireme::comm {
@@ -22,24 +20,10 @@ constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 // in different calls find out although no message passes between them. Then again after twice the time.
 constexpr double kNoticeSeconds = 0.1;
 
-class OrdinaryMemory final : public Memory {
- public:
-  explicit OrdinaryMemory(size_t bytes)
-      : data_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{4096}))), bytes_(bytes) {
-    std::memset(data_, 0, bytes);
-  }
-  ~OrdinaryMemory() override { ::operator delete (data_, std::align_val_t{4096}); }
-  std::span<std::byte> bytes() override { return {data_, bytes_}; }
-
- private:
-  std::byte* data_;
-  size_t bytes_;
-};
-
 }  // namespace
 
 std::unique_ptr<Memory> MpiTransport::allocate(size_t bytes) {
-  return std::make_unique<OrdinaryMemory>(bytes);
+  return heap_memory(bytes);
 }
 
 void MpiTransport::idle(Clock::time_point deadline) {
@@ -76,12 +60,7 @@ void MpiTransport::tell_waiting() {
 
 void MpiTransport::compare(int peer, Label mine, uint64_t their_call) {
   if (their_call == mine.call) return;
-  fail(PeerError(
-      Failure::mismatch, peer,
-      fmt::format("the ranks made different calls as number {} of their group: rank {} called {}, rank "
-                  "{} called {}. All ranks of a group must make the same calls in the same order",
-                  static_cast<uint32_t>(mine.stream), peer, to_text(Call::unpack(their_call)), rank(),
-                  to_text(Call::unpack(mine.call)))));
+  fail(PeerError(Failure::mismatch, peer, calls_differ(rank(), mine.call, peer, their_call)));
 }
 
 void MpiTransport::handle_control() {
@@ -110,14 +89,14 @@ void MpiTransport::handle_control() {
 
 std::vector<Arrival> MpiTransport::arrivals(uint64_t stream, std::span<const int> asked,
                                             Clock::time_point deadline) {
-  check_alive();
   answers_.clear();
   for (int peer : asked) {
-    if (peer != rank()) control_->send(peer, {.kind = ControlMessage::asked, .label = {.stream = stream}});
+    if (peer != rank() && failure_ == nullptr)
+      control_->send(peer, {.kind = ControlMessage::asked, .label = {.stream = stream}});
   }
   std::vector<Arrival> arrivals(asked.size(), Arrival::silent);
   for (;;) {
-    handle_control();
+    if (failure_ == nullptr) handle_control();
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i] == rank())
         arrivals[i] = announced_.entered(stream) ? Arrival::arrived : Arrival::not_arrived;
@@ -127,7 +106,7 @@ std::vector<Arrival> MpiTransport::arrivals(uint64_t stream, std::span<const int
       }
     }
     const bool all = std::ranges::count(arrivals, Arrival::silent) == 0;
-    if (all || Clock::now() >= deadline) return arrivals;
+    if (all || failure_ != nullptr || Clock::now() >= deadline) return arrivals;
     std::this_thread::sleep_for(kFirstSleep);
   }
 }
