@@ -47,7 +47,8 @@ class Builder {
       lane.moves.push_back(index);
       const bool has_to_wait = move.end_before > move.first_before;
       lane.stages |= move.kind == Step::Kind::receive && has_to_wait && !move.in_turn;
-      if (move.kind == Step::Kind::send && !move.empty) recipe_.bytes_sent += move.place.end - move.place.begin;
+      if (move.kind == Step::Kind::send && !move.empty)
+        recipe_.bytes_sent += move.place.end - move.place.begin;
     }
     recipe_.moves.push_back(move);
   }
@@ -141,6 +142,7 @@ void make_empty_if_nothing(Move& move) {
 Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<const int> members,
                    size_t segment_bytes) {
   Recipe recipe = empty_recipe(call, segment_bytes);
+  recipe.ranks = steps.ranks();
   recipe.averaged = averaged_place(call, rank, steps.ranks());
   const bool barrier = call.collective == Collective::barrier;
   const std::vector<Place> places =

@@ -204,9 +204,7 @@ void InprocTransport::check_left() {
 }
 
 void InprocTransport::idle(Clock::time_point deadline) {
-  const auto something = [&] {
-    return !box_.incoming.empty() || !box_.returned.empty() || hub_->failed();
-  };
+  const auto something = [&] { return !box_.incoming.empty() || !box_.returned.empty() || hub_->failed(); };
   for (int spin = 0; spin < spins_; ++spin) {
     if (something()) return;
     relax();
