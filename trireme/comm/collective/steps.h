@@ -9,8 +9,10 @@
 // there; so two ranks may send each other the same chunk and then add what they got (butterfly) without
 // waiting in a circle.
 //
-// Chunks 0 … chunks-1 are parts of the vector. Chunks from `chunks` on are scratch, private to a rank, each
-// as large as the data chunk that `scratch_size_of` names; they begin undefined.
+// Chunks 0 … chunks-1 are parts of the vector, one after another. A step may cover several neighbours at
+// once: one message, one latency (halving and doubling send half of all chunks in a round). Chunks from
+// `chunks` on are scratch, private to a rank, each as large as the data chunk that scratch_like() names; they
+// begin undefined, and a step covers one of them.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +26,17 @@ enum class Action : uint8_t { copy, add };  // "add" stands for the ReduceOp of 
 struct Step {
   enum class Kind : uint8_t { send, receive, local };
   Kind kind;
-  Action action;  // of a receive or a local step
-  int32_t peer;   // of a send or a receive
-  int32_t chunk;  // sent from, or received / combined into
-  int32_t from;   // of a local step: the chunk that is copied or added into `chunk`
+  Action action;      // of a receive or a local step
+  int32_t peer;       // of a send or a receive
+  int32_t chunk;      // sent from, or received / combined into
+  int32_t from;       // of a local step: the chunk that is copied or added into `chunk`
+  int32_t count = 1;  // neighbouring chunks from `chunk` on; of a send and its receive the same
+};
+
+// Neighbouring data chunks, first … first + count - 1.
+struct Chunks {
+  int first;
+  int count;
 };
 
 class Steps {
@@ -40,26 +49,45 @@ class Steps {
   // Rank `from` sends its chunk to `to`, which copies it into or adds it to its chunk of the same number.
   // Rank and chunk numbers are taken modulo `ranks` and `chunks`, so that ring(r - k) needs no care.
   void send(int from, int to, int chunk, Action action);
-  // The same, received into another chunk than the one sent (scratch, mostly). No modulo here.
+  // The same of several chunks in one message. No modulo here and below; nothing to send sends nothing.
+  void send(int from, int to, Chunks chunks, Action action);
+  // The same, received into another chunk than the one sent (scratch, mostly).
   void send(int from, int to, int chunk, int into_chunk, Action action);
   // On one rank: into = from, or into += from.
   void local(int rank, int into, int from, Action action);
 
+  // All at once: of what body() adds, every send of a rank comes before its receives, so what is sent is what
+  // was there before. No local() inside.
+  template <typename Body>
+  void round(const Body& body) {
+    begin_round();
+    body();
+    end_round();
+  }
   template <typename Body>
   void each(const Body& body) {
-    for (int rank = 0; rank < ranks(); ++rank) body(rank);
+    round([&] {
+      for (int rank = 0; rank < ranks(); ++rank) body(rank);
+    });
   }
 
   int ranks() const { return static_cast<int>(lists_.size()); }
   int chunks() const { return chunks_; }
   int scratch_chunks() const { return static_cast<int>(scratch_like_.size()); }
+  // The data chunk that has the size of scratch chunk `chunk`.
   int scratch_like(int chunk) const { return scratch_like_[chunk - chunks_]; }
   std::span<const Step> of(int rank) const { return lists_[rank]; }
 
  private:
+  void message(int from, int to, int chunk, int into_chunk, int count, Action action);
+  void begin_round();
+  void end_round();
+
   int chunks_;
   std::vector<int> scratch_like_;
   std::vector<std::vector<Step>> lists_;
+  bool in_round_ = false;
+  std::vector<std::vector<Step>> round_receives_;  // of each rank, of the round under way
 };
 
 }  // namespace trireme::comm

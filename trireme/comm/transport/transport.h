@@ -8,7 +8,7 @@
 //  - Sends and receives of one stream may be posted in any order relative to each other; a message that comes
 //    before its receive is kept, within limits that hold back the sender rather than fail.
 //  - A peer that is gone, cut off or at odds makes every call here throw PeerError, on every rank, from then
-//  on.
+//    on. Before the first throw the transport lets go of all requests and of their memory.
 #pragma once
 
 #include <chrono>
@@ -113,6 +113,13 @@ class Native {
   virtual bool progress(NativeOperation& operation) = 0;
 };
 
+class Operation;
+
+// Operations in flight on one transport, of all groups, so that who waits for one moves all. The engine's.
+struct LiveOperations {
+  Operation* first = nullptr;
+};
+
 class Transport {
  public:
   Transport(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
@@ -140,7 +147,8 @@ class Transport {
 
   // This rank has entered this stream with this call. Peers compare, and arrivals() reports.
   virtual void announce(Label label) = 0;
-  // Who of `ranks` has entered the stream, as far as can be found out until the deadline. For error messages.
+  // Who of `ranks` has entered the stream, as far as can be found out until the deadline. For error messages:
+  // it answers after a failure too.
   virtual std::vector<Arrival> arrivals(uint64_t stream, std::span<const int> ranks,
                                         Clock::time_point deadline) = 0;
 
@@ -152,6 +160,7 @@ class Transport {
   virtual std::unique_ptr<Native> native(uint32_t group, std::span<const int> members) = 0;
 
   const Counters& counters() const { return counters_; }
+  LiveOperations& live() { return live_; }
 
  protected:
   Counters counters_;
@@ -159,6 +168,7 @@ class Transport {
  private:
   int rank_;
   int ranks_;
+  LiveOperations live_;
 };
 
 }  // namespace trireme::comm

@@ -1,0 +1,193 @@
+// Steps become moves with places, lanes and dependencies; see recipe.h.
+#include "trireme/comm/recipe.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/collective/in_turn.h"
+#include "trireme/comm/group.h"
+
+namespace trireme::comm {
+namespace {
+
+// Adds moves one by one in list order, and finds for each the earlier ones it must wait for: a move that
+// writes a chunk waits for the last one that wrote it and for all that read it since, one that reads waits
+// for the last that wrote. Whatever was before these, they have waited for themselves.
+class Builder {
+ public:
+  Builder(Recipe& recipe, size_t chunks) : recipe_(recipe), chunks_(chunks) {}
+
+  void add(Move move, int peer, Chunks touched, int read_chunk) {
+    const auto index = static_cast<uint32_t>(recipe_.moves.size());
+    move.first_before = static_cast<uint32_t>(recipe_.before.size());
+    const bool writes = move.kind != Step::Kind::send;
+    for (int chunk = touched.first; chunk < touched.first + touched.count; ++chunk) {
+      wait_for(chunks_[chunk].writer);
+      if (!writes) {
+        chunks_[chunk].readers.push_back(index);
+        continue;
+      }
+      for (const uint32_t reader : chunks_[chunk].readers) wait_for(reader);
+      chunks_[chunk].readers.clear();
+      chunks_[chunk].writer = index;
+    }
+    if (move.kind == Step::Kind::local) {
+      wait_for(chunks_[read_chunk].writer);
+      chunks_[read_chunk].readers.push_back(index);
+    }
+    const auto begin = recipe_.before.begin() + move.first_before;
+    std::sort(begin, recipe_.before.end());
+    recipe_.before.erase(std::unique(begin, recipe_.before.end()), recipe_.before.end());
+    move.end_before = static_cast<uint32_t>(recipe_.before.size());
+
+    if (move.kind == Step::Kind::local) {
+      recipe_.locals.push_back(index);
+    } else {
+      Lane& lane = lane_of(move.kind, peer);
+      lane.moves.push_back(index);
+      const bool has_to_wait = move.end_before > move.first_before;
+      lane.stages |= move.kind == Step::Kind::receive && has_to_wait && !move.in_turn;
+      if (move.kind == Step::Kind::send && !move.empty) recipe_.bytes_sent += move.place.end - move.place.begin;
+    }
+    recipe_.moves.push_back(move);
+  }
+
+ private:
+  struct Chunk {
+    int64_t writer = -1;
+    std::vector<uint32_t> readers;
+  };
+
+  void wait_for(int64_t move) {
+    if (move >= 0) recipe_.before.push_back(static_cast<uint32_t>(move));
+  }
+
+  Lane& lane_of(Step::Kind kind, int peer) {
+    for (Lane& lane : recipe_.lanes) {
+      if (lane.kind == kind && lane.peer == peer) return lane;
+    }
+    return recipe_.lanes.emplace_back(Lane{.kind = kind, .peer = peer, .moves = {}});
+  }
+
+  Recipe& recipe_;
+  std::vector<Chunk> chunks_;
+};
+
+// Where the chunks lie: data chunks one after another, then scratch, padded so that each is aligned.
+std::vector<Place> places_of(const Call& call, const Steps& steps, size_t& scratch_bytes) {
+  constexpr size_t kAlign = 64;
+  const size_t width = size_of(call.dtype);
+  std::vector<Place> places;
+  for (int chunk = 0; chunk < steps.chunks(); ++chunk) {
+    const Part part = part_of(call.count, steps.chunks(), chunk);
+    const size_t begin = static_cast<size_t>(part.begin) * width;
+    places.push_back({Space::data, begin, begin + static_cast<size_t>(part.size) * width});
+  }
+  for (int chunk = steps.chunks(); chunk < steps.chunks() + steps.scratch_chunks(); ++chunk) {
+    const Place& like = places[steps.scratch_like(chunk)];
+    places.push_back({Space::scratch, scratch_bytes, scratch_bytes + like.end - like.begin});
+    scratch_bytes += (like.end - like.begin + kAlign - 1) / kAlign * kAlign;
+  }
+  return places;
+}
+
+// A barrier moves no bytes, but its order is that of a vector of one.
+std::vector<Place> places_of_barrier(const Steps& steps) {
+  return std::vector<Place>(steps.chunks() + steps.scratch_chunks(), Place{Space::data, 0, 1});
+}
+
+Place averaged_place(const Call& call, int rank, int ranks) {
+  const size_t width = size_of(call.dtype);
+  const Place whole{Space::data, 0, static_cast<size_t>(call.count) * width};
+  if (call.op != ReduceOp::average || ranks == 1) return {};
+  if (call.collective == Collective::all_reduce) return whole;
+  if (call.collective == Collective::reduce && call.root == rank) return whole;
+  if (call.collective != Collective::reduce_scatter) return {};
+  const Part part = part_of(call.count, ranks, rank);
+  return {Space::data, static_cast<size_t>(part.begin) * width,
+          static_cast<size_t>(part.begin + part.size) * width};
+}
+
+// Places as large as the counts say, one after another.
+std::vector<Place> places_in_order(Space space, std::span<const int64_t> counts, size_t width) {
+  std::vector<Place> places;
+  size_t begin = 0;
+  for (const int64_t count : counts) {
+    const size_t end = begin + static_cast<size_t>(count) * width;
+    places.push_back({space, begin, end});
+    begin = end;
+  }
+  return places;
+}
+
+Recipe empty_recipe(const Call& call, size_t segment_bytes) {
+  const size_t width = size_of(call.dtype);
+  Recipe recipe;
+  recipe.call = call;
+  recipe.bytes = static_cast<size_t>(call.count) * width;
+  recipe.segment_bytes = std::max(segment_bytes / width, size_t{1}) * width;
+  recipe.combine = combine_function(call.dtype, call.op);
+  return recipe;
+}
+
+// An empty message takes the place of one byte in the order of moves.
+void make_empty_if_nothing(Move& move) {
+  move.empty = move.place.begin == move.place.end;
+  if (move.empty) ++move.place.end;
+}
+
+}  // namespace
+
+Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<const int> members,
+                   size_t segment_bytes) {
+  Recipe recipe = empty_recipe(call, segment_bytes);
+  recipe.averaged = averaged_place(call, rank, steps.ranks());
+  const bool barrier = call.collective == Collective::barrier;
+  const std::vector<Place> places =
+      barrier ? places_of_barrier(steps) : places_of(call, steps, recipe.scratch_bytes);
+  const std::vector<bool> in_turn = receives_in_turn(steps, rank);
+  Builder builder(recipe, places.size());
+  for (size_t i = 0; i < steps.of(rank).size(); ++i) {
+    const Step& step = steps.of(rank)[i];
+    Move move{.kind = step.kind, .action = step.action, .empty = barrier, .in_turn = in_turn[i]};
+    move.place = places[step.chunk];
+    move.place.end = std::max(move.place.end, places[step.chunk + step.count - 1].end);
+    if (step.kind == Step::Kind::local) move.from = places[step.from];
+    if (move.place.begin == move.place.end) continue;  // nothing is sent, on both sides
+    builder.add(move, members[step.peer], {step.chunk, step.count}, step.from);
+  }
+  return recipe;
+}
+
+Recipe make_all_to_all(const Call& call, const Steps& steps, std::span<const int64_t> send_counts,
+                       std::span<const int64_t> receive_counts, int rank, std::span<const int> members,
+                       size_t segment_bytes) {
+  Recipe recipe = empty_recipe(call, segment_bytes);
+  const int ranks = steps.ranks();
+  const size_t width = size_of(call.dtype);
+  const std::vector<Place> input = places_in_order(Space::data, send_counts, width);
+  const std::vector<Place> output = places_in_order(Space::output, receive_counts, width);
+  recipe.bytes = input.back().end;
+  Builder builder(recipe, steps.chunks());
+  for (const Step& step : steps.of(rank)) {
+    // Chunk from * ranks + to is what `from` gives to `to`.
+    const bool sends = step.kind == Step::Kind::send;
+    Move move{.kind = step.kind, .place = sends ? input[step.chunk % ranks] : output[step.chunk / ranks]};
+    make_empty_if_nothing(move);  // sent all the same, so that the other end can see that it is empty
+    builder.add(move, members[step.peer], {step.chunk, 1}, 0);
+  }
+  const Move own{.kind = Step::Kind::local, .place = output[rank], .from = input[rank]};
+  const int own_chunk = rank * ranks + rank;
+  if (own.place.end > own.place.begin) builder.add(own, rank, {own_chunk, 1}, own_chunk);
+  return recipe;
+}
+
+Recipe make_message(const Call& call, Step::Kind kind, int peer, size_t segment_bytes) {
+  Recipe recipe = empty_recipe(call, segment_bytes);
+  Move move{.kind = kind, .place = {Space::data, 0, recipe.bytes}};
+  make_empty_if_nothing(move);
+  Builder(recipe, 1).add(move, peer, {0, 1}, 0);
+  return recipe;
+}
+
+}  // namespace trireme::comm
