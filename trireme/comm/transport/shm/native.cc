@@ -1,0 +1,272 @@
+// The state machine of native collectives and the two ways without staging; see native.h. Operations of a
+// group run one after another: a rank posts its mail for one when it has finished the one before. So when
+// all mail of an operation is there, everybody has finished reading the mail before the last, and two places
+// for mail suffice.
+#include "trireme/comm/transport/shm/native.h"
+
+#include <cstring>
+
+#include "trireme/comm/group.h"
+#include "trireme/comm/transport/mismatch.h"
+
+namespace trireme::comm::shm {
+namespace {
+
+// Whole contributions travel as mail up to here. Every rank then reads those of all others, which for two
+// ranks is no more than reading half of the input and half of the result.
+size_t mail_limit(int ranks) {
+  return ranks == 2 ? kMailBytes : std::max<size_t>(kMailBytes / 2 / ranks, 512);
+}
+
+}  // namespace
+
+ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> members, int me,
+                     std::unique_ptr<Memory> area, std::span<const uint64_t> places)
+    : parts_(parts),
+      group_(group),
+      ranks_(static_cast<int>(members.size())),
+      me_(me),
+      memory_(std::move(area)),
+      inputs_(members.size()),
+      outputs_(members.size()) {
+  for (size_t m = 0; m < members.size(); ++m) {
+    Segment* segment = parts.segments.of_rank[members[m]].get();
+    members_.push_back({members[m], segment, reinterpret_cast<Area*>(segment->at(places[m])), nullptr});
+    if (static_cast<int>(m) != me) mask_ |= uint64_t{1} << members[m];
+  }
+  watches_.reserve(4);
+  parts_.all.push_back(this);
+}
+
+ShmNative::~ShmNative() {
+  std::erase(parts_.all, this);
+}
+
+bool ShmNative::offers(const Call& call) const {
+  switch (call.collective) {
+    case Collective::all_reduce:
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+    case Collective::broadcast:
+    case Collective::barrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void ShmNative::start(const Call& call, std::byte* data, size_t bytes, NativeOperation& operation) {
+  parts_.peers.check();
+  operation = {.done = false,
+               .sequence = operation.sequence,
+               .call = call.pack(),
+               .data = data,
+               .bytes = bytes,
+               .phase = static_cast<uint32_t>(Phase::waiting)};
+  queue_.push_back(&operation);
+  if (queue_.size() == 1) run();
+}
+
+bool ShmNative::progress(NativeOperation&) {
+  parts_.peers.check();
+  return run();
+}
+
+bool ShmNative::run() {
+  bool moved = false;
+  while (!queue_.empty()) {
+    NativeOperation& operation = *queue_.front();
+    watches_.clear();
+    moved |= step(operation);
+    if (!operation.done) break;
+    queue_.pop_front();
+  }
+  return moved;
+}
+
+bool ShmNative::ready() const {
+  if (queue_.empty()) return false;
+  for (const Watch& watch : watches_) {
+    if (watch.word->load(std::memory_order_relaxed) >= watch.value) return true;
+  }
+  return false;
+}
+
+uint64_t ShmNative::waiting_on() const {
+  uint64_t mask = 0;
+  if (!queue_.empty()) {
+    for (const Watch& watch : watches_) mask |= uint64_t{1} << watch.rank;
+  }
+  return mask;
+}
+
+bool ShmNative::step(NativeOperation& operation) {
+  const auto phase = static_cast<Phase>(operation.phase);
+  bool moved = false;
+  switch (phase) {
+    case Phase::waiting:
+      begin(operation);
+      moved = true;
+      [[fallthrough]];
+    case Phase::posted:
+      if (!open_mail(operation)) return moved;
+      moved = true;
+      if (operation.done || operation.phase == static_cast<uint32_t>(Phase::direct)) return true;
+      [[fallthrough]];
+    case Phase::staged:
+      moved |= run_staged(operation);
+      return moved;
+    case Phase::direct:
+      if (!reached(&Area::finished, finished_)) return false;
+      operation.done = true;
+      return true;
+  }
+  return moved;
+}
+
+// Posts this rank's mail.
+void ShmNative::begin(NativeOperation& operation) {
+  call_ = Call::unpack(operation.call);
+  data_ = operation.data;
+  bytes_ = operation.bytes;
+  operation.phase = static_cast<uint32_t>(Phase::posted);
+  ++started_;
+  Mail& mail = members_[me_].area->mail[started_ % 2];
+  mail.call = operation.call;
+  if (bytes_ <= mail_limit(ranks_)) {
+    const Range part = reduces() ? Range{0, bytes_} : slice(me_);
+    std::byte* to = bytes_ <= kMailInline ? mail.small.data() : mail.payload.data();
+    if (part.size > 0) std::memcpy(to + part.begin, data_ + part.begin, part.size);
+    if (bytes_ > kMailInline) push_out(to + part.begin, part.size);
+  } else {
+    const uint64_t place = parts_.segments.heap->place_of(data_, bytes_);
+    std::memcpy(mail.small.data(), &place, sizeof place);
+  }
+  mail.stamp.store(started_, std::memory_order_release);
+  parts_.peers.wake(mask_);
+}
+
+// Reads the mail of all; false until it is there. Then the operation is done, or has a way to go on.
+bool ShmNative::open_mail(NativeOperation& operation) {
+  const size_t parity = started_ % 2;
+  for (const Member& member : members_) {
+    const Mail& mail = member.area->mail[parity];
+    if (mail.stamp.load(std::memory_order_acquire) < started_) {
+      watches_.push_back({&mail.stamp, started_, member.rank});
+      return false;
+    }
+  }
+  bool all_shared = true;
+  for (Member& member : members_) {
+    const Mail& mail = member.area->mail[parity];
+    if (mail.call != operation.call) {
+      const int rank = members_[me_].rank;
+      parts_.peers.fail(Failure::mismatch, member.rank,
+                        calls_differ(rank, operation.call, member.rank, mail.call));
+    }
+    uint64_t place = 0;
+    std::memcpy(&place, mail.small.data(), sizeof place);
+    member.buffer = member.segment->at(place);
+    all_shared &= place != 0;
+  }
+  if (bytes_ <= mail_limit(ranks_)) {
+    finish_by_mail(operation);
+    return true;
+  }
+  function_ = reduces() ? many_reduce_function(call_.dtype, call_.op) : nullptr;
+  if (all_shared) {
+    work_in_place();
+    operation.phase = static_cast<uint32_t>(Phase::direct);
+    return true;
+  }
+  operation.phase = static_cast<uint32_t>(Phase::staged);
+  begin_staged();
+  return true;
+}
+
+void ShmNative::finish_by_mail(NativeOperation& operation) {
+  operation.done = true;
+  if (bytes_ == 0) return;
+  const size_t parity = started_ % 2;
+  const auto payload = [&](int m) {
+    Mail& mail = members_[m].area->mail[parity];
+    return bytes_ <= kMailInline ? mail.small.data() : mail.payload.data();
+  };
+  if (!reduces()) {
+    for (int m = 0; m < ranks_; ++m) {
+      const Range part = slice(m);
+      if (m == me_ || part.size == 0) continue;
+      std::memcpy(data_ + part.begin, payload(m) + part.begin, part.size);
+      parts_.counters.bytes_read_directly += part.size;
+    }
+    return;
+  }
+  const Range part = call_.collective == Collective::all_reduce ? Range{0, bytes_} : slice(me_);
+  for (int m = 0; m < ranks_; ++m) inputs_[m] = (m == me_ ? data_ : payload(m)) + part.begin;
+  std::byte* const output = data_ + part.begin;
+  many_reduce_function(call_.dtype, call_.op)(inputs_, {&output, 1}, part.size);
+  parts_.counters.bytes_read_directly += (ranks_ - 1) * part.size;
+}
+
+void ShmNative::work_in_place() {
+  if (!reduces()) {
+    for (int m = 0; m < ranks_; ++m) {
+      const Range part = slice(m);
+      if (m == me_ || part.size == 0) continue;
+      std::memcpy(data_ + part.begin, members_[m].buffer + part.begin, part.size);
+      parts_.counters.bytes_read_directly += part.size;
+    }
+  } else {
+    const Range part = slice(me_);
+    for (int m = 0; m < ranks_; ++m) {
+      outputs_[m] = (m == me_ ? data_ : members_[m].buffer) + part.begin;
+      inputs_[m] = outputs_[m];
+    }
+    std::span<std::byte* const> outputs = outputs_;
+    if (call_.collective == Collective::reduce_scatter) outputs = outputs.subspan(me_, 1);
+    if (part.size > 0) function_(inputs_, outputs, part.size);
+    parts_.counters.bytes_read_directly += (ranks_ - 1) * part.size;
+  }
+  publish(&Area::finished, ++finished_);
+}
+
+bool ShmNative::reduces() const {
+  return call_.collective == Collective::all_reduce || call_.collective == Collective::reduce_scatter;
+}
+
+// Which bytes a rank answers for: those it reduces, or those it gives.
+ShmNative::Range ShmNative::slice(int member) const {
+  const size_t element = size_of(call_.dtype);
+  switch (call_.collective) {
+    case Collective::all_reduce: {  // whole lines, so that no two ranks write to one
+      const size_t each = (bytes_ / ranks_ + kLine) / kLine * kLine;
+      const size_t begin = std::min(each * member, bytes_);
+      return {begin, std::min(each, bytes_ - begin)};
+    }
+    case Collective::broadcast:
+      return {0, member == call_.root ? bytes_ : 0};
+    case Collective::barrier:
+      return {0, 0};
+    default: {
+      const Part part = part_of(call_.count, ranks_, member);
+      return {part.begin * element, part.size * element};
+    }
+  }
+}
+
+bool ShmNative::reached(Counter Area::*counter, uint64_t value) {
+  for (int m = 0; m < ranks_; ++m) {
+    const std::atomic<uint64_t>& word = (members_[m].area->*counter).value;
+    if (m == me_ || word.load(std::memory_order_acquire) >= value) continue;
+    watches_.push_back({&word, value, members_[m].rank});
+    return false;
+  }
+  return true;
+}
+
+void ShmNative::publish(Counter Area::*counter, uint64_t value) {
+  (members_[me_].area->*counter).value.store(value, std::memory_order_release);
+  parts_.peers.wake(mask_);
+}
+
+}  // namespace trireme::comm::shm

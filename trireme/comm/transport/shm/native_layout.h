@@ -1,0 +1,40 @@
+// What a rank keeps in its heap for one group's native collectives. Only that rank writes it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "trireme/comm/transport/shm/processor.h"
+
+namespace trireme::comm::shm {
+
+inline constexpr size_t kMailInline = 48;        // payload that shares a line with its stamp
+inline constexpr size_t kMailBytes = 32 * 1024;  // payload of the other kind
+inline constexpr uint64_t kStages = 4;           // chunks that may be under way between two ranks
+
+// A rank's word to all others about one operation: what it called, and either its whole contribution or
+// where that lies.
+struct Mail {
+  alignas(kLine) std::atomic<uint64_t> stamp;  // number of the operation, from 1
+  uint64_t call;
+  std::array<std::byte, kMailInline> small;
+  std::array<std::byte, kMailBytes> payload;
+};
+
+// How far a rank is, counted over all operations of the group.
+struct Counter {
+  alignas(kLine) std::atomic<uint64_t> value;
+};
+
+struct Area {
+  std::array<Mail, 2> mail;  // by parity: nobody is more than one operation ahead of anybody
+  Counter finished;          // operations that read or write the buffers of others
+  Counter staged;            // chunks that others may reduce,
+  Counter reduced;           // chunks that were reduced and that others may collect,
+  Counter collected;         // chunks that were collected from others
+  // Then kStages × ranks chunks, contributions to the slice of each rank, and kStages chunks of results.
+};
+
+}  // namespace trireme::comm::shm
