@@ -86,8 +86,9 @@ std::vector<Place> places_of(const Call& call, const Steps& steps, size_t& scrat
   }
   for (int chunk = steps.chunks(); chunk < steps.chunks() + steps.scratch_chunks(); ++chunk) {
     const Place& like = places[steps.scratch_like(chunk)];
-    places.push_back({Space::scratch, scratch_bytes, scratch_bytes + like.end - like.begin});
-    scratch_bytes += (like.end - like.begin + kAlign - 1) / kAlign * kAlign;
+    const size_t bytes = like.end - like.begin;
+    places.push_back({Space::scratch, scratch_bytes, scratch_bytes + bytes});
+    scratch_bytes += (bytes + kAlign - 1) / kAlign * kAlign;
   }
   return places;
 }
