@@ -126,12 +126,13 @@ Meeting meet(const LaunchEnvironment& environment, const LaunchOptions& options)
     return meeting;
   }
   meeting.secret = read_secret(environment, options);
-  auto rendezvous = std::make_unique<TcpRendezvous>(
-      TcpRendezvousOptions{.secret = *meeting.secret,
-                           .membership = {.rank = environment.rank, .ranks = environment.ranks},
-                           .address = environment.address,
-                           .listener = environment.inherited.listener,
-                           .timeout_seconds = options.timeout_seconds});
+  TcpRendezvousOptions at{.secret = *meeting.secret};
+  at.membership.rank = environment.rank;
+  at.membership.ranks = environment.ranks;
+  at.address = environment.address;
+  at.listener = environment.inherited.listener;
+  at.timeout_seconds = options.timeout_seconds;
+  auto rendezvous = std::make_unique<TcpRendezvous>(std::move(at));
   meeting.host = rendezvous->host();
   meeting.rendezvous = std::move(rendezvous);
   return meeting;
