@@ -44,7 +44,7 @@ std::string wait_in_vain(Transport& transport, int from, const Moment* cause = n
     transport.receive(from, {make_stream(0, 1), 0}, writable_bytes_of(memory), nullptr, request);
     wait(transport, request);
   } catch (const PeerError& error) {
-    const auto since = cause != nullptr ? cause->get() : begin;
+    const auto since = cause != nullptr ? std::max(cause->get(), begin) : begin;
     const double seconds = std::chrono::duration<double>(Clock::now() - since).count();
     bool again = false;
     try {
