@@ -1,4 +1,5 @@
 // Messages of a transport, without the engine: order, matching, sizes, many at once.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -35,10 +36,10 @@ std::vector<std::byte> pattern(size_t bytes, uint32_t seed) {
 
 void expect_pattern(std::span<const std::byte> data, uint32_t seed) {
   const std::vector<std::byte> expected = pattern(data.size(), seed);
-  for (size_t i = 0; i < data.size(); ++i) {
-    expect(data[i] == expected[i], "byte {} of {} is {}, expected {}", i, data.size(), int(data[i]),
-           int(expected[i]));
-  }
+  const auto differ = std::ranges::mismatch(data, expected);
+  if (differ.in1 == data.end()) return;
+  throw_error("byte {} of {} is {}, expected {}", differ.in1 - data.begin(), data.size(), int(*differ.in1),
+              int(*differ.in2));
 }
 
 // All to all others and back: sizes around every limit a transport is likely to have.

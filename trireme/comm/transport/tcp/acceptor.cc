@@ -115,28 +115,27 @@ void Acceptor::drop(std::map<uint64_t, Pending>::iterator pending) {
 
 std::vector<Admitted> Acceptor::advance() {
   std::vector<Admitted> admitted;
-  std::array<epoll_event, 64> events;
-  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    if (events[i].data.u64 == 0) {
-      const uint64_t first_new = next_id_;
-      accept_waiting();
-      // The challenge goes out at once.
-      for (auto it = pending_.lower_bound(first_new); it != pending_.end();) {
-        const auto current = it++;
-        if (drive(current->second) == Progress::ended) drop(current);
-      }
-      continue;
-    }
-    const auto pending = pending_.find(events[i].data.u64);
-    if (pending == pending_.end()) continue;
+  const auto advance_one = [&](std::map<uint64_t, Pending>::iterator pending) {
     const Progress progress = drive(pending->second);
     if (progress == Progress::ended) drop(pending);
-    if (progress != Progress::admitted) continue;
+    if (progress != Progress::admitted) return;
     Pending& in = pending->second;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, in.socket.get(), nullptr);
     admitted.push_back({in.handshake->peer_rank(), std::move(in.socket), std::move(in.address)});
     pending_.erase(pending);
+  };
+  std::array<epoll_event, 64> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t id = events[i].data.u64;
+    if (id != 0) {
+      if (const auto pending = pending_.find(id); pending != pending_.end()) advance_one(pending);
+      continue;
+    }
+    const uint64_t first_new = next_id_;
+    accept_waiting();
+    // The challenge goes out at once, and the proof may be there already.
+    for (auto it = pending_.lower_bound(first_new); it != pending_.end();) advance_one(it++);
   }
   const auto now = Clock::now();
   while (!pending_.empty() && pending_.begin()->second.deadline <= now) drop(pending_.begin());
