@@ -47,7 +47,8 @@ class Builder {
       lane.moves.push_back(index);
       const bool has_to_wait = move.end_before > move.first_before;
       lane.stages |= move.kind == Step::Kind::receive && has_to_wait && !move.in_turn;
-      if (move.kind == Step::Kind::send && !move.empty) recipe_.bytes_sent += move.place.end - move.place.begin;
+      if (move.kind == Step::Kind::send && !move.empty)
+        recipe_.bytes_sent += move.place.end - move.place.begin;
     }
     recipe_.moves.push_back(move);
   }
@@ -85,8 +86,9 @@ std::vector<Place> places_of(const Call& call, const Steps& steps, size_t& scrat
   }
   for (int chunk = steps.chunks(); chunk < steps.chunks() + steps.scratch_chunks(); ++chunk) {
     const Place& like = places[steps.scratch_like(chunk)];
-    places.push_back({Space::scratch, scratch_bytes, scratch_bytes + like.end - like.begin});
-    scratch_bytes += (like.end - like.begin + kAlign - 1) / kAlign * kAlign;
+    const size_t bytes = like.end - like.begin;
+    places.push_back({Space::scratch, scratch_bytes, scratch_bytes + bytes});
+    scratch_bytes += (bytes + kAlign - 1) / kAlign * kAlign;
   }
   return places;
 }
@@ -141,6 +143,7 @@ void make_empty_if_nothing(Move& move) {
 Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<const int> members,
                    size_t segment_bytes) {
   Recipe recipe = empty_recipe(call, segment_bytes);
+  recipe.ranks = steps.ranks();
   recipe.averaged = averaged_place(call, rank, steps.ranks());
   const bool barrier = call.collective == Collective::barrier;
   const std::vector<Place> places =

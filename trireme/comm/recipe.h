@@ -30,7 +30,7 @@ struct Move {
   // being received beside it.
   bool in_turn = false;
   Place place;
-  Place from;  // of a local move
+  Place from;                 // of a local move
   uint32_t first_before = 0;  // in Recipe::before: moves that must be done with the same bytes first
   uint32_t end_before = 0;
 };
@@ -44,10 +44,11 @@ struct Lane {
 };
 
 struct Recipe {
-  Call call;  // as it runs: the algorithm is decided
+  Call call;         // as it runs: the algorithm is decided
   size_t bytes = 0;  // of the call, for people
   size_t segment_bytes = 0;
   double predicted_seconds = 0;
+  int ranks = 1;
   Combine combine = nullptr;
   Place averaged;  // scaled at the end; empty if nothing is
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace trireme::comm {
 
@@ -26,10 +27,13 @@ class Recorder {
   // Names the group for the table; kept in the memory as well. At most 31 characters are kept.
   void name_group(uint32_t group, std::string_view name);
 
-  // One row an operation, newest last, `rows` per rank; ranks that are behind the others are marked.
+  // One row an operation, newest last, `rows` per rank; ranks that are behind the others of a group are
+  // marked. May be called at any time, from any process that has the memory, also after a rank was killed.
   std::string table(int rows = 4) const;
 
  private:
+  void end(uint32_t entry, uint64_t state);
+
   std::span<std::byte> memory_;
   int rank_;
   int ranks_;

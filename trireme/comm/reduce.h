@@ -20,6 +20,11 @@ Combine combine_function(DType dtype, ReduceOp op);
 using CombineInto = void (*)(std::byte* into, const std::byte* a, const std::byte* b, size_t bytes);
 CombineInto combine_into_function(DType dtype, ReduceOp op);
 
+struct ReduceFunctions {
+  Combine combine;
+  CombineInto combine_into;
+};
+
 // data *= 1 / ranks, rounded once: the end of an average. Only for float formats.
 void scale(std::byte* data, DType dtype, size_t bytes, int ranks);
 

@@ -54,7 +54,8 @@ class Past {
       const Event event = todo.back();
       todo.pop_back();
       if (event.rank == earlier.rank && event.step == earlier.step) return true;
-      if (!seen.insert((int64_t{event.rank} << 32 | event.step) * 4096 + event.chunk).second) continue;
+      const int64_t key = (int64_t{event.rank} << 24 | event.step) << 24 | event.chunk;
+      if (!seen.insert(key).second) continue;
       const Step& step = steps_.of(event.rank)[event.step];
       if (step.kind == Step::Kind::receive) todo.push_back(other_end(event));
       push_writer(event.rank, event.step, event.chunk, todo);

@@ -1,5 +1,5 @@
-// InprocHub: what the ranks of one process share, each rank being a thread. A mailbox per rank, the calls that
-// each has entered, and the first failure, which ends all of them.
+// InprocHub: what the ranks of one process share, each rank being a thread. A mailbox per rank, the calls
+// that each has entered, and the first failure, which ends all of them.
 #pragma once
 
 #include <array>

@@ -3,6 +3,7 @@
 // nothing is locked but for sleeping.
 #include "trireme/comm/transport/inproc/inproc.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -165,48 +166,53 @@ void InprocTransport::finish_returned() {
 
 bool InprocTransport::progress() {
   check();
-  // Counted before the mailbox is emptied: what a rank sent before it left is there then.
   seen_left_ = hub_->left();
+  const bool moved = empty_mailbox();
+  if (seen_left_ > 0) check_left();
+  return moved;
+}
+
+bool InprocTransport::empty_mailbox() {
   bool moved = false;
   if (!box_.returned.empty()) {
     finish_returned();
     moved = true;
   }
-  if (!box_.incoming.empty()) {
-    moved = true;
-    for (InprocMessage* message = box_.incoming.take_all(); message != nullptr;) {
-      InprocMessage* const next = message->next;
-      Peer& peer = peers_[message->from];
-      if (Request* const request = peer.receives.take(message->label.stream)) {
-        deliver(*message, *request);
-      } else {
-        peer.unexpected.push(message);
-      }
-      message = next;
+  if (box_.incoming.empty()) return moved;
+  for (InprocMessage* message = box_.incoming.take_all(); message != nullptr;) {
+    InprocMessage* const next = message->next;
+    Peer& peer = peers_[message->from];
+    if (Request* const request = peer.receives.take(message->label.stream)) {
+      deliver(*message, *request);
+    } else {
+      peer.unexpected.push(message);
     }
+    message = next;
   }
-  if (seen_left_ > 0) check_left();
-  return moved;
+  return true;
 }
 
-// Whether this rank waits for one that is gone.
+bool InprocTransport::waits_for(int peer) const {
+  if (peers_[peer].receives.first != nullptr) return true;
+  return std::ranges::any_of(box_.messages, [&](const InprocMessage& message) {
+    return message.request != nullptr && message.to == peer;
+  });
+}
+
+// Whether this rank waits for one that is gone. What that one did before it went is in the mailbox once it is
+// seen to be gone, so there has to be another look.
 void InprocTransport::check_left() {
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank() || !hub_->box(peer).gone.load()) continue;
-    bool waiting = peers_[peer].receives.first != nullptr;
-    for (const InprocMessage& message : box_.messages) {
-      waiting |= message.request != nullptr && message.to == peer;
-    }
-    if (!waiting) continue;
+    if (peer == rank() || !hub_->box(peer).gone.load() || !waits_for(peer)) continue;
+    empty_mailbox();
+    if (!waits_for(peer)) continue;
     hub_->fail(Failure::died, peer, fmt::format("rank {} left while rank {} waited for it", peer, rank()));
     check();
   }
 }
 
 void InprocTransport::idle(Clock::time_point deadline) {
-  const auto something = [&] {
-    return !box_.incoming.empty() || !box_.returned.empty() || hub_->failed();
-  };
+  const auto something = [&] { return !box_.incoming.empty() || !box_.returned.empty() || hub_->failed(); };
   for (int spin = 0; spin < spins_; ++spin) {
     if (something()) return;
     relax();

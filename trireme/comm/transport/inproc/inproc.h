@@ -48,6 +48,8 @@ class InprocTransport final : public Transport {
 
   void check();
   void withdraw();
+  bool empty_mailbox();
+  bool waits_for(int peer) const;
   void check_left();
   InprocMessage& free_message();
   void deliver(InprocMessage& message, Request& request);

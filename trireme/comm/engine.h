@@ -1,0 +1,68 @@
+// Engine: runs the operations of one group. Finds or makes the recipe of a call, starts it, waits for it
+// while moving everything else that is in flight on the transport, and turns failures into errors that say
+// which call of which group it was and who has not come.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/group.h"
+#include "trireme/comm/operation.h"
+#include "trireme/comm/recipe_book.h"
+#include "trireme/comm/ticks.h"
+
+namespace trireme::comm {
+
+class Engine {
+ public:
+  Engine(Transport& transport, uint32_t number, std::vector<int> members, GroupOptions options);
+  ~Engine();
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  Transport& transport() { return transport_; }
+
+  // All arguments are checked but for the root, which must fit a Call.
+  Operation& collective(const Call& call, void* data, CollectiveOptions options);
+  Operation& all_to_all(DType dtype, const void* input, std::span<const int64_t> send_counts, void* output,
+                        std::span<const int64_t> receive_counts);
+  Operation& message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer);
+
+  void wait(Operation& operation);
+  bool done(Operation& operation);
+  // Back to its recipe; it is not running.
+  void release(Operation& operation);
+  OperationReport report(const Operation& operation) const;
+  void progress();
+
+ private:
+  RecipePage& make_collective(RecipeKey key, Call call, size_t segment_bytes);
+  Operation& begin(RecipePage& page, uint64_t stream, bool announced, std::byte* data, std::byte* output);
+  bool move_all();
+  void finish(Operation& operation);
+  void enlist(Operation& operation);
+  void unlink(Operation& operation);
+  void refuse_if_failed() const;
+  [[noreturn]] void fail(const Operation* operation, const PeerError& error);
+  void fail_live();
+  [[noreturn]] void time_out(Operation& operation);
+  std::string describe(const Operation& operation) const;
+  std::string who_arrived(const Operation& operation);
+
+  Transport& transport_;
+  uint32_t number_;
+  std::vector<int> members_;
+  int rank_ = 0;
+  GroupOptions options_;
+  std::unique_ptr<Native> native_;
+  RecipeBook book_;
+  TickRate rate_;
+  uint32_t sequence_ = 0;
+  std::vector<uint32_t> sent_;  // messages to each member so far
+  std::vector<uint32_t> received_;
+  std::vector<int64_t> counts_;  // of the all-to-all that is being looked up
+  std::optional<PeerError> failure_;
+};
+
+}  // namespace trireme::comm
