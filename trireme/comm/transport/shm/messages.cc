@@ -232,7 +232,6 @@ bool Messages::push_fragments(Peer& peer, Request& request) {
     slot->call = request.label.call;
     slot->total = request.bytes;
     slot->place = 0;
-    if (bytes > kInlineBytes) push_out(to, bytes);
     peer.publish(*slot);
     request.moved += bytes;
   } while (request.moved < request.bytes);

@@ -12,10 +12,12 @@
 namespace trireme::comm::shm {
 namespace {
 
-// Whole contributions travel as mail up to here. Every rank then reads those of all others, which for two
-// ranks is no more than reading half of the input and half of the result.
+// Contributions travel as mail up to the first limit wherever they lie, and up to the second where they could
+// not be read in place. Every rank then reads those of all others, which for two ranks is no more than
+// reading half of the inputs and half of the results.
+constexpr size_t kAlwaysMail = 4 * 1024;
 size_t mail_limit(int ranks) {
-  return ranks == 2 ? kMailBytes : std::max<size_t>(kMailBytes / 2 / ranks, 512);
+  return ranks == 2 ? kMailBytes : std::max<size_t>(kMailBytes / 4 / ranks, 512);
 }
 
 }  // namespace
@@ -133,14 +135,12 @@ void ShmNative::begin(NativeOperation& operation) {
   ++started_;
   Mail& mail = members_[me_].area->mail[started_ % 2];
   mail.call = operation.call;
-  if (bytes_ <= mail_limit(ranks_)) {
+  const size_t always = std::min(kAlwaysMail, mail_limit(ranks_));
+  const uint64_t place = bytes_ > always ? parts_.segments.heap->place_of(data_, bytes_) : 0;
+  if (bytes_ > kMailInline) std::memcpy(mail.small.data(), &place, sizeof place);
+  if (place == 0 && bytes_ <= mail_limit(ranks_)) {
     const Range part = reduces() ? Range{0, bytes_} : slice(me_);
-    std::byte* to = bytes_ <= kMailInline ? mail.small.data() : mail.payload.data();
-    if (part.size > 0) std::memcpy(to + part.begin, data_ + part.begin, part.size);
-    if (bytes_ > kMailInline) push_out(to + part.begin, part.size);
-  } else {
-    const uint64_t place = parts_.segments.heap->place_of(data_, bytes_);
-    std::memcpy(mail.small.data(), &place, sizeof place);
+    if (part.size > 0) std::memcpy(payload(me_) + part.begin, data_ + part.begin, part.size);
   }
   mail.stamp.store(started_, std::memory_order_release);
   parts_.peers.wake(mask_);
@@ -156,7 +156,7 @@ bool ShmNative::open_mail(NativeOperation& operation) {
       return false;
     }
   }
-  bool all_shared = true;
+  int placed = 0;
   for (Member& member : members_) {
     const Mail& mail = member.area->mail[parity];
     if (mail.call != operation.call) {
@@ -164,17 +164,18 @@ bool ShmNative::open_mail(NativeOperation& operation) {
       parts_.peers.fail(Failure::mismatch, member.rank,
                         calls_differ(rank, operation.call, member.rank, mail.call));
     }
+    if (bytes_ <= kMailInline) continue;
     uint64_t place = 0;
     std::memcpy(&place, mail.small.data(), sizeof place);
     member.buffer = member.segment->at(place);
-    all_shared &= place != 0;
+    placed += place != 0 ? 1 : 0;
   }
-  if (bytes_ <= mail_limit(ranks_)) {
+  if (placed == 0 && bytes_ <= mail_limit(ranks_)) {
     finish_by_mail(operation);
     return true;
   }
   function_ = reduces() ? many_reduce_function(call_.dtype, call_.op) : nullptr;
-  if (all_shared) {
+  if (placed == ranks_) {
     work_in_place();
     operation.phase = static_cast<uint32_t>(Phase::direct);
     return true;
@@ -187,11 +188,6 @@ bool ShmNative::open_mail(NativeOperation& operation) {
 void ShmNative::finish_by_mail(NativeOperation& operation) {
   operation.done = true;
   if (bytes_ == 0) return;
-  const size_t parity = started_ % 2;
-  const auto payload = [&](int m) {
-    Mail& mail = members_[m].area->mail[parity];
-    return bytes_ <= kMailInline ? mail.small.data() : mail.payload.data();
-  };
   if (!reduces()) {
     for (int m = 0; m < ranks_; ++m) {
       const Range part = slice(m);
@@ -208,6 +204,15 @@ void ShmNative::finish_by_mail(NativeOperation& operation) {
   parts_.counters.bytes_read_directly += (ranks_ - 1) * part.size;
 }
 
+// Where the contribution of a member is. Two ranks swap their places every time: each writes where it has
+// read last. A line that was read from another core's cache comes with the right to write it, so this saves
+// one of two trips of each line between the cores, a third of the time.
+std::byte* ShmNative::payload(int member) const {
+  const bool swapped = ranks_ == 2 && started_ / 2 % 2 == 1 && bytes_ > kMailInline;
+  Mail& mail = members_[swapped ? 1 - member : member].area->mail[started_ % 2];
+  return bytes_ <= kMailInline ? mail.small.data() : mail.payload.data();
+}
+
 void ShmNative::work_in_place() {
   if (!reduces()) {
     for (int m = 0; m < ranks_; ++m) {
@@ -218,6 +223,7 @@ void ShmNative::work_in_place() {
     }
   } else {
     const Range part = slice(me_);
+    outputs_.resize(ranks_);
     for (int m = 0; m < ranks_; ++m) {
       outputs_[m] = (m == me_ ? data_ : members_[m].buffer) + part.begin;
       inputs_[m] = outputs_[m];

@@ -79,8 +79,9 @@ class ShmNative : public Native {
   Range slice(int member) const;
   size_t chunk_size() const;
   Range chunk_of(int member, uint64_t chunk) const;
-  std::byte* staging(const Member& member, uint64_t chunk, int for_member) const;
-  std::byte* result(const Member& member, uint64_t chunk) const;
+  std::byte* payload(int member) const;
+  std::byte* staging(int member, uint64_t chunk, int for_member) const;
+  std::byte* result(int member, uint64_t chunk, int for_member) const;
   bool reached(Counter Area::*counter, uint64_t value);
   void publish(Counter Area::*counter, uint64_t value);
 

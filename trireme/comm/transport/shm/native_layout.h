@@ -11,7 +11,7 @@
 namespace trireme::comm::shm {
 
 inline constexpr size_t kMailInline = 48;        // payload that shares a line with its stamp
-inline constexpr size_t kMailBytes = 32 * 1024;  // payload of the other kind
+inline constexpr size_t kMailBytes = 64 * 1024;  // payload of the other kind
 inline constexpr uint64_t kStages = 4;           // chunks that may be under way between two ranks
 
 // A rank's word to all others about one operation: what it called, and either its whole contribution or
@@ -32,9 +32,8 @@ struct Area {
   std::array<Mail, 2> mail;  // by parity: nobody is more than one operation ahead of anybody
   Counter finished;          // operations that read or write the buffers of others
   Counter staged;            // chunks that others may reduce,
-  Counter reduced;           // chunks that were reduced and that others may collect,
-  Counter collected;         // chunks that were collected from others
-  // Then kStages × ranks chunks, contributions to the slice of each rank, and kStages chunks of results.
+  Counter reduced;           // and chunks that were reduced and that others may collect
+  // Then kStages × ranks chunks.
 };
 
 }  // namespace trireme::comm::shm

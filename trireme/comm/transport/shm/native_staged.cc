@@ -1,7 +1,9 @@
 // The staged way: three things happen to every chunk, and a rank does whichever it can. It copies what it has
-// for the slices of others into its staging; it reduces its own slice from the staging of all and leaves the
-// result in its buffer and its staging; it collects the results of the others. Counters say how far each rank
-// is, and a place in the staging is used again when all have passed it.
+// for the slices of others to its staging; it reduces its own slice from the staging of all and leaves the
+// result in its buffer and in staging; it collects the results of the others. A place is used again by who
+// has read it last, so no other counters are needed, and its lines are where they will be written (see
+// payload()).
+#include <algorithm>
 #include <cstring>
 
 #include "trireme/comm/transport/shm/native.h"
@@ -9,9 +11,15 @@
 namespace trireme::comm::shm {
 namespace {
 
-// A rank's staging, all chunks together, is to stay in its second-level cache.
+// Both ends of a pair's staging are to stay in their second-level caches.
 size_t chunk_bytes(int ranks) {
-  return ranks <= 2 ? 32 * 1024 : ranks <= 8 ? 16 * 1024 : 8 * 1024;
+  return ranks <= 2 ? 64 * 1024 : ranks <= 8 ? 16 * 1024 : 8 * 1024;
+}
+
+// Whether results go back where the contributions lay, one copy for each rank, rather than to one place that
+// all read.
+bool returns_in_place(int ranks) {
+  return ranks <= 4;
 }
 
 }  // namespace
@@ -21,17 +29,19 @@ size_t ShmNative::chunk_size() const {
 }
 
 size_t ShmNative::area_bytes(int ranks) {
-  return sizeof(Area) + kStages * (ranks + 1) * chunk_bytes(ranks);
+  return sizeof(Area) + kStages * ranks * chunk_bytes(ranks);
 }
 
-std::byte* ShmNative::staging(const Member& member, uint64_t chunk, int for_member) const {
-  std::byte* begin = reinterpret_cast<std::byte*>(member.area + 1);
+// In a member's area: what it has for the slice of another; for itself: a result for all.
+std::byte* ShmNative::staging(int member, uint64_t chunk, int for_member) const {
+  std::byte* begin = reinterpret_cast<std::byte*>(members_[member].area + 1);
   return begin + ((chunks_before_ + chunk) % kStages * ranks_ + for_member) * chunk_size();
 }
 
-std::byte* ShmNative::result(const Member& member, uint64_t chunk) const {
-  std::byte* begin = reinterpret_cast<std::byte*>(member.area + 1) + kStages * ranks_ * chunk_size();
-  return begin + (chunks_before_ + chunk) % kStages * chunk_size();
+// Where a member finds a chunk of another's result.
+std::byte* ShmNative::result(int of_member, uint64_t chunk, int for_member) const {
+  return reduces() && returns_in_place(ranks_) ? staging(for_member, chunk, of_member)
+                                               : staging(of_member, chunk, of_member);
 }
 
 ShmNative::Range ShmNative::chunk_of(int member, uint64_t chunk) const {
@@ -49,20 +59,15 @@ void ShmNative::begin_staged() {
 
 bool ShmNative::run_staged(NativeOperation& operation) {
   bool moved = false;
-  // A place is free for chunk k when all have passed chunk k - kStages.
-  const auto reusable = [&](Counter Area::*passed, uint64_t chunk) {
-    const uint64_t next = chunks_before_ + chunk + 1;
-    return next <= kStages || reached(passed, next - kStages);
-  };
-  for (bool again = true; again;) {
+  for (bool again = true; again; moved |= again) {
     again = false;
     watches_.clear();
-    if (staged_ < chunks_ && staged_ < reduced_ + 2 && reusable(&Area::reduced, staged_)) {
+    // No more than kStages ahead of what was collected; two suffice to keep both ends busy.
+    if (staged_ < chunks_ && staged_ < collected_ + kStages && staged_ < reduced_ + 2) {
       stage(staged_++);
       again = true;
     }
-    if (reduced_ < staged_ && reached(&Area::staged, chunks_before_ + reduced_ + 1) &&
-        reusable(&Area::collected, reduced_)) {
+    if (reduced_ < staged_ && reached(&Area::staged, chunks_before_ + reduced_ + 1)) {
       reduce(reduced_++);
       again = true;
     }
@@ -70,7 +75,6 @@ bool ShmNative::run_staged(NativeOperation& operation) {
       collect(collected_++);
       again = true;
     }
-    moved |= again;
   }
   if (collected_ == chunks_) {
     chunks_before_ += chunks_;
@@ -80,13 +84,10 @@ bool ShmNative::run_staged(NativeOperation& operation) {
 }
 
 void ShmNative::stage(uint64_t chunk) {
-  if (reduces()) {
-    for (int m = 0; m < ranks_; ++m) {
-      const Range range = chunk_of(m, chunk);
-      if (m == me_ || range.size == 0) continue;
-      std::byte* to = staging(members_[me_], chunk, m);
-      std::memcpy(to, data_ + range.begin, range.size);
-      push_out(to, range.size);
+  for (int m = 0; m < ranks_ && reduces(); ++m) {
+    const Range range = chunk_of(m, chunk);
+    if (m != me_ && range.size > 0) {
+      std::memcpy(staging(me_, chunk, m), data_ + range.begin, range.size);
     }
   }
   publish(&Area::staged, chunks_before_ + chunk + 1);
@@ -95,17 +96,20 @@ void ShmNative::stage(uint64_t chunk) {
 void ShmNative::reduce(uint64_t chunk) {
   const Range range = chunk_of(me_, chunk);
   std::byte* const own = data_ + range.begin;
-  std::byte* const shared = result(members_[me_], chunk);
-  const std::array<std::byte*, 2> both = {own, shared};
-  const bool gathered = call_.collective != Collective::reduce_scatter;
-  if (range.size > 0 && reduces()) {
-    for (int m = 0; m < ranks_; ++m) inputs_[m] = m == me_ ? own : staging(members_[m], chunk, me_);
-    function_(inputs_, std::span(both).first(gathered ? 2 : 1), range.size);
-    parts_.counters.bytes_read_directly += (ranks_ - 1) * range.size;
+  if (range.size > 0 && !reduces()) {
+    std::memcpy(result(me_, chunk, me_), own, range.size);
   } else if (range.size > 0) {
-    std::memcpy(shared, own, range.size);
+    outputs_.assign(1, own);
+    for (int m = 0; m < ranks_; ++m) {
+      inputs_[m] = m == me_ ? own : staging(m, chunk, me_);
+      if (m != me_ && call_.collective == Collective::all_reduce) {
+        std::byte* const to = result(me_, chunk, m);
+        if (outputs_.back() != to) outputs_.push_back(to);
+      }
+    }
+    function_(inputs_, outputs_, range.size);
+    parts_.counters.bytes_read_directly += (ranks_ - 1) * range.size;
   }
-  if (gathered) push_out(shared, range.size);
   publish(&Area::reduced, chunks_before_ + chunk + 1);
 }
 
@@ -113,10 +117,9 @@ void ShmNative::collect(uint64_t chunk) {
   for (int m = 0; m < ranks_ && call_.collective != Collective::reduce_scatter; ++m) {
     const Range range = chunk_of(m, chunk);
     if (m == me_ || range.size == 0) continue;
-    std::memcpy(data_ + range.begin, result(members_[m], chunk), range.size);
+    std::memcpy(data_ + range.begin, result(m, chunk, me_), range.size);
     parts_.counters.bytes_read_directly += range.size;
   }
-  publish(&Area::collected, chunks_before_ + chunk + 1);
 }
 
 }  // namespace trireme::comm::shm

@@ -16,17 +16,4 @@ inline void pause() {
 #endif
 }
 
-// Moves freshly written lines from this core's own caches to the one that all cores share, where the next
-// reader, another core, finds them four times sooner. A hint: where the processor has no such instruction
-// it does nothing.
-inline void push_out(const void* data, size_t bytes) {
-#if defined(__x86_64__)
-  const char* begin = static_cast<const char*>(data);
-  for (size_t i = 0; i < bytes; i += kLine) asm volatile("cldemote %0" ::"m"(begin[i]));
-#else
-  static_cast<void>(data);
-  static_cast<void>(bytes);
-#endif
-}
-
 }  // namespace trireme::comm::shm
