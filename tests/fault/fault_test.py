@@ -18,7 +18,7 @@ COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduc
                "all_to_all", "barrier"]
 RANKS = 4
 VICTIM = 2
-TIMEOUT = 1.0
+TIMEOUT = 2.0
 FOREVER = 1_000_000_000
 
 

@@ -20,9 +20,11 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
          },
          "who started the ranks, when it is not as found: local, mpi, slurm, torchrun, none")
       ->type_name("WHO");
-  app.add_option("--transport", options.transport, "shm, tcp or mpi; the fastest that reaches all, if not said")
+  app.add_option("--transport", options.transport,
+                 "shm, tcp or mpi; the fastest that reaches all, if not said")
       ->type_name("NAME");
-  app.add_option("--timeout", options.timeout_seconds, "an operation that does not move for this long has failed")
+  app.add_option("--timeout", options.timeout_seconds,
+                 "an operation that does not move for this long has failed")
       ->type_name("SECONDS")
       ->capture_default_str();
   app.add_option("--secret-file", options.secret_file,

@@ -77,6 +77,13 @@ void add_recorder(Context::Parts& parts, int descriptor, int rank, int ranks) {
       std::make_unique<Recorder>(std::span(static_cast<std::byte*>(parts.memory.get()), bytes), rank, ranks);
 }
 
+// Processes of a job start at different times, which has nothing to do with how long an operation may take.
+constexpr double kStartSeconds = 10;
+
+double meeting_seconds(const LaunchOptions& options) {
+  return kStartSeconds + options.timeout_seconds;
+}
+
 // What a rank has until its transport is up.
 struct Meeting {
   std::shared_ptr<MpiSession> mpi;  // or null
@@ -122,7 +129,7 @@ Meeting meet(const LaunchEnvironment& environment, const LaunchOptions& options)
           environment.launched_by, environment.rank, environment.ranks, environment.found,
           meeting.mpi->library(), meeting.mpi->rank(), meeting.mpi->ranks(), meeting.mpi->library());
     }
-    meeting.rendezvous = meeting.mpi->rendezvous(options.timeout_seconds);
+    meeting.rendezvous = meeting.mpi->rendezvous(meeting_seconds(options));
     return meeting;
   }
   meeting.secret = read_secret(environment, options);
@@ -131,7 +138,7 @@ Meeting meet(const LaunchEnvironment& environment, const LaunchOptions& options)
   at.membership.ranks = environment.ranks;
   at.address = environment.address;
   at.listener = environment.inherited.listener;
-  at.timeout_seconds = options.timeout_seconds;
+  at.timeout_seconds = meeting_seconds(options);
   auto rendezvous = std::make_unique<TcpRendezvous>(std::move(at));
   meeting.host = rendezvous->host();
   meeting.rendezvous = std::move(rendezvous);

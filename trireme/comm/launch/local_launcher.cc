@@ -110,7 +110,7 @@ class Ranks {
       if (!killed_ && deadline_ && Clock::now() >= *deadline_) kill_late();
     }
     for (const auto& rank : ranks_) pass_on(*rank);
-    if (show_table_) {
+    if (killed_by_signal_ || killed_late_) {
       const Recorder reader(recorder_.bytes(), -1, launch_.ranks);
       say("the last operations of each rank:\n" + reader.table());
     }
@@ -192,15 +192,17 @@ class Ranks {
     const int code = signalled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (code == 0) return;
     const bool first = exit_code_ == 0;
-    if (first) exit_code_ = code;
-    if (killed_ || interrupted_by_ != 0) return;  // as it was asked to
+    const bool by_itself = !killed_ && interrupted_by_ == 0;
+    // A rank that a signal killed is the cause, though others may have noticed and ended a moment earlier.
+    if (first || (signalled && by_itself && !killed_by_signal_)) exit_code_ = code;
+    if (!by_itself) return;
+    killed_by_signal_ = killed_by_signal_ || signalled;
     if (signalled) {
       say(fmt::format("rank {} was killed by signal {} ({})\n", rank.rank(), WTERMSIG(status),
                       strsignal(WTERMSIG(status))));
     } else {
       say(fmt::format("rank {} ended with exit code {}\n", rank.rank(), code));
     }
-    show_table_ = show_table_ || signalled;
     if (first) {
       const std::chrono::duration<double> grace(grace_seconds(launch_.timeout_seconds));
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
@@ -214,7 +216,7 @@ class Ranks {
     }
     say(fmt::format("rank {} did not end within {:g} s after that: killed\n", join(late, ", "),
                     grace_seconds(launch_.timeout_seconds)));
-    show_table_ = true;
+    killed_late_ = true;
     kill_all();
   }
 
@@ -250,7 +252,8 @@ class Ranks {
   std::optional<Clock::time_point> deadline_;  // since a rank failed
   int interrupted_by_ = 0;
   bool killed_ = false;
-  bool show_table_ = false;
+  bool killed_late_ = false;
+  bool killed_by_signal_ = false;
   int exit_code_ = 0;
 };
 

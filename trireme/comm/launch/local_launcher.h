@@ -27,9 +27,9 @@ struct LocalLaunch {
 // they have to do (write a checkpoint) is given a part of the timeout.
 double grace_seconds(double timeout_seconds);
 
-// Returns when no rank is left. The exit code: 0 when all ranks ended with 0, otherwise that of the rank that
-// failed first, or 128 + the number of the signal that killed it. For a process with one thread. Throws Error
-// when ranks could not be started.
+// Returns when no rank is left. The exit code: 0 when all ranks ended with 0; 128 + the number of the signal
+// when one was killed by a signal; otherwise that of the rank that failed first. For a process with one
+// thread. Throws Error when ranks could not be started.
 int launch_local(const LocalLaunch& launch);
 
 }  // namespace trireme::comm

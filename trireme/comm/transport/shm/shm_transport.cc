@@ -149,12 +149,14 @@ std::vector<Arrival> ShmTransport::arrivals(uint64_t stream, std::span<const int
     const bool same_group = seen != 0 && (seen - 1) >> 32 == stream >> 32;
     const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(seen - 1) - static_cast<uint32_t>(stream));
     const char state = r == rank() ? 'R' : peers_.process_state(r);
-    if (same_group && ahead >= 0) {
+    if (state == 'T' || state == 't') {  // before `arrived`: it is why the others wait
+      found.push_back(Arrival::silent);
+    } else if (same_group && ahead >= 0) {
       found.push_back(Arrival::arrived);
     } else if ((left >> r & 1) != 0 || state == 'Z' || state == 'X' || state == '?') {
       found.push_back(Arrival::gone);
     } else {
-      found.push_back(state == 'T' || state == 't' ? Arrival::silent : Arrival::not_arrived);
+      found.push_back(Arrival::not_arrived);
     }
   }
   return found;
