@@ -85,6 +85,7 @@ class MpiNative final : public Native {
     operation.call = call.pack();
     operation.data = data;
     operation.bytes = bytes;
+    transport_.note_native(1);
     operation.detail = pending_.empty() ? 0 : pending_.rbegin()->first + 1;
     Pending& pending = pending_[operation.detail];
     pending.operation = &operation;
@@ -131,6 +132,7 @@ class MpiNative final : public Native {
       start_collective(pending, *pending.operation);
       pending.started = true;
       moved = true;
+      transport_.note_native(0);
     }
     return moved;
   }
@@ -165,6 +167,7 @@ class MpiNative final : public Native {
     if (call.collective == Collective::all_reduce && call.op == ReduceOp::average)
       scale(operation.data, call.dtype, operation.bytes, ranks_);
     pending_.erase(operation.detail);
+    transport_.note_native(-1);
     operation.done = true;
   }
 

@@ -39,6 +39,8 @@ class MpiTransport final : public Transport {
 
   // Throws what ended the job, when something did.
   void check_alive();
+  // A native operation was started (1), went on (0) or ended (-1).
+  void note_native(int change);
   // Ends the job when a peer made another call under the same stream.
   void compare(int peer, Label mine, uint64_t their_call);
   // Ends the job on all ranks because of `error`, and throws it.
@@ -113,6 +115,7 @@ class MpiTransport final : public Transport {
   std::vector<Answer> answers_;
   Clock::time_point last_moved_;
   double next_notice_seconds_ = 0;
+  int native_operations_ = 0;
 };
 
 }  // namespace trireme::comm

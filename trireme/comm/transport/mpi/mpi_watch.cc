@@ -28,18 +28,28 @@ std::unique_ptr<Memory> MpiTransport::allocate(size_t bytes) {
 
 void MpiTransport::idle(Clock::time_point deadline) {
   const Clock::time_point begin = Clock::now();
-  auto sleep = std::chrono::nanoseconds(kFirstSleep);
+  std::chrono::nanoseconds sleep = kFirstSleep;
   while (!progress()) {
     const Clock::time_point now = Clock::now();
     if (now >= deadline) return;
     if (now - last_moved_ > Seconds(std::max(kNoticeSeconds, next_notice_seconds_))) tell_waiting();
-    if (now - begin < kSpin) {
+    // Whether a native operation has moved is for its owner to see, so it gets its turn after every pause.
+    if (native_operations_ > 0)
+      sleep = std::clamp<std::chrono::nanoseconds>(now - last_moved_, kFirstSleep, kLongestSleep);
+    if (now - (native_operations_ > 0 ? last_moved_ : begin) < kSpin) {
       std::this_thread::yield();
-      continue;
+    } else {
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(sleep, deadline - now));
+      sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
     }
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(sleep, deadline - now));
-    sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
+    if (native_operations_ > 0) return;
   }
+}
+
+void MpiTransport::note_native(int change) {
+  native_operations_ += change;
+  last_moved_ = Clock::now();
+  next_notice_seconds_ = 0;
 }
 
 void MpiTransport::announce(Label label) {
