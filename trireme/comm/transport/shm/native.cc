@@ -89,8 +89,9 @@ void ShmNative::start(const Call& call, std::byte* data, size_t bytes, NativeOpe
                .data = data,
                .bytes = bytes,
                .phase = static_cast<uint32_t>(Phase::waiting)};
-  queue_.push_back(&operation);
-  if (queue_.size() == 1) run();
+  if (current_ != nullptr) return queue_.push_back(&operation);
+  current_ = &operation;
+  run();
 }
 
 bool ShmNative::progress(NativeOperation&) {
@@ -100,18 +101,20 @@ bool ShmNative::progress(NativeOperation&) {
 
 bool ShmNative::run() {
   bool moved = false;
-  while (!queue_.empty()) {
-    NativeOperation& operation = *queue_.front();
+  while (current_ != nullptr) {
     watches_.clear();
-    moved |= step(operation);
-    if (!operation.done) break;
+    moved |= step(*current_);
+    if (!current_->done) break;
+    current_ = nullptr;
+    if (queue_.empty()) break;
+    current_ = queue_.front();
     queue_.pop_front();
   }
   return moved;
 }
 
 bool ShmNative::ready() const {
-  if (queue_.empty()) return false;
+  if (current_ == nullptr) return false;
   for (const Watch& watch : watches_) {
     if (watch.word->load(std::memory_order_relaxed) >= watch.value) return true;
   }
@@ -120,7 +123,7 @@ bool ShmNative::ready() const {
 
 uint64_t ShmNative::waiting_on() const {
   uint64_t mask = 0;
-  if (!queue_.empty()) {
+  if (current_ != nullptr) {
     for (const Watch& watch : watches_) mask |= uint64_t{1} << watch.rank;
   }
   return mask;
@@ -173,21 +176,16 @@ void ShmNative::begin(NativeOperation& operation) {
 
 // Reads the mail of all; false until it is there. Then the operation is done, or has a way to go on.
 bool ShmNative::open_mail(NativeOperation& operation) {
-  const size_t parity = started_ % 2;
-  for (const Member& member : members_) {
-    const Mail& mail = member.area->mail[parity];
+  int placed = 0;
+  for (Member& member : members_) {
+    const Mail& mail = member.area->mail[started_ % 2];
     if (mail.stamp.load(std::memory_order_acquire) < started_) {
       watches_.push_back({&mail.stamp, started_, member.rank});
       return false;
     }
-  }
-  int placed = 0;
-  for (Member& member : members_) {
-    const Mail& mail = member.area->mail[parity];
     if (mail.call != operation.call) {
-      const int rank = members_[me_].rank;
       parts_.peers.fail(Failure::mismatch, member.rank,
-                        calls_differ(rank, operation.call, member.rank, mail.call));
+                        calls_differ(members_[me_].rank, operation.call, member.rank, mail.call));
     }
     if (bytes_ <= kMailInline) continue;
     uint64_t place = 0;

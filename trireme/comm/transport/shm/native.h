@@ -112,7 +112,8 @@ class ShmNative : public Native {
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
 
-  std::deque<NativeOperation*> queue_;  // the first is under way
+  NativeOperation* current_ = nullptr;
+  std::deque<NativeOperation*> queue_;  // those after it
   std::vector<Watch> watches_;          // any of them lets it go on
   uint64_t started_ = 0;                // operations
   uint64_t finished_ = 0;               // of the direct way
