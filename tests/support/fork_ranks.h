@@ -16,7 +16,7 @@ namespace trireme::test {
 struct RankEnd {
   int exit_code = -1;  // -1: killed by `signal`
   int signal = 0;
-  std::string text;  // what body() returned, or the text of the exception it threw
+  std::string text;    // what body() returned, or the text of the exception it threw
   double seconds = 0;  // from the start of all to the end of this one
   bool ok() const { return exit_code == 0; }
 };

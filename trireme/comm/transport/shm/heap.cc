@@ -75,6 +75,7 @@ size_t Heap::place_of(const std::byte* data, size_t bytes) const {
 }
 
 void Heap::release(size_t place, size_t bytes) {
+  if (closed_) return;
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place),
             static_cast<off_t>(bytes));
   const std::lock_guard lock(mutex_);

@@ -29,6 +29,10 @@ struct Job {
   std::array<char, 4000> reason;
 };
 
+// The sequence number of messages by which the ranks of a group tell each other where their areas lie. They
+// are not counted as messages of the job.
+inline constexpr uint32_t kSetupSequence = ~uint32_t{0};
+
 enum class State : uint32_t { here, left };
 
 // The last call that a rank announced in a group; groups share an entry when their numbers do modulo

@@ -1,8 +1,6 @@
 // Reductions over many inputs, vectorised; see many_reduce.h.
 #include "trireme/comm/transport/shm/many_reduce.h"
 
-#include <array>
-#include <cstring>
 #include <type_traits>
 
 #include "trireme/base/dtype.h"
@@ -19,13 +17,15 @@ namespace trireme::comm::shm::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How elements of a format become vectors and back. A vector has as many lanes as the type it is computed in.
+// How elements of a format become vectors and back; D is a tag of the type that they are computed in.
 template <typename T>
 struct Format {
   using Wide = T;
-  using D = hn::ScalableTag<T>;
-  static HWY_INLINE auto load(D d, const T* from) { return hn::LoadU(d, from); }
-  template <typename V>
+  template <typename D>
+  static HWY_INLINE auto load(D d, const T* from) {
+    return hn::LoadU(d, from);
+  }
+  template <typename D, typename V>
   static HWY_INLINE void store(V v, D d, T* to) {
     hn::StoreU(v, d, to);
   }
@@ -34,53 +34,57 @@ struct Format {
 template <>
 struct Format<Bf16> {
   using Wide = float;
-  using D = hn::ScalableTag<float>;
-  using U32 = hn::RebindToUnsigned<D>;
-  using U16 = hn::Rebind<uint16_t, D>;
+  template <typename D>
   static HWY_INLINE auto load(D d, const Bf16* from) {
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(U32(), hn::LoadU(U16(), &from->bits))));
+    const hn::RebindToUnsigned<D> wide;
+    const hn::Rebind<uint16_t, D> narrow;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, &from->bits))));
   }
   // Highway's own demotion to bfloat16 cuts the low half off, so the rounding is spelled out.
-  template <typename V>
+  template <typename D, typename V>
   static HWY_INLINE void store(V v, D, Bf16* to) {
-    const U32 du;
-    const auto word = hn::BitCast(du, v);
+    const hn::RebindToUnsigned<D> wide;
+    const hn::Rebind<uint16_t, D> narrow;
+    const auto word = hn::BitCast(wide, v);
     const auto high = hn::ShiftRight<16>(word);
-    const auto odd = hn::And(high, hn::Set(du, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(du, 0x7fff)), odd));
-    const auto nan = hn::RebindMask(du, hn::IsNaN(v));
-    const auto bits = hn::IfThenElse(nan, hn::Or(high, hn::Set(du, 0x40)), rounded);
-    hn::StoreU(hn::TruncateTo(U16(), bits), U16(), &to->bits);
+    const auto odd = hn::And(high, hn::Set(wide, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(wide, 0x7fff)), odd));
+    const auto nan = hn::RebindMask(wide, hn::IsNaN(v));
+    const auto bits = hn::IfThenElse(nan, hn::Or(high, hn::Set(wide, 0x40)), rounded);
+    hn::StoreU(hn::TruncateTo(narrow, bits), narrow, &to->bits);
   }
 };
 
 template <>
 struct Format<F16> {
   using Wide = float;
-  using D = hn::ScalableTag<float>;
 #if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
   // Without F16C Highway's conversion does not round to nearest even; such machines are rare enough to be
   // slow here.
+  template <typename D>
   static HWY_INLINE auto load(D d, const F16* from) {
     HWY_ALIGN float wide[hn::MaxLanes(D())];
     for (size_t i = 0; i < hn::Lanes(d); ++i) wide[i] = static_cast<float>(from[i]);
     return hn::Load(d, wide);
   }
-  template <typename V>
+  template <typename D, typename V>
   static HWY_INLINE void store(V v, D d, F16* to) {
     HWY_ALIGN float wide[hn::MaxLanes(D())];
     hn::Store(v, d, wide);
     for (size_t i = 0; i < hn::Lanes(d); ++i) to[i] = F16(wide[i]);
   }
 #else
-  using U16 = hn::Rebind<uint16_t, D>;
-  using Half = hn::Rebind<hwy::float16_t, D>;
+  template <typename D>
   static HWY_INLINE auto load(D d, const F16* from) {
-    return hn::PromoteTo(d, hn::BitCast(Half(), hn::LoadU(U16(), &from->bits)));
+    const hn::Rebind<uint16_t, D> narrow;
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::PromoteTo(d, hn::BitCast(half, hn::LoadU(narrow, &from->bits)));
   }
-  template <typename V>
+  template <typename D, typename V>
   static HWY_INLINE void store(V v, D, F16* to) {
-    hn::StoreU(hn::BitCast(U16(), hn::DemoteTo(Half(), v)), U16(), &to->bits);
+    const hn::Rebind<uint16_t, D> narrow;
+    const hn::Rebind<hwy::float16_t, D> half;
+    hn::StoreU(hn::BitCast(narrow, hn::DemoteTo(half, v)), narrow, &to->bits);
   }
 #endif
 };
@@ -132,64 +136,41 @@ struct Min {
 
 enum class Finish { none, average };
 
-// One vector from each input at byte `at`, reduced. kInputs 0: as many as there are.
-template <typename T, typename Op, Finish kFinish, int kInputs>
-HWY_INLINE auto reduced(std::span<const std::byte* const> inputs, size_t at) {
-  const typename Format<T>::D d;
-  const auto load = [&](size_t i) { return Format<T>::load(d, reinterpret_cast<const T*>(inputs[i] + at)); };
-  auto value = load(0);
-  const size_t count = kInputs != 0 ? kInputs : inputs.size();
-  for (size_t i = 1; i < count; ++i) value = Op::apply(d, value, load(i));
-  if constexpr (kFinish == Finish::average) {
-    using Wide = typename Format<T>::Wide;
-    value = hn::Mul(value, hn::Set(d, Wide(1) / static_cast<Wide>(inputs.size())));
-  }
-  return value;
-}
-
-template <typename T, typename Op, Finish kFinish, int kInputs>
-void reduce_vectors(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                    size_t begin, size_t end) {
-  const typename Format<T>::D d;
+// Bytes [begin, end) by vectors of D, as far as whole ones go; returns where it stopped. kInputs 0: as many
+// as there are.
+template <typename T, typename Op, Finish kFinish, int kInputs, typename D>
+HWY_INLINE size_t reduce_by(D d, std::span<const std::byte* const> inputs,
+                            std::span<std::byte* const> outputs, size_t begin, size_t end) {
+  using Wide = typename Format<T>::Wide;
   const size_t step = hn::Lanes(d) * sizeof(T);
-  for (size_t at = begin; at < end; at += step) {
-    const auto value = reduced<T, Op, kFinish, kInputs>(inputs, at);
+  const size_t count = kInputs != 0 ? kInputs : inputs.size();
+  size_t at = begin;
+  for (; at + step <= end; at += step) {
+    auto value = Format<T>::load(d, reinterpret_cast<const T*>(inputs[0] + at));
+    for (size_t i = 1; i < count; ++i) {
+      value = Op::apply(d, value, Format<T>::load(d, reinterpret_cast<const T*>(inputs[i] + at)));
+    }
+    if constexpr (kFinish == Finish::average) {
+      value = hn::Mul(value, hn::Set(d, Wide(1) / static_cast<Wide>(count)));
+    }
     for (std::byte* output : outputs) Format<T>::store(value, d, reinterpret_cast<T*>(output + at));
   }
-}
-
-// The last elements, fewer than a vector has, by way of a whole vector of each input.
-template <typename T, typename Op, Finish kFinish>
-void reduce_tail(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, size_t at,
-                 size_t bytes) {
-  const typename Format<T>::D d;
-  constexpr size_t kVector = hn::MaxLanes(typename Format<T>::D()) * sizeof(T);
-  HWY_ALIGN std::byte padded[kVector] = {};
-  const auto load = [&](size_t i) {
-    std::memcpy(padded, inputs[i] + at, bytes);
-    return Format<T>::load(d, reinterpret_cast<const T*>(padded));
-  };
-  auto value = load(0);
-  for (size_t i = 1; i < inputs.size(); ++i) value = Op::apply(d, value, load(i));
-  if constexpr (kFinish == Finish::average) {
-    using Wide = typename Format<T>::Wide;
-    value = hn::Mul(value, hn::Set(d, Wide(1) / static_cast<Wide>(inputs.size())));
-  }
-  Format<T>::store(value, d, reinterpret_cast<T*>(padded));
-  for (std::byte* output : outputs) std::memcpy(output + at, padded, bytes);
+  return at;
 }
 
 template <typename T, typename Op, Finish kFinish>
 void many_reduce(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
                  size_t bytes) {
-  const size_t vector = hn::Lanes(typename Format<T>::D()) * sizeof(T);
-  const size_t whole = bytes / vector * vector;
+  using Wide = typename Format<T>::Wide;
+  const hn::ScalableTag<Wide> whole;
+  const hn::CappedTag<Wide, 1> one;
   if (inputs.size() == 2) {
-    reduce_vectors<T, Op, kFinish, 2>(inputs, outputs, 0, whole);
+    const size_t rest = reduce_by<T, Op, kFinish, 2>(whole, inputs, outputs, 0, bytes);
+    reduce_by<T, Op, kFinish, 2>(one, inputs, outputs, rest, bytes);
   } else {
-    reduce_vectors<T, Op, kFinish, 0>(inputs, outputs, 0, whole);
+    const size_t rest = reduce_by<T, Op, kFinish, 0>(whole, inputs, outputs, 0, bytes);
+    reduce_by<T, Op, kFinish, 0>(one, inputs, outputs, rest, bytes);
   }
-  if (whole < bytes) reduce_tail<T, Op, kFinish>(inputs, outputs, whole, bytes - whole);
 }
 
 template <typename T>

@@ -52,6 +52,10 @@ struct Queue {
   }
 };
 
+bool counted(Label label) {
+  return static_cast<uint32_t>(label.stream) != kSetupSequence;
+}
+
 const std::byte* payload_of(const Slot& slot) {
   return slot.total <= kInlineBytes ? slot.small.data() : slot.payload.data();
 }
@@ -131,8 +135,10 @@ void Messages::send(int rank, Label label, std::span<const std::byte> bytes, Req
              .label = label,
              .data = const_cast<std::byte*>(bytes.data()),
              .bytes = bytes.size()};
-  ++counters_.messages_sent;
-  counters_.bytes_sent += bytes.size();
+  if (counted(label)) {
+    ++counters_.messages_sent;
+    counters_.bytes_sent += bytes.size();
+  }
   peer.sends.append(request);
   if (peer.sends.first == &request) push(peer);
   update_masks(peer);
@@ -174,7 +180,7 @@ void Messages::receive(int rank, Label label, std::span<std::byte> into, Combine
 }
 
 void Messages::finish(Request& request) {
-  counters_.bytes_received += request.bytes;
+  if (counted(request.label)) counters_.bytes_received += request.bytes;
   request.done = true;
 }
 

@@ -4,6 +4,7 @@
 // for mail suffice.
 #include "trireme/comm/transport/shm/native.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "trireme/comm/group.h"
@@ -23,17 +24,17 @@ size_t mail_limit(int ranks) {
 }  // namespace
 
 ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> members, int me,
-                     std::unique_ptr<Memory> area, std::span<const uint64_t> places)
+                     std::unique_ptr<Setup> setup)
     : parts_(parts),
       group_(group),
       ranks_(static_cast<int>(members.size())),
       me_(me),
-      memory_(std::move(area)),
+      setup_(std::move(setup)),
       inputs_(members.size()),
       outputs_(members.size()) {
   for (size_t m = 0; m < members.size(); ++m) {
     Segment* segment = parts.segments.of_rank[members[m]].get();
-    members_.push_back({members[m], segment, reinterpret_cast<Area*>(segment->at(places[m])), nullptr});
+    members_.push_back({members[m], segment, nullptr, nullptr});
     if (static_cast<int>(m) != me) mask_ |= uint64_t{1} << members[m];
   }
   watches_.reserve(4);
@@ -42,6 +43,29 @@ ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> mem
 
 ShmNative::~ShmNative() {
   std::erase(parts_.all, this);
+  for (int m = 0; m < ranks_ && connect(); ++m) {
+    if (m != me_) members_[m].area->released.fetch_add(1, std::memory_order_release);
+  }
+  parts_.retired.push_back({std::move(setup_)});
+}
+
+bool Setup::done() const {
+  return std::ranges::all_of(requests, [](const Request& request) { return request.done; });
+}
+
+bool Retired::free() const {
+  const Area& area = *reinterpret_cast<const Area*>(setup->area->bytes().data());
+  return setup->done() && area.released.load(std::memory_order_acquire) + 1 == setup->places.size();
+}
+
+// Whether the areas of all members are known.
+bool ShmNative::connect() {
+  if (members_[me_].area != nullptr) return true;
+  if (!setup_->done()) return false;
+  for (int m = 0; m < ranks_; ++m) {
+    members_[m].area = reinterpret_cast<Area*>(members_[m].segment->at(setup_->places[m]));
+  }
+  return true;
 }
 
 bool ShmNative::offers(const Call& call) const {
@@ -65,8 +89,9 @@ void ShmNative::start(const Call& call, std::byte* data, size_t bytes, NativeOpe
                .data = data,
                .bytes = bytes,
                .phase = static_cast<uint32_t>(Phase::waiting)};
-  queue_.push_back(&operation);
-  if (queue_.size() == 1) run();
+  if (current_ != nullptr) return queue_.push_back(&operation);
+  current_ = &operation;
+  run();
 }
 
 bool ShmNative::progress(NativeOperation&) {
@@ -76,18 +101,20 @@ bool ShmNative::progress(NativeOperation&) {
 
 bool ShmNative::run() {
   bool moved = false;
-  while (!queue_.empty()) {
-    NativeOperation& operation = *queue_.front();
+  while (current_ != nullptr) {
     watches_.clear();
-    moved |= step(operation);
-    if (!operation.done) break;
+    moved |= step(*current_);
+    if (!current_->done) break;
+    current_ = nullptr;
+    if (queue_.empty()) break;
+    current_ = queue_.front();
     queue_.pop_front();
   }
   return moved;
 }
 
 bool ShmNative::ready() const {
-  if (queue_.empty()) return false;
+  if (current_ == nullptr) return false;
   for (const Watch& watch : watches_) {
     if (watch.word->load(std::memory_order_relaxed) >= watch.value) return true;
   }
@@ -96,7 +123,7 @@ bool ShmNative::ready() const {
 
 uint64_t ShmNative::waiting_on() const {
   uint64_t mask = 0;
-  if (!queue_.empty()) {
+  if (current_ != nullptr) {
     for (const Watch& watch : watches_) mask |= uint64_t{1} << watch.rank;
   }
   return mask;
@@ -107,6 +134,7 @@ bool ShmNative::step(NativeOperation& operation) {
   bool moved = false;
   switch (phase) {
     case Phase::waiting:
+      if (!connect()) return false;
       begin(operation);
       moved = true;
       [[fallthrough]];
@@ -148,21 +176,16 @@ void ShmNative::begin(NativeOperation& operation) {
 
 // Reads the mail of all; false until it is there. Then the operation is done, or has a way to go on.
 bool ShmNative::open_mail(NativeOperation& operation) {
-  const size_t parity = started_ % 2;
-  for (const Member& member : members_) {
-    const Mail& mail = member.area->mail[parity];
+  int placed = 0;
+  for (Member& member : members_) {
+    const Mail& mail = member.area->mail[started_ % 2];
     if (mail.stamp.load(std::memory_order_acquire) < started_) {
       watches_.push_back({&mail.stamp, started_, member.rank});
       return false;
     }
-  }
-  int placed = 0;
-  for (Member& member : members_) {
-    const Mail& mail = member.area->mail[parity];
     if (mail.call != operation.call) {
-      const int rank = members_[me_].rank;
       parts_.peers.fail(Failure::mismatch, member.rank,
-                        calls_differ(rank, operation.call, member.rank, mail.call));
+                        calls_differ(members_[me_].rank, operation.call, member.rank, mail.call));
     }
     if (bytes_ <= kMailInline) continue;
     uint64_t place = 0;
@@ -245,7 +268,7 @@ ShmNative::Range ShmNative::slice(int member) const {
   const size_t element = size_of(call_.dtype);
   switch (call_.collective) {
     case Collective::all_reduce: {  // whole lines, so that no two ranks write to one
-      const size_t each = (bytes_ / ranks_ + kLine) / kLine * kLine;
+      const size_t each = (bytes_ + ranks_ * kLine - 1) / (ranks_ * kLine) * kLine;
       const size_t begin = std::min(each * member, bytes_);
       return {begin, std::min(each, bytes_ - begin)};
     }

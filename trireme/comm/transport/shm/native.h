@@ -22,13 +22,29 @@ struct NativeParts {
   Peers& peers;
   Counters& counters;
   std::vector<class ShmNative*>& all;  // those that idle() has to watch
+  std::vector<struct Retired>& retired;
+};
+
+// A rank's area in a group, and what it takes to find those of the others.
+struct Setup {
+  std::unique_ptr<Memory> area;
+  uint64_t place = 0;            // of the area in this rank's segment
+  std::vector<uint64_t> places;  // of those of all members, once the requests are done
+  std::vector<Request> requests;
+  bool done() const;
+};
+
+// What stays of a group that this rank has done with, until the others, who may be behind, have too.
+struct Retired {
+  std::unique_ptr<Setup> setup;
+  bool free() const;
 };
 
 class ShmNative : public Native {
  public:
-  // `area` is this rank's, `places` say where those of the members lie in their segments.
+  // The members' places may still be on their way: operations wait for them.
   ShmNative(NativeParts parts, uint32_t group, std::span<const int> members, int me,
-            std::unique_ptr<Memory> area, std::span<const uint64_t> places);
+            std::unique_ptr<Setup> setup);
   ~ShmNative() override;
 
   bool offers(const Call& call) const override;
@@ -48,7 +64,7 @@ class ShmNative : public Native {
   struct Member {
     int rank;
     Segment* segment;
-    Area* area;
+    Area* area;         // null until all are known
     std::byte* buffer;  // its buffer in the direct way
   };
   struct Range {
@@ -63,6 +79,7 @@ class ShmNative : public Native {
   };
   enum class Phase : uint32_t { waiting, posted, direct, staged };
 
+  bool connect();
   bool run();
   bool step(NativeOperation& operation);
   void begin(NativeOperation& operation);
@@ -90,12 +107,13 @@ class ShmNative : public Native {
   uint64_t mask_ = 0;  // the other members
   int ranks_;
   int me_;  // position in the group
-  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Setup> setup_;
   std::vector<Member> members_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
 
-  std::deque<NativeOperation*> queue_;  // the first is under way
+  NativeOperation* current_ = nullptr;
+  std::deque<NativeOperation*> queue_;  // those after it
   std::vector<Watch> watches_;          // any of them lets it go on
   uint64_t started_ = 0;                // operations
   uint64_t finished_ = 0;               // of the direct way

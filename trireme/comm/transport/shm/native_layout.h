@@ -1,4 +1,5 @@
-// What a rank keeps in its heap for one group's native collectives. Only that rank writes it.
+// What a rank keeps in its heap for one group's native collectives. Only that rank writes it, but for
+// `released`.
 #pragma once
 
 #include <array>
@@ -33,6 +34,8 @@ struct Area {
   Counter finished;          // operations that read or write the buffers of others
   Counter staged;            // chunks that others may reduce,
   Counter reduced;           // and chunks that were reduced and that others may collect
+  // By the others: how many of them will not look at this any more.
+  alignas(kLine) std::atomic<uint32_t> released;
   // Then kStages × ranks chunks.
 };
 

@@ -45,6 +45,8 @@ class Heap : public std::enable_shared_from_this<Heap> {
   ~Heap();
   // As Transport::allocate. The memory outlives the heap's other owners. Throws Error when there is none.
   std::unique_ptr<Memory> allocate(size_t bytes);
+  // From now on what is freed keeps its pages: this rank leaves, and others may still read.
+  void close() { closed_ = true; }
   // Where in the segment these bytes lie; 0 when they are not in it.
   size_t place_of(const std::byte* data, size_t bytes) const;
 
@@ -55,7 +57,8 @@ class Heap : public std::enable_shared_from_this<Heap> {
   std::shared_ptr<Segment> segment_;
   int fd_;
   size_t begin_;
-  std::mutex mutex_;               // a Memory may be freed by any thread
+  std::mutex mutex_;  // a Memory may be freed by any thread
+  std::atomic<bool> closed_ = false;
   std::map<size_t, size_t> free_;  // place → bytes, neighbours merged
 };
 

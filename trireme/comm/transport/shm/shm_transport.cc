@@ -16,7 +16,6 @@ namespace {
 using namespace shm;
 
 constexpr std::chrono::milliseconds kLookEvery{20};  // for ranks that died without a word
-constexpr uint32_t kSetup = ~uint32_t{0};            // the sequence number of messages that set a group up
 
 class ShmTransport : public Transport {
  public:
@@ -28,6 +27,7 @@ class ShmTransport : public Transport {
     // Nobody may leave before all have begun to watch it.
     rendezvous.exchange("shm watched", "");
   }
+  ~ShmTransport() override { segments_.heap->close(); }
 
   std::string_view name() const override { return "shm"; }
 
@@ -61,6 +61,7 @@ class ShmTransport : public Transport {
   Peers peers_;
   Messages messages_;
   std::vector<ShmNative*> natives_;
+  std::vector<Retired> retired_;
   Clock::time_point looked_ = Clock::now();
 };
 
@@ -162,34 +163,30 @@ std::vector<Arrival> ShmTransport::arrivals(uint64_t stream, std::span<const int
   return found;
 }
 
+// Tells the members where this rank's area is, and asks for theirs. Does not wait: who constructs a group is
+// not held up by who is late.
 std::unique_ptr<Native> ShmTransport::native(uint32_t group, std::span<const int> members) {
-  auto area = allocate(ShmNative::area_bytes(static_cast<int>(members.size())));
-  const uint64_t place = segments_.heap->place_of(area->bytes().data(), area->bytes().size());
-  std::vector<uint64_t> places(members.size());
-  std::vector<Request> requests(2 * members.size());
-  const Counters before = counters_;  // the setup is not part of what a user's steps moved
-  const Label label{make_stream(group, kSetup), 0};
+  std::erase_if(retired_, [](const Retired& old) { return old.free(); });
+  auto setup = std::make_unique<Setup>();
+  setup->area = allocate(ShmNative::area_bytes(static_cast<int>(members.size())));
+  setup->place = segments_.heap->place_of(setup->area->bytes().data(), setup->area->bytes().size());
+  setup->places.resize(members.size());
+  setup->requests.resize(2 * members.size());
+  const Label label{make_stream(group, kSetupSequence), 0};
   int me = -1;
   for (size_t m = 0; m < members.size(); ++m) {
     if (members[m] == rank()) {
       me = static_cast<int>(m);
-      places[m] = place;
-      continue;
+      setup->places[m] = setup->place;
+    } else if (!peers_.failed()) {  // else the first operation says so
+      send(members[m], label, std::as_bytes(std::span(&setup->place, 1)), setup->requests[2 * m]);
+      receive(members[m], label, std::as_writable_bytes(std::span(&setup->places[m], 1)), nullptr,
+              setup->requests[2 * m + 1]);
     }
-    send(members[m], label, std::as_bytes(std::span(&place, 1)), requests[2 * m]);
-    receive(members[m], label, std::as_writable_bytes(std::span(&places[m], 1)), nullptr,
-            requests[2 * m + 1]);
   }
   TRIREME_CHECK(me >= 0);
-  const auto pending = [&] {
-    return std::ranges::any_of(requests, [](const Request& r) { return !r.done; });
-  };
-  while (pending()) {
-    if (!progress()) idle(Clock::now() + kLookEvery);
-  }
-  counters_ = before;
-  return std::make_unique<ShmNative>(NativeParts{segments_, peers_, counters_, natives_}, group, members, me,
-                                     std::move(area), places);
+  const NativeParts parts{segments_, peers_, counters_, natives_, retired_};
+  return std::make_unique<ShmNative>(parts, group, members, me, std::move(setup));
 }
 
 }  // namespace
