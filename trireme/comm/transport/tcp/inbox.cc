@@ -184,6 +184,13 @@ void Inbox::took_directly(size_t bytes) {
   // A message that is complete now is finished by the next take(), which may be given nothing.
 }
 
+size_t Inbox::read_ahead(size_t room) const {
+  const bool in_payload = arriving_.active && direct().empty();
+  const Request* const next = receives_.first;
+  if (in_payload || next == nullptr || next->combine != nullptr || next->bytes < kDirectBytes) return room;
+  return (arriving_.active ? padding_of(arriving_.header.bytes) : skip_) + sizeof(FrameHeader);
+}
+
 std::optional<uint64_t> Inbox::kept_call(uint64_t stream) const {
   for (const Kept& message : kept_) {
     if (message.label.stream == stream) return message.label.call;

@@ -33,6 +33,11 @@ class Inbox {
   void post(Request& request);
   // Whether a posted receive is not served yet.
   bool waiting() const { return receives_.first != nullptr || arriving_.request != nullptr; }
+  // Of the first receive for which nothing has come.
+  std::optional<uint64_t> awaited_stream() const {
+    if (receives_.first == nullptr) return std::nullopt;
+    return receives_.first->label.stream;
+  }
 
   // Takes the next bytes of the stream, which lie in memory as position() % 8 says, and returns how many.
   // What is left has to be given again, followed by more: a header or number that is not complete, or all
@@ -47,6 +52,9 @@ class Inbox {
   // to be combined.
   std::span<std::byte> direct() const;
   void took_directly(size_t bytes);
+  // How many bytes beyond those are worth reading into a buffer of `room`: no more than the next header when
+  // what follows it can probably be read to its place.
+  size_t read_ahead(size_t room) const;
 
   std::optional<uint64_t> kept_call(uint64_t stream) const;
   uint64_t bytes_received() const { return bytes_received_; }

@@ -17,6 +17,8 @@ namespace trireme::comm {
 namespace {
 
 constexpr uint64_t kNoStream = ~uint64_t{0};
+// After so long in vain, a rank asks those it waits for whether they are in the same call.
+constexpr std::chrono::milliseconds kAskAfter{250};
 
 }  // namespace
 
@@ -123,7 +125,7 @@ void TcpTransport::idle(Clock::time_point deadline) {
     if (moved) return;
     if (crowded_) std::this_thread::yield();
   } while (Clock::now() < spin_until);
-  sleep(deadline);
+  if (!sleep(std::min(deadline, Clock::now() + kAskAfter))) ask();
 }
 
 std::unique_ptr<Memory> TcpTransport::allocate(size_t bytes) {

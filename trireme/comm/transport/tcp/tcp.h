@@ -60,6 +60,7 @@ class TcpTransport final : public Transport, private Inbox::Owner {
     bool left = false;              // said goodbye
     uint32_t watched = 0;           // epoll events
     std::optional<Arrival> answer;  // to the survey under way
+    uint64_t asked = ~uint64_t{0};  // the last stream that ask() asked for
   };
 
   // tcp.cc. What follows never throws but for check(): failures are noted, and thrown by the public calls.
@@ -74,12 +75,13 @@ class TcpTransport final : public Transport, private Inbox::Owner {
   void take(Peer& peer, std::byte* start, size_t bytes);
   void take_carry(Peer& peer);
   void watch(Peer& peer);
-  void sleep(Clock::time_point deadline);
+  bool sleep(Clock::time_point deadline);  // whether something happened before it
   void flush_until(Clock::time_point deadline);
 
   // tcp_failure.cc: who is where, and the end.
   void fail(const PeerError& error);
   void gone(Peer& peer, int error);
+  void ask();
   void control(int peer, const FrameHeader& header, std::string_view payload) override;
   void unexpected(int peer, Label label) override;
   const Label* entered_label(uint64_t stream) const;

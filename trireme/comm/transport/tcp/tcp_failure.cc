@@ -91,6 +91,21 @@ void TcpTransport::control(int peer_rank, const FrameHeader& header, std::string
   }
 }
 
+// Ranks in different calls may all wait for each other, so that no message ever shows it. Each asks those it
+// waits for, once; who entered last finds the others there.
+void TcpTransport::ask() {
+  for (const auto& peer : peers_) {
+    if (!peer || !peer->socket) continue;
+    const auto stream = peer->inbox.awaited_stream();
+    if (!stream || peer->asked == *stream) continue;
+    const Label* const mine = entered_label(*stream);
+    if (mine == nullptr) continue;
+    peer->asked = *stream;
+    peer->outbox.post_control(FrameKind::survey, *stream, mine->call, "");
+    flush(*peer);
+  }
+}
+
 void TcpTransport::unexpected(int peer_rank, Label label) {
   const Label* const mine = entered_label(label.stream);
   if (mine == nullptr || mine->call == label.call) return;

@@ -182,8 +182,9 @@ TEST(TcpFailure, AbortReachesAllWithItsReason) {
 TEST(TcpFailure, DifferentCallsAreBothPrintedEverywhere) {
   const Call sum{.collective = Collective::all_reduce, .algorithm = Algorithm::ring, .count = 10};
   const Call bar{.collective = Collective::barrier, .algorithm = Algorithm::ring};
-  // Late: the message comes before its receive. Early: after. Unasked: there is never a receive.
-  for (const std::string when : {"late", "early", "unasked"}) {
+  // Late: the message comes before its receive. Early: after. Unasked: there is never a receive. Unsaid:
+  // there is never a message.
+  for (const std::string when : {"late", "early", "unasked", "unsaid"}) {
     TestJob job(3, [&](Transport& transport) -> std::string {
       Request request;
       std::vector<uint8_t> memory(10);
@@ -195,9 +196,14 @@ TEST(TcpFailure, DifferentCallsAreBothPrintedEverywhere) {
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
       try {
         transport.announce({stream, call});
-        if (transport.rank() == 0) transport.send(1, {stream, call}, bytes_of(memory), request);
+        if (transport.rank() == 0 && when != "unsaid") {
+          transport.send(1, {stream, call}, bytes_of(memory), request);
+        }
         if (transport.rank() == 1 && when != "unasked") {
           transport.receive(0, {stream, call}, writable_bytes_of(memory), nullptr, request);
+        }
+        if (transport.rank() == 0 && when == "unsaid") {
+          transport.receive(1, {stream, call}, writable_bytes_of(memory), nullptr, request);
         }
       } catch (const PeerError&) {
       }

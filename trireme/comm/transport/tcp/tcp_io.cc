@@ -88,7 +88,8 @@ bool TcpTransport::read(Peer& peer) {
   const size_t offset = (peer.inbox.position() + direct.size()) % 8;
   std::byte* const start = buffer_->bytes().data() + offset;
   std::copy_n(peer.carry.begin(), carried, start);
-  const iovec pieces[] = {{direct.data(), direct.size()}, {start + carried, kReadBufferBytes - 8 - carried}};
+  const size_t ahead = std::min(peer.inbox.read_ahead(kReadBufferBytes), kReadBufferBytes - 8 - carried);
+  const iovec pieces[] = {{direct.data(), direct.size()}, {start + carried, ahead}};
   ssize_t got;
   if (direct.empty()) {
     got = recv(peer.socket.get(), pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
@@ -158,14 +159,15 @@ void TcpTransport::watch(Peer& peer) {
   peer.watched = wanted;
 }
 
-void TcpTransport::sleep(Clock::time_point deadline) {
+bool TcpTransport::sleep(Clock::time_point deadline) {
   for (const auto& peer : peers_) {
     if (peer) watch(*peer);
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
   epoll_event event;
-  epoll_wait(epoll_.get(), &event, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 0, 60'000)));
+  const int timeout = static_cast<int>(std::clamp<int64_t>(left + 1, 0, 60'000));
   sweep_due_ = true;
+  return epoll_wait(epoll_.get(), &event, 1, timeout) > 0;
 }
 
 // Until everything has reached the other hosts, their systems at least. What comes is thrown away: a socket
