@@ -11,6 +11,11 @@ pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+# Optional: ranks under mpirun or srun. Open MPI where both are installed; another one by
+# -DMPI_EXECUTABLE_SUFFIX=.mpich (Debian's names) or -DMPI_CXX_COMPILER=/path/to/mpicxx.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI COMPONENTS CXX)
 if(TRIREME_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -1,6 +1,7 @@
-# trireme_library(NAME [SIMD] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [READERS regex])
+# trireme_library(NAME [SIMD] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [EXCLUDE regex…] [READERS regex])
 # One library per folder. Sources are all .cc files of the folder; files that end in _test.cc
-# become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each. Where READERS is given,
+# become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each. EXCLUDE leaves sources
+# out: of a pair for a library that is there or not, one is chosen. Where READERS is given,
 # fuzzers see only the sources that match it and trireme_base, and so need none of what the folder depends
 # on to be built. The target `fuzzers` is all of them.
 if(TRIREME_FUZZ)
@@ -8,8 +9,11 @@ if(TRIREME_FUZZ)
 endif()
 
 function(trireme_library name)
-  cmake_parse_arguments(ARG "SIMD" "READERS" "DEPENDS;LINK;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "SIMD" "READERS" "DEPENDS;LINK;TEST_DEPENDS;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  foreach(regex ${ARG_EXCLUDE})
+    list(FILTER sources EXCLUDE REGEX ${regex})
+  endforeach()
   set(tests ${sources})
   set(fuzzers ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

@@ -11,7 +11,9 @@ packages=(
   g++ cmake ninja-build pkg-config ccache git python3
   libgtest-dev libgmock-dev
   libhwy-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev
+  libsodium-dev
   libjpeg-dev libpng-dev zlib1g-dev
+  libopenmpi-dev openmpi-bin
 )
 for argument in "$@"; do
   case "$argument" in

@@ -145,7 +145,11 @@ void timeout_names_the_late(Transport& transport) {
   expect_contains(error.what(), "all_reduce of 70,000 f32, sum");
   expect_contains(error.what(), "group world, number 1, 273.4 KiB");
   if (transport.rank() == late) return;
-  expect_contains(error.what(), fmt::format("not: {}", late));
+  // Where ranks can only be asked, one that is busy elsewhere does not answer.
+  const std::string text = error.what();
+  if (text.find(fmt::format("silent: {}", late)) == std::string::npos) {
+    expect_contains(text, fmt::format("not: {}", late));
+  }
   expect_contains(error.what(), "arrived: 0");
 }
 

@@ -1,0 +1,35 @@
+// See launch_flags.h.
+#include "trireme/cli/launch_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "trireme/base/error.h"
+
+namespace trireme::cli {
+
+void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
+  app.add_option("-n,--ranks", options.ranks, "start this many ranks on this host")->type_name("RANKS");
+  app.add_option_function<std::string>(
+         "--launcher",
+         [&options](const std::string& text) {
+           try {
+             options.launcher = comm::parse_launcher(text);
+           } catch (const Error& error) {
+             throw CLI::ValidationError("--launcher", error.what());
+           }
+         },
+         "who started the ranks, when it is not as found: local, mpi, slurm, torchrun, none")
+      ->type_name("WHO");
+  app.add_option("--transport", options.transport,
+                 "shm, tcp or mpi; the fastest that reaches all, if not said")
+      ->type_name("NAME");
+  app.add_option("--timeout", options.timeout_seconds,
+                 "an operation that does not move for this long has failed")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app.add_option("--secret-file", options.secret_file,
+                 "what ranks on several hosts know each other by; 32 bytes or more, readable by you alone")
+      ->type_name("FILE");
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,70 @@
+// Context: this rank's place in a job, and what the job runs on. Made once, from what launched the process;
+// groups come from it. Nothing here is global: who needs it is given it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/comm/group.h"
+#include "trireme/comm/launch/environment.h"
+#include "trireme/comm/recorder.h"
+#include "trireme/comm/transport/transport.h"
+
+namespace trireme::comm {
+
+class Context {
+ public:
+  // What the launch made; see join() and run_rank_threads().
+  struct Parts {
+    std::shared_ptr<void> session;  // outlives the transport: MPI's
+    std::shared_ptr<void> memory;   // of the recorder, which outlives it
+    std::unique_ptr<Recorder> recorder;
+    std::unique_ptr<Transport> transport;
+    std::vector<int> hosts;  // number of each rank's host, from 0 in order of rank
+    std::string launched_by;
+    double timeout_seconds = 120;
+  };
+  explicit Context(Parts parts) : parts_(std::move(parts)) {}
+
+  int rank() const { return parts_.transport->rank(); }
+  int ranks() const { return parts_.transport->ranks(); }
+  const std::vector<int>& hosts() const { return parts_.hosts; }
+  Transport& transport() { return *parts_.transport; }
+  Recorder& recorder() { return *parts_.recorder; }
+  double timeout_seconds() const { return parts_.timeout_seconds; }
+
+  // For all groups made from here on.
+  void set_chooser(Chooser chooser) { chooser_ = std::move(chooser); }
+
+  // Collective over all ranks, and over the members. The order of members is that of the ranks in the group.
+  // Groups with the same name and members may be made again: all members do so, equally often.
+  Group world();
+  Group group(const std::string& name, const std::vector<int>& members);
+
+  // "4 ranks on 1 host, transport shm, launched by trireme -n"
+  std::string summary() const;
+
+ private:
+  Parts parts_;
+  Chooser chooser_;
+  std::map<uint32_t, std::string> groups_;  // number -> what it was made from
+  std::map<std::string, int> made_;         // how often
+};
+
+// As what this process was launched. Collective over all ranks of the job: returns when all have come and
+// are connected. `environment` is a rank's.
+Context join(const LaunchEnvironment& environment, const LaunchOptions& options);
+
+// Runs `program` as what this process was launched: as a rank, with its context, or, for `-n RANKS`, as the
+// launcher of copies of this process. Returns an exit code. Rank 0 prints what was chosen.
+int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program);
+
+// For tests: runs `program` on `ranks` threads with a context each. Throws the first error, with its rank,
+// when all have ended.
+void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds = 60);
+
+}  // namespace trireme::comm

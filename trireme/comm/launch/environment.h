@@ -1,0 +1,61 @@
+// Who started this process, and as which of how many ranks: read from the variables that launchers set.
+// docs/launching.md has the table for people.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme::comm {
+
+enum class Launcher : uint8_t {
+  none,      // one rank, alone
+  local,     // `-n RANKS`: this command starts copies of itself
+  mpi,       // mpirun of Open MPI or MPICH
+  slurm,     // srun
+  torchrun,  // torchrun, or anybody who sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+};
+std::string_view name(Launcher launcher);
+// "local", "mpi", … Throws Error with what is known.
+Launcher parse_launcher(std::string_view text);
+
+// What a person may say about launching on the command line.
+struct LaunchOptions {
+  int ranks = 0;  // -n; 0: not said
+  std::optional<Launcher> launcher;
+  std::string transport;         // "shm", "tcp", "mpi"; empty: chosen
+  double timeout_seconds = 120;  // of one operation; every other wait derives from it
+  std::string secret_file;       // where no launcher hands the secret over: tcp under torchrun or srun
+
+  void validate() const;  // throws Error
+};
+
+// What the local launcher hands to its ranks by inheritance. -1: nothing.
+struct Inherited {
+  int secret = -1;    // descriptors
+  int listener = -1;  // where ranks meet; rank 0 alone has it
+  int recorder = -1;  // memory of the flight recorder
+};
+
+struct LaunchEnvironment {
+  Launcher launcher = Launcher::none;
+  bool starts_ranks = false;  // this process is not a rank: it is to start `ranks` of them
+  int rank = 0;
+  int ranks = 1;
+  std::string address;  // host:port where the ranks meet; empty where MPI brings them together, and for one
+  Inherited inherited;
+  std::string found;  // the variables that decided, for messages: "OMPI_COMM_WORLD_RANK=1, …"; may be empty
+
+  // "trireme -n", "mpirun (Open MPI)", "srun", "torchrun's variables", "no launcher"
+  std::string launched_by;
+};
+
+// The value of an environment variable. A function, so that detection can be tested.
+using Variables = std::function<std::optional<std::string>(const std::string& name)>;
+Variables process_variables();
+
+// Pure. Variables that are set by half or contradict each other are refused, with what was found.
+LaunchEnvironment detect(const Variables& variables, const LaunchOptions& options);
+
+}  // namespace trireme::comm

@@ -1,0 +1,206 @@
+// How a rank becomes part of its job: it meets the others, learns who is on which host, agrees on a
+// transport and sets it up. See context.h.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/context.h"
+#include "trireme/comm/launch/local_launcher.h"
+#include "trireme/comm/launch/secret.h"
+#include "trireme/comm/launch/tcp_rendezvous.h"
+#include "trireme/comm/launch/transport_choice.h"
+#include "trireme/comm/transport/inproc/inproc.h"
+#include "trireme/comm/transport/mpi/mpi.h"
+#include "trireme/comm/transport/shm/shm_transport.h"
+#include "trireme/comm/transport/tcp/tcp.h"
+
+namespace trireme::comm {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string link_target(const char* path) {
+  std::array<char, 256> target{};
+  const ssize_t size = readlink(path, target.data(), target.size());
+  return size < 0 ? "" : std::string(target.data(), static_cast<size_t>(size));
+}
+
+// Ranks with the same text can share memory and reach each other at 127.0.0.1. Containers of one machine have
+// its boot id, but names and namespaces of their own.
+std::string host_identity() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return fmt::format("{} {} {} {}", first_line("/proc/sys/kernel/random/boot_id"), name.data(),
+                     link_target("/proc/self/ns/net"), link_target("/proc/self/ns/pid"));
+}
+
+// Hosts are numbered in the order of their first rank.
+std::vector<int> number_hosts(const std::vector<std::string>& identities) {
+  std::vector<int> hosts;
+  std::vector<std::string> known;
+  for (const std::string& identity : identities) {
+    const auto found = std::ranges::find(known, identity);
+    hosts.push_back(static_cast<int>(found - known.begin()));
+    if (found == known.end()) known.push_back(identity);
+  }
+  return hosts;
+}
+
+// The launcher's, where there is one; else this rank's own, in which it sees itself alone.
+std::shared_ptr<void> map_recorder(int descriptor, size_t bytes) {
+  const bool own = descriptor < 0;
+  void* data =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (own ? MAP_ANONYMOUS : 0), descriptor, 0);
+  if (!own) close(descriptor);
+  if (data == MAP_FAILED)
+    throw_error("no memory for the flight recorder ({} bytes): {}", bytes, std::strerror(errno));
+  return {data, [bytes](void* memory) { munmap(memory, bytes); }};
+}
+
+void add_recorder(Context::Parts& parts, int descriptor, int rank, int ranks) {
+  const size_t bytes = Recorder::bytes_for(ranks);
+  parts.memory = map_recorder(descriptor, bytes);
+  parts.recorder =
+      std::make_unique<Recorder>(std::span(static_cast<std::byte*>(parts.memory.get()), bytes), rank, ranks);
+}
+
+// Processes of a job start at different times, which has nothing to do with how long an operation may take.
+constexpr double kStartSeconds = 10;
+
+double meeting_seconds(const LaunchOptions& options) {
+  return kStartSeconds + options.timeout_seconds;
+}
+
+// What a rank has until its transport is up.
+struct Meeting {
+  std::shared_ptr<MpiSession> mpi;  // or null
+  std::unique_ptr<Rendezvous> rendezvous;
+  std::string host = "127.0.0.1";  // this one's address, as the others reach it
+  std::optional<Secret> secret;
+};
+
+Secret read_secret(const LaunchEnvironment& environment, const LaunchOptions& options) {
+  if (environment.inherited.secret >= 0) return Secret::from_descriptor(environment.inherited.secret);
+  if (!options.secret_file.empty()) return Secret::from_file(options.secret_file);
+  throw_error(
+      "the {} ranks that {} started have no secret by which to know each other. Make one that only you can "
+      "read, "
+      "(umask 077; head -c 32 /dev/urandom | base64 > job.secret), and give it to all ranks: --secret-file "
+      "job.secret",
+      environment.ranks, environment.launched_by);
+}
+
+// MPI's launcher vouches for its ranks, so rank 0 may make a secret and hand it to them through MPI.
+Secret exchange_secret(Rendezvous& rendezvous) {
+  std::string mine;
+  if (rendezvous.rank() == 0) {
+    const Secret secret = Secret::generate();
+    mine.assign(secret.key().begin(), secret.key().end());
+  }
+  const std::string first = rendezvous.exchange("secret", mine).front();
+  const int descriptor = memfd_create("trireme_secret", MFD_CLOEXEC);
+  if (descriptor < 0 || write(descriptor, first.data(), first.size()) != static_cast<ssize_t>(first.size()))
+    throw_error("no memory for the secret: {}", std::strerror(errno));
+  lseek(descriptor, 0, SEEK_SET);
+  return Secret::from_descriptor(descriptor);
+}
+
+Meeting meet(const LaunchEnvironment& environment, const LaunchOptions& options) {
+  Meeting meeting;
+  if (environment.address.empty()) {
+    meeting.mpi = start_mpi();
+    if (meeting.mpi->ranks() != environment.ranks || meeting.mpi->rank() != environment.rank) {
+      throw_error(
+          "{} says rank {} of {} ({}), but {} is rank {} of {}. This trireme was built with another MPI than "
+          "the mpirun that started it: use the mpirun of {}",
+          environment.launched_by, environment.rank, environment.ranks, environment.found,
+          meeting.mpi->library(), meeting.mpi->rank(), meeting.mpi->ranks(), meeting.mpi->library());
+    }
+    meeting.rendezvous = meeting.mpi->rendezvous(meeting_seconds(options));
+    return meeting;
+  }
+  meeting.secret = read_secret(environment, options);
+  TcpRendezvousOptions at{.secret = *meeting.secret};
+  at.membership.rank = environment.rank;
+  at.membership.ranks = environment.ranks;
+  at.address = environment.address;
+  at.listener = environment.inherited.listener;
+  at.timeout_seconds = meeting_seconds(options);
+  auto rendezvous = std::make_unique<TcpRendezvous>(std::move(at));
+  meeting.host = rendezvous->host();
+  meeting.rendezvous = std::move(rendezvous);
+  return meeting;
+}
+
+std::unique_ptr<Transport> make_transport(TransportKind kind, Meeting& meeting,
+                                          const LaunchOptions& options) {
+  switch (kind) {
+    case TransportKind::inproc:
+      return std::make_unique<InprocTransport>(std::make_shared<InprocHub>(1), 0);
+    case TransportKind::shm:
+      return make_shm_transport(*meeting.rendezvous);
+    case TransportKind::mpi:
+      return meeting.mpi->transport();
+    case TransportKind::tcp:
+      break;
+  }
+  if (!meeting.secret) meeting.secret = exchange_secret(*meeting.rendezvous);
+  return std::make_unique<TcpTransport>(
+      *meeting.rendezvous,
+      TcpOptions{
+          .secret = *meeting.secret, .host = meeting.host, .timeout_seconds = options.timeout_seconds});
+}
+
+}  // namespace
+
+Context join(const LaunchEnvironment& environment, const LaunchOptions& options) {
+  TRIREME_CHECK(!environment.starts_ranks);
+  Context::Parts parts{.launched_by = environment.launched_by, .timeout_seconds = options.timeout_seconds};
+  Meeting meeting;
+  TransportQuestion question{
+      .wanted = options.transport, .ranks = environment.ranks, .launched_by = environment.launched_by};
+  const bool alone = environment.launcher == Launcher::none;
+  if (alone) {
+    parts.hosts = {0};
+  } else {
+    meeting = meet(environment, options);
+    parts.hosts = number_hosts(meeting.rendezvous->exchange("hosts", host_identity()));
+    question.hosts = *std::ranges::max_element(parts.hosts) + 1;
+    question.under_mpi = meeting.mpi != nullptr;
+  }
+  const TransportKind kind = choose_transport(question);
+  if (alone && kind != TransportKind::inproc)
+    throw_error("--transport {} needs ranks, and there is one alone; -n RANKS starts local ones",
+                options.transport);
+  add_recorder(parts, environment.inherited.recorder, environment.rank, environment.ranks);
+  parts.transport = make_transport(kind, meeting, options);
+  parts.session = meeting.mpi;
+  return Context(std::move(parts));
+}
+
+int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program) {
+  const LaunchEnvironment environment = detect(process_variables(), options);
+  if (environment.starts_ranks)
+    return launch_local({.ranks = environment.ranks, .timeout_seconds = options.timeout_seconds});
+  Context context = join(environment, options);
+  if (context.rank() == 0 && environment.launcher != Launcher::none) {
+    fmt::print("{}\n", context.summary());
+    std::fflush(stdout);
+  }
+  return program(context);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,35 @@
+// Starts ranks on this host as processes and looks after them until all have ended: `trireme … -n 4`.
+//
+//  - No orphans: the ranks die when the launcher does, however it does. They are one process group, so that
+//    signals reach them all, and only through the launcher.
+//  - Rank 0 has the launcher's standard output; lines of all other output are passed on whole, with
+//    "[rank 2] " in front. Standard input of the ranks is empty.
+//  - SIGINT, SIGTERM and SIGHUP are passed on to all ranks, once; a second one kills them.
+//  - When a rank fails, the others have grace_seconds() to end with an error of their own, then are killed;
+//    the flight recorder's table is printed.
+//  - The ranks inherit what they need to meet: the secret, rank 0 a socket that listens already (so no port
+//    has to be free later), memory for the flight recorder. None of it has a name, so none is left behind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::comm {
+
+struct LocalLaunch {
+  int ranks = 1;
+  double timeout_seconds = 120;
+  std::string executable = "/proc/self/exe";
+  std::vector<std::string> arguments;  // with the program's name; empty: those of this process
+};
+
+// How long the others may take to end after a rank failed: they notice a death within a second; what else
+// they have to do (write a checkpoint) is given a part of the timeout.
+double grace_seconds(double timeout_seconds);
+
+// Returns when no rank is left. The exit code: 0 when all ranks ended with 0; 128 + the number of the signal
+// when one was killed by a signal; otherwise that of the rank that failed first. For a process with one
+// thread. Throws Error when ranks could not be started.
+int launch_local(const LocalLaunch& launch);
+
+}  // namespace trireme::comm

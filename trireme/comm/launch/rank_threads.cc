@@ -1,0 +1,48 @@
+// Ranks as threads of one process, for tests. See context.h.
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/context.h"
+#include "trireme/comm/transport/inproc/inproc.h"
+
+namespace trireme::comm {
+
+void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds) {
+  const auto hub = std::make_shared<InprocHub>(ranks);
+  const size_t bytes = Recorder::bytes_for(ranks);
+  // One memory for all, as a launcher would give them.
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  const auto memory = std::make_shared<std::vector<Line>>(bytes / sizeof(Line));
+  std::mutex mutex;
+  std::optional<std::string> failure;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Context context(
+            {.session = nullptr,
+             .memory = memory,
+             .recorder = std::make_unique<Recorder>(std::as_writable_bytes(std::span(*memory)), rank, ranks),
+             .transport = std::make_unique<InprocTransport>(hub, rank),
+             .hosts = std::vector<int>(static_cast<size_t>(ranks), 0),
+             .launched_by = "a test",
+             .timeout_seconds = timeout_seconds});
+        program(context);
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = fmt::format("rank {}: {}", rank, error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) throw Error(*failure);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,42 @@
+// The job's secret: what every rank of a job knows and nobody else. It comes from a file or from an inherited
+// descriptor, never from the command line or the environment, where other users of the host could read it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace trireme::comm {
+
+class Secret {
+ public:
+  static constexpr size_t kBytes = 32;
+
+  // A new one, from the system's random numbers.
+  static Secret generate();
+  // A regular file of this user's that others cannot read, with at least 32 bytes (spaces and line ends at
+  // the end do not count). What is in it may be anything; 44 characters of base64, say. Throws Error.
+  static Secret from_file(const std::string& path);
+  // A descriptor that to_descriptor() made, or a pipe or file with the same kind of content. Closes it.
+  static Secret from_descriptor(int descriptor);
+
+  // For a launcher: a descriptor (memory, no name) for children to inherit; any number of them can read it.
+  // It stays open across exec; the caller closes its own when the children are started.
+  int to_descriptor() const;
+
+  std::span<const uint8_t, kBytes> key() const { return key_; }
+
+  ~Secret();  // wipes it
+  Secret(const Secret&) = default;
+  Secret& operator=(const Secret&) = default;
+
+ private:
+  Secret();
+  // Any content becomes a key of fixed size by hashing.
+  static Secret from_content(std::string content, const std::string& source);
+
+  std::array<uint8_t, kBytes> key_{};
+};
+
+}  // namespace trireme::comm

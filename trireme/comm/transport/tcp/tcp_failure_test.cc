@@ -1,0 +1,321 @@
+// Ranks that are killed, stopped, leave, or are at odds: what the others hear, and how soon.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <thread>
+
+#include "trireme/comm/call.h"
+#include "trireme/comm/transport/tcp/test_job.h"
+#include "trireme/comm/transport/tcp/test_strangers.h"
+
+namespace trireme::comm {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// When a rank of the test was killed, in memory that all its processes share.
+class Moment {
+ public:
+  Moment()
+      : nanoseconds_(static_cast<std::atomic<int64_t>*>(
+            mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~Moment() { munmap(nanoseconds_, sizeof(int64_t)); }
+  void now() { nanoseconds_->store(Clock::now().time_since_epoch().count()); }
+  Clock::time_point get() const { return Clock::time_point(Clock::duration(nanoseconds_->load())); }
+
+ private:
+  std::atomic<int64_t>* nanoseconds_;
+};
+
+// Waits for a message that never comes; the report has the failure, the rank it names, and whether it came
+// within a second of what caused it.
+std::string wait_in_vain(Transport& transport, int from, const Moment* cause = nullptr) {
+  std::vector<float> memory(1000);
+  Request request;
+  const auto begin = Clock::now();
+  try {
+    transport.receive(from, {make_stream(0, 1), 0}, writable_bytes_of(memory), nullptr, request);
+    wait(transport, request);
+  } catch (const PeerError& error) {
+    const auto since = cause != nullptr ? std::max(cause->get(), begin) : begin;
+    const double seconds = std::chrono::duration<double>(Clock::now() - since).count();
+    bool again = false;
+    try {
+      transport.progress();
+    } catch (const PeerError& same) {
+      again = std::string(same.what()) == error.what();
+    }
+    return fmt::format("{} rank {} {} {}: {}", static_cast<int>(error.failure()), error.rank(),
+                       seconds < 1 ? "soon" : "late", again ? "for good" : "once", error.what());
+  }
+  return "came";
+}
+
+std::string prefix(Failure failure, int rank) {
+  return fmt::format("{} rank {} soon for good: ", static_cast<int>(failure), rank);
+}
+
+TEST(TcpFailure, KilledRankIsNamedByAllWhoeverTheyWaitFor) {
+  for (int victim : {0, 2, 3}) {
+    Moment killed;
+    TestJob job(4, [&](Transport& transport) -> std::string {
+      if (transport.rank() == victim) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        killed.now();
+        raise(SIGKILL);
+      }
+      return wait_in_vain(transport, (transport.rank() + 1) % 4, &killed);
+    });
+    const auto reports = job.reports(10);
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_THAT(reports[rank], AllOf(StartsWith(prefix(Failure::died, victim)),
+                                       HasSubstr(fmt::format("rank {} at 127.0.0.1:", victim))));
+    }
+  }
+}
+
+TEST(TcpFailure, KilledInTheMiddleOfBigMessages) {
+  Moment killed;
+  TestJob job(3, [&](Transport& transport) -> std::string {
+    std::vector<uint8_t> out(64 << 20), in(64 << 20);
+    Request requests[4];
+    int i = 0;
+    for (int other = 0; other < 3; ++other) {
+      if (other == transport.rank()) continue;
+      transport.send(other, {1, 0}, bytes_of(out), requests[i++]);
+      transport.receive(other, {1, 0}, std::span(writable_bytes_of(in)), nullptr, requests[i++]);
+    }
+    if (transport.rank() == 1) {
+      for (i = 0; i < 20; ++i) transport.progress();
+      killed.now();
+      raise(SIGKILL);
+    }
+    return wait_in_vain(transport, 1, &killed);
+  });
+  const auto reports = job.reports(10);
+  EXPECT_THAT(reports[0], StartsWith(prefix(Failure::died, 1)));
+  EXPECT_THAT(reports[2], StartsWith(prefix(Failure::died, 1)));
+}
+
+TEST(TcpFailure, StoppedForAWhileIsNoError) {
+  TestJob job(2, [](Transport& transport) -> std::string {
+    const int other = 1 - transport.rank();
+    for (int i = 0; i < 200; ++i) {
+      std::vector<float> mine = numbers(20'000, transport.rank(), i), got(20'000);
+      Request send, receive;
+      transport.send(other, {static_cast<uint64_t>(i), 0}, bytes_of(mine), send);
+      transport.receive(other, {static_cast<uint64_t>(i), 0}, writable_bytes_of(got), nullptr, receive);
+      wait(transport, send);
+      wait(transport, receive);
+      if (got != numbers(20'000, other, i)) return "wrong";
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return "good";
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  kill(job.processes.process(1), SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  kill(job.processes.process(1), SIGCONT);
+  EXPECT_THAT(job.reports(), Each("good"));
+}
+
+TEST(TcpFailure, LeavingDisturbsOnlyThoseWhoWaitForIt) {
+  TestJob job(4, [](Transport& transport) -> std::string {
+    if (transport.rank() == 3) {
+      Request request;
+      transport.send(0, {5, 0}, {}, request);
+      wait(transport, request);
+      return "left";
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    Request request;
+    if (transport.rank() == 0) {  // what it sent before it left is there
+      transport.receive(3, {5, 0}, {}, nullptr, request);
+      wait(transport, request);
+      transport.send(1, {6, 0}, {}, request);
+    } else if (transport.rank() == 1) {
+      transport.receive(0, {6, 0}, {}, nullptr, request);
+    }
+    wait(transport, request);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return wait_in_vain(transport, transport.rank() == 0 ? 3 : 0);
+  });
+  const auto reports = job.reports(10);
+  EXPECT_EQ(reports[3], "left");
+  for (int rank : {0, 1, 2}) {
+    EXPECT_THAT(reports[rank],
+                AllOf(StartsWith(prefix(Failure::died, 3)), HasSubstr("rank 3"), HasSubstr("left")));
+  }
+}
+
+TEST(TcpFailure, AbortReachesAllWithItsReason) {
+  TestJob job(3, [](Transport& transport) -> std::string {
+    if (transport.rank() == 1) {
+      std::vector<uint8_t> big(32 << 20);  // under way to rank 2, which waits for something else
+      Request request;
+      transport.send(2, {8, 0}, bytes_of(big), request);
+      transport.progress();
+      transport.abort("the disk is full");
+      try {
+        transport.progress();
+      } catch (const PeerError& error) {
+        return error.what();
+      }
+      return "no error";
+    }
+    return wait_in_vain(transport, 1);
+  });
+  const auto reports = job.reports(10);
+  EXPECT_THAT(reports, Each(HasSubstr("rank 1 ended the job: the disk is full")));
+  EXPECT_THAT(reports[0], StartsWith(prefix(Failure::aborted, 1)));
+  EXPECT_THAT(reports[2], StartsWith(prefix(Failure::aborted, 1)));
+}
+
+TEST(TcpFailure, DifferentCallsAreBothPrintedEverywhere) {
+  const Call sum{.collective = Collective::all_reduce, .algorithm = Algorithm::ring, .count = 10};
+  const Call bar{.collective = Collective::barrier, .algorithm = Algorithm::ring};
+  // Late: the message comes before its receive. Early: after. Unasked: there is never a receive. Unsaid:
+  // there is never a message.
+  for (const std::string when : {"late", "early", "unasked", "unsaid"}) {
+    TestJob job(3, [&](Transport& transport) -> std::string {
+      Request request;
+      std::vector<uint8_t> memory(10);
+      const uint64_t call = transport.rank() == 0 ? sum.pack() : bar.pack();
+      const uint64_t stream = make_stream(2, 17);
+      if (transport.rank() == 1 && when == "late")
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      if (transport.rank() == 0 && when == "early")
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      try {
+        transport.announce({stream, call});
+        if (transport.rank() == 0 && when != "unsaid") {
+          transport.send(1, {stream, call}, bytes_of(memory), request);
+        }
+        if (transport.rank() == 1 && when != "unasked") {
+          transport.receive(0, {stream, call}, writable_bytes_of(memory), nullptr, request);
+        }
+        if (transport.rank() == 0 && when == "unsaid") {
+          transport.receive(1, {stream, call}, writable_bytes_of(memory), nullptr, request);
+        }
+      } catch (const PeerError&) {
+      }
+      return wait_in_vain(transport, (transport.rank() + 1) % 3);
+    });
+    EXPECT_THAT(job.reports(10),
+                Each(AllOf(StartsWith(fmt::format("{} rank", static_cast<int>(Failure::mismatch))),
+                           HasSubstr("rank 0: " + to_text(sum)), HasSubstr("rank 1: " + to_text(bar)))))
+        << when;
+  }
+}
+
+TEST(TcpFailure, MessageOfAnotherSizeIsAMismatch) {
+  TestJob job(2, [](Transport& transport) -> std::string {
+    std::vector<uint8_t> memory(transport.rank() == 0 ? 100 : 104);
+    Request request;
+    if (transport.rank() == 0) transport.send(1, {make_stream(0, 1), 0}, bytes_of(memory), request);
+    return wait_in_vain(transport, 1 - transport.rank());
+  });
+  EXPECT_THAT(job.reports(10), Each(HasSubstr("rank 0 sent 100 bytes where rank 1 expected 4000")));
+}
+
+TEST(TcpFailure, ArrivalsTellWhoIsWhere) {
+  TestJob job(5, [](Transport& transport) -> std::string {
+    const uint64_t stream = make_stream(1, 7);
+    const auto stay = [&](int milliseconds) {
+      const auto until = Clock::now() + std::chrono::milliseconds(milliseconds);
+      while (Clock::now() < until) {
+        if (!transport.progress()) transport.idle(until);
+      }
+      return "stayed";
+    };
+    switch (transport.rank()) {
+      case 0: {
+        transport.announce({stream, 3});
+        stay(300);
+        const int ranks[] = {4, 0, 1, 2, 3};
+        std::string text;
+        for (const Arrival arrival :
+             transport.arrivals(stream, ranks, Clock::now() + std::chrono::milliseconds(300))) {
+          text += std::to_string(static_cast<int>(arrival));
+        }
+        return text;
+      }
+      case 1:  // further on
+        transport.announce({stream, 3});
+        transport.announce({stream + 1, 3});
+        return stay(800);
+      case 2:  // not there yet
+        transport.announce({stream - 1, 3});
+        return stay(800);
+      case 3:  // busy elsewhere
+        std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        return "stayed";
+      default:
+        return "left";
+    }
+  });
+  const auto reports = job.reports(10);
+  EXPECT_EQ(reports[0],
+            fmt::format("{}{}{}{}{}", static_cast<int>(Arrival::gone), static_cast<int>(Arrival::arrived),
+                        static_cast<int>(Arrival::arrived), static_cast<int>(Arrival::not_arrived),
+                        static_cast<int>(Arrival::silent)));
+  EXPECT_EQ(reports[1], "stayed");
+}
+
+// The survivors of generation 1 and a newcomer meet at the same place; who still is at generation 1 does not
+// get in.
+TEST(TcpFailure, SurvivorsAndANewcomerFormTheNextGeneration) {
+  TestPlace place;
+  const auto ring = [](Transport& transport) {
+    const int ranks = transport.ranks(), next = (transport.rank() + 1) % ranks,
+              last = (transport.rank() + ranks - 1) % ranks;
+    std::vector<int> mine{transport.rank()}, got(1, -1);
+    Request send, receive;
+    transport.send(next, {1, 0}, bytes_of(mine), send);
+    transport.receive(last, {1, 0}, writable_bytes_of(got), nullptr, receive);
+    wait(transport, send);
+    wait(transport, receive);
+    return got[0] == last;
+  };
+  TestRanks processes(3, [&](int rank) -> std::string {
+    {
+      const auto transport = place.transport(rank, 3, 1);
+      if (!ring(*transport)) return "generation 1 is wrong";
+      if (rank == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the others are through the ring
+        raise(SIGKILL);
+      }
+      const std::string heard = wait_in_vain(*transport, rank == 0 ? 2 : 0);
+      if (!heard.starts_with(prefix(Failure::died, 1))) return heard;
+    }
+    const auto transport = place.transport(rank, 3, 2);
+    return ring(*transport) ? "good" : "generation 2 is wrong";
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));  // rank 1 is dead
+  processes.add(1, [&](int) -> std::string {
+    try {
+      place.transport(1, 3, 1);
+      return "an old one got in";
+    } catch (const Error& error) {
+      if (std::string(error.what()).find("generation 2") == std::string::npos) return error.what();
+    }
+    const auto transport = place.transport(1, 3, 2);
+    return ring(*transport) ? "good" : "generation 2 is wrong";
+  });
+  const auto reports = processes.reports(20);
+  EXPECT_EQ(reports[0], "good");
+  EXPECT_EQ(reports[1], "signal 9");
+  EXPECT_EQ(reports[2], "good");
+  EXPECT_EQ(reports[3], "good");
+}
+
+}  // namespace
+}  // namespace trireme::comm
