@@ -5,10 +5,8 @@
 
 #include <cmath>
 #include <mutex>
-#include <thread>
 
 #include "golden.h"
-#include "trireme/comm/transport/inproc/inproc.h"
 #include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme::parity {
@@ -38,20 +36,18 @@ void collect(Trainer& trainer, Outcome& run) {
 Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
   Outcome run;
   std::mutex mutex;
-  const auto hub = std::make_shared<comm::InprocHub>(plan.mesh.ranks());
-  const auto one_rank = [&](int rank) {
-    comm::InprocTransport transport(hub, rank);
-    MeshCommunicator communicator(plan.mesh, transport, 1, {.timeout_seconds = 20});
+  const auto one_rank = [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
     const std::unique_ptr<Device> device = make_cpu_device(1);
     Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device,
-                    {plan, rank, plan.mesh.ranks() > 1 ? &communicator : nullptr});
+                    {plan, context.rank(), context.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(7);
     const std::vector<StepResult> results = train(trainer, golden, 0, steps);
     Batch batch = make_batch(golden, 0);
     Evaluation evaluation;
     trainer.evaluate(batch, evaluation);
     const std::lock_guard lock(mutex);
-    if (rank == 0) {
+    if (context.rank() == 0) {
       for (const StepResult& result : results) {
         run.losses.push_back(result.loss);
         run.norms.push_back(result.norm);
@@ -60,19 +56,7 @@ Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
     }
     collect(trainer, run);
   };
-  std::vector<std::thread> threads;
-  std::vector<std::string> errors(plan.mesh.ranks());
-  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        one_rank(rank);
-      } catch (const Error& error) {
-        errors[rank] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  comm::run_rank_threads(plan.mesh.ranks(), one_rank, /*timeout_seconds=*/20);
   return run;
 }
 

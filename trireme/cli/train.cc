@@ -1,18 +1,24 @@
-// `trireme train [config.toml] [--section.key=value…] [--print-config]`.
+// `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--print-config]`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 
+#include "trireme/base/text.h"
 #include "trireme/base/thread_pool.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/launch_flags.h"
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"
 #include "trireme/train/loop.h"
+#include "trireme/train/run_folder.h"
 
 namespace trireme::cli {
 namespace {
@@ -33,10 +39,39 @@ std::string default_text() {
                                                            : std::filesystem::current_path().string();
 }
 
-double peak_flops(const TrainOptions& train) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// Of all ranks, which measure at the same time.
+double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
-  return measure_flops_per_second(pool);
+  return measure_flops_per_second(pool) * ranks;
+}
+
+int exit_code(const RunResult& result) {
+  return result.end == RunResult::End::kStopped ? kInterrupted : kOk;
+}
+
+// Rank 0's text, on all ranks.
+std::string shared_text(comm::Context& context, std::string text) {
+  comm::Group world = context.world();
+  int64_t size = static_cast<int64_t>(text.size());
+  world.broadcast(&size, 1, DType::i64, /*root=*/0).wait();
+  text.resize(static_cast<size_t>(size));
+  world.broadcast(text.data(), size, DType::u8, /*root=*/0).wait();
+  return text;
+}
+
+int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text) {
+  const Plan plan = read_plan(plan_text, context.ranks());
+  MeshCommunicator communicator(plan.mesh, context);
+  RunOptions& run = config.config.run;
+  run.dir = shared_text(context, context.rank() == 0 ? make_run_folder(run) : "");
+  const std::vector<int>& hosts = context.hosts();
+  const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
+  return exit_code(run_training(config, {.default_text = default_text(),
+                                         .stop = &stop_requested,
+                                         .peak_flops = peak_flops(config.config.train, here, context.ranks()),
+                                         .ranks = {plan, context.rank(), &communicator},
+                                         .ranks_here = here}));
 }
 
 }  // namespace
@@ -48,9 +83,15 @@ int train(std::span<const std::string> arguments) {
                   "Ctrl-C or SIGTERM finishes the step, saves a checkpoint and exits with code {}.",
                   static_cast<int>(kInterrupted)),
       "trireme train");
-  std::string path;
+  std::string path, plan = "data";
   bool print_config = false;
+  comm::LaunchOptions launch;
   app.add_option("config", path, "a TOML file");
+  add_launch_flags(app, launch);
+  app.add_option(
+         "--plan", plan,
+         fmt::format("how it is spread over the ranks: a JSON file, or {}", join(preset_plans(), ", ")))
+      ->capture_default_str();
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   const std::string settings_help =
       "Settings (command line over environment, TRIREME_SECTION__KEY, over file over default):\n" +
@@ -66,10 +107,15 @@ int train(std::span<const std::string> arguments) {
   }
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  const RunResult result = run_training(config, {.default_text = default_text(),
-                                                 .stop = &stop_requested,
-                                                 .peak_flops = peak_flops(config.config.train)});
-  return result.end == RunResult::End::kStopped ? kInterrupted : kOk;
+  const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
+  if (environment.ranks == 1 && !environment.starts_ranks) {
+    return exit_code(run_training(config, {.default_text = default_text(),
+                                           .stop = &stop_requested,
+                                           .peak_flops = peak_flops(config.config.train, 1, 1)}));
+  }
+  read_plan(plan, environment.ranks);  // a mistake is told once, before any rank is started
+  return comm::run_launched(launch,
+                            [&](comm::Context& context) { return train_rank(context, config, plan); });
 }
 
 }  // namespace trireme::cli

@@ -27,6 +27,9 @@ class Communicator {
   // Part r of `from` goes to rank r; part r of `to` comes from there.
   virtual void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                           DType dtype) = 0;
+
+  // Time spent in the calls above since this was last asked, in seconds.
+  virtual double take_seconds() = 0;
 };
 
 }  // namespace trireme

@@ -15,22 +15,17 @@ comm::ReduceOp op_of(Communicator::Reduction reduction) {
 
 }  // namespace
 
-MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Transport& transport, uint32_t first_group,
-                                   const comm::GroupOptions& options)
-    : mesh_(mesh) {
-  if (mesh.ranks() != transport.ranks()) {
+MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context) : mesh_(mesh) {
+  if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
-        to_string(mesh), mesh.ranks(), transport.ranks());
+        to_string(mesh), mesh.ranks(), context.ranks());
   }
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
     groups_.emplace_back();
     if (mesh.axes()[a].size == 1) continue;
-    comm::GroupOptions named = options;
-    named.name = mesh.axes()[a].name;
-    const uint32_t number = first_group + static_cast<uint32_t>(a);
     groups_.back() = std::make_unique<comm::Group>(
-        transport, number, mesh.members(transport.rank(), static_cast<int>(a)), std::move(named));
+        context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a))));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/group.h"
+#include "trireme/comm/context.h"
 #include "trireme/kernels/communicator.h"
 #include "trireme/mesh/mesh.h"
 
@@ -26,8 +26,7 @@ class MeshCommunicator final : public Communicator {
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
 
-  // Time spent in collectives since the last call, in seconds.
-  double take_seconds();
+  double take_seconds() override;
 
  private:
   comm::Group& group(std::string_view axis);

@@ -17,6 +17,7 @@
 #include "trireme/train/run_folder.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/trainer.h"
+#include "trireme/train/whole_states.h"
 
 namespace trireme {
 namespace {
@@ -26,9 +27,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-int thread_count(const TrainOptions& train) {
+int thread_count(const TrainOptions& train, int ranks_here) {
   return train.threads ? static_cast<int>(train.threads)
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
 class Run {
@@ -38,9 +39,10 @@ class Run {
         context_(context),
         data_(open_run_data(config_, context.default_text)),
         model_(complete_model(config_, data_)),
-        device_(make_cpu_device(thread_count(config_.train))),
+        device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
         trainer_(model_, config_.train, config_.optim,
-                 {config_.train.batch / config_.train.accumulate, data_.input}, *device_),
+                 {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
+        whole_states_(trainer_, context.ranks),
         loader_(data_.train,
                 {.batch = config_.train.batch, .seed = static_cast<uint64_t>(config_.train.seed)}),
         folder_(make_run_folder(config_.run)),
@@ -48,9 +50,11 @@ class Run {
 
   RunResult go() {
     const int64_t first = start();
-    describe(first);
-    MetricsFile metrics(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
-    Progress progress = make_progress();
+    if (leads()) {
+      describe(first);
+      metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
+      progress_.emplace(make_progress());
+    }
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
     for (int64_t step = first; step < config_.train.steps; ++step) {
@@ -68,31 +72,45 @@ class Run {
                              done.norm,
                              static_cast<double>(config_.train.batch) * per_sample / seconds,
                              seconds,
-                             0,
+                             context_.ranks.communicator ? context_.ranks.communicator->take_seconds() : 0,
                              trainer_.program().peak_bytes()};
-      metrics.write(line);
-      progress.step(line);
-      if (done.skipped) progress.note(skip_note(step + 1));
+      if (leads()) {
+        metrics_->write(line);
+        progress_->step(line);
+      }
+      if (done.skipped) note(skip_note(step + 1));
 
       const bool last = step + 1 == config_.train.steps;
-      const bool stopping = context_.stop->load() && !last;
-      if ((due(step + 1, config_.train.eval_every) || last) && !stopping)
-        validate_now(step + 1, metrics, progress);
-      if (due(step + 1, config_.run.checkpoint_every) || last || stopping) save(step + 1, progress);
+      const bool stopping = asked_to_stop() && !last;
+      if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
+      if (due(step + 1, config_.run.checkpoint_every) || last || stopping) save(step + 1);
       if (stopping) {
         result.end = RunResult::End::kStopped;
-        progress.note(
-            fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
-                        step + 1, folder_));
+        note(fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
+                         step + 1, folder_));
         break;
       }
     }
-    progress.finish();
+    if (leads()) progress_->finish();
     if (result.end == RunResult::End::kFinished) show_sample();
     return result;
   }
 
  private:
+  bool leads() const { return context_.ranks.rank == 0; }
+  void note(const std::string& text) {
+    if (leads()) progress_->note(text);
+  }
+  // Ranks may hear of it at different steps; they stop together.
+  bool asked_to_stop() {
+    int32_t asked = context_.stop->load() ? 1 : 0;
+    for (const Axis& axis : context_.ranks.plan.mesh.axes()) {
+      if (axis.size == 1) continue;
+      context_.ranks.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&asked), 1, DType::i32,
+                                              Communicator::Reduction::kMax);
+    }
+    return asked != 0;
+  }
   std::string skip_note(int64_t step) const {
     return fmt::format("step {}: the gradient is not finite; skipped{}", step,
                        precision_of(config_.train) == DType::f16
@@ -104,7 +122,7 @@ class Run {
 
   // Starting values, or those of the newest checkpoint; returns the number of steps that are done.
   int64_t start() {
-    write_run_description(folder_, config_);
+    if (leads()) write_run_description(folder_, config_);
     std::optional<LoadedCheckpoint> found =
         config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
     if (!found) {
@@ -113,13 +131,14 @@ class Run {
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
       return 0;
     }
-    for (const std::string& message : found->messages) fmt::print("{}\n", message);
-    found->model.read_all(trainer_.model_tensors());
-    found->optimizer.read_all(trainer_.optimizer_tensors());
+    whole_states_.load(found->model, found->optimizer);
     loader_.seek(found->state.data);
     trainer_.loss_scale = found->state.loss_scale;
     trainer_.scale_age = found->state.scale_age;
-    fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
+    if (leads()) {
+      for (const std::string& message : found->messages) fmt::print("{}\n", message);
+      fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
+    }
     return found->state.step;
   }
 
@@ -131,7 +150,10 @@ class Run {
     fmt::print("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
                format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
                format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
-    fmt::print("run      steps {} to {} on {} thread{}, in {}\n", first + 1, config_.train.steps,
+    const Plan& plan = context_.ranks.plan;
+    if (plan.mesh.ranks() > 1) fmt::print("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
+    fmt::print("run      steps {} to {} on {}{} thread{}, in {}\n", first + 1, config_.train.steps,
+               plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "",
                device_->threads(), device_->threads() == 1 ? "" : "s", folder_);
     std::fflush(stdout);
   }
@@ -146,7 +168,7 @@ class Run {
                      .screen = detect_screen()});
   }
 
-  void validate_now(int64_t step, MetricsFile& metrics, Progress& progress) {
+  void validate_now(int64_t step) {
     if (!data_.validation) return;
     Loader loader(data_.validation, evaluation(config_.train.batch / config_.train.accumulate));
     Evaluation total;
@@ -156,26 +178,28 @@ class Run {
       if (batch.ends_epoch) break;
     }
     const double accuracy = total.count > 0 ? total.correct / total.count : 0;
-    metrics.write(ValidationMetrics{step, total.loss, accuracy});
-    progress.note(fmt::format("step {}  validation loss {:.4f}  accuracy {:.2f}%  ({:.0f} targets)", step,
-                              total.loss, 100 * accuracy, total.count));
+    if (leads()) metrics_->write(ValidationMetrics{step, total.loss, accuracy});
+    note(fmt::format("step {}  validation loss {:.4f}  accuracy {:.2f}%  ({:.0f} targets)", step, total.loss,
+                     100 * accuracy, total.count));
   }
 
-  void save(int64_t step, Progress& progress) {
+  void save(int64_t step) {
     TrainState state;
     state.step = step;
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
     state.loss_scale = trainer_.loss_scale;
     state.scale_age = trainer_.scale_age;
-    const std::string path = checkpoints_.save(state, trainer_.model_tensors(), trainer_.optimizer_tensors());
-    progress.note(fmt::format("saved {}", path));
+    const WholeStates::Tensors whole = whole_states_.gather();
+    if (leads()) note(fmt::format("saved {}", checkpoints_.save(state, whole.model, whole.optimizer)));
   }
 
   void show_sample() {
     if (!data_.tokenizer || config_.run.sample_tokens == 0) return;
+    const WholeStates::Tensors whole = whole_states_.gather();
+    if (!leads()) return;
     Sampler sampler(model_, *device_);
-    sampler.load(trainer_.model_tensors());
+    sampler.load(whole.model);
     SampleOptions options;
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;
@@ -189,9 +213,13 @@ class Run {
   ModelOptions model_;
   std::unique_ptr<Device> device_;
   Trainer trainer_;
+  WholeStates whole_states_;
   Loader loader_;
   std::string folder_;
   Checkpoints checkpoints_;
+  // Of rank 0 alone.
+  std::optional<MetricsFile> metrics_;
+  std::optional<Progress> progress_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "trireme/train/config.h"
 #include "trireme/train/data/open_data.h"
+#include "trireme/train/trainer.h"
 
 namespace trireme {
 
@@ -26,8 +27,10 @@ ModelOptions complete_model(const Config& config, const OpenedData& data);
 struct RunContext {
   std::string default_text;  // read when data.path is empty
   const std::atomic<bool>* stop =
-      nullptr;            // when it becomes true, the run ends after the step in hand, with a checkpoint
-  double peak_flops = 0;  // of the device, for MFU; 0: not known
+      nullptr;             // when it becomes true, the run ends after the step in hand, with a checkpoint
+  double peak_flops = 0;   // of all devices, for MFU; 0: not known
+  RankOptions ranks = {};  // of several, only rank 0 prints and writes; run.dir must be the same on all
+  int ranks_here = 1;      // on this host, which share its cores
 };
 
 // Trains until train.steps are done or it is stopped. Throws Error.
