@@ -2,6 +2,7 @@
 // docs/launching.md has the table for people.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

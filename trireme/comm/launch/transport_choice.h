@@ -1,6 +1,7 @@
 // Which transport a job uses.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "trireme/comm/launch/environment.h"
