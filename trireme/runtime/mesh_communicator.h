@@ -13,10 +13,8 @@ namespace trireme {
 
 class MeshCommunicator final : public Communicator {
  public:
-  // Collective over all ranks of the transport, of which the mesh has as many. Axes of one rank need no
-  // group. Groups are numbered from `first_group` on.
-  MeshCommunicator(const Mesh& mesh, comm::Transport& transport, uint32_t first_group,
-                   const comm::GroupOptions& options = {});
+  // Collective over all ranks of the job, of which the mesh has as many. Axes of one rank need no group.
+  MeshCommunicator(const Mesh& mesh, comm::Context& context);
 
   void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                   Reduction reduction) override;
