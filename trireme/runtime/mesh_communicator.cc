@@ -24,8 +24,9 @@ MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context) : m
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
     groups_.emplace_back();
     if (mesh.axes()[a].size == 1) continue;
-    groups_.back() = std::make_unique<comm::Group>(
-        context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a))));
+    // Not make_unique: a group does not move, it is made in its place.
+    groups_.back().reset(
+        new comm::Group(context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a)))));
   }
 }
 
