@@ -54,7 +54,10 @@ class Search {
     };
     for (const Update& update : graph_.updates) {
       const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
-      restrict_to(update.value, is_sum(rest));
+      // A split state owes one reduce_scatter at the end, however many addends came together on the way.
+      restrict_to(update.value, [&](size_t a) {
+        return rest[a].kind == Placement::Kind::kSum || rest[a].kind == Placement::Kind::kSplit;
+      });
     }
     for (const Output& output : graph_.outputs) {
       const auto pinned = pins_.outputs.find(output.name);
@@ -165,8 +168,8 @@ class Search {
     return cost + (work.flops * kBytesPerFlop + work.bytes * kBytesPerByteTouched) / ranks_at_work;
   }
 
-  // What a result will cost: to become what a state is at rest, to be pinned, or to be added up where nobody takes
-  // addends.
+  // What a result will cost: to become what a state is at rest, to be pinned, or to be added up where nobody
+  // takes addends.
   double result_cost(ValueId id, const Layout& layout) const {
     const Value& value = graph_.values[id];
     if (const Layout* pinned = pinned_layout(pins_, value)) return bytes_between(value.type, layout, *pinned);

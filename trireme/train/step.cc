@@ -165,7 +165,7 @@ double model_flops(const ModelOptions& model, const Program& program, int64_t ba
   int64_t parameters = 0;
   for (const StateSlot& slot : program.states) {
     if (slot.attrs.text("role", "") == "parameter" && slot.name != "wpe.weight")
-      parameters += slot.type.shape.elements();
+      parameters += slot.part.whole.elements();
   }
   const double per_token =
       6 * static_cast<double>(parameters) + 12 * static_cast<double>(model.layers * model.hidden * model.seq);
