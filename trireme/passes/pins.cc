@@ -6,68 +6,123 @@
 namespace trireme {
 namespace {
 
-// The dim that ZeRO splits: the first that divides evenly, or else the largest that gives each rank
-// something; −1 when there is none, and the tensor stays whole.
-int zero_dim(const Shape& shape, int ways) {
-  int best = -1;
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] >= ways && shape[d] % ways == 0) return d;
-    if (shape[d] >= ways && (best < 0 || shape[d] > shape[best])) best = d;
-  }
-  return best;
-}
+class Presets {
+ public:
+  Presets(const Plan& plan, SegmentKind kind)
+      : mesh_(plan.mesh),
+        kind_(kind),
+        data_(axis("data")),
+        tensor_(plan.has("megatron") ? axis("tensor") : -1),
+        parameters_split_(plan.has("zero3")),
+        gradients_split_(parameters_split_ || plan.has("zero2")),
+        optimizer_split_(gradients_split_ || plan.has("zero1")) {}
 
-struct Levels {
-  bool optimizer, gradients, parameters;  // what is split
+  Pins pins(const Graph& graph) const {
+    Pins pins;
+    for (const Value& value : graph.values) {
+      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng")
+        pins.values[value.name] = along_data(Placement::split(0));
+      if (value.kind == Value::Kind::kState) pins.states[value.name] = state(value);
+    }
+    if (kind_ == SegmentKind::kForwardBackward) {
+      // Only the update adds them up, once a step.
+      pins.outputs["loss"] = pins.outputs["count"] = along_data(Placement::sum());
+      if (parameters_split_ && !graph.outputs.empty())
+        pins.forward_end = graph.values[graph.outputs[0].value].name;
+    }
+    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_data(Placement::split(0));
+    return pins;
+  }
+
+ private:
+  // −1 also for an axis of one rank, over which nothing is spread.
+  int axis(std::string_view name) const {
+    const int found = mesh_.find(name);
+    return found >= 0 && mesh_.axes()[found].size > 1 ? found : -1;
+  }
+
+  Layout along_data(Placement placement) const {
+    Layout layout = replicated(mesh_);
+    if (data_ >= 0) layout[data_] = placement;
+    return layout;
+  }
+
+  StateLayout state(const Value& value) const {
+    const Layout whole = by_tensor(value), part = by_zero(value, whole);
+    const std::string_view role = value.attrs.text("role", "");
+    const bool update = kind_ == SegmentKind::kUpdate;
+    if (role == "parameter") {
+      // The update works on the part whose moments this rank has.
+      return {parameters_split_ ? part : whole, update && optimizer_split_ ? part : whole};
+    }
+    if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
+    if (role == "gradient") {
+      Layout sum = whole;
+      if (data_ >= 0) sum[data_] = Placement::sum();
+      const Layout rest = gradients_split_ && part != whole ? part : sum;
+      return {rest, update ? (optimizer_split_ ? part : whole) : rest};
+    }
+    return {whole, whole};
+  }
+
+  // How tensor parallelism has a parameter and what goes with it.
+  Layout by_tensor(const Value& value) const {
+    Layout layout = replicated(mesh_);
+    if (tensor_ < 0 || !value.attrs.has("tensor_dim")) return layout;
+    const Placement split =
+        Placement::split(static_cast<int>(value.attrs.integer("tensor_dim")),
+                         value.attrs.integer("tensor_unit", 1), value.attrs.integer("tensor_blocks", 1));
+    const int64_t units = value.type.shape[split.dim] / split.unit / split.blocks;
+    const int ways = mesh_.axes()[tensor_].size;
+    if (units < ways) {
+      throw_error(
+          "{} has {} parts (heads or features) that can be told apart along dim {}; {} ranks of the axis "
+          "tensor "
+          "are too many for it",
+          value.name, units, split.dim, ways);
+    }
+    layout[tensor_] = split;
+    return normal_form(layout, value.type.shape, mesh_);
+  }
+
+  // How ZeRO splits what lies as `whole`: along the first dim that tensor parallelism leaves alone and that
+  // divides evenly; else along the one that it has cut, if that still divides; else along the largest that
+  // gives each rank something; else not at all.
+  Layout by_zero(const Value& value, const Layout& whole) const {
+    if (data_ < 0) return whole;
+    const Shape& shape = value.type.shape;
+    const int64_t ways = mesh_.axes()[data_].size;
+    const Placement tensor = tensor_ >= 0 ? whole[tensor_] : Placement();
+    int best = -1;
+    for (int d = 0; d < shape.rank() && best < 0; ++d) {
+      if (d != tensor.dim && shape[d] >= ways && shape[d] % ways == 0) best = d;
+    }
+    if (best < 0 && tensor.kind == Placement::Kind::kSplit) {
+      const int64_t tensor_ways = mesh_.axes()[tensor_].size,
+                    units = shape[tensor.dim] / tensor.unit / tensor.blocks;
+      if (units % tensor_ways == 0 && shape[tensor.dim] / tensor_ways % ways == 0) best = tensor.dim;
+    }
+    if (best < 0) {
+      for (int d = 0; d < shape.rank(); ++d) {
+        if (d != tensor.dim && shape[d] >= ways && (best < 0 || shape[d] > shape[best])) best = d;
+      }
+    }
+    if (best < 0) return whole;
+    Layout part = whole;
+    part[data_] = Placement::split(best);
+    return normal_form(part, shape, mesh_);
+  }
+
+  const Mesh& mesh_;
+  SegmentKind kind_;
+  int data_, tensor_;  // axes; −1 where there is none
+  bool parameters_split_, gradients_split_, optimizer_split_;
 };
-Levels levels_of(const std::string& preset) {
-  const int zero = preset == "zero1" ? 1 : preset == "zero2" ? 2 : preset == "zero3" ? 3 : 0;
-  return {zero >= 1, zero >= 2, zero >= 3};
-}
 
 }  // namespace
 
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind) {
-  Pins pins;
-  const Mesh& mesh = plan.mesh;
-  const int data = mesh.find("data");
-  if (data < 0 || mesh.axes()[data].size == 1) return pins;
-  const Levels levels = levels_of(plan.preset);
-  const auto along_data = [&](Placement placement) {
-    Layout layout = replicated(mesh);
-    layout[data] = placement;
-    return layout;
-  };
-  for (const Value& value : graph.values) {
-    const Shape& shape = value.type.shape;
-    if (value.kind == Value::Kind::kInput && shape.rank() > 0 && value.name != "rng")
-      pins.values[value.name] = along_data(Placement::split(0));
-    if (value.kind != Value::Kind::kState) continue;
-    const int dim = zero_dim(shape, mesh.axes()[data].size);
-    const Layout whole = replicated(mesh);
-    const Layout part = dim < 0 ? whole : along_data(Placement::split(dim));
-    const std::string_view role = value.attrs.text("role", "");
-    if (role == "parameter") {
-      const Layout rest = levels.parameters ? part : whole;
-      // The update works on the part whose moments this rank has.
-      const Layout in_update = levels.optimizer ? part : whole;
-      pins.states[value.name] = {rest, kind == SegmentKind::kUpdate ? in_update : whole};
-    } else if (role == "optimizer") {
-      pins.states[value.name] = levels.optimizer ? StateLayout{part, part} : StateLayout{whole, whole};
-    } else if (role == "gradient") {
-      const Layout rest = levels.gradients && dim >= 0 ? part : along_data(Placement::sum());
-      const Layout use = kind == SegmentKind::kUpdate ? (levels.optimizer ? part : whole) : rest;
-      pins.states[value.name] = {rest, use};
-    }
-  }
-  if (kind == SegmentKind::kForwardBackward) {
-    // Only the update adds them up, once a step.
-    pins.outputs["loss"] = pins.outputs["count"] = along_data(Placement::sum());
-    const ValueId loss = graph.outputs.empty() ? kNoValue : graph.outputs[0].value;
-    if (levels.parameters && loss != kNoValue) pins.forward_end = graph.values[loss].name;
-  }
-  if (kind == SegmentKind::kEvaluate) pins.outputs["logits"] = along_data(Placement::split(0));
-  return pins;
+  return Presets(plan, kind).pins(graph);
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Plans as text.
 #include "trireme/plan/plan.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,7 +12,17 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kDataAxis = "data";
+// A part of a preset and the axis that it spreads over.
+struct PresetPart {
+  std::string_view name, axis;
+};
+constexpr PresetPart kParts[] = {
+    {"data", "data"}, {"zero1", "data"}, {"zero2", "data"}, {"zero3", "data"}, {"megatron", "tensor"}};
+
+const PresetPart* find_part(std::string_view name) {
+  const auto found = std::ranges::find(kParts, name, &PresetPart::name);
+  return found == std::end(kParts) ? nullptr : &*found;
+}
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::string near = nearest(word, known);
@@ -20,13 +31,21 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
 }
 
 void check(const Plan& plan, std::string_view source) {
-  const std::vector<std::string> presets = preset_plans();
-  if (std::ranges::find(presets, plan.preset) == presets.end())
-    throw_error("{}: there is no preset '{}'; {}", source, plan.preset, suggestion(plan.preset, presets));
+  std::vector<std::string> axes;
+  for (const std::string& name : split(plan.preset, '+')) {
+    const PresetPart* part = find_part(name);
+    if (!part) throw_error("{}: there is no preset '{}'; {}", source, name, suggestion(name, preset_plans()));
+    if (std::ranges::find(axes, part->axis) != axes.end())
+      throw_error("{}: the preset '{}' says twice what to do over the axis '{}'", source, plan.preset,
+                  part->axis);
+    axes.emplace_back(part->axis);
+  }
+  // Every preset can do without an axis but none may be there in vain. Data parallelism is always meant.
+  if (std::ranges::find(axes, "data") == axes.end()) axes.emplace_back("data");
   for (const Axis& axis : plan.mesh.axes()) {
-    if (axis.name != kDataAxis) {
-      throw_error("{}: the preset '{}' has no use for the axis '{}'; it spreads over '{}' alone", source,
-                  plan.preset, axis.name, kDataAxis);
+    if (std::ranges::find(axes, axis.name) == axes.end()) {
+      throw_error("{}: the preset '{}' has no use for the axis '{}'; it spreads over {}", source, plan.preset,
+                  axis.name, join(axes, " and "));
     }
   }
 }
@@ -39,7 +58,14 @@ std::string text_of(const nlohmann::json& value, std::string_view key, std::stri
 }  // namespace
 
 std::vector<std::string> preset_plans() {
-  return {"data", "zero1", "zero2", "zero3"};
+  std::vector<std::string> names;
+  for (const PresetPart& part : kParts) names.emplace_back(part.name);
+  return names;
+}
+
+bool Plan::has(std::string_view part) const {
+  const std::vector<std::string> parts = split(preset, '+');
+  return std::ranges::find(parts, part) != parts.end();
 }
 
 Plan parse_plan(std::string_view json, std::string_view source) {

@@ -104,18 +104,19 @@ Graph with_gradients(Graph forward, Accumulate accumulate) {
   Builder b(ops(), std::move(forward));
   const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}});
   const std::vector<ValueId> gradients = differentiate(b, loss, loss_scale, parameters);
-  const auto store = [&](std::string_view name, ValueId value) {
-    const ValueId state = b.state(name, b.type(value), {{"role", "gradient"}});
+  const auto store = [&](std::string_view name, ValueId value, Attrs attrs) {
+    const ValueId state = b.state(name, b.type(value), std::move(attrs));
     b.update(state, accumulate == Accumulate::kAdd ? b.op("add", {state, value}) : value);
   };
   for (size_t i = 0; i < parameters.size(); ++i) {
     // A parameter that the loss does not depend on has a gradient of zeros.
     const ValueId gradient =
         gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}});
-    store(gradient_name(b.graph().values[parameters[i]].name), gradient);
+    const Value parameter = b.graph().values[parameters[i]];
+    store(gradient_name(parameter.name), gradient, companion_attrs(parameter, "gradient"));
   }
-  store(kLossState, loss);
-  store(kCountState, count);
+  store(kLossState, loss, {{"role", "gradient"}});
+  store(kCountState, count, {{"role", "gradient"}});
   b.output("loss", loss);
   b.output("count", count);
   return b.take();

@@ -10,21 +10,23 @@ namespace {
 
 constexpr double kDeviation = 0.02;
 
-ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs,
+ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs, const TensorSplit& split,
                double deviation = kDeviation) {
-  return net.linear(x, name, outputs, Network::Store::kInOut, Init::normal(deviation), Bias::kZeros);
+  return net.linear(x, name, outputs, Network::Store::kInOut, Init::normal(deviation), Bias::kZeros, split);
 }
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name,
                   double residual_deviation) {
   const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = head_size(options);
-  const std::vector<ValueId> qkv = net.split(linear(net, x, name + ".c_attn", 3 * h), 2, {h, h, h});
+  const std::vector<ValueId> qkv =
+      net.split(linear(net, x, name + ".c_attn", 3 * h, {TensorSplit::Side::kOutputs, d, 3}), 2, {h, h, h});
   const ValueId q = net.reshape(qkv[0], {b, t, options.heads, 1, d});
   const ValueId k = net.reshape(qkv[1], {b, t, options.heads, d}),
                 v = net.reshape(qkv[2], {b, t, options.heads, d});
   const ValueId y = net.op("attention", {q, k, v},
                            {{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(d))}});
-  return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".c_proj", h, residual_deviation));
+  return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".c_proj", h,
+                            {TensorSplit::Side::kInputs, d}, residual_deviation));
 }
 
 }  // namespace
@@ -46,9 +48,10 @@ ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
     const std::string name = "h." + std::to_string(layer);
     x = net.op("add", {x, attention(net, options, net.layer_norm(x, name + ".ln_1"), name + ".attn",
                                     residual_deviation)});
-    const ValueId inside =
-        net.op("gelu", {linear(net, net.layer_norm(x, name + ".ln_2"), name + ".mlp.c_fc", inner)});
-    x = net.op("add", {x, net.dropout(linear(net, inside, name + ".mlp.c_proj", h, residual_deviation))});
+    const ValueId inside = net.op("gelu", {linear(net, net.layer_norm(x, name + ".ln_2"), name + ".mlp.c_fc",
+                                                  inner, {TensorSplit::Side::kOutputs})});
+    x = net.op("add", {x, net.dropout(linear(net, inside, name + ".mlp.c_proj", h,
+                                             {TensorSplit::Side::kInputs}, residual_deviation))});
   }
   return net.op("matmul", {net.layer_norm(x, "ln_f"), tokens}, {{"transpose_b", int64_t{1}}});
 }

@@ -10,8 +10,9 @@ namespace {
 
 constexpr double kDeviation = 0.02;
 
-ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs) {
-  return net.linear(x, name, outputs, Network::Store::kOutIn, Init::normal(kDeviation), Bias::kNone);
+ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs,
+               const TensorSplit& split = {}) {
+  return net.linear(x, name, outputs, Network::Store::kOutIn, Init::normal(kDeviation), Bias::kNone, split);
 }
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name) {
@@ -22,21 +23,27 @@ ValueId attention(Network& net, const ModelOptions& options, ValueId x, const st
   }
   if (d % 2 != 0) throw_error("heads of {} features cannot be rotated in pairs; an even number expected", d);
   const Attrs turn{{"base", options.rope_base}};
+  // Query heads go with their key and value head.
+  const TensorSplit queries{TensorSplit::Side::kOutputs, d * (options.heads / groups)};
+  const TensorSplit keys{TensorSplit::Side::kOutputs, d}, joined{TensorSplit::Side::kInputs, queries.unit};
   const ValueId q = net.op(
-      "rope", {net.reshape(linear(net, x, name + ".q_proj", h), {b, t, groups, options.heads / groups, d})},
+      "rope",
+      {net.reshape(linear(net, x, name + ".q_proj", h, queries), {b, t, groups, options.heads / groups, d})},
       turn);
-  const ValueId k =
-      net.op("rope", {net.reshape(linear(net, x, name + ".k_proj", groups * d), {b, t, groups, d})}, turn);
-  const ValueId v = net.reshape(linear(net, x, name + ".v_proj", groups * d), {b, t, groups, d});
+  const ValueId k = net.op(
+      "rope", {net.reshape(linear(net, x, name + ".k_proj", groups * d, keys), {b, t, groups, d})}, turn);
+  const ValueId v = net.reshape(linear(net, x, name + ".v_proj", groups * d, keys), {b, t, groups, d});
   const ValueId y = net.op("attention", {q, k, v},
                            {{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(d))}});
-  return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".o_proj", h));
+  return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".o_proj", h, joined));
 }
 
 ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t inner) {
-  const ValueId gate = net.op("silu", {linear(net, x, name + ".gate_proj", inner)});
-  const ValueId up = linear(net, x, name + ".up_proj", inner);
-  return net.dropout(linear(net, net.op("mul", {gate, up}), name + ".down_proj", net.shape(x).back()));
+  const ValueId gate =
+      net.op("silu", {linear(net, x, name + ".gate_proj", inner, {TensorSplit::Side::kOutputs})});
+  const ValueId up = linear(net, x, name + ".up_proj", inner, {TensorSplit::Side::kOutputs});
+  return net.dropout(linear(net, net.op("mul", {gate, up}), name + ".down_proj", net.shape(x).back(),
+                            {TensorSplit::Side::kInputs}));
 }
 
 }  // namespace

@@ -22,9 +22,19 @@ std::string_view kind_name(Init::Kind kind) {
   return "";
 }
 
+Attrs tensor_attrs(const TensorSplit& split, int64_t dim) {
+  Attrs attrs;
+  if (split.side == TensorSplit::Side::kNone) return attrs;
+  attrs.set("tensor_dim", dim);
+  if (split.unit != 1) attrs.set("tensor_unit", split.unit);
+  if (split.blocks != 1) attrs.set("tensor_blocks", split.blocks);
+  return attrs;
+}
+
 }  // namespace
 
-ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role) {
+ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role,
+                       Attrs more) {
   const ValueId known = builder_.graph().find(name);
   if (known != kNoValue) {
     TRIREME_CHECK(builder_.shape(known) == shape);
@@ -32,13 +42,14 @@ ValueId Network::state(const std::string& name, const Shape& shape, Init init, s
   }
   Attrs attrs{{"role", std::string(role)}, {"init", std::string(kind_name(init.kind))}};
   if (init.scale != 0) attrs.set("scale", init.scale);
+  for (const auto& [key, value] : more.items()) attrs.set(key, value);
   const ValueId value = builder_.state(name, {DType::f32, shape}, std::move(attrs));
   if (role == "parameter") parameters_.push_back(value);
   return value;
 }
 
-ValueId Network::parameter(const std::string& name, const Shape& shape, Init init) {
-  return state(name, shape, init, "parameter");
+ValueId Network::parameter(const std::string& name, const Shape& shape, Init init, Attrs more) {
+  return state(name, shape, init, "parameter", std::move(more));
 }
 ValueId Network::buffer(const std::string& name, const Shape& shape, Init init) {
   return state(name, shape, init, "buffer");
@@ -53,18 +64,21 @@ std::vector<ValueId> Network::split(ValueId x, int64_t dim, const std::vector<in
 }
 
 ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init,
-                        Bias bias) {
+                        Bias bias, const TensorSplit& split) {
   const int64_t inputs = shape(x).back();
   const bool in_out = store == Store::kInOut;
-  const ValueId weight =
-      parameter(name + ".weight", in_out ? Shape{inputs, outputs} : Shape{outputs, inputs}, init);
+  const bool by_outputs = split.side == TensorSplit::Side::kOutputs;
+  const ValueId weight = parameter(name + ".weight", in_out ? Shape{inputs, outputs} : Shape{outputs, inputs},
+                                   init, tensor_attrs(split, in_out == by_outputs ? 1 : 0));
   Attrs attrs;
   if (!in_out) attrs.set("transpose_b", int64_t{1});
   const ValueId y = op("matmul", {x, weight}, attrs);
   if (bias == Bias::kNone) return y;
   const Init start =
       bias == Bias::kZeros ? Init::zeros() : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
-  return op("add", {y, parameter(name + ".bias", {outputs}, start)});
+  // Where inputs are split, the bias is added to the sum, once.
+  return op("add",
+            {y, parameter(name + ".bias", {outputs}, start, by_outputs ? tensor_attrs(split, 0) : Attrs())});
 }
 
 ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {

@@ -25,6 +25,15 @@ struct Init {
 
 enum class Bias { kNone, kZeros, kUniform };
 
+// How tensor parallelism may split the weights of a layer: the first layer of a pair by its outputs, the
+// second by its inputs, so that nothing moves between them. Kept as attributes of the parameter
+// (`tensor_dim`, `tensor_unit`, `tensor_blocks`) for plans to read.
+struct TensorSplit {
+  enum class Side { kNone, kOutputs, kInputs } side = Side::kNone;
+  int64_t unit = 1;    // features that stay together: those of a head
+  int64_t blocks = 1;  // equal blocks of features, each split alike: q, k and v
+};
+
 class Network {
  public:
   Network(Builder& builder, Mode mode, double dropout_rate)
@@ -35,7 +44,7 @@ class Network {
   const Shape& shape(ValueId value) const { return builder_.shape(value); }
 
   // A trained tensor. The name is the one it has in checkpoints; asking again gives the same parameter.
-  ValueId parameter(const std::string& name, const Shape& shape, Init init);
+  ValueId parameter(const std::string& name, const Shape& shape, Init init, Attrs more = {});
   // A state that is not trained (running statistics).
   ValueId buffer(const std::string& name, const Shape& shape, Init init);
   const std::vector<ValueId>& parameters() const { return parameters_; }
@@ -48,7 +57,8 @@ class Network {
 
   // x·W + b with `name.weight` stored [in, out] (as GPT-2 does) or [out, in] (as PyTorch and Llama do).
   enum class Store { kInOut, kOutIn };
-  ValueId linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init, Bias bias);
+  ValueId linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init, Bias bias,
+                 const TensorSplit& split = {});
   ValueId layer_norm(ValueId x, const std::string& name, double eps = 1e-5);
   ValueId rms_norm(ValueId x, const std::string& name, double eps = 1e-5);
   // `name.{weight,bias,running_mean,running_var}`; batch statistics in training, running ones in evaluation.
@@ -63,7 +73,8 @@ class Network {
   ValueId dropout(ValueId x);  // at the network's rate; nothing in evaluation
 
  private:
-  ValueId state(const std::string& name, const Shape& shape, Init init, std::string_view role);
+  ValueId state(const std::string& name, const Shape& shape, Init init, std::string_view role,
+                Attrs more = {});
 
   Builder& builder_;
   Mode mode_;

@@ -21,7 +21,7 @@ struct Update1 {
   // A state of the optimizer for this parameter, starting at zero.
   ValueId state(const char* prefix) const {
     return b.state(fmt::format("{}.{}", prefix, parameter.name), parameter.type,
-                   {{"role", "optimizer"}, {"init", "zeros"}});
+                   companion_attrs(parameter, "optimizer"));
   }
   ValueId squares(ValueId value) const { return b.op("sum_squares", {value}); }
 };
@@ -108,6 +108,14 @@ void renew(Builder& b, const Value& buffer, ValueId scale) {
 
 }  // namespace
 
+Attrs companion_attrs(const Value& parameter, std::string_view role) {
+  Attrs attrs{{"role", std::string(role)}, {"init", "zeros"}};
+  for (const auto& [name, value] : parameter.attrs.items()) {
+    if (name.starts_with("tensor_")) attrs.set(name, value);
+  }
+  return attrs;
+}
+
 std::string pending_name(std::string_view buffer) {
   return fmt::format("new.{}", buffer);
 }
@@ -130,7 +138,8 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   ValueId squares = kNoValue;
   for (const Value& parameter : parameters) {
     weights.push_back(b.state(parameter.name, parameter.type, parameter.attrs));
-    gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, {{"role", "gradient"}}));
+    gradients.push_back(
+        b.state(gradient_name(parameter.name), parameter.type, companion_attrs(parameter, "gradient")));
     const ValueId part = b.op("sum_squares", {gradients.back()});
     squares = squares == kNoValue ? part : b.op("add", {squares, part});
   }

@@ -20,6 +20,8 @@ namespace trireme {
 std::string gradient_name(std::string_view parameter);
 // Where the forward part leaves what a buffer becomes if the step is not skipped.
 std::string pending_name(std::string_view buffer);
+// Attributes of a state that goes with a parameter and lies as it does: its gradient, its moments.
+Attrs companion_attrs(const Value& parameter, std::string_view role);
 inline constexpr std::string_view kCountState = "accumulated.count";
 inline constexpr std::string_view kLossState = "accumulated.loss";
 
