@@ -61,12 +61,11 @@ Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
 }
 
 struct Case {
-  std::string golden, preset;
-  int ranks;
+  std::string golden, preset, mesh;
   std::string precision = "f32";
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.golden << " " << c.preset << " on " << c.ranks << " in " << c.precision;
+  return out << c.golden << " " << c.preset << " on " << c.mesh << " in " << c.precision;
 }
 
 class PlanAgainstOneRank : public testing::TestWithParam<Case> {};
@@ -77,7 +76,7 @@ TEST_P(PlanAgainstOneRank, SameLossesAndWeights) {
   golden.train.precision = one.precision;
   const int64_t steps = 4;
   const Outcome expected = run_plan(golden, {}, steps);
-  const Outcome found = run_plan(golden, {Mesh({{"data", one.ranks}}), one.preset}, steps);
+  const Outcome found = run_plan(golden, {parse_mesh(one.mesh), one.preset}, steps);
   const double tolerance = one.precision == "f32" ? 2e-5 : 2e-2;
   ASSERT_EQ(found.losses.size(), expected.losses.size());
   for (size_t i = 0; i < expected.losses.size(); ++i) {
@@ -103,20 +102,29 @@ std::vector<Case> cases() {
   for (const char* golden :
        {"mlp", "gpt", "gpt_ignored", "gpt_lamb", "llama_accumulated", "lstm", "lenet_lars"}) {
     for (const char* preset : {"data", "zero1", "zero2", "zero3"}) {
-      result.push_back({golden, preset, 2});
+      result.push_back({golden, preset, "data:2"});
       // Parts that are not even; a microbatch of two rows is too small for that.
-      if (std::string_view(golden) != "llama_accumulated") result.push_back({golden, preset, 3});
+      if (std::string_view(golden) != "llama_accumulated") result.push_back({golden, preset, "data:3"});
     }
   }
-  result.push_back({"resnet20", "data", 2});
-  result.push_back({"resnet20", "zero3", 2});
-  for (const char* preset : {"data", "zero3"}) result.push_back({"gpt", preset, 2, "bf16"});
+  for (const char* golden : {"gpt", "gpt_lamb", "llama_accumulated"}) {
+    result.push_back({golden, "megatron", "tensor:2"});
+    result.push_back({golden, "megatron", "data:2 tensor:2"});
+    result.push_back({golden, "megatron+zero1", "data:2 tensor:2"});
+    result.push_back({golden, "megatron+zero3", "data:2 tensor:2"});
+  }
+  result.push_back({"resnet20", "data", "data:2"});
+  result.push_back({"resnet20", "zero3", "data:2"});
+  for (const char* preset : {"data", "zero3"}) result.push_back({"gpt", preset, "data:2", "bf16"});
+  result.push_back({"gpt", "megatron+zero2", "data:2 tensor:2", "bf16"});
   return result;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()), [](const auto& param) {
   const Case& one = param.param;
-  return one.golden + "_" + one.preset + "_" + std::to_string(one.ranks) + "_" + one.precision;
+  std::string name = one.golden + "_" + one.preset + "_" + one.mesh + "_" + one.precision;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
 });
 
 }  // namespace

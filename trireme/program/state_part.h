@@ -11,7 +11,8 @@ namespace trireme {
 
 struct StatePart {
   Shape whole;
-  std::vector<Pieces> pieces;  // per dim; see mesh/layout.h
+  std::vector<Pieces> pieces;     // per dim; see mesh/layout.h
+  std::vector<std::string> axes;  // of the mesh, that split it: ranks along them have the whole together
 };
 using StateParts = std::map<std::string, StatePart, std::less<>>;
 

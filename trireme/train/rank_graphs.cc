@@ -29,7 +29,11 @@ RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int ra
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;
-      result.parts[value.name] = {value.type.shape, local_pieces(value.type.shape, rest, plan.mesh, rank)};
+      StatePart& part = result.parts[value.name];
+      part = {value.type.shape, local_pieces(value.type.shape, rest, plan.mesh, rank), {}};
+      for (size_t a = 0; a < rest.size(); ++a) {
+        if (rest[a].kind == Placement::Kind::kSplit) part.axes.push_back(plan.mesh.axes()[a].name);
+      }
     }
   }
   return result;

@@ -219,7 +219,7 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
       const float* logit = logits_.data() + row * width;
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
     }
-    if (ranks_.communicator) {
+    if (rows_.size < shape_.rows) {  // the other ranks have the rest
       ranks_.communicator->all_reduce("data", reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
                                       Communicator::Reduction::kSum);
     }

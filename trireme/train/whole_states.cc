@@ -16,7 +16,7 @@ bool has_role(const StateSlot& slot, std::span<const std::string_view> roles) {
 }
 
 bool is_part(const StateSlot& slot) {
-  return slot.part.whole != slot.type.shape;
+  return !slot.part.axes.empty();
 }
 
 std::byte* bytes_of(const TensorView& view) {
@@ -43,8 +43,10 @@ std::vector<NamedTensor> WholeStates::gather(std::span<const std::string_view> r
       std::memcpy(bytes.data() + to * width, bytes_of(local) + from * width, count * width);
     });
     // Every element has one owner and is zero bits elsewhere; added as integers, so that −0 stays −0.
-    ranks_.communicator->all_reduce("data", bytes.data(), whole.shape.elements(), DType::i32,
-                                    Communicator::Reduction::kSum);
+    for (const std::string& axis : slot.part.axes) {
+      ranks_.communicator->all_reduce(axis, bytes.data(), whole.shape.elements(), DType::i32,
+                                      Communicator::Reduction::kSum);
+    }
     result.push_back({slot.name, TensorView{bytes.data(), local.dtype, slot.part.whole}});
   }
   return result;
