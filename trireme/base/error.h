@@ -80,6 +80,7 @@ struct CheckStart {
 
 // TRIREME_CHECK(a == b): aborts with the expression and the value of both operands when it is false.
 // clang-format off
+// NOLINTBEGIN(bugprone-macro-parentheses): without them, precedence parts the operands of the comparison
 #define TRIREME_CHECK(condition)                                                                       \
   do {                                                                                                 \
     _Pragma("GCC diagnostic push")                                                                     \
@@ -90,4 +91,5 @@ struct CheckStart {
     if (!trireme_check.ok)                                                                             \
       ::trireme::internal::check_failed(__FILE__, __LINE__, #condition, trireme_check.operands);       \
   } while (false)
+// NOLINTEND(bugprone-macro-parentheses)
 // clang-format on

@@ -14,11 +14,11 @@ Builder::Builder(const OpTable& ops, Graph graph) : ops_(ops), graph_(std::move(
 }
 
 ValueId Builder::input(std::string_view name, TensorType type) {
-  return add_value(name, std::move(type), Value::Kind::kInput, -1, {});
+  return add_value(name, type, Value::Kind::kInput, -1, {});
 }
 
 ValueId Builder::state(std::string_view name, TensorType type, Attrs attrs) {
-  return add_value(name, std::move(type), Value::Kind::kState, -1, std::move(attrs));
+  return add_value(name, type, Value::Kind::kState, -1, std::move(attrs));
 }
 
 std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
@@ -55,7 +55,7 @@ void Builder::output(std::string_view name, ValueId value) {
 }
 
 ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs) {
-  graph_.values.push_back({unique_name(name), std::move(type), kind, node, std::move(attrs)});
+  graph_.values.push_back({unique_name(name), type, kind, node, std::move(attrs)});
   return static_cast<ValueId>(graph_.values.size()) - 1;
 }
 

@@ -87,6 +87,7 @@ Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const At
   return cost;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from
 void OpTable::add(OpRecord record) {
   const std::string name(record.name);
   const bool added = records_.try_emplace(name, std::move(record)).second;

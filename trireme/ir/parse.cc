@@ -164,7 +164,7 @@ class GraphReader {
   ValueId add(std::string name, TensorType type, Value::Kind kind, int node, Attrs attrs = {}) {
     const ValueId id = static_cast<ValueId>(graph_.values.size());
     if (!ids_.emplace(name, id).second) throw_error("%{} is made twice", name);
-    graph_.values.push_back({std::move(name), std::move(type), kind, node, std::move(attrs)});
+    graph_.values.push_back({std::move(name), type, kind, node, std::move(attrs)});
     return id;
   }
   ValueId existing(const std::string& name) const {
@@ -175,8 +175,8 @@ class GraphReader {
   void declare(LineReader& reader, Value::Kind kind) {
     std::string name = reader.value_name();
     reader.expect(":");
-    TensorType type = reader.type();
-    add(std::move(name), std::move(type), kind, -1, reader.attrs());
+    const TensorType type = reader.type();
+    add(std::move(name), type, kind, -1, reader.attrs());
   }
   void read_update(LineReader& reader) {
     const ValueId state = existing(reader.value_name());
@@ -217,7 +217,7 @@ class GraphReader {
     check_results(node, results);
     const int index = static_cast<int>(graph_.nodes.size());
     for (auto& [name, type] : results)
-      node.outputs.push_back(add(std::move(name), std::move(type), Value::Kind::kResult, index));
+      node.outputs.push_back(add(std::move(name), type, Value::Kind::kResult, index));
     graph_.nodes.push_back(std::move(node));
   }
 

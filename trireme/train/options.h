@@ -30,11 +30,10 @@ struct ModelOptions {
 };
 
 struct DataSettings {
-  std::string kind = "auto";  // by looking at the path
-  std::string path;           // automatic: the text of this repository
-  std::string tokenizer =
-      "bytes";                 // or gpt2, or the path of a tokenizer.json or of a GPT-2 vocabulary folder
-  std::string tokenizer_path;  // of the files of gpt2
+  std::string kind = "auto";        // by looking at the path
+  std::string path;                 // automatic: the text of this repository
+  std::string tokenizer = "bytes";  // or gpt2, or a path; see config_fields.cc
+  std::string tokenizer_path;       // of the files of gpt2
   double validation_fraction = 0.1;
   // Images only.
   bool augment = false;                       // random crops and flips

@@ -77,16 +77,15 @@ enum class Accumulate { kReplace, kAdd };
 // Keeps what the forward part renews in pending states, so that a step that fails later leaves no trace. The
 // first microbatch starts from the states themselves, the next ones from what is pending.
 Graph with_pending_states(Graph forward, Accumulate accumulate) {
-  std::vector<Update> updates = std::exchange(forward.updates, {});
   if (accumulate == Accumulate::kAdd) {
-    for (const Update& update : updates) {
+    for (const Update& update : forward.updates) {
       Value& state = forward.values[update.state];
       state.name = pending_name(state.name);
       state.attrs = {{"role", "pending"}};
     }
-    forward.updates = std::move(updates);
     return forward;
   }
+  const std::vector<Update> updates = std::exchange(forward.updates, {});
   Builder b(ops(), std::move(forward));
   for (const Update& update : updates) {
     const Value state = b.graph().values[update.state];

@@ -143,11 +143,11 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
     adapt_loss_scale(bad_gradient, step);
   } else if (bad_gradients_ > train_.max_skipped) {
     throw_error(
-        "the gradient is not finite at step {}, though the loss, {}, is; {}. {} before it had to be skipped "
-        "too (train.max_skipped = {}), so nothing is learned any more. Weights are as they were. A lower "
-        "optim.lr or more schedule.warmup_steps usually help, from a checkpoint before the trouble",
-        step + 1, result.loss, first_bad_gradient(),
-        bad_gradients_ == 2 ? "1 step" : fmt::format("{} steps", bad_gradients_ - 1), train_.max_skipped);
+        "the gradient is not finite at step {}, though the loss, {}, is; {}. Such steps in a row: {}, of "
+        "which "
+        "train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
+        "schedule.warmup_steps usually help, from a checkpoint before the trouble",
+        step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
   }
   return result;
 }

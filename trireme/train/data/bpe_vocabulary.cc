@@ -61,9 +61,9 @@ class VocabularyBuilder {
     if (!entries.is_object())
       throw_error("{}: an object of token to id was expected, found {}", name_, entries.type_name());
     for (const auto& [token, id] : entries.items()) {
-      std::optional<std::string> bytes = bytes_of_printable(token);
+      const std::optional<std::string> bytes = bytes_of_printable(token);
       // A special token may be written literally, outside the byte alphabet.
-      add(id, bytes ? std::move(*bytes) : token);
+      add(id, bytes ? *bytes : token);
     }
   }
 
