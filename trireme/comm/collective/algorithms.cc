@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/collective/algorithm_functions.h"
-#include "trireme/comm/collective/formulas.h"
+#include "trireme/comm/collective/closed_forms.h"
 
 namespace trireme::comm {
 namespace {
@@ -46,23 +46,12 @@ Formula cost(int ranks, Hosts) {
 
 // Formula: rounds, vectors sent by the busiest rank; messages, vectors carried and reduced one after another.
 constexpr Entry kTable[] = {
-    {Collective::all_reduce, Algorithm::naive, of_ranks<naive_all_reduce>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, p - 1., p - 1, p - 1., p - 1.};
-     }},
+    {Collective::all_reduce, Algorithm::naive, of_ranks<naive_all_reduce>, cost<naive_formula>},
     {Collective::all_reduce, Algorithm::parameter_server, of_ranks<parameter_server_all_reduce>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1 ? 2 : 0, p - 1., 2 * (p - 1), 2. * (p - 1), p - 1.};
-     }},
+     cost<parameter_server_formula>},
     {Collective::all_reduce, Algorithm::sharded_parameter_server,
-     of_ranks<sharded_parameter_server_all_reduce>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1 ? 2 : 0, 2 * all_but_one(p), 2 * (p - 1), 2 * all_but_one(p), all_but_one(p)};
-     }},
-    {Collective::all_reduce, Algorithm::ring, of_ranks<ring_all_reduce>,
-     [](int p, Hosts) -> Formula {
-       return {2 * (p - 1), 2 * all_but_one(p), 2 * (p - 1), 2 * all_but_one(p), all_but_one(p)};
-     }},
+     of_ranks<sharded_parameter_server_all_reduce>, cost<sharded_parameter_server_formula>},
+    {Collective::all_reduce, Algorithm::ring, of_ranks<ring_all_reduce>, cost<ring_formula>},
     {Collective::all_reduce, Algorithm::tree, of_ranks<tree_all_reduce>, cost<tree_formula>},
     {Collective::all_reduce, Algorithm::double_tree, of_ranks<double_tree_all_reduce>,
      cost<double_tree_formula>},
@@ -72,70 +61,26 @@ constexpr Entry kTable[] = {
     {Collective::all_reduce, Algorithm::hierarchical, of_hosts<hierarchical_all_reduce>,
      hierarchical_formula},
     {Collective::reduce_scatter, Algorithm::naive, of_ranks<naive_reduce_scatter>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, all_but_one(p), p - 1, all_but_one(p), all_but_one(p)};
-     }},
+     cost<naive_reduce_scatter_formula>},
     {Collective::reduce_scatter, Algorithm::ring, of_ranks<ring_reduce_scatter>,
-     [](int p, Hosts) -> Formula {
-       return {p - 1, all_but_one(p), p - 1, all_but_one(p), all_but_one(p)};
-     }},
+     cost<ring_reduce_scatter_formula>},
     {Collective::reduce_scatter, Algorithm::butterfly, of_ranks<butterfly_reduce_scatter>,
      cost<butterfly_reduce_scatter_formula>},
-    {Collective::all_gather, Algorithm::naive, of_ranks<naive_all_gather>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, all_but_one(p), p - 1, all_but_one(p), 0};
-     }},
-    {Collective::all_gather, Algorithm::ring, of_ranks<ring_all_gather>,
-     [](int p, Hosts) -> Formula {
-       return {p - 1, all_but_one(p), p - 1, all_but_one(p), 0};
-     }},
+    {Collective::all_gather, Algorithm::naive, of_ranks<naive_all_gather>, cost<part_to_each_formula>},
+    {Collective::all_gather, Algorithm::ring, of_ranks<ring_all_gather>, cost<ring_all_gather_formula>},
     {Collective::all_gather, Algorithm::butterfly, of_ranks<butterfly_all_gather>,
      cost<butterfly_all_gather_formula>},
-    {Collective::broadcast, Algorithm::naive, of_root<naive_broadcast>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, p - 1., p - 1, p - 1., 0};
-     }},
-    {Collective::broadcast, Algorithm::ring, of_root<ring_broadcast>,
-     [](int p, Hosts) -> Formula {
-       return {p - 1, p > 1 ? 1. : 0, p - 1, p - 1., 0};
-     }},
-    {Collective::broadcast, Algorithm::tree, of_root<tree_broadcast>,
-     [](int p, Hosts) -> Formula {
-       return {ceil_log2(p), 1. * std::clamp(p - 2, p > 1 ? 1 : 0, 2), ceil_log2(p), 1. * ceil_log2(p), 0};
-     }},
-    {Collective::reduce, Algorithm::naive, of_root<naive_reduce>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, p > 1 ? 1. : 0, p - 1, p - 1., p - 1.};
-     }},
-    {Collective::reduce, Algorithm::tree, of_root<tree_reduce>,
-     [](int p, Hosts) -> Formula {
-       return {ceil_log2(p), p > 1 ? 1. : 0, ceil_log2(p), 1. * ceil_log2(p),
-               std::max(0., 2. * ceil_log2(p) - 1)};
-     }},
-    {Collective::gather, Algorithm::naive, of_root<naive_gather>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, p > 1 ? 1. / p : 0, p - 1, all_but_one(p), 0};
-     }},
-    {Collective::gather, Algorithm::tree, of_root<tree_gather>,
-     [](int p, Hosts) -> Formula {
-       return {floor_log2(p), 1. * largest_subtree(p) / p, ceil_log2(p), all_but_one(p), 0};
-     }},
-    {Collective::scatter, Algorithm::naive, of_root<naive_scatter>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, all_but_one(p), p - 1, all_but_one(p), 0};
-     }},
-    {Collective::scatter, Algorithm::tree, of_root<tree_scatter>,
-     [](int p, Hosts) -> Formula {
-       return {floor_log2(p), all_but_one(p), ceil_log2(p), all_but_one(p), 0};
-     }},
-    {Collective::all_to_all, Algorithm::naive, of_ranks<naive_all_to_all>,
-     [](int p, Hosts) -> Formula {
-       return {p > 1, all_but_one(p), p - 1, all_but_one(p), 0};
-     }},
-    {Collective::barrier, Algorithm::butterfly, of_ranks<butterfly_barrier>,
-     [](int p, Hosts) -> Formula {
-       return {ceil_log2(p), 1. * ceil_log2(p), ceil_log2(p), 1. * ceil_log2(p), 1. * ceil_log2(p)};
-     }},
+    {Collective::broadcast, Algorithm::naive, of_root<naive_broadcast>, cost<naive_broadcast_formula>},
+    {Collective::broadcast, Algorithm::ring, of_root<ring_broadcast>, cost<ring_broadcast_formula>},
+    {Collective::broadcast, Algorithm::tree, of_root<tree_broadcast>, cost<tree_broadcast_formula>},
+    {Collective::reduce, Algorithm::naive, of_root<naive_reduce>, cost<naive_reduce_formula>},
+    {Collective::reduce, Algorithm::tree, of_root<tree_reduce>, cost<tree_reduce_formula>},
+    {Collective::gather, Algorithm::naive, of_root<naive_gather>, cost<naive_gather_formula>},
+    {Collective::gather, Algorithm::tree, of_root<tree_gather>, cost<tree_gather_formula>},
+    {Collective::scatter, Algorithm::naive, of_root<naive_scatter>, cost<part_to_each_formula>},
+    {Collective::scatter, Algorithm::tree, of_root<tree_scatter>, cost<tree_scatter_formula>},
+    {Collective::all_to_all, Algorithm::naive, of_ranks<naive_all_to_all>, cost<part_to_each_formula>},
+    {Collective::barrier, Algorithm::butterfly, of_ranks<butterfly_barrier>, cost<butterfly_barrier_formula>},
 };
 
 const Entry& find(Collective collective, Algorithm algorithm) {

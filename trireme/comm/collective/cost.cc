@@ -17,24 +17,18 @@ constexpr int kMostSegments = 6000;
 constexpr int kFewestOfMessage = 8;
 constexpr int kMostOfMessage = 64;
 
-struct Messages {
-  int count = 0;
-  size_t longest_bytes = 0;
-};
-
-Messages messages_of(const Steps& steps, std::span<const size_t> chunk_bytes) {
-  Messages messages;
+// Calls body(bytes) for each message.
+template <typename Body>
+void each_message(const Steps& steps, std::span<const size_t> chunk_bytes, const Body& body) {
   for (int rank = 0; rank < steps.ranks(); ++rank) {
     for (const Step& step : steps.of(rank)) {
       if (step.kind != Step::Kind::send) continue;
       const int first = step.chunk < steps.chunks() ? step.chunk : steps.scratch_like(step.chunk);
       size_t bytes = 0;
       for (int i = 0; i < step.count; ++i) bytes += chunk_bytes[first + i];
-      messages.longest_bytes = std::max(messages.longest_bytes, bytes);
-      ++messages.count;
+      body(bytes);
     }
   }
-  return messages;
 }
 
 double seconds_of_part(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
@@ -49,7 +43,7 @@ double seconds_of_part(const Steps& steps, std::span<const size_t> chunk_bytes, 
 Costs uniform_costs(const Link& link, Ports ports) {
   const auto transfer = [link](int, int, size_t bytes) -> Transfer {
     const double seconds = link.alpha_seconds + static_cast<double>(bytes) * link.beta_seconds_per_byte;
-    return {.send_seconds = seconds, .delay_seconds = 0, .receive_seconds = seconds};
+    return {.send_seconds = seconds, .receive_seconds = seconds};
   };
   const auto reduce = [link](size_t bytes) {
     return static_cast<double>(bytes) * link.gamma_seconds_per_byte;
@@ -57,12 +51,20 @@ Costs uniform_costs(const Link& link, Ports ports) {
   return {.transfer = transfer, .reduce_seconds = reduce, .ports = ports, .hosts = {}};
 }
 
+size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_bytes) {
+  size_t longest = 0;
+  each_message(steps, chunk_bytes, [&](size_t bytes) { longest = std::max(longest, bytes); });
+  return longest;
+}
+
 double predict_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
                        const Costs& costs) {
   TRIREME_CHECK(segment_bytes != size_t{0});
-  const Messages messages = messages_of(steps, chunk_bytes);
-  const double segments = std::ceil(static_cast<double>(messages.longest_bytes) / segment_bytes);
-  const int most = std::clamp(kMostSegments / std::max(messages.count, 1), kFewestOfMessage, kMostOfMessage);
+  int messages = 0;
+  each_message(steps, chunk_bytes, [&](size_t) { ++messages; });
+  const double segments =
+      std::ceil(static_cast<double>(longest_message_bytes(steps, chunk_bytes)) / segment_bytes);
+  const int most = std::clamp(kMostSegments / std::max(messages, 1), kFewestOfMessage, kMostOfMessage);
   if (segments <= most) return TimedRun(steps, chunk_bytes, segment_bytes, costs).run();
   const double longer = most / segments;
   const double shorter = (most - most / 2) / segments;

@@ -14,8 +14,11 @@ namespace trireme::comm {
 
 // What one message takes. The sender is busy from its start; the receiver is busy with it from
 // `delay_seconds` later on, or when it has time. α and β alone make both ends busy for α + nβ, at once.
+// Between hosts the message may also occupy the one link that each of the two hosts has, and waits until both
+// are free.
 struct Transfer {
   double send_seconds = 0;
+  double link_seconds = 0;
   double delay_seconds = 0;
   double receive_seconds = 0;
 };
@@ -42,5 +45,8 @@ Costs uniform_costs(const Link& link, Ports ports);
 // extrapolated from fewer.
 double predict_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
                        const Costs& costs);
+
+// Of the longest message, before it is cut.
+size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_bytes);
 
 }  // namespace trireme::comm

@@ -15,6 +15,7 @@ struct Formula {
   int rounds;   // messages that wait for each other
   double sent;  // by the busiest rank
   // On the critical path, where a rank sends one message at a time (along trees: to all its peers at once).
+  // Exact for powers of two; for other numbers of ranks, but for trees and for parts that are folded.
   int messages;
   double carried;
   double reduced;

@@ -198,8 +198,15 @@ void TimedRun::start(Task task, double now) {
   if (task.what != What::send) return;
   const Node& node = nodes_[task.node];
   Lane& lane = lanes_[node.lane];
-  const double delay = costs_.transfer(lane.from, lane.to, node.bytes).delay_seconds;
-  lane.arrives_seconds = std::max(lane.arrives_seconds, now + delay);
+  const Transfer transfer = costs_.transfer(lane.from, lane.to, node.bytes);
+  double leaves_seconds = now;
+  if (transfer.link_seconds > 0) {
+    double& out = hosts_[host_of_[lane.from]].sending_free_seconds;
+    double& in = hosts_[host_of_[lane.to]].receiving_free_seconds;
+    leaves_seconds = std::max({now, out, in});
+    out = in = leaves_seconds + transfer.link_seconds;
+  }
+  lane.arrives_seconds = std::max(lane.arrives_seconds, leaves_seconds + transfer.delay_seconds);
   events_.push({lane.arrives_seconds, Kind::arrived, {lane.arrives_seconds, What::take, task.node}});
 }
 

@@ -80,7 +80,9 @@ class TimedRun {
   };
   struct Host {
     int idle_cores = 0;
-    Queue<Task> waiting;  // tasks that have their port
+    Queue<Task> waiting;              // tasks that have their port
+    double sending_free_seconds = 0;  // of its link, each way
+    double receiving_free_seconds = 0;
   };
 
   void place_chunks(std::span<const size_t> chunk_bytes);

@@ -14,13 +14,16 @@ namespace trireme::comm {
 inline int floor_log2(int value) {
   return std::bit_width(static_cast<unsigned>(value)) - 1;
 }
+
 inline int ceil_log2(int value) {
   return std::bit_width(static_cast<unsigned>(value - 1));
 }
+
 // 1 where ranks beyond a power of two are folded in.
 inline int folds(int ranks) {
   return std::has_single_bit(static_cast<unsigned>(ranks)) ? 0 : 1;
 }
+
 // Rounds of halving or doubling in parts. Folding adds a round each way, but no part takes both while the
 // extra ranks all fold into one half.
 inline int folded_rounds(int ranks) {
@@ -28,9 +31,26 @@ inline int folded_rounds(int ranks) {
   const int extra = ranks - (1 << log);
   return log + (extra > 0) + (2 * extra > 1 << log);
 }
+
 // (P-1)/P: all parts but one.
 inline double all_but_one(int ranks) {
   return (ranks - 1.0) / ranks;
+}
+
+inline Formula naive_formula(int p) {
+  return {p > 1, p - 1., p - 1, p - 1., p - 1.};
+}
+
+inline Formula parameter_server_formula(int p) {
+  return {p > 1 ? 2 : 0, p - 1., 2 * (p - 1), 2. * (p - 1), p - 1.};
+}
+
+inline Formula sharded_parameter_server_formula(int p) {
+  return {p > 1 ? 2 : 0, 2 * all_but_one(p), 2 * (p - 1), 2 * all_but_one(p), all_but_one(p)};
+}
+
+inline Formula ring_formula(int p) {
+  return {2 * (p - 1), 2 * all_but_one(p), 2 * (p - 1), 2 * all_but_one(p), all_but_one(p)};
 }
 
 inline Formula tree_formula(int ranks) {
@@ -61,9 +81,9 @@ inline Formula reduce_scatter_gather_formula(int ranks) {
 
 inline Formula butterfly_reduce_scatter_formula(int ranks) {
   const int rounds = folded_rounds(ranks);
-  if (folds(ranks) == 0) return {rounds, all_but_one(ranks), rounds, all_but_one(ranks), all_but_one(ranks)};
-  // An extra rank sends all of its vector; its neighbour keeps two parts and sends one of them last.
-  return {rounds, 1, rounds, 1 + all_but_one(ranks), 1 + (ranks - 2.0) / ranks};
+  // Folded, an extra rank sends all of its vector.
+  const double sent = folds(ranks) == 1 ? 1 : all_but_one(ranks);
+  return {rounds, sent, rounds, all_but_one(ranks), all_but_one(ranks)};
 }
 
 inline Formula butterfly_all_gather_formula(int ranks) {
@@ -74,8 +94,7 @@ inline Formula butterfly_all_gather_formula(int ranks) {
   for (int k = 0; k < log; ++k) parts += std::min(1 << k, extra);
   if (extra > 0) parts += ranks - 1;
   const int rounds = folded_rounds(ranks);
-  return {rounds, 1.0 * parts / ranks, rounds + (extra > 0 && ranks > 3), 1.0 * (parts + (extra > 0)) / ranks,
-          0};
+  return {rounds, 1.0 * parts / ranks, rounds, all_but_one(ranks), 0};
 }
 
 inline Formula hierarchical_formula(int ranks, std::span<const int> host_of_rank) {
@@ -100,6 +119,59 @@ inline int largest_subtree(int ranks) {
   if (ranks == 1) return 0;
   const int half = 1 << (ceil_log2(ranks) - 1);
   return std::max(ranks - half, half / 2);
+}
+
+inline Formula naive_reduce_scatter_formula(int p) {
+  return {p > 1, all_but_one(p), p - 1, all_but_one(p), all_but_one(p)};
+}
+
+inline Formula ring_reduce_scatter_formula(int p) {
+  return {p - 1, all_but_one(p), p - 1, all_but_one(p), all_but_one(p)};
+}
+
+// All-gather, scatter and all-to-all, where each rank, or the root, sends one part to each.
+inline Formula part_to_each_formula(int p) {
+  return {p > 1, all_but_one(p), p - 1, all_but_one(p), 0};
+}
+
+inline Formula ring_all_gather_formula(int p) {
+  return {p - 1, all_but_one(p), p - 1, all_but_one(p), 0};
+}
+
+inline Formula naive_broadcast_formula(int p) {
+  return {p > 1, p - 1., p - 1, p - 1., 0};
+}
+
+inline Formula ring_broadcast_formula(int p) {
+  return {p - 1, p > 1 ? 1. : 0, p - 1, p - 1., 0};
+}
+
+inline Formula tree_broadcast_formula(int p) {
+  return {ceil_log2(p), 1. * std::clamp(p - 2, p > 1 ? 1 : 0, 2), ceil_log2(p), 1. * ceil_log2(p), 0};
+}
+
+inline Formula naive_reduce_formula(int p) {
+  return {p > 1, p > 1 ? 1. : 0, p - 1, p - 1., p - 1.};
+}
+
+inline Formula tree_reduce_formula(int p) {
+  return {ceil_log2(p), p > 1 ? 1. : 0, ceil_log2(p), 1. * ceil_log2(p), std::max(0., 2. * ceil_log2(p) - 1)};
+}
+
+inline Formula naive_gather_formula(int p) {
+  return {p > 1, p > 1 ? 1. / p : 0, p - 1, all_but_one(p), 0};
+}
+
+inline Formula tree_gather_formula(int p) {
+  return {floor_log2(p), 1. * largest_subtree(p) / p, ceil_log2(p), all_but_one(p), 0};
+}
+
+inline Formula tree_scatter_formula(int p) {
+  return {floor_log2(p), all_but_one(p), ceil_log2(p), all_but_one(p), 0};
+}
+
+inline Formula butterfly_barrier_formula(int p) {
+  return {ceil_log2(p), 1. * ceil_log2(p), ceil_log2(p), 1. * ceil_log2(p), 1. * ceil_log2(p)};
 }
 
 }  // namespace trireme::comm
