@@ -1,4 +1,4 @@
-// Predicts every candidate and takes the best. That costs milliseconds for many ranks; the engine asks once
+// Predicts the candidates and takes the best. That costs milliseconds for many ranks; the engine asks once
 // for each call that it has not seen.
 #include "trireme/comm/collective/choose.h"
 
@@ -33,14 +33,40 @@ bool has_two_levels(std::span<const int> hosts) {
   return count > 1 && count < hosts.size();
 }
 
-void try_steps(const Call& call, Algorithm algorithm, const Steps& steps, const Costs& costs, Choice& best) {
-  const std::vector<size_t> bytes = chunk_bytes(call, steps);
-  const size_t longest = longest_message_bytes(steps, bytes);
-  for (const size_t segment : kSegmentBytes) {
-    const double seconds = predict_seconds(steps, bytes, segment, costs);
-    if (seconds < best.predicted_seconds) best = {algorithm, segment, seconds};
-    if (segment >= longest) break;  // longer ones cut nothing either
+// One way to run a call, and the least time it could take.
+struct Candidate {
+  Algorithm algorithm;
+  const Steps* steps;
+  size_t segment_bytes;
+  double least_seconds;
+};
+
+Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
+               std::span<const int> hosts, const Costs& costs) {
+  std::vector<Steps> all_steps;
+  for (const Algorithm algorithm : algorithms) {
+    all_steps.push_back(make_steps(call.collective, algorithm, ranks, call.root, hosts));
   }
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < algorithms.size(); ++i) {
+    const std::vector<size_t> bytes = chunk_bytes(call, all_steps[i]);
+    const size_t longest = longest_message_bytes(all_steps[i], bytes);
+    for (const size_t segment : kSegmentBytes) {
+      candidates.push_back(
+          {algorithms[i], &all_steps[i], segment, busiest_seconds(all_steps[i], bytes, segment, costs)});
+      if (segment >= longest) break;  // longer ones cut nothing either
+    }
+  }
+  // The most promising first, so that most of the others need not be timed.
+  std::ranges::stable_sort(candidates, {}, &Candidate::least_seconds);
+  Choice best{.predicted_seconds = std::numeric_limits<double>::infinity()};
+  for (const Candidate& candidate : candidates) {
+    if (candidate.least_seconds >= best.predicted_seconds) break;
+    const double seconds = predict_seconds(*candidate.steps, chunk_bytes(call, *candidate.steps),
+                                           candidate.segment_bytes, costs);
+    if (seconds < best.predicted_seconds) best = {candidate.algorithm, candidate.segment_bytes, seconds};
+  }
+  return best;
 }
 
 }  // namespace
@@ -57,12 +83,12 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
   }
   if (call.algorithm == Algorithm::native || (may_be_native && native.predicted_seconds == 0)) return native;
 
-  const Costs costs = costs_of(model, hosts);
-  Choice best{.predicted_seconds = std::numeric_limits<double>::infinity()};
-  for (const Algorithm algorithm : any ? algorithms_of(call.collective) : std::vector{call.algorithm}) {
-    if (any && algorithm == Algorithm::hierarchical && !has_two_levels(hosts)) continue;
-    try_steps(call, algorithm, make_steps(call.collective, algorithm, ranks, call.root, hosts), costs, best);
+  std::vector<Algorithm> algorithms{call.algorithm};
+  if (any) {
+    algorithms = algorithms_of(call.collective);
+    if (!has_two_levels(hosts)) std::erase(algorithms, Algorithm::hierarchical);
   }
+  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts));
   // Of an empty vector nothing is sent at all.
   if (call.count == 0 && call.collective != Collective::barrier) best.predicted_seconds = 0;
   best.predicted_seconds += model.operation_seconds;

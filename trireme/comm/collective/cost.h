@@ -46,6 +46,10 @@ Costs uniform_costs(const Link& link, Ports ports);
 double predict_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
                        const Costs& costs);
 
+// What the busiest rank has to do in all, which nothing can be faster than. Takes microseconds.
+double busiest_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
+                       const Costs& costs);
+
 // Of the longest message, before it is cut.
 size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_bytes);
 

@@ -138,6 +138,21 @@ TEST(Cost, ExtrapolatesManySegments) {
   }
 }
 
+TEST(Cost, IsNeverLessThanWhatTheBusiestRankDoes) {
+  for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
+    for (const Ports ports : {Ports::one, Ports::one_each_way}) {
+      for (const int ranks : {1, 2, 5, 8}) {
+        const Costs costs = uniform_costs(kLink, ports);
+        const Steps steps = make_steps(Collective::all_reduce, algorithm, ranks);
+        const std::vector<size_t> chunks = equal_chunks(steps, 1 << 20);
+        const double busiest = busiest_seconds(steps, chunks, 1 << 16, costs);
+        EXPECT_LE(busiest, (1 + 1e-9) * predict_seconds(steps, chunks, 1 << 16, costs)) << name(algorithm);
+        EXPECT_EQ(busiest > 0, ranks > 1);
+      }
+    }
+  }
+}
+
 TEST(Cost, IsQuickEnoughToChooseBy) {
   const Costs costs = uniform_costs(kLink, Ports::one);
   double most = 0;
