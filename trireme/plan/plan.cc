@@ -87,13 +87,12 @@ Plan parse_plan(std::string_view json, std::string_view source) {
 }
 
 Plan read_plan(const std::string& text, int ranks) {
-  const std::vector<std::string> presets = preset_plans();
-  if (std::ranges::find(presets, text) != presets.end())
-    return {.mesh = Mesh({{std::string(kDataAxis), ranks}}), .preset = text};
+  if (const PresetPart* part = find_part(text))
+    return {.mesh = Mesh({{std::string(part->axis), ranks}}), .preset = text};
   std::ifstream file(text);
   if (!file) {
     throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
-                suggestion(text, presets));
+                suggestion(text, preset_plans()));
   }
   std::stringstream content;
   content << file.rdbuf();
