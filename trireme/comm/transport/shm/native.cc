@@ -35,7 +35,7 @@ ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> mem
   for (size_t m = 0; m < members.size(); ++m) {
     Segment* segment = parts.segments.of_rank[members[m]].get();
     members_.push_back({members[m], segment, nullptr, nullptr});
-    if (static_cast<int>(m) != me) mask_ |= uint64_t{1} << members[m];
+    if (static_cast<int>(m) != me) mask_ |= bit(members[m]);
   }
   watches_.reserve(4);
   parts_.all.push_back(this);
@@ -124,7 +124,7 @@ bool ShmNative::ready() const {
 uint64_t ShmNative::waiting_on() const {
   uint64_t mask = 0;
   if (current_ != nullptr) {
-    for (const Watch& watch : watches_) mask |= uint64_t{1} << watch.rank;
+    for (const Watch& watch : watches_) mask |= bit(watch.rank);
   }
   return mask;
 }
