@@ -1,0 +1,138 @@
+"""`trireme train -n RANKS --plan PLAN` as a person runs it: the same losses as one rank, checkpoints that cross plans,
+ranks that are stopped or killed, and plans with mistakes.
+
+Run by ctest; alone: python3 tests/cli/plan_test.py build/release/trireme/cli/trireme.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=4",
+         "--model.dropout=0.1", "--train.threads=1", "--run.sample_tokens=5", "--train.eval_every=0"]
+
+
+class Plan(unittest.TestCase):
+    trireme = "trireme"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        words = random.Random(1).choices(["oar", "mast", "keel", "bank", "row", "pull"], k=4000)
+        self.text = self.folder / "text.txt"
+        self.text.write_text(" ".join(words))
+
+    def command(self, run, *arguments):
+        return [self.trireme, "train", *SMALL, f"--data.path={self.text}", f"--run.dir={self.folder / run}", *arguments]
+
+    def train(self, run, *arguments, code=0):
+        done = subprocess.run(self.command(run, *arguments), capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def plan(self, text):
+        path = self.folder / "plan.json"
+        path.write_text(text)
+        return f"--plan={path}"
+
+    def losses(self, run):
+        lines = (self.folder / run / "metrics.jsonl").read_text().splitlines()
+        return {o["step"]: o["loss"] for o in map(json.loads, lines) if "loss" in o}
+
+    def assert_same_losses(self, run, expected, tolerance=2e-4):
+        found = self.losses(run)
+        self.assertEqual(sorted(found), sorted(expected))
+        for step, loss in expected.items():
+            self.assertLess(abs(found[step] - loss), tolerance * loss, f"{run}, step {step}")
+
+    def test_every_preset_gives_the_losses_of_one_rank(self):
+        self.train("one", "--train.steps=20")
+        expected = self.losses("one")
+        self.assertEqual(len(expected), 20)
+        for preset in ["data", "zero1", "zero2", "zero3", "megatron"]:
+            text = self.train(preset, "--train.steps=20", "-n", "2", "--plan", preset)
+            self.assertIn(f"plan     {preset} on the mesh", text)
+            self.assertEqual(text.count("a sample of what it learned"), 1)
+            self.assert_same_losses(preset, expected)
+        self.train("both", "--train.steps=20", "-n", "4",
+                   self.plan('{"mesh": "data:2 tensor:2", "preset": "megatron+zero1"}'))
+        self.assert_same_losses("both", expected)
+
+    def test_a_checkpoint_goes_on_under_another_plan(self):
+        self.train("whole", "--train.steps=30")
+        expected = self.losses("whole")
+        ways = [["-n", "3", "--plan=zero3"], ["-n", "2", "--plan=megatron"], ["-n", "2", "--plan=zero1"], []]
+        for steps, way in zip([8, 16, 24, 30], ways):
+            text = self.train("parts", f"--train.steps={steps}", "--schedule.decay_steps=30",
+                              *([] if steps > 8 else ["--run.resume=never"]), *way)
+            self.assertEqual("goes on from" in text, steps > 8, text)
+        self.train("same", "--train.steps=30", "--schedule.decay_steps=30")
+        self.assert_same_losses("parts", self.losses("same"))
+        self.assertEqual(len(expected), 30)
+
+    def test_the_same_plan_goes_on_with_the_same_bits(self):
+        plan = ["-n", "2", "--plan=zero2", "--schedule.decay_steps=20"]
+        self.train("whole", "--train.steps=20", *plan)
+        self.train("parts", "--train.steps=11", *plan)
+        self.train("parts", "--train.steps=20", *plan)
+        self.assertEqual(self.losses("parts"), self.losses("whole"))
+
+    def test_mistakes_are_told_before_ranks_start(self):
+        cases = [(None, "--plan=zero9", "neither a preset nor a file"),
+                 ('{"mesh": "data:4"}', None, "has 4 ranks, but 2 are running"),
+                 ('{"mesh": "data:2", "stages": 2}', None, "unknown key 'stages'"),
+                 ('{"mesh": "data:2", "preset": "zreo1"}', None, "did you mean 'zero1'?")]
+        for content, argument, message in cases:
+            text = self.train("bad", "-n", "2", argument or self.plan(content), code=1)
+            self.assertIn(message, text)
+            self.assertNotIn("launched by", text)
+
+    def test_too_few_rows_or_heads_are_refused(self):
+        self.assertIn("can not be shared by 3 ranks", self.train("bad", "-n", "3", "--train.batch=2", code=1))
+        self.assertIn("are too many for it", self.train("bad", "-n", "3", "--plan=megatron", code=1))
+
+    def test_interrupted_ranks_save_together(self):
+        process = subprocess.Popen(self.command("run", "-n", "2", "--train.steps=100000", "--train.log_every=50"),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in process.stdout:
+            if "step 50/" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        output = process.stdout.read()
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=60), 3, output)
+        self.assertIn("stopped after step", output)
+        self.assertEqual(len(list((self.folder / "run" / "checkpoints").iterdir())), 1)
+
+    def test_a_killed_rank_ends_all_and_the_checkpoint_stays(self):
+        process = subprocess.Popen(self.command("run", "-n", "3", "--train.batch=6", "--train.steps=100000",
+                                                "--train.log_every=50", "--run.checkpoint_every=40"),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in process.stdout:
+            if "step 50/" in line:
+                break
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        self.assertEqual(len(children), 3)
+        os.kill(int(children[1]), signal.SIGKILL)
+        killed = time.monotonic()
+        output = process.stdout.read()
+        process.stdout.close()
+        self.assertNotEqual(process.wait(timeout=60), 0)
+        self.assertLess(time.monotonic() - killed, 10, output)  # two seconds on a quiet machine
+        self.assertIn("rank 1", output)
+        text = self.train("run", "--train.steps=60", "--train.batch=6", "--schedule.decay_steps=100000")
+        self.assertIn("goes on from", text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Plan.trireme = sys.argv.pop(1)
+    unittest.main()
