@@ -18,10 +18,10 @@ namespace {
 constexpr int64_t kCount = 5003;
 
 // Numbers of many magnitudes, from integers alone, so that every machine makes the same.
-std::vector<std::byte> random_numbers(DType dtype, int rank) {
-  std::vector<std::byte> data(kCount * size_of(dtype));
+std::vector<std::byte> random_numbers(DType dtype, int64_t count, int rank) {
+  std::vector<std::byte> data(static_cast<size_t>(count) * size_of(dtype));
   uint64_t state = 88172645463325252u + static_cast<uint64_t>(rank) * 7919;
-  for (int64_t i = 0; i < kCount; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
@@ -65,7 +65,7 @@ void same_bits(Transport& transport, DType dtype) {
   Group group(transport, 0, members, options);
   for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
     for (const size_t segment_bytes : {size_t{0}, size_t{512}}) {
-      std::vector<std::byte> data = random_numbers(dtype, transport.rank());
+      std::vector<std::byte> data = random_numbers(dtype, kCount, transport.rank());
       group.all_reduce(data.data(), kCount, dtype, ReduceOp::sum, {algorithm, segment_bytes}).wait();
       const std::string found = fmt::format("{:016x}", XXH64(data.data(), data.size(), 0));
       const std::string key = key_of(algorithm, dtype, ranks);
@@ -81,11 +81,37 @@ void same_bits(Transport& transport, DType dtype) {
   }
 }
 
+// Whatever is chosen, a transport's own way included: all ranks end with the same bits, every time.
+void same_bits_of_automatic(Transport& transport) {
+  const int ranks = transport.ranks();
+  std::vector<int> members(ranks);
+  std::iota(members.begin(), members.end(), 0);
+  Group group(transport, 0, members);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t count : {1, 2, 30, 500, 3001, 40003, 700001}) {
+      int64_t first = 0;
+      for (int run = 0; run < 3; ++run) {
+        std::vector<std::byte> data = random_numbers(dtype, count, transport.rank());
+        group.all_reduce(data.data(), count, dtype, ReduceOp::sum).wait();
+        const auto hash = static_cast<int64_t>(XXH64(data.data(), data.size(), 0));
+        std::vector<int64_t> hashes(ranks, hash);
+        group.all_gather(hashes.data(), ranks, DType::i64).wait();
+        if (run == 0) first = hash;
+        for (int rank = 0; rank < ranks; ++rank) {
+          expect(hashes[rank] == first, "sum of {} {}: run {} of rank {} gave other bits", count, name(dtype),
+                 run, rank);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void add_bits_cases(std::vector<Case>& cases, std::span<const int> rank_counts) {
   for (const int ranks : rank_counts) {
     if (ranks == 1 || ranks > 8) continue;
+    cases.push_back({fmt::format("bits/automatic/{}", ranks), ranks, same_bits_of_automatic});
     for (const DType dtype : {DType::f32, DType::bf16}) {
       cases.push_back({fmt::format("bits/{}/{}", name(dtype), ranks), ranks,
                        [=](Transport& transport) { same_bits(transport, dtype); }});

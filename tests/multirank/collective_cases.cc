@@ -186,6 +186,50 @@ void every_format_and_op(Transport& transport, Algorithm algorithm) {
   }
 }
 
+// Sizes at which transports change their ways.
+void large(Transport& transport) {
+  Group group(transport, 9, everyone(transport.ranks()));
+  for (const int64_t bytes : {30000, 200000, 1100000}) {
+    for (const Collective collective :
+         {Collective::reduce_scatter, Collective::all_gather, Collective::broadcast}) {
+      run_and_check(group, {collective, Algorithm::automatic, DType::f32, ReduceOp::sum, 0, bytes / 4 + 1}, 0,
+                    {});
+    }
+  }
+  for (const int64_t bytes : {30000, 200000, 1100000, 9000000}) {
+    const Call sum{Collective::all_reduce, Algorithm::automatic, DType::f32, ReduceOp::sum, 0, bytes / 4 + 1};
+    run_and_check(group, sum, 0, {});
+    const Call average{
+        Collective::all_reduce, Algorithm::automatic, DType::bf16, ReduceOp::average, 0, bytes / 2};
+    run_and_check(group, average, 0, {});
+  }
+}
+
+// Buffers in the transport's memory, at any offset, on all ranks or on some: the result is the same.
+void transport_memory(Transport& transport) {
+  constexpr int64_t kBytes = 3 << 20;
+  Group group(transport, 10, everyone(transport.ranks()));
+  const std::unique_ptr<Memory> memory = transport.allocate(kBytes);
+  std::vector<std::byte> ordinary(kBytes);
+  for (const bool mixed : {false, true}) {
+    for (const int64_t count : {1, 77, 5000, 60000, 700001}) {
+      for (const int64_t offset : {0, 4, 4096}) {
+        const bool in_memory = !mixed || group.rank() % 2 == 1;
+        std::byte* const base = (in_memory ? memory->bytes().data() : ordinary.data()) + offset;
+        auto* const data = reinterpret_cast<int32_t*>(base);
+        for (int64_t i = 0; i < count; ++i) data[i] = static_cast<int32_t>(i) + group.rank();
+        group.all_reduce(data, count, DType::i32, ReduceOp::sum).wait();
+        const int ranks = group.size();
+        for (int64_t i = 0; i < count; ++i) {
+          const auto wanted = static_cast<int32_t>(i * ranks + ranks * (ranks - 1) / 2);
+          expect(data[i] == wanted, "{} elements at {}: element {} is {}, expected {}", count, offset, i,
+                 data[i], wanted);
+        }
+      }
+    }
+  }
+}
+
 void all_to_all(Transport& transport) {
   const int ranks = transport.ranks(), rank = transport.rank();
   Group group(transport, 7, everyone(ranks));
@@ -252,6 +296,10 @@ void add_collective_cases(std::vector<Case>& cases, std::span<const int> rank_co
     }
     cases.push_back({fmt::format("collectives/all_to_all/{}", ranks), ranks, all_to_all});
     cases.push_back({fmt::format("collectives/barrier/{}", ranks), ranks, barrier});
+    if (ranks >= 2 && ranks <= 4) {
+      cases.push_back({fmt::format("collectives/large/{}", ranks), ranks, large});
+      cases.push_back({fmt::format("collectives/transport_memory/{}", ranks), ranks, transport_memory});
+    }
     if (ranks != 3 && ranks != 4) continue;
     for (const Algorithm algorithm : {Algorithm::ring, Algorithm::automatic}) {
       cases.push_back({fmt::format("collectives/formats_and_ops_{}/{}", name(algorithm), ranks), ranks,

@@ -96,7 +96,10 @@ std::string to_text(const Call& call) {
   const bool known_dtype = static_cast<int>(call.dtype) <= static_cast<int>(DType::u8);
   std::string text(name(call.collective));
   if (call.collective == Collective::barrier) return text;
-  text += fmt::format(" of {} {}", with_commas(call.count), known_dtype ? name(call.dtype) : "unknown");
+  // The counts of an all-to-all are each rank's own and no part of the call.
+  text +=
+      call.collective == Collective::all_to_all ? " of " : fmt::format(" of {} ", with_commas(call.count));
+  text += known_dtype ? name(call.dtype) : "unknown";
   if (reduces(call.collective)) text += fmt::format(", {}", name(call.op));
   if (has_root(call.collective)) text += fmt::format(", root {}", call.root);
   if (call.algorithm != Algorithm::automatic) text += fmt::format(", by {}", name(call.algorithm));

@@ -32,6 +32,7 @@ TEST(Call, TextSaysWhatMatters) {
             "all_reduce of 1,048,576 f32, sum, by ring");
   EXPECT_EQ(to_text({.collective = Collective::broadcast, .dtype = DType::u8, .root = 3, .count = 12}),
             "broadcast of 12 u8, root 3");
+  EXPECT_EQ(to_text({.collective = Collective::all_to_all, .dtype = DType::i32}), "all_to_all of i32");
   EXPECT_EQ(to_text({}), "barrier");
 }
 

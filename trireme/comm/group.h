@@ -76,7 +76,8 @@ struct GroupOptions {
 class Group {
  public:
   // Collective over members (ranks of the transport, ascending or not; the position is the rank in the
-  // group). `number` tells groups of one transport apart and is the same on all members.
+  // group). `number` is the same on all members and tells the groups of a job apart, also those without
+  // common members: two rows of a mesh have two numbers.
   Group(Transport& transport, uint32_t number, std::vector<int> members, GroupOptions options = {});
   ~Group();
 

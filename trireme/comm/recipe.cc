@@ -5,41 +5,23 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/in_turn.h"
+#include "trireme/comm/collective/step_order.h"
 #include "trireme/comm/group.h"
 
 namespace trireme::comm {
 namespace {
 
-// Adds moves one by one in list order, and finds for each the earlier ones it must wait for: a move that
-// writes a chunk waits for the last one that wrote it and for all that read it since, one that reads waits
-// for the last that wrote. Whatever was before these, they have waited for themselves.
+// Adds moves one by one, in list order, to the lane that they belong to. `step` is the move in chunks, from
+// which its order among the others follows.
 class Builder {
  public:
-  Builder(Recipe& recipe, size_t chunks) : recipe_(recipe), chunks_(chunks) {}
+  Builder(Recipe& recipe, int chunks) : recipe_(recipe), order_(chunks) {}
 
-  void add(Move move, int peer, Chunks touched, int read_chunk) {
+  void add(Move move, const Step& step, int peer) {
     const auto index = static_cast<uint32_t>(recipe_.moves.size());
     move.first_before = static_cast<uint32_t>(recipe_.before.size());
-    const bool writes = move.kind != Step::Kind::send;
-    for (int chunk = touched.first; chunk < touched.first + touched.count; ++chunk) {
-      wait_for(chunks_[chunk].writer);
-      if (!writes) {
-        chunks_[chunk].readers.push_back(index);
-        continue;
-      }
-      for (const uint32_t reader : chunks_[chunk].readers) wait_for(reader);
-      chunks_[chunk].readers.clear();
-      chunks_[chunk].writer = index;
-    }
-    if (move.kind == Step::Kind::local) {
-      wait_for(chunks_[read_chunk].writer);
-      chunks_[read_chunk].readers.push_back(index);
-    }
-    const auto begin = recipe_.before.begin() + move.first_before;
-    std::sort(begin, recipe_.before.end());
-    recipe_.before.erase(std::unique(begin, recipe_.before.end()), recipe_.before.end());
+    order_.add(step, index, recipe_.before);
     move.end_before = static_cast<uint32_t>(recipe_.before.size());
-
     if (move.kind == Step::Kind::local) {
       recipe_.locals.push_back(index);
     } else {
@@ -47,22 +29,11 @@ class Builder {
       lane.moves.push_back(index);
       const bool has_to_wait = move.end_before > move.first_before;
       lane.stages |= move.kind == Step::Kind::receive && has_to_wait && !move.in_turn;
-      if (move.kind == Step::Kind::send && !move.empty)
-        recipe_.bytes_sent += move.place.end - move.place.begin;
     }
     recipe_.moves.push_back(move);
   }
 
  private:
-  struct Chunk {
-    int64_t writer = -1;
-    std::vector<uint32_t> readers;
-  };
-
-  void wait_for(int64_t move) {
-    if (move >= 0) recipe_.before.push_back(static_cast<uint32_t>(move));
-  }
-
   Lane& lane_of(Step::Kind kind, int peer) {
     for (Lane& lane : recipe_.lanes) {
       if (lane.kind == kind && lane.peer == peer) return lane;
@@ -71,7 +42,7 @@ class Builder {
   }
 
   Recipe& recipe_;
-  std::vector<Chunk> chunks_;
+  StepOrder order_;
 };
 
 // Where the chunks lie: data chunks one after another, then scratch, padded so that each is aligned.
@@ -149,7 +120,7 @@ Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<con
   const std::vector<Place> places =
       barrier ? places_of_barrier(steps) : places_of(call, steps, recipe.scratch_bytes);
   const std::vector<bool> in_turn = receives_in_turn(steps, rank);
-  Builder builder(recipe, places.size());
+  Builder builder(recipe, static_cast<int>(places.size()));
   for (size_t i = 0; i < steps.of(rank).size(); ++i) {
     const Step& step = steps.of(rank)[i];
     Move move{.kind = step.kind, .action = step.action, .empty = barrier, .in_turn = in_turn[i]};
@@ -157,7 +128,7 @@ Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<con
     move.place.end = std::max(move.place.end, places[step.chunk + step.count - 1].end);
     if (step.kind == Step::Kind::local) move.from = places[step.from];
     if (move.place.begin == move.place.end) continue;  // nothing is sent, on both sides
-    builder.add(move, members[step.peer], {step.chunk, step.count}, step.from);
+    builder.add(move, step, members[step.peer]);
   }
   return recipe;
 }
@@ -177,11 +148,13 @@ Recipe make_all_to_all(const Call& call, const Steps& steps, std::span<const int
     const bool sends = step.kind == Step::Kind::send;
     Move move{.kind = step.kind, .place = sends ? input[step.chunk % ranks] : output[step.chunk / ranks]};
     make_empty_if_nothing(move);  // sent all the same, so that the other end can see that it is empty
-    builder.add(move, members[step.peer], {step.chunk, 1}, 0);
+    builder.add(move, step, members[step.peer]);
   }
+  // What a rank gives to itself is nobody's message. No other move touches it.
   const Move own{.kind = Step::Kind::local, .place = output[rank], .from = input[rank]};
-  const int own_chunk = rank * ranks + rank;
-  if (own.place.end > own.place.begin) builder.add(own, rank, {own_chunk, 1}, own_chunk);
+  const int chunk = rank * ranks + rank;
+  const Step copy{Step::Kind::local, Action::copy, rank, chunk, (chunk + 1) % steps.chunks()};
+  if (own.place.end > own.place.begin) builder.add(own, copy, rank);
   return recipe;
 }
 
@@ -189,7 +162,7 @@ Recipe make_message(const Call& call, Step::Kind kind, int peer, size_t segment_
   Recipe recipe = empty_recipe(call, segment_bytes);
   Move move{.kind = kind, .place = {Space::data, 0, recipe.bytes}};
   make_empty_if_nothing(move);
-  Builder(recipe, 1).add(move, peer, {0, 1}, 0);
+  Builder(recipe, 1).add(move, {kind, Action::copy, peer, 0, 0}, peer);
   return recipe;
 }
 

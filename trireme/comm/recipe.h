@@ -26,8 +26,7 @@ struct Move {
   Action action = Action::copy;
   // The message has no bytes (barrier, an empty part); its place still orders it among the others.
   bool empty = false;
-  // Of a receive: the message cannot come before the place is free, so it waits for the place instead of
-  // being received beside it.
+  // Of a receive: it may wait until its place is free; otherwise it is received beside it.
   bool in_turn = false;
   Place place;
   Place from;                 // of a local move
@@ -57,7 +56,6 @@ struct Recipe {
   std::vector<Lane> lanes;
   std::vector<uint32_t> locals;
   size_t scratch_bytes = 0;
-  uint64_t bytes_sent = 0;  // by this rank: what the transport will count
 };
 
 // Rank `rank`'s part of a collective on a vector; `members` are the group's ranks in the transport.

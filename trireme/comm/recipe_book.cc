@@ -23,6 +23,7 @@ RecipePage* RecipeBook::find(RecipeKey key, std::span<const int64_t> counts) {
 
 RecipePage& RecipeBook::add(std::unique_ptr<RecipePage> page) {
   if (pages_.size() >= kMostPages) drop_idle();
+  page->call = page->recipe.call.pack();
   pages_.push_back(std::move(page));
   if (pages_.size() * 2 > table_.size()) {
     table_.assign(table_.size() * 2, nullptr);

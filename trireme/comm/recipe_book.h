@@ -23,6 +23,7 @@ struct RecipePage {
   RecipeKey key;
   std::vector<int64_t> counts;  // of an all-to-all, where the key holds but a hash of them
   Recipe recipe;
+  uint64_t call = 0;  // the recipe's, packed: what messages carry
   bool native = false;
   std::vector<std::unique_ptr<Operation>> operations;
   Operation* idle = nullptr;

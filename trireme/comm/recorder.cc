@@ -15,7 +15,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/call.h"
-#include "trireme/comm/transport/transport.h"
+#include "trireme/comm/ticks.h"
 
 namespace trireme::comm {
 namespace {
@@ -31,8 +31,8 @@ struct Entry {
   std::atomic<uint64_t> stream;
   std::atomic<uint64_t> call;
   std::atomic<uint64_t> bytes;
-  std::atomic<uint64_t> started_ns;  // CLOCK_MONOTONIC, one clock for all processes of a host
-  std::atomic<uint64_t> ended_ns;
+  std::atomic<uint64_t> started_ticks;  // of the processor's clock, the same for all processes of a host
+  std::atomic<uint64_t> ended_ticks;
   std::atomic<uint64_t> state;
   uint64_t unused;
 };
@@ -57,11 +57,6 @@ Block* block_of(std::span<std::byte> memory, int rank) {
   return reinterpret_cast<Block*>(memory.data()) + rank;
 }
 
-uint64_t now_ns() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count());
-}
-
 uint32_t group_of(uint64_t stream) {
   return static_cast<uint32_t>(stream >> 32);
 }
@@ -73,8 +68,8 @@ struct Row {
   uint32_t sequence;
   Call call;
   size_t bytes;
-  uint64_t started_ns;
-  uint64_t ended_ns;
+  uint64_t started_ticks;
+  uint64_t ended_ticks;
   State state;
 };
 
@@ -91,8 +86,8 @@ std::optional<Row> read_entry(const Block& block, int rank, uint64_t index) {
                 .sequence = static_cast<uint32_t>(stream),
                 .call = Call::unpack(read(entry.call)),
                 .bytes = read(entry.bytes),
-                .started_ns = read(entry.started_ns),
-                .ended_ns = read(entry.ended_ns),
+                .started_ticks = read(entry.started_ticks),
+                .ended_ticks = read(entry.ended_ticks),
                 .state = static_cast<State>(read(entry.state))};
   if (entry.version.load(std::memory_order_relaxed) != whole) return std::nullopt;
   return row;
@@ -172,12 +167,11 @@ std::string_view state_text(State state) {
   return "unknown";
 }
 
-std::string row_text(const Row& row, const Progress& progress, uint64_t now) {
-  const double ago = row.started_ns < now ? static_cast<double>(now - row.started_ns) * 1e-9 : 0;
-  const std::string took =
-      row.state == kRunning
-          ? "-"
-          : fmt::format("{:.6f} s", static_cast<double>(row.ended_ns - row.started_ns) * 1e-9);
+std::string row_text(const Row& row, const Progress& progress, uint64_t now, const TickRate& rate) {
+  const double ago = row.started_ticks < now ? rate.seconds(now - row.started_ticks) : 0;
+  const std::string took = row.state == kRunning
+                               ? "-"
+                               : fmt::format("{:.6f} s", rate.seconds(row.ended_ticks - row.started_ticks));
   std::string text =
       fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>9.3f} s ago {:>14}", row.rank, progress.name,
                   row.sequence, to_text(row.call), format_bytes(row.bytes), state_text(row.state), ago, took);
@@ -214,8 +208,8 @@ uint32_t Recorder::started(uint64_t stream, uint64_t call, size_t bytes) {
   write(entry.stream, stream);
   write(entry.call, call);
   write(entry.bytes, bytes);
-  write(entry.started_ns, now_ns());
-  write(entry.ended_ns, 0);
+  write(entry.started_ticks, read_ticks());
+  write(entry.ended_ticks, 0);
   write(entry.state, kRunning);
   write(entry.version, 2 * index + 2);
   write(block.started, index + 1);
@@ -228,7 +222,7 @@ void Recorder::end(uint32_t entry, uint64_t state) {
   // More than kEntries operations in flight: the slot belongs to a later one.
   const uint64_t index = slot.version.load(std::memory_order_relaxed) / 2 - 1;
   if (static_cast<uint32_t>(index) != entry) return;
-  slot.ended_ns.store(now_ns(), std::memory_order_relaxed);
+  slot.ended_ticks.store(read_ticks(), std::memory_order_relaxed);
   slot.state.store(state, std::memory_order_release);
 }
 
@@ -254,7 +248,8 @@ void Recorder::name_group(uint32_t group, std::string_view name) {
 }
 
 std::string Recorder::table(int rows) const {
-  const uint64_t now = now_ns();
+  const TickRate rate;
+  const uint64_t now = read_ticks();
   const std::map<uint32_t, Progress> groups = progress_of_groups(memory_, ranks_);
   std::string text = fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>15} {:>14}\n", "rank", "group",
                                  "number", "call", "size", "state", "started", "took");
@@ -263,7 +258,7 @@ std::string Recorder::table(int rows) const {
     for (const Row& row : last) {
       // A group that came up since the groups were read has no name yet.
       const auto found = groups.find(row.group);
-      text += row_text(row, found == groups.end() ? Progress{} : found->second, now);
+      text += row_text(row, found == groups.end() ? Progress{} : found->second, now, rate);
     }
     if (last.empty()) text += fmt::format("{:>4}  nothing was started\n", rank);
   }

@@ -1,4 +1,4 @@
-// Which receives of a rank find their chunk free whenever their message can be there.
+// Which receives of a rank may wait for their turn.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace trireme::comm {
 
-// For every step of the rank's list: true for a receive whose message cannot have been sent before all
-// earlier steps on its chunks were done (a send counts as done when it was received). Such a message need
-// never be received beside its place; in a ring that is all of them, in a butterfly, where both send before
-// either receives, none.
+// For every step of the rank's list: true for a receive that may be left waiting until all earlier steps on
+// its chunks are done, because none of them needs this message to be taken first. It can then be combined
+// into its place as it comes. In a ring that is so for all of them; in a butterfly, where both ranks send a
+// chunk before either receives it, for none: those are received beside the chunk.
 std::vector<bool> receives_in_turn(const Steps& steps, int rank);
 
 }  // namespace trireme::comm

@@ -34,6 +34,9 @@ class InprocTransport final : public Transport {
   // First in, first out, with removal from the middle; T has a `next`.
   template <typename T>
   struct List {
+    List() = default;
+    List(const List&) = delete;  // `end` points into it
+    List& operator=(const List&) = delete;
     T* first = nullptr;
     T** end = &first;
     void push(T* item);
