@@ -92,7 +92,7 @@ class LinkTest(unittest.TestCase):
             with self.subTest(collective=collective):
                 self.ranks = []
                 ip("-n", SPACES[0], "link", "set", "cable", "up")
-                self.start("--collective", collective, "--count", 100_000, "--iterations", 1_000_000_000)
+                self.start("--collective", collective, "--count", 100_000, "--endless")
                 self.wait_ready()
                 time.sleep(0.1)
                 ip("-n", SPACES[0], "link", "set", "cable", "down")  # which takes its time on a busy machine
