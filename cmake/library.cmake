@@ -17,6 +17,7 @@ function(trireme_library name)
   target_link_libraries(trireme_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK})
   if(ARG_SIMD)
     target_compile_definitions(trireme_${name} PRIVATE ${TRIREME_SIMD_DEFINITIONS})
+    target_compile_options(trireme_${name} PRIVATE ${TRIREME_SIMD_OPTIONS})
   endif()
 
   if(TRIREME_TESTS AND tests)
