@@ -34,7 +34,7 @@ struct ForwardMemory {
     v = round(blocks.count * k_block);
     q = v + round(s.keys * padded);
     scores = q + round(kQueryBlock * s.width);
-    o = scores + round(kKeyBlock * kQueryBlock + kPanelStep);
+    o = scores + round(kKeyBlock * kQueryBlock);
     rows = o + round(kQueryBlock * padded);
     total = rows + 3 * kQueryBlock;
   }

@@ -34,8 +34,8 @@ struct GradMemory {
     values = keys + whole_line(kGradBlock * s.width);
     keys_right = values + whole_line(kGradBlock * s.width);
     p = keys_right + whole_line(right);
-    ds = p + whole_line(kGradBlock * kGradBlock + kPanelStep);
-    ds_left = ds + whole_line(kGradBlock * kGradBlock + kPanelStep);
+    ds = p + whole_line(kGradBlock * kGradBlock);
+    ds_left = ds + whole_line(kGradBlock * kGradBlock);
     total = ds_left + whole_line(panels * kPanelStep * kGradBlock);
   }
   static int64_t whole_line(int64_t floats) { return (floats + 15) / 16 * 16; }

@@ -24,8 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// AVX2 and SSE4 have 16 registers, AVX-512 and NEON 32.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// AVX2 and what came before it have 16 registers, AVX-512 and NEON 32.
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
 constexpr int kTileVectors = 2;
 #else
 constexpr int kTileVectors = 4;
@@ -120,7 +120,7 @@ RunTile tile_of(int64_t vectors, int64_t filters) {
       return tile_of<1>(filters);
     case 2:
       return tile_of<2>(filters);
-#if HWY_TARGET != HWY_AVX2 && HWY_TARGET != HWY_SSE4
+#if !HWY_ARCH_X86 || HWY_TARGET < HWY_AVX2
     case 3:
       return tile_of<3>(filters);
 #endif

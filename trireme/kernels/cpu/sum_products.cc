@@ -23,8 +23,8 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 constexpr int kTileVectors = 3;
-// AVX2 and SSE4 have 16 registers, AVX-512 and NEON 32.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// AVX2 and what came before it have 16 registers, AVX-512 and NEON 32.
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
 constexpr int kTileFilters = 4;
 #else
 constexpr int kTileFilters = 8;
@@ -73,7 +73,7 @@ using RunTile = void (*)(const SumProducts&, const Tile&);
 
 template <size_t kVectors>
 RunTile tile_of(int64_t filters) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
   static constexpr RunTile kTiles[] = {run_tile<kVectors, 1>, run_tile<kVectors, 2>, run_tile<kVectors, 3>,
                                        run_tile<kVectors, 4>};
 #else
