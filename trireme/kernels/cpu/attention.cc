@@ -4,6 +4,7 @@
 // takes its left operand for the product with v.
 #include "trireme/kernels/cpu/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trireme/kernels/cpu/tasks.h"

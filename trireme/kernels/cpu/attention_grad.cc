@@ -2,6 +2,8 @@
 // delta): dq = dS k, dk = dSᵀ q, dv = Pᵀ do. One block of queries and keys at a time; scores are computed
 // again rather than kept. Blocks of keys are the outer loop and queries (all heads of the group) the inner
 // one, so every sum is in ascending order however the work is shared out.
+#include <algorithm>
+
 #include "trireme/kernels/cpu/attention.h"
 #include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/kernel.h"
