@@ -12,11 +12,20 @@ if(TRIREME_SANITIZE)
   add_link_options(-fsanitize=${TRIREME_SANITIZE})
 endif()
 
-# Highway builds each kernel for these instruction sets and picks one at start.
-# The baseline ones are left out on x86 because every 64-bit machine that can
-# train anything has at least SSE4; fewer targets halve the build time.
-set(TRIREME_SIMD_DEFINITIONS
-    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+# Highway builds each kernel for some instruction sets and picks one at start. Few of them, because each
+# takes as long to build as the rest of a kernel.
+set(TRIREME_SIMD_OPTIONS)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  # NEON alone: tiles are made for its vectors of four, and kernels use nothing that came after it.
+  set(TRIREME_SIMD_DEFINITIONS HWY_COMPILE_ONLY_STATIC)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC would load ahead of the arithmetic more than the registers hold beside a tile of sums.
+    set(TRIREME_SIMD_OPTIONS -fno-schedule-insns)
+  endif()
+else()
+  # SSE4, AVX2, AVX-512 as Skylake has it, and the baseline, which cannot be left out.
+  set(TRIREME_SIMD_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SSSE3|(HWY_AVX3-1))")
+endif()
 if(TRIREME_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage of the libraries too, or a fuzzer is blind
 endif()

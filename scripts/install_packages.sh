@@ -52,6 +52,12 @@ case "$distribution" in
   *) refuse "this is '$distribution', where the names of packages were not tried; missing: ${missing[*]}" ;;
 esac
 
+if [[ "$distribution" == "ubuntu 24.04" && " ${missing[*]} " == *" python3-torch "* ]]; then
+  echo "install_packages.sh: Ubuntu 24.04 has no package python3-torch, which --peers asks for. Install PyTorch" >&2
+  echo "in a virtual environment (pip install torch) and name its python in TRIREME_PEER_PYTHON." >&2
+  exit 1
+fi
+
 as_root=()
 if [[ $(id -u) -ne 0 ]]; then
   command -v sudo > /dev/null || refuse "installing needs root or sudo; missing: ${missing[*]}"

@@ -4,6 +4,7 @@
 // of an input, which costs two evaluations however large it is, and along a few single elements.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/ops/case_runner.h"

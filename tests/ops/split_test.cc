@@ -3,6 +3,8 @@
 // says, must equal the whole run. This is what makes the index rules true, and with them every layout.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/ops/case_runner.h"
 #include "trireme/ops/table.h"
 

@@ -1,6 +1,7 @@
 // Reads goldens and computes the numbers that they leave out; see golden.h.
 #include "golden.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>

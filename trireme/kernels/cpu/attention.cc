@@ -4,6 +4,7 @@
 // takes its left operand for the product with v.
 #include "trireme/kernels/cpu/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trireme/kernels/cpu/tasks.h"
@@ -34,7 +35,7 @@ struct ForwardMemory {
     v = round(blocks.count * k_block);
     q = v + round(s.keys * padded);
     scores = q + round(kQueryBlock * s.width);
-    o = scores + round(kKeyBlock * kQueryBlock + kPanelStep);
+    o = scores + round(kKeyBlock * kQueryBlock);
     rows = o + round(kQueryBlock * padded);
     total = rows + 3 * kQueryBlock;
   }

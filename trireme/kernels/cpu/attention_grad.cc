@@ -2,6 +2,8 @@
 // delta): dq = dS k, dk = dSᵀ q, dv = Pᵀ do. One block of queries and keys at a time; scores are computed
 // again rather than kept. Blocks of keys are the outer loop and queries (all heads of the group) the inner
 // one, so every sum is in ascending order however the work is shared out.
+#include <algorithm>
+
 #include "trireme/kernels/cpu/attention.h"
 #include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/kernel.h"
@@ -34,8 +36,8 @@ struct GradMemory {
     values = keys + whole_line(kGradBlock * s.width);
     keys_right = values + whole_line(kGradBlock * s.width);
     p = keys_right + whole_line(right);
-    ds = p + whole_line(kGradBlock * kGradBlock + kPanelStep);
-    ds_left = ds + whole_line(kGradBlock * kGradBlock + kPanelStep);
+    ds = p + whole_line(kGradBlock * kGradBlock);
+    ds_left = ds + whole_line(kGradBlock * kGradBlock);
     total = ds_left + whole_line(panels * kPanelStep * kGradBlock);
   }
   static int64_t whole_line(int64_t floats) { return (floats + 15) / 16 * 16; }

@@ -57,7 +57,7 @@ void narrow_bf16(const float* from, int64_t count, Bf16* to) {
 
 // Without F16C Highway's software conversion does not round to nearest even; such machines are rare
 // enough for the scalar one.
-#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // the greater, the older
 void widen_f16(const F16* from, int64_t count, float* to) {
   widen_scalar(from, count, to);
 }

@@ -10,9 +10,11 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include <algorithm>
+#include <utility>
 
 #include "hwy/highway.h"
 #include "trireme/kernels/cpu/correlate.h"
+#include "trireme/kernels/cpu/multipliers-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
@@ -22,8 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// AVX2 and SSE4 have 16 registers, AVX-512 and NEON 32.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// AVX2 and what came before it have 16 registers, AVX-512 and NEON 32.
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
 constexpr int kTileVectors = 2;
 #else
 constexpr int kTileVectors = 4;
@@ -59,53 +61,53 @@ void store_some(V v, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
-template <int kVectors, int kFilters>
-void run_tile(const Tile& tile) {
+HWY_INLINE V start_of(const Tile& tile, int64_t filter, int64_t vector, bool whole) {
+  if (tile.start == Start::kZero) return hn::Zero(D());
+  const float* const out = tile.out + filter * tile.out_stride + vector * hn::Lanes(D());
+  return whole ? hn::LoadU(D(), out) : load_some(out, tile.last_count);
+}
+HWY_INLINE void finish(const Tile& tile, int64_t filter, int64_t vector, bool whole, V sum) {
+  float* const out = tile.out + filter * tile.out_stride + vector * hn::Lanes(D());
+  if (whole)
+    hn::StoreU(sum, D(), out);
+  else
+    store_some(sum, tile.last_count, out);
+}
+
+// Sums are indexed by constants throughout: with loops, GCC for Arm stores all of them in every step.
+template <size_t kVectors, size_t kFilters, size_t... kIndex>
+HWY_INLINE void run_tile(const Tile& tile, std::index_sequence<kIndex...>) {
   const D d;
-  const int64_t lanes = hn::Lanes(d);
-  const bool whole = tile.last_count == lanes;
-  V sum[kFilters][kVectors];
-  for (int f = 0; f < kFilters; ++f) {
-    const float* const out = tile.out + f * tile.out_stride;
-    for (int v = 0; v < kVectors; ++v) {
-      if (tile.start == Start::kZero)
-        sum[f][v] = hn::Zero(d);
-      else if (v + 1 < kVectors || whole)
-        sum[f][v] = hn::LoadU(d, out + v * lanes);
-      else
-        sum[f][v] = load_some(out + v * lanes, tile.last_count);
-    }
-  }
+  const bool whole = tile.last_count == static_cast<int64_t>(hn::Lanes(d));
+  V sum[] = {
+      start_of(tile, kIndex / kVectors, kIndex % kVectors, kIndex % kVectors + 1 < kVectors || whole)...};
   int64_t position[kVectors];
-  for (int v = 0; v < kVectors; ++v) position[v] = tile.position[v];
+  for (size_t v = 0; v < kVectors; ++v) position[v] = tile.position[v];
   const float* HWY_RESTRICT weight = tile.packed;
   const float* HWY_RESTRICT plane = tile.image;
   const int64_t* const taps_end = tile.taps + tile.tap_count;
   for (int64_t c = 0; c < tile.channels; ++c, plane += tile.plane) {
     for (const int64_t* tap = tile.taps; tap != taps_end; ++tap, weight += kFilters) {
       const float* HWY_RESTRICT under = plane + *tap;
+      const Multipliers<kFilters> weights(weight);
       V pixels[kVectors];
-      for (int v = 0; v < kVectors; ++v) pixels[v] = hn::LoadU(d, under + position[v]);
-      for (int f = 0; f < kFilters; ++f) {
-        const V w = hn::Set(d, weight[f]);
-        for (int v = 0; v < kVectors; ++v) sum[f][v] = hn::MulAdd(w, pixels[v], sum[f][v]);
-      }
+      for (size_t v = 0; v < kVectors; ++v) pixels[v] = hn::LoadU(d, under + position[v]);
+      ((sum[kIndex] =
+            hn::MulAdd(weights.template all<kIndex / kVectors>(), pixels[kIndex % kVectors], sum[kIndex])),
+       ...);
     }
   }
-  for (int f = 0; f < kFilters; ++f) {
-    float* const out = tile.out + f * tile.out_stride;
-    for (int v = 0; v < kVectors; ++v) {
-      if (v + 1 < kVectors || whole)
-        hn::StoreU(sum[f][v], d, out + v * lanes);
-      else
-        store_some(sum[f][v], tile.last_count, out + v * lanes);
-    }
-  }
+  (finish(tile, kIndex / kVectors, kIndex % kVectors, kIndex % kVectors + 1 < kVectors || whole, sum[kIndex]),
+   ...);
+}
+template <size_t kVectors, size_t kFilters>
+void run_tile(const Tile& tile) {
+  run_tile<kVectors, kFilters>(tile, std::make_index_sequence<kVectors * kFilters>());
 }
 
 using RunTile = void (*)(const Tile&);
 
-template <int kVectors>
+template <size_t kVectors>
 RunTile tile_of(int64_t filters) {
   static constexpr RunTile kTiles[kFilterBlock] = {run_tile<kVectors, 1>, run_tile<kVectors, 2>,
                                                    run_tile<kVectors, 3>, run_tile<kVectors, 4>,
@@ -118,7 +120,7 @@ RunTile tile_of(int64_t vectors, int64_t filters) {
       return tile_of<1>(filters);
     case 2:
       return tile_of<2>(filters);
-#if HWY_TARGET != HWY_AVX2 && HWY_TARGET != HWY_SSE4
+#if !HWY_ARCH_X86 || HWY_TARGET < HWY_AVX2
     case 3:
       return tile_of<3>(filters);
 #endif

@@ -2,6 +2,7 @@
 // block by block it carries the largest logit so far and the sum of exponentials relative to it. Logits
 // of 16 bits are widened a block at a time, because a widened copy of them all would be the largest
 // tensor of a language model.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

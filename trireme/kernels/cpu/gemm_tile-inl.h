@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "hwy/highway.h"
+#include "trireme/kernels/cpu/multipliers-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
@@ -45,7 +46,7 @@ HWY_INLINE constexpr int64_t whole_vectors(int64_t floats) {
 }
 
 // What a tile is made from: a panel of A and one of B, with a_step and b_step floats between two values of k.
-// Of those of A, whole vectors are read on Arm; of those of B, whole vectors everywhere.
+// Of those of B, whole vectors are read.
 struct TileTerms {
   int64_t k_count;
   const float* a;
@@ -63,30 +64,17 @@ struct TileOutput {
   TileSum mode;
 };
 
-#if HWY_ARCH_ARM
-// fmla takes its multiplier from a lane of a register; a broadcast from memory would need an arithmetic slot.
-template <size_t kVectors, size_t... kIndex>
+template <size_t kRows, size_t kVectors, size_t... kIndex>
 HWY_INLINE void tile_step(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                           TileVector* HWY_RESTRICT sum, std::index_sequence<kIndex...>) {
   const TileTag d;
-  const TileVector a_low = hn::LoadU(d, a), a_high = hn::LoadU(d, a + kTileLanes);
+  const Multipliers<kRows> a_column(a);
   TileVector b_row[kVectors];
   for (size_t v = 0; v < kVectors; ++v) b_row[v] = hn::LoadU(d, b + v * kTileLanes);
-  ((sum[kIndex] = hn::MulAdd(b_row[kIndex % kVectors],
-                             hn::Broadcast<(kIndex / kVectors) % 4>(kIndex / kVectors < 4 ? a_low : a_high),
-                             sum[kIndex])),
+  ((sum[kIndex] =
+        hn::MulAdd(a_column.template all<kIndex / kVectors>(), b_row[kIndex % kVectors], sum[kIndex])),
    ...);
 }
-#else
-template <size_t kVectors, size_t... kIndex>
-HWY_INLINE void tile_step(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                          TileVector* HWY_RESTRICT sum, std::index_sequence<kIndex...>) {
-  const TileTag d;
-  TileVector b_row[kVectors];
-  for (size_t v = 0; v < kVectors; ++v) b_row[v] = hn::LoadU(d, b + v * kTileLanes);
-  ((sum[kIndex] = hn::MulAdd(hn::Set(d, a[kIndex / kVectors]), b_row[kIndex % kVectors], sum[kIndex])), ...);
-}
-#endif
 
 template <size_t kVectors, size_t... kIndex>
 HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, const TileOutput& out,
@@ -116,7 +104,7 @@ HWY_NOINLINE void tile_product(const TileTerms& terms, const TileOutput& out) {
   const float *a = terms.a, *b = terms.b, *ahead = terms.ahead ? terms.ahead : terms.b;
   const int64_t k_count = terms.k_count, a_step = terms.a_step, b_step = terms.b_step;
   for (int64_t k = 0; k < k_count; ++k) {
-    tile_step<kVectors>(a, b, sum, Indices());
+    tile_step<kRows, kVectors>(a, b, sum, Indices());
     __builtin_prefetch(ahead + k * 16, 0, 2);
     a += a_step;
     b += b_step;

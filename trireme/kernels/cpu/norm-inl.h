@@ -7,6 +7,7 @@
 #define TRIREME_KERNELS_CPU_NORM_INL_H_
 #endif
 
+#include <algorithm>
 #include <cmath>
 
 #include "trireme/kernels/cpu/grain.h"

@@ -1,5 +1,6 @@
 // sum, mean, max and sum_squares over any set of dims. Sums are taken in stretches of bounded length in
 // f32 and added up in double (rows) or in blocks (columns), so that their error does not grow with size.
+#include <algorithm>
 #include <limits>
 
 #include "trireme/kernels/cpu/grain.h"

@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include <algorithm>
+#include <utility>
 
 #include "hwy/highway.h"
 #include "trireme/kernels/cpu/sum_products.h"
@@ -22,8 +23,8 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 constexpr int kTileVectors = 3;
-// AVX2 and SSE4 have 16 registers, AVX-512 and NEON 32.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// AVX2 and what came before it have 16 registers, AVX-512 and NEON 32.
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
 constexpr int kTileFilters = 4;
 #else
 constexpr int kTileFilters = 8;
@@ -36,46 +37,43 @@ struct Tile {
   int64_t offset[kTileVectors] = {};
 };
 
-template <int kVectors, int kFilters>
-void run_tile(const SumProducts& work, const Tile& tile) {
+// Sums are indexed by constants throughout: with loops, GCC for Arm stores all of them in every step.
+template <size_t kVectors, size_t... kIndex>
+HWY_INLINE void run_tile(const SumProducts& work, const Tile& tile, std::index_sequence<kIndex...>) {
   const D d;
-  const int64_t lanes = hn::Lanes(d);
-  V sum[kFilters][kVectors];
-  for (int f = 0; f < kFilters; ++f) {
-    for (int v = 0; v < kVectors; ++v) {
-      sum[f][v] = work.start == SumProducts::Start::kZero
-                      ? hn::Zero(d)
-                      : hn::LoadU(d, tile.sums + f * tile.sums_stride + v * lanes);
-    }
-  }
+  float* const places[] = {tile.sums + kIndex / kVectors * tile.sums_stride +
+                           kIndex % kVectors * hn::Lanes(d)...};
+  const bool zero = work.start == SumProducts::Start::kZero;
+  V sum[] = {(zero ? hn::Zero(d) : hn::LoadU(d, places[kIndex]))...};
   const int64_t plane = work.out_rows * work.out_columns;
   const int64_t pixel_stride = work.pixel_stride;
   int64_t offset[kVectors];
-  for (int v = 0; v < kVectors; ++v) offset[v] = tile.offset[v];
+  for (size_t v = 0; v < kVectors; ++v) offset[v] = tile.offset[v];
   for (int64_t image = 0; image < work.images; ++image) {
     const float* HWY_RESTRICT dy = tile.dy + image * work.dy_image_stride;
     for (int64_t row = 0; row < work.out_rows; ++row) {
       const float* HWY_RESTRICT window = work.pixels + image * work.image_stride + row * work.row_stride;
       for (const float* const row_end = dy + work.out_columns; dy != row_end; ++dy, window += pixel_stride) {
         V values[kVectors];
-        for (int v = 0; v < kVectors; ++v) values[v] = hn::LoadU(d, window + offset[v]);
-        for (int f = 0; f < kFilters; ++f) {
-          const V gradient = hn::Set(d, dy[f * plane]);
-          for (int v = 0; v < kVectors; ++v) sum[f][v] = hn::MulAdd(gradient, values[v], sum[f][v]);
-        }
+        for (size_t v = 0; v < kVectors; ++v) values[v] = hn::LoadU(d, window + offset[v]);
+        ((sum[kIndex] =
+              hn::MulAdd(hn::Set(d, dy[kIndex / kVectors * plane]), values[kIndex % kVectors], sum[kIndex])),
+         ...);
       }
     }
   }
-  for (int f = 0; f < kFilters; ++f) {
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[f][v], d, tile.sums + f * tile.sums_stride + v * lanes);
-  }
+  (hn::StoreU(sum[kIndex], d, places[kIndex]), ...);
+}
+template <size_t kVectors, size_t kFilters>
+void run_tile(const SumProducts& work, const Tile& tile) {
+  run_tile<kVectors>(work, tile, std::make_index_sequence<kVectors * kFilters>());
 }
 
 using RunTile = void (*)(const SumProducts&, const Tile&);
 
-template <int kVectors>
+template <size_t kVectors>
 RunTile tile_of(int64_t filters) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
   static constexpr RunTile kTiles[] = {run_tile<kVectors, 1>, run_tile<kVectors, 2>, run_tile<kVectors, 3>,
                                        run_tile<kVectors, 4>};
 #else
