@@ -15,10 +15,10 @@ Steps double_tree_all_reduce(int ranks) {
   const Tree first = binary_tree(ranks, [](int place) { return place; });
   const Tree second =
       binary_tree(ranks, [&](int place) { return ranks % 2 == 0 ? ranks - 1 - place : (place + 1) % ranks; });
-  // Both up before either goes down: messages of one pair keep their order, and nothing on its way up should
-  // wait for the other tree.
-  reduce_up(steps, first, first.root, 0);
+  // Messages of one pair keep their order, so this order is what lets neither tree wait for the other: up
+  // before down, and of 3 ranks, where both trees are chains and share a link, the one that uses it first.
   reduce_up(steps, second, second.root, 1);
+  reduce_up(steps, first, first.root, 0);
   broadcast_down(steps, first, first.root, 0);
   broadcast_down(steps, second, second.root, 1);
   return steps;

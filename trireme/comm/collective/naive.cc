@@ -1,26 +1,34 @@
 // Everybody talks to everybody, or the root to each: one round, and no plan to minimise bytes. The one to
 // compare the others with.
+#include <algorithm>
+
 #include "trireme/comm/collective/algorithm_functions.h"
 
 namespace trireme::comm {
 
 // Every rank sends its whole vector to every other and adds all of them in rank order, so that all ranks get
-// the same bits: those of lower ranks are summed in scratch, joined with the own vector, and the higher ones
-// added to that. 1 round of P-1 messages; each rank sends (P-1) n bytes.
+// the same bits. Ranks 0 and 1 add to their own vector, which is among the first two; the others sum in
+// scratch, so that nobody who sends to them has to wait until their own vector has gone out to all.
+// 1 round of P-1 messages; each rank sends (P-1) n bytes.
 Steps naive_all_reduce(int ranks) {
   Steps steps(ranks, /*chunks=*/1);
-  const int lower = steps.scratch();
-  for (int from = 0; from < ranks; ++from) {
+  const int sum = steps.scratch();
+  const auto sum_of = [&](int rank) { return rank < 2 ? 0 : sum; };
+  const auto send_to_all = [&](int from) {
     for (int k = 1; k < ranks; ++k) {
       const int to = (from + k) % ranks;
-      if (to < from) {
-        steps.send(from, to, 0, Action::add);
-      } else {
-        steps.send(from, to, 0, lower, from == 0 ? Action::copy : Action::add);
-      }
+      const bool first = from == 0 && sum_of(to) == sum;
+      steps.send(from, to, 0, sum_of(to), first ? Action::copy : Action::add);
     }
-    if (from > 0) steps.local(from, 0, lower, Action::add);
+  };
+  steps.round([&] {
+    for (int from = 0; from < std::min(2, ranks); ++from) send_to_all(from);
+  });
+  for (int from = 2; from < ranks; ++from) {
+    send_to_all(from);
+    steps.local(from, sum, 0, Action::add);
   }
+  for (int rank = 2; rank < ranks; ++rank) steps.local(rank, 0, sum, Action::copy);
   return steps;
 }
 

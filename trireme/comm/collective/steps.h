@@ -3,8 +3,9 @@
 // model and the simulator time it: nothing else describes an algorithm.
 //
 // Meaning of a rank's list. Steps that touch the same chunk happen in list order, so a send carries what all
-// earlier receives into that chunk have made of it, and additions have a fixed order. Steps on different
-// chunks are independent. Messages between one pair of ranks arrive in the order in which they were sent. A
+// earlier receives into that chunk have made of it, and additions have a fixed order. (Two sends of a chunk
+// only read it, and may overlap.) Steps on different chunks are independent. Messages between one pair of
+// ranks are sent in list order and arrive in that order. A
 // receive takes its message when it comes, if need be beside the chunk, and is applied when its turn is
 // there; so two ranks may send each other the same chunk and then add what they got (butterfly) without
 // waiting in a circle.
@@ -42,6 +43,8 @@ struct Chunks {
 class Steps {
  public:
   Steps(int ranks, int chunks);
+  // Lists that were written otherwise than by send() and local(), for the checker to judge.
+  static Steps from_lists(int chunks, std::vector<std::vector<Step>> lists);
 
   // Adds a scratch chunk, as large as data chunk `like`, and returns its number.
   int scratch(int like = 0);

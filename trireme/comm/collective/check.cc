@@ -1,0 +1,77 @@
+// Runs the Steps once and compares what each rank holds with what the collective owes it.
+#include "trireme/comm/collective/check.h"
+
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/collective/owed.h"
+#include "trireme/comm/collective/symbolic_run.h"
+
+namespace trireme::comm {
+namespace {
+
+void check_result(const SymbolicRun& run, const Owed& owed, Collective collective, int rank, int chunk,
+                  int ranks) {
+  const int held = run.held(rank, chunk);
+  if (held == Expressions::kUndefined) {
+    throw_error("rank {} ends with nothing in chunk {}, which {} owes it", rank, chunk, name(collective));
+  }
+  if (run.expressions().chunk(held) != chunk) {
+    throw_error("rank {} ends with what belongs to chunk {} in chunk {}", rank, run.expressions().chunk(held),
+                chunk);
+  }
+  for (int giver = 0; giver < ranks; ++giver) {
+    const int times = run.expressions().times(held)[giver];
+    const int expected = owed.gives(giver, chunk) ? 1 : 0;
+    const bool heard_enough = collective == Collective::barrier && times >= expected;
+    if (times != expected && !heard_enough) {
+      throw_error("rank {} ends with the contribution of rank {} to chunk {} {} times, expected {}", rank,
+                  giver, chunk, times, expected);
+    }
+  }
+}
+
+}  // namespace
+
+Proof check_steps(const Steps& steps, Collective collective, int root) {
+  const Owed owed(collective, steps.ranks(), root);
+  if (owed.chunks() != 0 && owed.chunks() != steps.chunks()) {
+    throw_error("{} of {} ranks in {} chunks, expected {}", name(collective), steps.ranks(), steps.chunks(),
+                owed.chunks());
+  }
+  SymbolicRun run(steps, owed);
+  run.run();
+  for (int chunk = 0; chunk < steps.chunks(); ++chunk) {
+    int first = -1;  // the first rank that gets it
+    for (int rank = 0; rank < steps.ranks(); ++rank) {
+      if (!owed.gets(rank, chunk)) continue;
+      check_result(run, owed, collective, rank, chunk, steps.ranks());
+      if (first < 0) first = rank;
+      if (collective != Collective::barrier && run.held(rank, chunk) != run.held(first, chunk)) {
+        throw_error("ranks {} and {} add up chunk {} in different orders, so their bits may differ", first,
+                    rank, chunk);
+      }
+    }
+  }
+
+  Proof proof{.rounds = run.rounds(), .messages_sent = std::vector<int>(steps.ranks())};
+  for (int rank = 0; rank < steps.ranks(); ++rank) {
+    for (const Step& step : steps.of(rank)) proof.messages_sent[rank] += step.kind == Step::Kind::send;
+  }
+  return proof;
+}
+
+std::vector<size_t> bytes_sent(const Steps& steps, std::span<const size_t> chunk_bytes) {
+  TRIREME_CHECK(static_cast<int>(chunk_bytes.size()) == steps.chunks());
+  std::vector<size_t> bytes(steps.ranks());
+  for (int rank = 0; rank < steps.ranks(); ++rank) {
+    for (const Step& step : steps.of(rank)) {
+      if (step.kind != Step::Kind::send) continue;
+      const int first = step.chunk < steps.chunks() ? step.chunk : steps.scratch_like(step.chunk);
+      for (int i = 0; i < step.count; ++i) bytes[rank] += chunk_bytes[first + i];
+    }
+  }
+  return bytes;
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,178 @@
+// The model file, and that the choice follows the costs.
+#include "trireme/comm/collective/choose.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/collective/algorithms.h"
+
+namespace trireme::comm {
+namespace {
+
+using testing::HasSubstr;
+
+LinkModel network() {
+  LinkModel model;
+  model.transport = "tcp";
+  model.ranks = 8;
+  model.ports = Ports::one_each_way;
+  model.inside.message = Curve::line(10e-6, 1e-9);
+  model.reduce = Curve::line(0, 1e-10);
+  return model;
+}
+
+Call all_reduce(int64_t count) {
+  return {.collective = Collective::all_reduce, .dtype = DType::f32, .count = count};
+}
+
+TEST(Curve, IsStraightBetweenWhatWasMeasured) {
+  const Curve curve({{100, 1.0}, {200, 3.0}, {400, 4.0}});
+  EXPECT_DOUBLE_EQ(curve.seconds(0), 1.0);
+  EXPECT_DOUBLE_EQ(curve.seconds(100), 1.0);
+  EXPECT_DOUBLE_EQ(curve.seconds(150), 2.0);
+  EXPECT_DOUBLE_EQ(curve.seconds(200), 3.0);
+  EXPECT_DOUBLE_EQ(curve.seconds(300), 3.5);
+  EXPECT_DOUBLE_EQ(curve.seconds(800), 6.0);
+  EXPECT_DOUBLE_EQ(Curve({{100, 2.0}}).seconds(1000), 2.0);
+}
+
+TEST(Choose, FewRoundsForSmallVectorsAndFewBytesForLargeOnes) {
+  EXPECT_EQ(choose(all_reduce(2), 8, {}, network(), false).algorithm, Algorithm::butterfly);
+  EXPECT_EQ(choose(all_reduce(100000), 8, {}, network(), false).algorithm, Algorithm::reduce_scatter_gather);
+  // Not a power of two: folding costs a whole vector each way, which the ring does not pay.
+  EXPECT_EQ(choose(all_reduce(10 << 20), 7, {}, network(), false).algorithm, Algorithm::ring);
+}
+
+TEST(Choose, TwoLevelsWhereTheLinkBetweenHostsIsSlow) {
+  LinkModel model = network();
+  model.inside.message = Curve::line(1e-6, 1e-10);
+  model.across.message = Curve::line(50e-6, 1e-8);
+  const std::vector<int> hosts = {0, 0, 1, 1};
+  const Choice choice = choose(all_reduce(1 << 20), 4, hosts, model, false);
+  EXPECT_EQ(choice.algorithm, Algorithm::hierarchical);
+  Call ring = all_reduce(1 << 20);
+  ring.algorithm = Algorithm::ring;
+  // All that counts is what the link carries each way: one vector, against one and a half.
+  const double carried = (4 << 20) * 1e-8;
+  EXPECT_NEAR(choice.predicted_seconds, carried, 0.1 * carried);
+  EXPECT_NEAR(choose(ring, 4, hosts, model, false).predicted_seconds, 1.5 * carried, 0.15 * carried);
+}
+
+TEST(Choose, NeverWorseThanAnyFixedAlgorithm) {
+  for (int c = 0; c < static_cast<int>(Collective::message); ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (const int ranks : {1, 2, 5, 8}) {
+      for (const int64_t count : {0, 1, 1000, 1000000}) {
+        Call call{.collective = collective, .dtype = DType::f32, .count = count};
+        const Choice choice = choose(call, ranks, {}, network(), false);
+        std::vector<double> fixed;
+        for (const Algorithm algorithm : algorithms_of(collective)) {
+          call.algorithm = algorithm;
+          fixed.push_back(choose(call, ranks, {}, network(), false).predicted_seconds);
+        }
+        EXPECT_EQ(choice.predicted_seconds, *std::min_element(fixed.begin(), fixed.end()))
+            << to_text(call) << " of " << ranks;
+      }
+    }
+  }
+}
+
+TEST(Choose, CutsAChainInSegments) {
+  const Call call{.collective = Collective::broadcast,
+                  .algorithm = Algorithm::ring,
+                  .dtype = DType::f32,
+                  .count = 1 << 22};
+  const Choice choice = choose(call, 8, {}, network(), false);
+  EXPECT_GT(choice.segment_bytes, size_t{16 << 10});
+  EXPECT_LT(choice.segment_bytes, size_t{4 << 20});
+  // Near n β + fill; uncut it would be 7 n β.
+  EXPECT_LT(choice.predicted_seconds, 2 * (16 << 20) * 1e-9);
+}
+
+TEST(Choose, NativeWhereItIsFasterOrUnknown) {
+  LinkModel model = network();
+  EXPECT_EQ(choose(all_reduce(2), 8, {}, model, true).algorithm, Algorithm::native);
+  model.native[Collective::all_reduce] = Curve({{8, 1e-6}, {1 << 20, 1.0}});
+  const Choice small = choose(all_reduce(2), 8, {}, model, true);
+  EXPECT_EQ(small.algorithm, Algorithm::native);
+  EXPECT_DOUBLE_EQ(small.predicted_seconds, 1e-6);
+  EXPECT_NE(choose(all_reduce(1 << 18), 8, {}, model, true).algorithm, Algorithm::native);
+  EXPECT_NE(choose(all_reduce(2), 8, {}, model, false).algorithm, Algorithm::native);
+}
+
+TEST(Choose, AGapBelowTheMessageFavoursManyAtOnce) {
+  // Latency that nobody has to sit through: sending to all at once beats one after another.
+  LinkModel model = network();
+  model.inside.message = Curve::line(100e-6, 0);
+  model.inside.gap = Curve::line(1e-6, 0);
+  const Choice choice = choose(all_reduce(2), 8, {}, model, false);
+  EXPECT_EQ(choice.algorithm, Algorithm::naive);
+  EXPECT_NEAR(choice.predicted_seconds, 107e-6, 2e-6);
+}
+
+TEST(LinkModel, FileReadsBackAsWritten) {
+  LinkModel rich = network();
+  rich.cores = 2;
+  rich.operation_seconds = 3e-7;
+  rich.across.message = Curve({{8, 1e-5}, {4096, 2.5e-5}});
+  rich.across.gap = Curve({{8, 1e-6}});
+  rich.native[Collective::all_reduce] = Curve({{8, 1e-6}});
+  const std::vector<LinkModel> models = {network(), rich};
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("links_" + std::to_string(getpid()) + ".json")).string();
+  write_link_models(path, models);
+  EXPECT_EQ(read_link_models(path), models);
+  std::filesystem::remove(path);
+}
+
+TEST(LinkModel, NearestNumberOfRanksIsUsed) {
+  std::vector<LinkModel> models(3, network());
+  models[0].ranks = 2;
+  models[1].ranks = 4;
+  models[2].transport = "shm";
+  EXPECT_EQ(find_link_model(models, "tcp", 2), &models[0]);
+  EXPECT_EQ(find_link_model(models, "tcp", 16), &models[1]);
+  EXPECT_EQ(find_link_model(models, "mpi", 2), nullptr);
+}
+
+TEST(LinkModel, BadFilesAreRefusedWithTheirPlace) {
+  const auto message_of = [](const std::string& json) {
+    try {
+      parse_link_models(json, "links.json");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const auto with = [](const std::string& points) {
+    return R"([{"transport": "tcp", "ranks": 2, "inside": {"message": )" + points + "}}]";
+  };
+  EXPECT_EQ(message_of(with(R"([{"bytes": 8, "seconds": 1e-6}])")), "no error");
+  EXPECT_THAT(message_of("[{"), HasSubstr("links.json is not JSON; measure the links again"));
+  EXPECT_THAT(message_of("{}"), HasSubstr("links.json is not a list with something in it"));
+  EXPECT_THAT(message_of(R"([{"ranks": 2}])"), HasSubstr("links.json[0] has no \"transport\""));
+  EXPECT_THAT(message_of(with("[]")), HasSubstr("links.json[0].inside.message is not a list"));
+  EXPECT_THAT(message_of(with(R"([{"bytes": 8, "seconds": -1}])")),
+              HasSubstr("links.json[0].inside.message[0].seconds is -1, expected a number from 0 to"));
+  EXPECT_THAT(message_of(with(R"([{"bytes": 8, "seconds": "1"}])")),
+              HasSubstr("seconds is string, expected"));
+  EXPECT_THAT(message_of(with(R"([{"bytes": 8.5, "seconds": 1}])")), HasSubstr("expected a whole number"));
+  EXPECT_THAT(message_of(with(R"([{"bytes": 8, "seconds": 1}, {"bytes": 8, "seconds": 2}])")),
+              HasSubstr("message[1] has 8 bytes after 8"));
+  EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2, "ports": "many",
+                              "inside": {"message": [{"bytes": 8, "seconds": 1}]}}])"),
+              HasSubstr("ports is not one of one, one_each_way, unlimited"));
+  EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2,
+                              "inside": {"message": [{"bytes": 8, "seconds": 1}]}, "native": {"sum": 1}}])"),
+              HasSubstr("native.sum is not the name of a collective"));
+  EXPECT_THROW(read_link_models("/nonexistent/links.json"), Error);
+}
+
+}  // namespace
+}  // namespace trireme::comm

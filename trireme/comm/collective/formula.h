@@ -1,0 +1,30 @@
+// The published cost of an algorithm, in closed form; what the checker counts and the cost model predicts has
+// to agree with it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "trireme/comm/call.h"
+#include "trireme/comm/collective/link.h"
+
+namespace trireme::comm {
+
+// In vectors of n bytes (all_to_all: n is what a rank gives), of one segment, all links alike.
+struct Formula {
+  int rounds;   // messages that wait for each other
+  double sent;  // by the busiest rank
+  // On the critical path, where a rank sends one message at a time (along trees: to all its peers at once).
+  // Exact for powers of two; for other numbers of ranks, but for trees and for parts that are folded.
+  int messages;
+  double carried;
+  double reduced;
+};
+
+// Throws Error for what is not in the table of algorithms.
+Formula formula(Collective collective, Algorithm algorithm, int ranks, std::span<const int> hosts = {});
+
+// messages α + carried n β + reduced n γ.
+double formula_seconds(const Formula& formula, size_t bytes, const Link& link);
+
+}  // namespace trireme::comm

@@ -1,0 +1,180 @@
+// The file of link models:
+//   [{"transport": "shm", "ranks": 2, "cores": 2, "ports": "one", "operation_seconds": 1e-7,
+//     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […]}, "across": {…},
+//     "reduce": […], "native": {"all_reduce": […]}}, …]
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/collective/link_model.h"
+
+namespace trireme::comm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> kPorts = {"one", "one_each_way", "unlimited"};
+constexpr double kMostRanks = 1 << 20;
+constexpr double kMostBytes = 9e15;  // what a double counts exactly
+constexpr double kMostSeconds = 1e6;
+
+Json curve_json(const Curve& curve) {
+  Json list = Json::array();
+  for (const CurvePoint& point : curve.points()) {
+    list.push_back({{"bytes", point.bytes}, {"seconds", point.seconds}});
+  }
+  return list;
+}
+
+Json link_json(const LinkCurves& link) {
+  Json object = {{"message", curve_json(link.message)}};
+  if (!link.gap.empty()) object["gap"] = curve_json(link.gap);
+  return object;
+}
+
+// One value and where it stands, so that what is wrong can be said.
+class Reader {
+ public:
+  Reader(const Json& value, std::string where) : value_(value), where_(std::move(where)) {}
+
+  bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
+  Reader at(const char* key) const {
+    if (!has(key)) fail(fmt::format("has no \"{}\"", key));
+    return {value_[key], where_ + "." + key};
+  }
+  std::string text() const {
+    if (!value_.is_string()) fail("is not a text");
+    return value_.get<std::string>();
+  }
+  double number(double most) const {
+    const double number = value_.is_number() ? value_.get<double>() : -1;
+    if (!(number >= 0 && number <= most)) {
+      // Not dump() of anything else: it recurses into what may be nested without end.
+      const std::string found = value_.is_number() ? value_.dump() : value_.type_name();
+      fail(fmt::format("is {}, expected a number from 0 to {}", found, most));
+    }
+    return number;
+  }
+  int64_t whole(double most) const {
+    const double value = number(most);
+    if (value != std::floor(value)) fail(fmt::format("is {}, expected a whole number", value));
+    return static_cast<int64_t>(value);
+  }
+  template <typename Body>
+  void each(const Body& body) const {
+    if (!value_.is_array() || value_.empty()) fail("is not a list with something in it");
+    for (size_t i = 0; i < value_.size(); ++i) body(Reader(value_[i], fmt::format("{}[{}]", where_, i)));
+  }
+  template <typename Body>
+  void each_key(const Body& body) const {
+    if (!value_.is_object()) fail("is not an object");
+    for (const auto& [key, value] : value_.items()) body(key, Reader(value, where_ + "." + key));
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw_error("{} {}; measure the links again with: trireme bench collectives --calibrate", where_, what);
+  }
+
+ private:
+  const Json& value_;
+  std::string where_;
+};
+
+Curve read_curve(const Reader& reader) {
+  std::vector<CurvePoint> points;
+  reader.each([&](const Reader& each) {
+    const auto bytes = static_cast<size_t>(each.at("bytes").whole(kMostBytes));
+    if (!points.empty() && bytes <= points.back().bytes) {
+      each.fail(fmt::format("has {} bytes after {}, expected more and more", bytes, points.back().bytes));
+    }
+    points.push_back({bytes, each.at("seconds").number(kMostSeconds)});
+  });
+  return Curve(std::move(points));
+}
+
+LinkCurves read_link(const Reader& reader) {
+  return {.message = read_curve(reader.at("message")),
+          .gap = reader.has("gap") ? read_curve(reader.at("gap")) : Curve()};
+}
+
+Ports read_ports(const Reader& reader) {
+  const std::string text = reader.text();
+  for (size_t i = 0; i < kPorts.size(); ++i) {
+    if (kPorts[i] == text) return static_cast<Ports>(i);
+  }
+  reader.fail("is not one of one, one_each_way, unlimited");
+}
+
+LinkModel read_model(const Reader& reader) {
+  LinkModel model;
+  model.transport = reader.at("transport").text();
+  model.ranks = static_cast<int>(reader.at("ranks").whole(kMostRanks));
+  if (reader.has("cores")) model.cores = static_cast<int>(reader.at("cores").whole(kMostRanks));
+  if (reader.has("ports")) model.ports = read_ports(reader.at("ports"));
+  if (reader.has("operation_seconds")) {
+    model.operation_seconds = reader.at("operation_seconds").number(kMostSeconds);
+  }
+  model.inside = read_link(reader.at("inside"));
+  if (reader.has("across")) model.across = read_link(reader.at("across"));
+  if (reader.has("reduce")) model.reduce = read_curve(reader.at("reduce"));
+  if (!reader.has("native")) return model;
+  reader.at("native").each_key([&](const std::string& key, const Reader& curve) {
+    const std::optional<Collective> collective = parse_collective(key);
+    if (!collective) curve.fail("is not the name of a collective");
+    model.native[*collective] = read_curve(curve);
+  });
+  return model;
+}
+
+}  // namespace
+
+std::string to_json(std::span<const LinkModel> models) {
+  Json list = Json::array();
+  for (const LinkModel& model : models) {
+    Json object = {{"transport", model.transport},
+                   {"ranks", model.ranks},
+                   {"cores", model.cores},
+                   {"ports", kPorts[static_cast<size_t>(model.ports)]},
+                   {"operation_seconds", model.operation_seconds},
+                   {"inside", link_json(model.inside)}};
+    if (!model.across.message.empty()) object["across"] = link_json(model.across);
+    if (!model.reduce.empty()) object["reduce"] = curve_json(model.reduce);
+    for (const auto& [collective, curve] : model.native) {
+      object["native"][std::string(name(collective))] = curve_json(curve);
+    }
+    list.push_back(std::move(object));
+  }
+  return list.dump(1) + "\n";
+}
+
+std::vector<LinkModel> parse_link_models(std::string_view json, std::string_view origin) {
+  const Json list = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (list.is_discarded()) Reader(list, std::string(origin)).fail("is not JSON");
+  std::vector<LinkModel> models;
+  Reader(list, std::string(origin)).each([&](const Reader& each) { models.push_back(read_model(each)); });
+  return models;
+}
+
+std::vector<LinkModel> read_link_models(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw_error("{}: cannot be opened; give the file that calibration wrote", path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return parse_link_models(text.str(), path);
+}
+
+void write_link_models(const std::string& path, std::span<const LinkModel> models) {
+  std::ofstream file(path, std::ios::binary);
+  file << to_json(models);
+  file.close();
+  if (!file) throw_error("{}: cannot be written; is the folder there, and the disk not full?", path);
+}
+
+}  // namespace trireme::comm
