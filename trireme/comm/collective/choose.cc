@@ -77,10 +77,9 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
   Choice native{.algorithm = Algorithm::native, .segment_bytes = 0, .predicted_seconds = 0};
   const bool may_be_native = call.algorithm == Algorithm::native || (any && native_offered);
   const auto measured = model.native.find(call.collective);
-  if (may_be_native && measured != model.native.end()) {
-    native.predicted_seconds =
-        measured->second.seconds(static_cast<size_t>(call.count) * size_of(call.dtype));
-  }
+  const size_t bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
+  if (may_be_native && measured != model.native.end())
+    native.predicted_seconds = measured->second.seconds(bytes);
   if (call.algorithm == Algorithm::native || (may_be_native && native.predicted_seconds == 0)) return native;
 
   std::vector<Algorithm> algorithms{call.algorithm};
@@ -88,7 +87,7 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
     algorithms = algorithms_of(call.collective);
     if (!has_two_levels(hosts)) std::erase(algorithms, Algorithm::hierarchical);
   }
-  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts));
+  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts, bytes));
   // Of an empty vector nothing is sent at all.
   if (call.count == 0 && call.collective != Collective::barrier) best.predicted_seconds = 0;
   best.predicted_seconds += model.operation_seconds;

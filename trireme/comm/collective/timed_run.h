@@ -22,7 +22,8 @@ class TimedRun {
     size_t begin = 0;
     size_t end = 0;
     int first_node = 0;
-    bool whole = false;  // not cut: a local step
+    bool whole = false;   // not cut: a local step
+    bool beside = false;  // of a receive: taken beside its place, as the engine does
   };
   struct Node {
     int rank = 0;
