@@ -36,6 +36,7 @@ struct Options {
   std::string sizes = "8-64M";
   std::string dtype = "f32";
   std::string memory = "shared";
+  std::string segment;  // chosen, if empty
   double seconds = 0.1;
   std::string json, svg;
   std::string calibrate;  // written
@@ -91,6 +92,7 @@ CollectiveQuestion question_of(const Options& options) {
   question.algorithms = parse_algorithms(options.algorithms, question.collective);
   question.sizes = parse_sizes(options.sizes);
   if (question.collective == Collective::barrier) question.sizes = {1};
+  if (!options.segment.empty()) question.segment_bytes = parse_sizes(options.segment).front();
   question.seconds = options.seconds;
   return question;
 }
@@ -259,6 +261,7 @@ int bench_collectives(std::span<const std::string> arguments) {
   app.add_option("--dtype", options.dtype, "f64, f32, f16, bf16, i64, i32 or u8")->capture_default_str();
   app.add_option("--memory", options.memory, "shared: the transport's own; or ordinary")
       ->capture_default_str();
+  app.add_option("--segment", options.segment, "bytes at which messages are cut; chosen, if not said");
   app.add_option("--seconds", options.seconds, "of timing for each size and algorithm")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();

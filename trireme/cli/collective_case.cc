@@ -29,9 +29,9 @@ auto with_type(DType dtype, const Body& body) {
     case DType::i32:
       return body(int32_t{});
     case DType::u8:
-      return body(uint8_t{});
+      break;
   }
-  TRIREME_CHECK(false);
+  return body(uint8_t{});
 }
 
 // What `rank` gives at this element: repeats after three elements, and differs between neighbours of both
@@ -48,11 +48,12 @@ std::unique_ptr<comm::Memory> allocate(comm::Context& context, comm::MemoryKind 
 }  // namespace
 
 CollectiveCase::CollectiveCase(comm::Context& context, comm::Group& group, Collective collective, DType dtype,
-                               size_t bytes, comm::MemoryKind memory)
+                               size_t bytes, comm::MemoryKind memory, size_t segment_bytes)
     : group_(group),
       collective_(collective),
       dtype_(dtype),
       count_(collective == Collective::barrier ? 0 : static_cast<int64_t>(bytes / size_of(dtype))),
+      segment_bytes_(segment_bytes),
       memory_(allocate(context, memory, std::max<size_t>(bytes, 64))) {
   if (collective != Collective::all_to_all) return;
   // All give and get the same parts, so that every rank's counts are the same.
@@ -91,7 +92,7 @@ void CollectiveCase::clear() {
 
 comm::Handle CollectiveCase::start(comm::Algorithm algorithm) {
   void* const data = memory_->bytes().data();
-  const comm::CollectiveOptions options{.algorithm = algorithm};
+  const comm::CollectiveOptions options{.algorithm = algorithm, .segment_bytes = segment_bytes_};
   switch (collective_) {
     case Collective::all_reduce:
       return group_.all_reduce(data, count_, dtype_, comm::ReduceOp::sum, options);
@@ -110,11 +111,10 @@ comm::Handle CollectiveCase::start(comm::Algorithm algorithm) {
     case Collective::all_to_all:
       return group_.all_to_all(data, counts_, output_->bytes().data(), counts_, dtype_);
     case Collective::barrier:
-      return group_.barrier();
     case Collective::message:
       break;
   }
-  TRIREME_CHECK(false);
+  return group_.barrier();
 }
 
 // Which elements this rank must have, and whose.

@@ -15,7 +15,7 @@ class CollectiveCase {
  public:
   // Collective over all ranks, for transports whose memory is.
   CollectiveCase(comm::Context& context, comm::Group& group, comm::Collective collective, DType dtype,
-                 size_t bytes, comm::MemoryKind memory);
+                 size_t bytes, comm::MemoryKind memory, size_t segment_bytes);
 
   void fill();
   void clear();  // zeros, which stay zeros however often they are added
@@ -40,6 +40,7 @@ class CollectiveCase {
   comm::Collective collective_;
   DType dtype_;
   int64_t count_;
+  size_t segment_bytes_;
   std::unique_ptr<comm::Memory> memory_;
   std::unique_ptr<comm::Memory> output_;  // of all_to_all, which is not in place
   std::vector<int64_t> counts_;           // likewise

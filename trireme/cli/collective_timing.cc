@@ -90,7 +90,8 @@ std::vector<CollectiveTime> time_collective(comm::Context& context, comm::Group&
                                             const std::function<void(const CollectiveTime&)>& each) {
   std::vector<CollectiveTime> times;
   for (const size_t bytes : question.sizes) {
-    CollectiveCase test(context, group, question.collective, question.dtype, bytes, question.memory);
+    CollectiveCase test(context, group, question.collective, question.dtype, bytes, question.memory,
+                        question.segment_bytes);
     Timing timing(group, test);
     std::vector<Timed> all;
     for (const comm::Algorithm algorithm : question.algorithms) {

@@ -15,6 +15,7 @@ struct CollectiveQuestion {
   comm::MemoryKind memory = comm::MemoryKind::transport;
   std::vector<size_t> sizes;
   std::vector<comm::Algorithm> algorithms;
+  size_t segment_bytes = 0;  // of messages; 0: chosen
   double seconds = 0.1;  // of timing for each size and algorithm
 };
 

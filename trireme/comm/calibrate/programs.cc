@@ -65,6 +65,19 @@ Steps exchanges(int ranks, std::span<const RankPair> pairs, int chains, int roun
   return steps;
 }
 
+Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int rounds) {
+  Steps steps(ranks, chunks);
+  for (int round = 0; round < rounds; ++round) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      steps.round([&] {
+        send_all(steps, pairs, true, chunk, Action::add);
+        send_all(steps, pairs, false, chunk, Action::add);
+      });
+    }
+  }
+  return steps;
+}
+
 Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action action) {
   Steps steps(ranks, chunks);
   for (const int turn : {0, 1}) {

@@ -29,6 +29,10 @@ Steps bursts(int ranks, std::span<const RankPair> pairs, int messages, int phase
 // waits for a message that is under way.
 Steps exchanges(int ranks, std::span<const RankPair> pairs, int chains, int rounds, Action action);
 
+// Both send the same chunks to each other and add what comes, `rounds` times: nothing can be added as it is
+// taken, because its place is still being sent.
+Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int rounds);
+
 // A whole vector of an even number of chunks: each rank sends one half and takes the other, then the other
 // way round.
 Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action action);

@@ -7,7 +7,7 @@
 namespace trireme::comm {
 namespace {
 
-constexpr int64_t kFewest = 3;
+constexpr int64_t kFewest = 5;
 constexpr int64_t kMost = 400;
 
 }  // namespace
@@ -31,11 +31,11 @@ double Stopwatch::barrier_and_time(const std::function<void()>& body) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double Stopwatch::median_seconds(const std::function<void()>& body) {
+double Stopwatch::seconds(const std::function<void()>& body) {
   barrier_and_time(body);  // first uses make recipes and touch memory
   const double once = barrier_and_time(body);
   const int64_t count =
-      from_rank_0(std::clamp(static_cast<int64_t>(seconds_ / std::max(once, 1e-9)), kFewest, kMost));
+      from_rank_0(std::clamp(static_cast<int64_t>(budget_seconds_ / std::max(once, 1e-9)), kFewest, kMost));
   times_.clear();
   for (int64_t i = 0; i < count; ++i) times_.push_back(barrier_and_time(body));
   run({.collective = Collective::all_reduce,
@@ -44,12 +44,12 @@ double Stopwatch::median_seconds(const std::function<void()>& body) {
        .op = ReduceOp::max,
        .count = count},
       times_.data());
-  std::ranges::nth_element(times_, times_.begin() + count / 2);
-  return times_[static_cast<size_t>(count) / 2];
+  std::ranges::nth_element(times_, times_.begin() + count / 4);
+  return times_[static_cast<size_t>(count) / 4];
 }
 
 double Stopwatch::operation_seconds(const std::function<Operation&()>& start) {
-  return median_seconds([&] {
+  return seconds([&] {
     Operation& operation = start();
     engine_.wait(operation);
     engine_.release(operation);

@@ -14,7 +14,8 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::array<size_t, 5> kSegmentBytes = {16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+// Not more: a rank that waits for a longer one gives up spinning and sleeps, which no cost model foresees.
+constexpr std::array<size_t, 3> kSegmentBytes = {16 << 10, 64 << 10, 256 << 10};
 
 // The vector cut as evenly as elements allow. An all_to_all's count is what one rank gives.
 std::vector<size_t> chunk_bytes(const Call& call, const Steps& steps) {

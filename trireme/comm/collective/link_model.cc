@@ -12,10 +12,13 @@ double gap_seconds(const LinkCurves& link, size_t bytes) {
   return link.gap.empty() ? message : std::min(message, link.gap.seconds(bytes));
 }
 
-// The share that so many bytes have of a pass over the vector.
-double share_seconds(const Curve& pass, size_t bytes, size_t vector_bytes) {
-  if (pass.empty() || vector_bytes < pass.points().front().bytes) return 0;
-  return pass.seconds(vector_bytes) * static_cast<double>(bytes) / static_cast<double>(vector_bytes);
+// A message of a vector: its share of a pass over the vector, where that was measured, and what a message
+// costs whatever its size; else what messages of this size cost. Either may be the larger: a byte in the
+// cache of another core can take longer than one in the cache that all share.
+double message_seconds(const Curve& messages, const Curve& pass, size_t bytes, size_t vector_bytes) {
+  if (pass.empty() || vector_bytes < pass.points().front().bytes) return messages.seconds(bytes);
+  const double share = static_cast<double>(bytes) / static_cast<double>(vector_bytes);
+  return messages.seconds(0) + share * pass.seconds(vector_bytes);
 }
 
 // What a message of a vector costs a rank, at the two ends together, as it is taken or added.
@@ -24,12 +27,13 @@ struct Ends {
   size_t vector_bytes;
 
   double taken(size_t bytes) const {
-    return std::max(model.inside.exchange.seconds(bytes),
-                    share_seconds(model.vectors.exchange, bytes, vector_bytes));
+    return message_seconds(model.inside.exchange, model.vectors.exchange, bytes, vector_bytes);
   }
   double added(size_t bytes) const {
-    return std::max(model.inside.exchange.seconds(bytes) + model.add.seconds(bytes),
-                    share_seconds(model.vectors.add, bytes, vector_bytes));
+    if (model.vectors.add.empty() || vector_bytes < model.vectors.add.points().front().bytes) {
+      return model.inside.exchange.seconds(bytes) + model.add.seconds(bytes);
+    }
+    return message_seconds(model.inside.exchange, model.vectors.add, bytes, vector_bytes);
   }
 };
 
@@ -73,8 +77,7 @@ Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector
   costs.cores_per_host = model.cores;
   const Ends ends{model, vector_bytes};
   costs.reduce_seconds = [ends](size_t bytes) {
-    return std::max(ends.model.reduce.seconds(bytes),
-                    share_seconds(ends.model.vectors.reduce, bytes, ends.vector_bytes));
+    return message_seconds(ends.model.reduce, ends.model.vectors.reduce, bytes, ends.vector_bytes);
   };
   if (!model.add.empty()) {
     costs.add_seconds = [ends](size_t bytes) { return std::max(0.0, ends.added(bytes) - ends.taken(bytes)); };

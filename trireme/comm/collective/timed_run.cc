@@ -181,13 +181,13 @@ double TimedRun::seconds_of(const Task& task) const {
   return task.what == What::send ? transfer.send_seconds : transfer.receive_seconds;
 }
 
-void TimedRun::ask(Task task) {
+void TimedRun::ask(Task task, double now) {
   if (costs_.ports != Ports::unlimited) {
     Port& port = port_of(task);
     if (port.busy) return port.waiting.push(task);
     port.busy = true;
   }
-  take_core(task, task.asked_seconds);
+  take_core(task, now);
 }
 
 // A rank that waits for a core does nothing else, so it keeps its port.
@@ -238,13 +238,16 @@ void TimedRun::offer(Lane& lane, double now) {
   if (lane.asked || lane.next == lane.nodes.size() || lane.next >= lane.applied + kWindow) return;
   if (nodes_[lane.nodes[lane.next]].waits_for > 0) return;
   lane.asked = true;
-  ask({now, What::send, lane.nodes[lane.next]});
+  // Its turn among what the rank has to do is that of the time when it was ready, not when the one before it
+  // in this lane was out.
+  ask({nodes_[lane.nodes[lane.next]].ready_seconds, What::send, lane.nodes[lane.next]}, now);
 }
 
 void TimedRun::satisfy(int number, double now) {
   const Node& node = nodes_[number];
   if (--nodes_[number].waits_for > 0) return;
-  if (!node.sends) return ask({now, What::work, number});
+  nodes_[number].ready_seconds = now;
+  if (!node.sends) return ask({now, What::work, number}, now);
   offer(lanes_[node.lane], now);
 }
 
@@ -270,7 +273,7 @@ double TimedRun::run() {
   for (int i = 0; i + 1 < static_cast<int>(nodes_.size()); ++i) {
     if (nodes_[i].waits_for > 0) continue;
     if (!nodes_[i].sends) {
-      ask({0, What::work, i});
+      ask({0, What::work, i}, 0);
     } else if (lanes_[nodes_[i].lane].nodes[0] == i) {
       offer(lanes_[nodes_[i].lane], 0);
     }
@@ -289,7 +292,7 @@ double TimedRun::run() {
     if (!over.empty()) continue;
     const Task arrived = events_.top().task;
     events_.pop();
-    ask(arrived);
+    ask(arrived, now);
   }
   return end_;
 }

@@ -33,7 +33,8 @@ class TimedRun {
     int waits_for = 0;   // nodes, and of a receive its message
     int first_edge = 0;  // in waiting_
     size_t bytes = 0;
-    double work_seconds = 0;  // adding, of a receive or a local step
+    double work_seconds = 0;   // adding, of a receive or a local step
+    double ready_seconds = 0;  // since when it waits for nothing
   };
   struct Lane {  // the sends from one rank to another
     int from = 0;
@@ -97,7 +98,7 @@ class TimedRun {
   int rank_of(const Task& task) const;
   Port& port_of(const Task& task);
   double seconds_of(const Task& task) const;
-  void ask(Task task);  // for the rank's time
+  void ask(Task task, double now);  // for the rank's time
   void take_core(Task task, double now);
   void start(Task task, double now);
   void finish(const Task& task, double now);
