@@ -6,7 +6,6 @@
 //
 // Lines: "ready PID", "result HASH", "error TIME TEXT". `--odd-rank R` makes rank R use the --odd-… values.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -30,12 +29,13 @@ struct Job {
   std::string dtype = "f32";
   int64_t count = 1000;
   int64_t iterations = 100;
+  bool endless =
+      false;  // and without looking at the data, so that ranks wait for each other most of the time
   int pause_ms = 0;
   int root = 0;
   int odd_rank = -1;
   std::string odd_collective, odd_dtype;
   int64_t odd_count = -1;
-  int die_at = -1;  // the odd rank kills itself before this iteration
 };
 
 // Values that sum without rounding in no order, so that the order of additions shows in the hash.
@@ -112,8 +112,9 @@ int run(const Job& job, Context& context) {
   try {
     world.barrier().wait();
     say(fmt::format("ready {}", getpid()));
+    fill(data, dtype, count, context.rank(), 0);
+    while (job.endless) run_once(world, job, collective, dtype, count, data, output);
     for (int64_t i = 0; i < job.iterations; ++i) {
-      if (odd && i == job.die_at) kill(getpid(), SIGKILL);
       fill(data, dtype, count, context.rank(), i);
       run_once(world, job, collective, dtype, count, data, output);
       hash = hash_of(output.empty() ? data : output, hash);
@@ -139,13 +140,13 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", job.dtype);
   app.add_option("--count", job.count);
   app.add_option("--iterations", job.iterations);
+  app.add_flag("--endless", job.endless);
   app.add_option("--pause-ms", job.pause_ms);
   app.add_option("--root", job.root);
   app.add_option("--odd-rank", job.odd_rank);
   app.add_option("--odd-collective", job.odd_collective);
   app.add_option("--odd-dtype", job.odd_dtype);
   app.add_option("--odd-count", job.odd_count);
-  app.add_option("--die-at", job.die_at);
   CLI11_PARSE(app, argc, argv);
   try {
     return run_launched(options, [&](Context& context) { return run(job, context); });

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <thread>
@@ -59,7 +61,6 @@ const std::vector<std::pair<std::string, Loop>>& loops() {
   return all;
 }
 
-// The error that a loop ends with, and how long after `since` (microseconds on the common clock) it came.
 double now_seconds() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
@@ -253,10 +254,41 @@ TEST(ShmWaiting, sleeps_when_there_is_nothing_to_do) {
   }));
 }
 
+// Pids that mean other processes here than there, as in two containers.
+class WrongPids : public Rendezvous {
+ public:
+  explicit WrongPids(Rendezvous& real) : real_(real) {}
+  int rank() const override { return real_.rank(); }
+  int ranks() const override { return real_.ranks(); }
+  std::vector<std::string> exchange(std::string_view what, std::string mine) override {
+    std::vector<std::string> all = real_.exchange(what, std::move(mine));
+    const int32_t own = getpid();
+    if (what == "shm segments") std::memcpy(all[1 - rank()].data(), &own, sizeof own);
+    return all;
+  }
+
+ private:
+  Rendezvous& real_;
+};
+
+TEST(ShmFaults, ranks_that_share_no_memory_are_told_to_use_tcp) {
+  const auto ends = test::run_ranks(2, [&](test::ForkedRank& self) -> std::string {
+    WrongPids rendezvous(self.rendezvous());
+    make_shm_transport(rendezvous);
+    return "";
+  });
+  for (const auto& end : ends) {
+    EXPECT_EQ(end.exit_code, 1);
+    EXPECT_THAT(end.text, HasSubstr("--transport tcp"));
+  }
+}
+
 TEST(ShmFaults, nothing_is_left_in_dev_shm) {
-  const auto entries = [] {
+  const auto entries = [] {  // other jobs of this machine have theirs
     const std::filesystem::directory_iterator files("/dev/shm");
-    return std::distance(begin(files), end(files));
+    return std::count_if(begin(files), end(files), [](const auto& file) {
+      return file.path().filename().string().find("trireme") != std::string::npos;
+    });
   };
   const auto before = entries();
   const auto ends = test::run_ranks(2, [&](test::ForkedRank& self) -> std::string {

@@ -2,6 +2,7 @@
 // of both kinds in one call), every format and op, gives what one process computes in rank order.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -128,7 +129,7 @@ TEST_P(ShmNative, all_reduce_of_every_format_op_and_size) {
             fill(buffer.bytes(), dtype, self.rank());
             runner.run({Collective::all_reduce, Algorithm::native, dtype, op, 0, count}, buffer.bytes());
             const auto wanted = expected(buffer.bytes().size(), dtype, op, ranks);
-            EXPECT_EQ(std::memcmp(buffer.bytes().data(), wanted.data(), wanted.size()), 0)
+            EXPECT_TRUE(std::ranges::equal(buffer.bytes(), wanted))
                 << name(op) << " of " << count << ' ' << name(dtype) << ", buffers " << int(buffers);
           }
         }
@@ -145,7 +146,7 @@ TEST_P(ShmNative, other_collectives) {
     Runner runner(*transport, 1, everyone(ranks));
     const DType dtype = DType::f32;
     const auto compare = [](std::span<std::byte> got, std::span<const std::byte> wanted, const char* what) {
-      EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size()), 0) << what << ' ' << wanted.size();
+      EXPECT_TRUE(std::ranges::equal(got, wanted)) << what << ' ' << wanted.size();
     };
     for (const Buffers buffers : {Buffers::ordinary, Buffers::shared, Buffers::mixed}) {
       for (const int64_t count : {0, 1, 5, 1021, 40009, 300007}) {
@@ -234,7 +235,7 @@ TEST(ShmMemory, is_zeroed_when_it_is_used_again) {
       fill(bytes, DType::f32, self.rank());
       runner.run({Collective::all_reduce, Algorithm::native, DType::f32, ReduceOp::sum, 0, 25000}, bytes);
       const auto wanted = expected(bytes.size(), DType::f32, ReduceOp::sum, 2);
-      EXPECT_EQ(std::memcmp(bytes.data(), wanted.data(), wanted.size()), 0);
+      EXPECT_TRUE(std::ranges::equal(bytes, wanted));
     }
     return "";
   }));

@@ -40,12 +40,19 @@ using U32 = hn::RebindToUnsigned<F32>;
 using U16 = hn::Rebind<uint16_t, F32>;
 using Half = hn::Rebind<hwy::float16_t, F32>;
 
+// Not &p->bits: a buffer need not be aligned to its elements.
+template <typename T>
+HWY_INLINE auto* bits_at(T* p) {
+  using Bits = std::conditional_t<std::is_const_v<T>, const uint16_t, uint16_t>;
+  return reinterpret_cast<Bits*>(p);
+}
+
 template <>
 struct Format<Bf16> {
   using D = F32;
   static constexpr size_t kMaxLanes = hn::MaxLanes(D());
   static HWY_INLINE hn::Vec<D> load(const Bf16* p) {
-    return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), hn::LoadU(U16(), &p->bits))));
+    return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), hn::LoadU(U16(), bits_at(p)))));
   }
   // Highway's own demotion cuts the low half off, so the rounding is spelled out.
   static HWY_INLINE void store(hn::Vec<D> value, Bf16* p) {
@@ -56,7 +63,7 @@ struct Format<Bf16> {
     const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(du, 0x7fff)), odd));
     const auto nan = hn::RebindMask(du, hn::IsNaN(value));
     const auto bits = hn::IfThenElse(nan, hn::Or(high, hn::Set(du, 0x40)), rounded);
-    hn::StoreU(hn::TruncateTo(U16(), bits), U16(), &p->bits);
+    hn::StoreU(hn::TruncateTo(U16(), bits), U16(), bits_at(p));
   }
 };
 
@@ -66,10 +73,12 @@ struct Format<F16> {
   static constexpr size_t kMaxLanes = hn::MaxLanes(D());
   static HWY_INLINE hn::Vec<D> load(const F16* p) {
     if constexpr (kConvertsF16) {
-      return hn::PromoteTo(F32(), hn::BitCast(Half(), hn::LoadU(U16(), &p->bits)));
+      return hn::PromoteTo(F32(), hn::BitCast(Half(), hn::LoadU(U16(), bits_at(p))));
     } else {
       HWY_ALIGN float wide[kMaxLanes];
-      for (size_t i = 0; i < hn::Lanes(F32()); ++i) wide[i] = static_cast<float>(p[i]);
+      F16 narrow[kMaxLanes];
+      std::memcpy(narrow, p, sizeof narrow);
+      for (size_t i = 0; i < kMaxLanes; ++i) wide[i] = static_cast<float>(narrow[i]);
       return hn::Load(F32(), wide);
     }
   }
@@ -81,11 +90,13 @@ struct Format<F16> {
       const auto nan_bits = hn::Or(sign, hn::Set(du, 0x7e00));
       const auto half = hn::PromoteTo(du, hn::BitCast(U16(), hn::DemoteTo(Half(), value)));
       const auto bits = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), nan_bits, half);
-      hn::StoreU(hn::TruncateTo(U16(), bits), U16(), &p->bits);
+      hn::StoreU(hn::TruncateTo(U16(), bits), U16(), bits_at(p));
     } else {
       HWY_ALIGN float wide[kMaxLanes];
+      F16 narrow[kMaxLanes];
       hn::Store(value, F32(), wide);
-      for (size_t i = 0; i < hn::Lanes(F32()); ++i) p[i] = F16(wide[i]);
+      for (size_t i = 0; i < kMaxLanes; ++i) narrow[i] = F16(wide[i]);
+      std::memcpy(static_cast<void*>(p), narrow, sizeof narrow);
     }
   }
 };

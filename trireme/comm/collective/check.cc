@@ -1,6 +1,7 @@
 // Runs the Steps once and compares what each rank holds with what the collective owes it.
 #include "trireme/comm/collective/check.h"
 
+#include <utility>
 #include <vector>
 
 #include "trireme/base/error.h"
@@ -31,14 +32,38 @@ void check_result(const SymbolicRun& run, const Owed& owed, Collective collectiv
   }
 }
 
+// The same steps on pieces of chunks, one piece after another.
+Steps cut(const Steps& steps, int pieces) {
+  std::vector<std::vector<Step>> lists(steps.ranks());
+  for (int rank = 0; rank < steps.ranks(); ++rank) {
+    for (Step step : steps.of(rank)) {
+      const int first = step.chunk * pieces;
+      const int first_from = step.from * pieces;
+      const int count = step.count * pieces;
+      step.count = 1;
+      for (int i = 0; i < count; ++i) {
+        step.chunk = first + i;
+        step.from = first_from + i;
+        lists[rank].push_back(step);
+      }
+    }
+  }
+  Steps result = Steps::from_lists(steps.chunks() * pieces, std::move(lists));
+  for (int chunk = steps.chunks(); chunk < steps.chunks() + steps.scratch_chunks(); ++chunk) {
+    for (int i = 0; i < pieces; ++i) result.scratch(steps.scratch_like(chunk) * pieces + i);
+  }
+  return result;
+}
+
 }  // namespace
 
-Proof check_steps(const Steps& steps, Collective collective, int root) {
-  const Owed owed(collective, steps.ranks(), root);
-  if (owed.chunks() != 0 && owed.chunks() != steps.chunks()) {
-    throw_error("{} of {} ranks in {} chunks, expected {}", name(collective), steps.ranks(), steps.chunks(),
+Proof check_steps(const Steps& whole, Collective collective, int root, int pieces) {
+  const Owed owed(collective, whole.ranks(), root, pieces);
+  if (owed.chunks() != 0 && owed.chunks() != whole.chunks()) {
+    throw_error("{} of {} ranks in {} chunks, expected {}", name(collective), whole.ranks(), whole.chunks(),
                 owed.chunks());
   }
+  const Steps steps = pieces == 1 ? whole : cut(whole, pieces);
   SymbolicRun run(steps, owed);
   run.run();
   for (int chunk = 0; chunk < steps.chunks(); ++chunk) {

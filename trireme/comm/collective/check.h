@@ -25,7 +25,10 @@ struct Proof {
 //    a barrier);
 //  - what several ranks end with was added in the same order, but for a + b against b + a, so that it is the
 //    same bits.
-Proof check_steps(const Steps& steps, Collective collective, int root = 0);
+// `pieces`: every chunk is cut into so many, each a message of its own, and a pair has one under way at a
+// time. An engine that cuts messages and holds few segments beside their place must not wait in a circle
+// either.
+Proof check_steps(const Steps& steps, Collective collective, int root = 0, int pieces = 1);
 
 // Payload bytes that each rank sends, where data chunk i has chunk_bytes[i]: what a transport has to count.
 std::vector<size_t> bytes_sent(const Steps& steps, std::span<const size_t> chunk_bytes);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kMostRanks = 64;
 constexpr int kAllRootsUpTo = 12;
+constexpr int kCutUpTo = 20;
 constexpr size_t kChunkBytes = 3 * 16;
 
 struct Case {
@@ -48,6 +49,7 @@ void expect_proved(const Case& test, int ranks, int root, std::span<const int> h
   const Proof proof = check_steps(steps, test.collective, root);
   EXPECT_LE(proof.rounds, expected.rounds) << ranks << " ranks, root " << root;
   EXPECT_GE(proof.rounds, expected.rounds - saved_rounds) << ranks << " ranks, root " << root;
+  if (ranks <= kCutUpTo) check_steps(steps, test.collective, root, /*pieces=*/3);
 
   const std::vector<size_t> chunk_bytes(steps.chunks(), kChunkBytes);
   const std::vector<size_t> sent = bytes_sent(steps, chunk_bytes);
@@ -178,6 +180,18 @@ TEST(Checker, FindsACircleThroughTheOrderOfAPair) {
               testing::AllOf(testing::HasSubstr("wait for each other for ever"),
                              testing::HasSubstr("rank 0, step 2 (send chunk 0 to rank 1) waits for rank 1, "
                                                 "step 0 (receive chunk 2 from rank 0)")));
+}
+
+TEST(Checker, OneMessageBesideItsPlaceIsEnoughForAnExchange) {
+  const Steps exchange = Steps::from_lists(
+      2, {{send(1, 0, 2), receive(kAdd, 1, 0, 2)}, {send(0, 0, 2), receive(kAdd, 0, 0, 2)}});
+  EXPECT_NO_THROW(check_steps(exchange, Collective::all_reduce, 0, /*pieces=*/1));
+  EXPECT_NO_THROW(check_steps(exchange, Collective::all_reduce, 0, /*pieces=*/3));
+  // But not when each can add the other's first message only after it has sent its own second.
+  const Steps crossed =
+      Steps::from_lists(2, {{send(1, 0), send(1, 1), receive(kAdd, 1, 1), receive(kAdd, 1, 0)},
+                            {send(0, 1), send(0, 0), receive(kAdd, 0, 0), receive(kAdd, 0, 1)}});
+  EXPECT_THAT(verdict(crossed, Collective::all_reduce), testing::HasSubstr("wait for each other for ever"));
 }
 
 TEST(Checker, FindsPartsThatDoNotFit) {

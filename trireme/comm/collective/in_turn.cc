@@ -1,6 +1,5 @@
-// Draws what waits for what if every receive waited for its turn, and lets those wait that do not wait for
-// themselves; see in_turn.h. A circle of waiting ranks would contain a receive that waits for itself, so
-// there is none among those that are left waiting.
+// Draws what waits for what if every receive waited for its turn, and lets those wait that are in no circle;
+// see in_turn.h. A circle of waiting ranks would contain such a receive, so there can be none.
 #include "trireme/comm/collective/in_turn.h"
 
 #include <unordered_map>
@@ -16,28 +15,13 @@ class WaitingGraph {
     for (int rank = 0; rank < steps.ranks(); ++rank) first_[rank + 1] = first_[rank] + size(rank);
     waits_for_.resize(first_.back());
     other_end_.resize(first_.back());
-    seen_.resize(first_.back());
     match_ends();
     for (int rank = 0; rank < steps.ranks(); ++rank) add_rank(rank);
+    find_circles();
   }
 
-  // Whether any of what the step waits for, itself waits for the step.
-  bool in_circle(int rank, int step) {
-    const uint32_t start = event(rank, step);
-    ++round_;
-    todo_ = {start};
-    while (!todo_.empty()) {
-      const uint32_t at = todo_.back();
-      todo_.pop_back();
-      for (const uint32_t next : waits_for_[at]) {
-        if (next == start) return true;
-        if (seen_[next] == round_) continue;
-        seen_[next] = round_;
-        todo_.push_back(next);
-      }
-    }
-    return false;
-  }
+  // True also for a step between two circles, which could wait; telling these apart is not worth its time.
+  bool in_circle(int rank, uint32_t step) const { return in_circle_[event(rank, step)]; }
 
  private:
   uint32_t size(int rank) const { return static_cast<uint32_t>(steps_.of(rank).size()); }
@@ -92,22 +76,49 @@ class WaitingGraph {
     }
   }
 
+  // Takes away what waits for nothing that is left, then what nothing that is left waits for.
+  void find_circles() {
+    std::vector<std::vector<uint32_t>> waited_by(waits_for_.size());
+    for (uint32_t at = 0; at < waits_for_.size(); ++at) {
+      for (const uint32_t other : waits_for_[at]) waited_by[other].push_back(at);
+    }
+    in_circle_.assign(waits_for_.size(), true);
+    peel(waits_for_, waited_by);
+    peel(waited_by, waits_for_);
+  }
+
+  // Takes away steps without a `to` that is left, until there are none.
+  void peel(const std::vector<std::vector<uint32_t>>& to, const std::vector<std::vector<uint32_t>>& from) {
+    std::vector<uint32_t> count(to.size()), todo;
+    for (uint32_t at = 0; at < to.size(); ++at) {
+      for (const uint32_t other : to[at]) count[at] += in_circle_[other];
+      if (in_circle_[at] && count[at] == 0) todo.push_back(at);
+    }
+    while (!todo.empty()) {
+      const uint32_t at = todo.back();
+      todo.pop_back();
+      in_circle_[at] = false;
+      for (const uint32_t other : from[at]) {
+        if (in_circle_[other] && --count[other] == 0) todo.push_back(other);
+      }
+    }
+  }
+
   const Steps& steps_;
   std::vector<uint32_t> first_;  // number of each rank's first step, counted over all ranks
   std::vector<std::vector<uint32_t>> waits_for_;
   std::vector<uint32_t> other_end_;
-  std::vector<uint32_t> seen_;
-  uint32_t round_ = 0;
-  std::vector<uint32_t> todo_;
+  std::vector<bool> in_circle_;
 };
 
 }  // namespace
 
 std::vector<bool> receives_in_turn(const Steps& steps, int rank) {
-  WaitingGraph graph(steps);
+  const WaitingGraph graph(steps);
   std::vector<bool> in_turn(steps.of(rank).size());
   for (size_t i = 0; i < in_turn.size(); ++i) {
-    in_turn[i] = steps.of(rank)[i].kind == Step::Kind::receive && !graph.in_circle(rank, static_cast<int>(i));
+    in_turn[i] =
+        steps.of(rank)[i].kind == Step::Kind::receive && !graph.in_circle(rank, static_cast<uint32_t>(i));
   }
   return in_turn;
 }

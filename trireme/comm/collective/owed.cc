@@ -19,7 +19,8 @@ int Owed::chunks() const {
   }
 }
 
-bool Owed::gives(int rank, int chunk) const {
+bool Owed::gives(int rank, int piece) const {
+  const int chunk = piece / pieces_;
   switch (collective_) {
     case Collective::all_reduce:
     case Collective::reduce_scatter:
@@ -40,7 +41,8 @@ bool Owed::gives(int rank, int chunk) const {
   throw_error("a single message is not run by steps, so there is nothing to check");
 }
 
-bool Owed::gets(int rank, int chunk) const {
+bool Owed::gets(int rank, int piece) const {
+  const int chunk = piece / pieces_;
   switch (collective_) {
     case Collective::all_reduce:
     case Collective::all_gather:

@@ -5,10 +5,9 @@
 // Meaning of a rank's list. Steps that touch the same chunk happen in list order, so a send carries what all
 // earlier receives into that chunk have made of it, and additions have a fixed order. (Two sends of a chunk
 // only read it, and may overlap.) Steps on different chunks are independent. Messages between one pair of
-// ranks are sent in list order and arrive in that order. A
-// receive takes its message when it comes, if need be beside the chunk, and is applied when its turn is
-// there; so two ranks may send each other the same chunk and then add what they got (butterfly) without
-// waiting in a circle.
+// ranks are sent in list order and arrive in that order. A receive takes its message when it comes, if need
+// be beside the chunk, and is applied when its turn is there; so two ranks may send each other the same chunk
+// and then add what they got (butterfly) without waiting in a circle.
 //
 // Chunks 0 … chunks-1 are parts of the vector, one after another. A step may cover several neighbours at
 // once: one message, one latency (halving and doubling send half of all chunks in a round). Chunks from

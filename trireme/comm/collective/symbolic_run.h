@@ -7,9 +7,8 @@
 // waits for a fixed set of earlier events and for nothing else. So an event that can happen stays possible
 // whatever happens first, every run that goes on as long as it can ends with the same events done, and one
 // that ends with all done shows that all do. An engine that buffers more or orders less waits for fewer
-// events, and so ends too. Neither do segments bring a circle: with the messages numbered in the order of
-// this run, segment s of message m waits for the same segment of earlier messages, for segment s-1 of m and
-// for the last of the message before it of its pair, all smaller as pairs (m, s).
+// events, and so ends too. An engine that cuts messages in segments and holds few of them beside their place
+// is another matter: it is the run of the Steps cut in pieces (see check.h).
 #pragma once
 
 #include <string>

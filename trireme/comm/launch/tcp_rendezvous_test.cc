@@ -109,7 +109,7 @@ TEST(TcpRendezvous, ADeadRankEndsTheExchangeAtOnce) {
     rendezvous.exchange("ports", "");
     return "done";
   });
-  const auto reports = processes.reports(10);
+  const auto reports = processes.reports();
   EXPECT_THAT(reports[0], HasSubstr("rank 1 has ended its connection"));
   EXPECT_EQ(reports[1], "signal 9");
   EXPECT_THAT(reports[2], HasSubstr("rank 1 has ended its connection"));
@@ -121,7 +121,7 @@ TEST(TcpRendezvous, TwoWithOneRankAreRefusedOnBothSides) {
   for (int rank : {0, 1, 1}) {
     processes.add(rank, [&](int r) { return meet(place.options(r, 3, 20)); });
   }
-  const auto reports = processes.reports(10);
+  const auto reports = processes.reports();
   EXPECT_THAT(reports[0],
               AllOf(HasSubstr("as rank 1 of 3"), HasSubstr("another process has come as this rank")));
   EXPECT_THAT(reports[1] + reports[2], HasSubstr("rank 1 of 3"));
@@ -133,7 +133,7 @@ TEST(TcpRendezvous, DifferentNumbersOfRanksAreRefusedOnBothSides) {
   TestRanks processes(0, {});
   processes.add(0, [&](int) { return meet(place.options(0, 2)); });
   processes.add(1, [&](int) { return meet(place.options(1, 3)); });
-  const auto reports = processes.reports(10);
+  const auto reports = processes.reports();
   EXPECT_THAT(reports[0], AllOf(HasSubstr("as rank 1 of 3"), HasSubstr("a job of 2 ranks")));
   EXPECT_THAT(reports[1], AllOf(HasSubstr("rank 1 of 3"), HasSubstr("a job of 2 ranks")));
 }
@@ -146,7 +146,7 @@ TEST(TcpRendezvous, WrongSecretStaysOutsideAndIsTold) {
     options.secret = Secret::generate();
     return meet(std::move(options));
   });
-  const auto reports = processes.reports(20);
+  const auto reports = processes.reports();
   EXPECT_THAT(reports[0], AllOf(HasSubstr("rank 2 did not"), HasSubstr("did not prove")));
   EXPECT_THAT(reports[1], HasSubstr("rank 2 did not"));
   EXPECT_THAT(reports[2], HasSubstr("does not know this job's secret"));
@@ -165,7 +165,7 @@ TEST(TcpRendezvous, OldGenerationIsRefusedNewOneFormsAtTheSamePlace) {
   processes.add(0, [&](int) { return meet(options(0, 2)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   processes.add(1, [&](int) { return meet(options(1, 2)); });
-  const auto reports = processes.reports(10);
+  const auto reports = processes.reports();
   EXPECT_THAT(reports[0], HasSubstr("the job is at generation 2"));
   EXPECT_THAT(reports[1], HasSubstr("0,1"));
   EXPECT_THAT(reports[2], HasSubstr("0,1"));

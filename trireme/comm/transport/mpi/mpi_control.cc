@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
+#include <thread>
 
 #include "trireme/comm/transport/mpi/mpi_calls.h"
 
@@ -35,14 +37,30 @@ std::optional<Label> AnnouncedCalls::last() const {
 MpiControl::MpiControl() {
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), -1, "setting up");
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  int ranks = 0;
+  MPI_Comm_size(comm_, &ranks);
+  sent_to_.resize(static_cast<size_t>(ranks));
   post();
 }
 
-void MpiControl::close() {
+bool MpiControl::close() {
+  std::vector<int> sent_to_me(sent_to_.size());
+  MPI_Request request;
+  check_mpi(MPI_Ialltoall(sent_to_.data(), 1, MPI_INT, sent_to_me.data(), 1, MPI_INT, comm_, &request), -1,
+            "leaving");
+  for (int counted = 0;;) {
+    while (const std::optional<Received> received = receive()) {
+      if (received->message.kind == ControlMessage::aborted) return false;
+    }
+    if (!counted) check_mpi(MPI_Test(&request, &counted, MPI_STATUS_IGNORE), -1, "leaving");
+    if (counted && received_ == std::accumulate(sent_to_me.begin(), sent_to_me.end(), 0)) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
   MPI_Cancel(&request_);
   MPI_Wait(&request_, MPI_STATUS_IGNORE);
   for (Sent& sent : sent_) MPI_Wait(&sent.request, MPI_STATUS_IGNORE);
   MPI_Comm_free(&comm_);
+  return true;
 }
 
 void MpiControl::post() {
@@ -56,6 +74,7 @@ void MpiControl::send(int peer, const ControlMessage& message) {
     MPI_Test(&sent.request, &done, MPI_STATUS_IGNORE);
     return done != 0;
   });
+  ++sent_to_[static_cast<size_t>(peer)];
   Sent& sent = sent_.emplace_back();
   Wire& wire = sent.wire;
   wire.kind = message.kind;
@@ -82,6 +101,7 @@ std::optional<MpiControl::Received> MpiControl::receive() {
   message.entered = incoming_.entered != 0;
   message.label = {.stream = incoming_.stream, .call = incoming_.call};
   message.text.assign(incoming_.text, std::min<size_t>(incoming_.text_bytes, kTextBytes));
+  ++received_;
   Received received{status.MPI_SOURCE, std::move(message)};
   post();
   return received;

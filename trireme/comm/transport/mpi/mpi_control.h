@@ -8,6 +8,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/comm/transport/transport.h"
 
@@ -42,7 +43,10 @@ struct ControlMessage {
 class MpiControl {
  public:
   MpiControl();  // collective over MPI_COMM_WORLD
-  void close();  // collective; not after a failure
+  // Collective; not after a failure. Returns when every message to this rank has come, since MPI may give
+  // this communicator's number to the next one, and with it what was never received. False when one of them
+  // says that the job has failed.
+  bool close();
 
   void send(int peer, const ControlMessage& message);
   struct Received {
@@ -73,6 +77,8 @@ class MpiControl {
   MPI_Request request_ = MPI_REQUEST_NULL;
   Wire incoming_{};
   std::list<Sent> sent_;
+  std::vector<int> sent_to_;  // messages, by rank
+  int received_ = 0;
 };
 
 }  // namespace trireme::comm

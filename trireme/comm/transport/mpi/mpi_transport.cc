@@ -35,8 +35,8 @@ MpiTransport::MpiTransport(bool& job_failed)
 MpiTransport::~MpiTransport() {
   // After a failure transfers stay in flight, and ending them needs the other ranks. MPI moves nothing unless
   // it is called, so it is not called again: the process is about to end.
+  if (!job_failed_) job_failed_ = !control_->close();
   if (job_failed_) return;
-  control_->close();
   MPI_Waitall(static_cast<int>(mpi_requests_.size()), mpi_requests_.data(), MPI_STATUSES_IGNORE);
   MPI_Comm_free(&comm_);
 }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +18,14 @@
 namespace trireme::comm::shm {
 
 inline constexpr int kMaxRanks = 64;  // a rank is a bit of a word
+inline constexpr uint64_t bit(int rank) {
+  return uint64_t{1} << rank;
+}
+// Calls body(rank) for every bit.
+template <typename Body>
+void for_bits(uint64_t mask, const Body& body) {
+  for (; mask != 0; mask &= mask - 1) body(std::countr_zero(mask));
+}
 
 // Of the whole job; that of rank 0's segment is used.
 struct Job {

@@ -35,7 +35,7 @@ ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> mem
   for (size_t m = 0; m < members.size(); ++m) {
     Segment* segment = parts.segments.of_rank[members[m]].get();
     members_.push_back({members[m], segment, nullptr, nullptr});
-    if (static_cast<int>(m) != me) mask_ |= uint64_t{1} << members[m];
+    if (static_cast<int>(m) != me) mask_ |= bit(members[m]);
   }
   watches_.reserve(4);
   parts_.all.push_back(this);
@@ -85,7 +85,7 @@ void ShmNative::start(const Call& call, std::byte* data, size_t bytes, NativeOpe
   parts_.peers.check();
   operation = {.done = false,
                .sequence = operation.sequence,
-               .call = call.pack(),
+               .call = call == call_ ? word_ : call.pack(),
                .data = data,
                .bytes = bytes,
                .phase = static_cast<uint32_t>(Phase::waiting)};
@@ -124,7 +124,7 @@ bool ShmNative::ready() const {
 uint64_t ShmNative::waiting_on() const {
   uint64_t mask = 0;
   if (current_ != nullptr) {
-    for (const Watch& watch : watches_) mask |= uint64_t{1} << watch.rank;
+    for (const Watch& watch : watches_) mask |= bit(watch.rank);
   }
   return mask;
 }
@@ -154,42 +154,50 @@ bool ShmNative::step(NativeOperation& operation) {
   return moved;
 }
 
+// What depends on the call alone; calls are often the same as the one before.
+void ShmNative::choose(uint64_t word) {
+  word_ = word;
+  call_ = Call::unpack(word);
+  function_ = reduces() ? many_reduce_function(call_.dtype, call_.op) : nullptr;
+}
+
 // Posts this rank's mail.
 void ShmNative::begin(NativeOperation& operation) {
-  call_ = Call::unpack(operation.call);
+  if (operation.call != word_) choose(operation.call);
   data_ = operation.data;
   bytes_ = operation.bytes;
   operation.phase = static_cast<uint32_t>(Phase::posted);
   ++started_;
-  Mail& mail = members_[me_].area->mail[started_ % 2];
-  mail.call = operation.call;
+  Mail& own = mail(me_);
+  own.call = operation.call;
   const size_t always = std::min(kAlwaysMail, mail_limit(ranks_));
   const uint64_t place = bytes_ > always ? parts_.segments.heap->place_of(data_, bytes_) : 0;
-  if (bytes_ > kMailInline) std::memcpy(mail.small.data(), &place, sizeof place);
+  if (bytes_ > kMailInline) std::memcpy(own.small.data(), &place, sizeof place);
   if (place == 0 && bytes_ <= mail_limit(ranks_)) {
     const Range part = reduces() ? Range{0, bytes_} : slice(me_);
     if (part.size > 0) std::memcpy(payload(me_) + part.begin, data_ + part.begin, part.size);
   }
-  mail.stamp.store(started_, std::memory_order_release);
+  own.stamp.store(started_, std::memory_order_release);
   parts_.peers.wake(mask_);
 }
 
 // Reads the mail of all; false until it is there. Then the operation is done, or has a way to go on.
 bool ShmNative::open_mail(NativeOperation& operation) {
   int placed = 0;
-  for (Member& member : members_) {
-    const Mail& mail = member.area->mail[started_ % 2];
-    if (mail.stamp.load(std::memory_order_acquire) < started_) {
-      watches_.push_back({&mail.stamp, started_, member.rank});
+  for (int m = 0; m < ranks_; ++m) {
+    Member& member = members_[m];
+    const Mail& theirs = mail(m);
+    if (theirs.stamp.load(std::memory_order_acquire) < started_) {
+      watches_.push_back({&theirs.stamp, started_, member.rank});
       return false;
     }
-    if (mail.call != operation.call) {
+    if (theirs.call != operation.call) {
       parts_.peers.fail(Failure::mismatch, member.rank,
-                        calls_differ(members_[me_].rank, operation.call, member.rank, mail.call));
+                        calls_differ(members_[me_].rank, operation.call, member.rank, theirs.call));
     }
     if (bytes_ <= kMailInline) continue;
     uint64_t place = 0;
-    std::memcpy(&place, mail.small.data(), sizeof place);
+    std::memcpy(&place, theirs.small.data(), sizeof place);
     member.buffer = member.segment->at(place);
     placed += place != 0 ? 1 : 0;
   }
@@ -197,7 +205,6 @@ bool ShmNative::open_mail(NativeOperation& operation) {
     finish_by_mail(operation);
     return true;
   }
-  function_ = reduces() ? many_reduce_function(call_.dtype, call_.op) : nullptr;
   if (placed == ranks_) {
     work_in_place();
     operation.phase = static_cast<uint32_t>(Phase::direct);
@@ -223,17 +230,20 @@ void ShmNative::finish_by_mail(NativeOperation& operation) {
   const Range part = call_.collective == Collective::all_reduce ? Range{0, bytes_} : slice(me_);
   for (int m = 0; m < ranks_; ++m) inputs_[m] = (m == me_ ? data_ : payload(m)) + part.begin;
   std::byte* const output = data_ + part.begin;
-  many_reduce_function(call_.dtype, call_.op)(inputs_, {&output, 1}, part.size);
+  function_(inputs_, {&output, 1}, part.size);
   parts_.counters.bytes_read_directly += (ranks_ - 1) * part.size;
 }
 
-// Where the contribution of a member is. Two ranks swap their places every time: each writes where it has
-// read last. A line that was read from another core's cache comes with the right to write it, so this saves
-// one of two trips of each line between the cores, a third of the time.
+// Where the mail of a member is. Two ranks swap their places every time: each writes where it has read last.
+// A line that was read from another core's cache comes with the right to write it, so this saves one of two
+// trips of each line between the cores, a third of the time.
+Mail& ShmNative::mail(int member) const {
+  const bool swapped = ranks_ == 2 && started_ / 2 % 2 == 1;
+  return members_[swapped ? 1 - member : member].area->mail[started_ % 2];
+}
+
 std::byte* ShmNative::payload(int member) const {
-  const bool swapped = ranks_ == 2 && started_ / 2 % 2 == 1 && bytes_ > kMailInline;
-  Mail& mail = members_[swapped ? 1 - member : member].area->mail[started_ % 2];
-  return bytes_ <= kMailInline ? mail.small.data() : mail.payload.data();
+  return bytes_ <= kMailInline ? mail(member).small.data() : mail(member).payload.data();
 }
 
 void ShmNative::work_in_place() {

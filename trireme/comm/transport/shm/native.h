@@ -82,6 +82,7 @@ class ShmNative : public Native {
   bool connect();
   bool run();
   bool step(NativeOperation& operation);
+  void choose(uint64_t word);
   void begin(NativeOperation& operation);
   bool open_mail(NativeOperation& operation);
   void finish_by_mail(NativeOperation& operation);
@@ -96,6 +97,7 @@ class ShmNative : public Native {
   Range slice(int member) const;
   size_t chunk_size() const;
   Range chunk_of(int member, uint64_t chunk) const;
+  Mail& mail(int member) const;
   std::byte* payload(int member) const;
   std::byte* staging(int member, uint64_t chunk, int for_member) const;
   std::byte* result(int member, uint64_t chunk, int for_member) const;
@@ -121,6 +123,7 @@ class ShmNative : public Native {
 
   // Of the operation under way.
   Call call_;
+  uint64_t word_ = 0;  // the same, packed
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
   ManyReduce function_ = nullptr;

@@ -2,12 +2,10 @@
 #include "trireme/comm/transport/shm/peers.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -16,15 +14,6 @@
 
 namespace trireme::comm::shm {
 namespace {
-
-uint64_t bit(int rank) {
-  return uint64_t{1} << rank;
-}
-
-int processors() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 int open_pidfd(int rank, int pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -45,7 +34,7 @@ Peers::Peers(const Segments& segments, int rank)
       rank_(rank),
       job_(&segments.of_rank[0]->control().job),
       barrier_works_(register_global_barrier()),
-      crowded_(static_cast<int>(pids_.size()) > processors()),
+      crowded_(static_cast<int>(pids_.size()) > segments.processors),
       // About 100 µs: longer than a collective of small messages takes, shorter than a time slice.
       spins_(crowded_ ? 20 : 2000) {
   for (int r = 0; r < static_cast<int>(pids_.size()); ++r) {
@@ -91,11 +80,11 @@ void Peers::throw_failure() const {
 }
 
 void Peers::ring_bells(uint64_t mask) {
-  for (mask &= ~bit(rank_); mask != 0; mask &= mask - 1) {
-    std::atomic<uint32_t>& bell = segments_[std::countr_zero(mask)]->control().bell;
+  for_bits(mask & ~bit(rank_), [&](int rank) {
+    std::atomic<uint32_t>& bell = segments_[rank]->control().bell;
     bell.fetch_add(1);
     futex_wake(bell);
-  }
+  });
 }
 
 uint32_t Peers::announce_sleep() {

@@ -4,6 +4,7 @@
 #include "trireme/comm/transport/shm/segment.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@ struct Address {
   int32_t fd = 0;
   uint64_t bytes = 0;
   std::array<uint64_t, 2> nonce{};
+  cpu_set_t processors{};
 };
 
 // As much as the machine has, but all segments together must fit the 47 bits of a process's addresses.
@@ -109,10 +111,12 @@ Segments map_segments(Rendezvous& rendezvous) {
     throw_error("shm: getrandom failed: {}", std::strerror(errno));
   }
   own->control().nonce = mine.nonce;
+  if (sched_getaffinity(0, sizeof mine.processors, &mine.processors) != 0) CPU_SET(rank, &mine.processors);
 
   const std::vector<std::string> all =
       rendezvous.exchange("shm segments", {reinterpret_cast<const char*>(&mine), sizeof mine});
   Segments segments;
+  cpu_set_t processors{};
   for (int r = 0; r < ranks; ++r) {
     Address address;
     if (all[r].size() != sizeof address) {
@@ -124,7 +128,9 @@ Segments map_segments(Rendezvous& rendezvous) {
     std::memcpy(&address, all[r].data(), sizeof address);
     segments.of_rank.push_back(r == rank ? own : open_segment(r, address));
     segments.pids.push_back(address.pid);
+    CPU_OR(&processors, &processors, &address.processors);
   }
+  segments.processors = CPU_COUNT(&processors);
   segments.heap = std::make_shared<Heap>(own, fd, Segment::heap_begin(ranks));
   // Nobody may close its descriptor before all have opened it.
   rendezvous.exchange("shm mapped", "");

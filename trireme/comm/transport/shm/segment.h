@@ -67,6 +67,7 @@ struct Segments {
   std::vector<std::shared_ptr<Segment>> of_rank;
   std::shared_ptr<Heap> heap;  // this rank's own
   std::vector<int> pids;
+  int processors = 1;  // that the ranks may run on, all together: each may be bound to its own
 };
 Segments map_segments(Rendezvous& rendezvous);
 

@@ -1,6 +1,8 @@
 // The order of what is sent; see outbox.h.
 #include "trireme/comm/transport/tcp/outbox.h"
 
+#include <utility>
+
 namespace trireme::comm {
 namespace {
 
@@ -84,13 +86,16 @@ void Outbox::sent(size_t bytes) {
 
 void Outbox::discard() {
   if (first_ != nullptr && first_->moved > 0) {
+    // Control frames do not begin while a message is under way, so nothing of them has gone yet.
+    TRIREME_CHECK(control_sent_ == size_t{0});
     std::string rest;
+    rest.reserve(frame_bytes(first_->bytes) - first_->moved + control_.size() + kMaxControlBytes);
     piece_count_ = 0;
     add_frame(*first_, 0);
     for (size_t i = 0; i < piece_count_; ++i) {
       rest.append(static_cast<const char*>(pieces_[i].iov_base), pieces_[i].iov_len);
     }
-    control_.insert(control_sent_, rest);
+    control_ = std::move(rest.append(control_));
   }
   first_ = last_ = nullptr;
 }
