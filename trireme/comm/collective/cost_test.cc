@@ -130,7 +130,7 @@ TEST(Cost, ExtrapolatesManySegments) {
         const std::vector<size_t> chunks = equal_chunks(steps, 16 << 20);
         const double all = TimedRun(steps, chunks, 1 << 16, costs).run();
         // Where the two trees meet, waiting grows with the length of the vector.
-        const double tolerance = algorithm == Algorithm::double_tree ? 0.2 : 0.08;
+        const double tolerance = algorithm == Algorithm::double_tree ? 0.2 : 0.1;
         EXPECT_NEAR(predict_seconds(steps, chunks, 1 << 16, costs), all, tolerance * all)
             << name(algorithm) << " of " << ranks;
       }

@@ -79,8 +79,8 @@ void TcpTransport::send(int peer_rank, Label label, std::span<const std::byte> b
   counters_.bytes_sent += bytes.size();
   const bool first = peer.outbox.empty();
   peer.outbox.post(request);
-  if (first) flush(peer);
   check_left(peer);
+  if (first) flush(peer);
   check();
 }
 
