@@ -97,10 +97,14 @@ CollectiveQuestion question_of(const Options& options) {
   return question;
 }
 
+// None where there is no file yet.
+std::vector<comm::LinkModel> models_in(const std::string& path) {
+  return std::filesystem::exists(path) ? comm::read_link_models(path) : std::vector<comm::LinkModel>();
+}
+
 // Replaces what the file has of the same transport, memory and number of ranks.
 void write_links(const std::string& path, const comm::LinkModel& model) {
-  std::vector<comm::LinkModel> models;
-  if (std::filesystem::exists(path)) models = comm::read_link_models(path);
+  std::vector<comm::LinkModel> models = models_in(path);
   std::erase_if(models, [&](const comm::LinkModel& old) {
     return old.transport == model.transport && old.memory == model.memory && old.ranks == model.ranks;
   });
@@ -233,6 +237,7 @@ void run_rank(comm::Context& context, const Options& options, CollectiveQuestion
 
 int run(Options options) {
   const CollectiveQuestion question = question_of(options);
+  if (!options.calibrate.empty()) models_in(options.calibrate);  // what is no such file is not written over
   const auto program = [&](comm::Context& context) {
     run_rank(context, options, question);
     return static_cast<int>(kOk);
