@@ -15,6 +15,8 @@ namespace {
 constexpr int kTurns = 5;
 constexpr int64_t kFewestPerTurn = 2;
 constexpr int64_t kMostPerTurn = 400;
+// Ranks that have just started are still being moved between cores.
+constexpr int64_t kWarmupBarriers = 20'000;
 
 // One algorithm of one size.
 struct Timed {
@@ -89,6 +91,7 @@ std::vector<CollectiveTime> time_collective(comm::Context& context, comm::Group&
                                             const CollectiveQuestion& question,
                                             const std::function<void(const CollectiveTime&)>& each) {
   std::vector<CollectiveTime> times;
+  for (int64_t i = 0; i < kWarmupBarriers && question.seconds > 0; ++i) group.barrier().wait();
   for (const size_t bytes : question.sizes) {
     CollectiveCase test(context, group, question.collective, question.dtype, bytes, question.memory,
                         question.segment_bytes);

@@ -2,6 +2,7 @@
 #include "trireme/comm/calibrate/measurement.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -13,24 +14,31 @@
 namespace trireme::comm {
 namespace {
 
+constexpr double kWarmupSeconds = 10e-3;
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
 constexpr size_t kVectorSegment = kDefaultSegmentBytes;  // in which whole vectors are exchanged
-constexpr int kRounds = 8;
 
 MeasuredSizes sizes_for(Thoroughness thoroughness) {
   if (thoroughness == Thoroughness::probe) {
     return {.messages = {8, 4 * kKi, 64 * kKi},
-            .vectors = {kMi},
-            .native = {8, 4 * kKi, 64 * kKi, kMi},
-            .passes = 1,
-            .seconds = 0.2e-3};
+            .vectors = {512 * kKi, 2 * kMi},
+            .native = {8, 4 * kKi, 64 * kKi, kMi, 4 * kMi},
+            .native_collectives = {Collective::all_reduce},
+            .rounds = 4,
+            .passes = 3,
+            .most_seconds = 25e-3,
+            .effort = {.seconds = 0.1e-3, .fewest = 2}};
   }
-  MeasuredSizes sizes{.messages = {8, 512, 4 * kKi, 16 * kKi, 64 * kKi, 256 * kKi, kMi},
-                      .vectors = {512 * kKi, kMi, 2 * kMi, 4 * kMi, 16 * kMi, 64 * kMi},
-                      .native = {},
-                      .passes = 3,
-                      .seconds = 12e-3};
+  MeasuredSizes sizes{
+      .messages = {8, 512, 4 * kKi, 16 * kKi, 64 * kKi, 256 * kKi, kMi},
+      .vectors = {512 * kKi, kMi, 2 * kMi, 4 * kMi, 16 * kMi, 64 * kMi},
+      .native = {},
+      .native_collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                             Collective::broadcast, Collective::barrier},
+      .rounds = 8,
+      .passes = 5,
+      .effort = {.seconds = 8e-3, .fewest = 5}};
   for (size_t bytes = 8; bytes <= 64 * kMi; bytes *= 2) sizes.native.push_back(bytes);
   return sizes;
 }
@@ -71,7 +79,7 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
                .hosts = context.hosts(),
                .recorder = &context.recorder(),
                .name = "links"}),
-      watch_(engine_, sizes_.seconds) {
+      watch_(engine_, sizes_.effort) {
   // With one rank on each host, what is between hosts is all there is.
   if (inside_.empty()) inside_ = across_;
   const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.native.back()});
@@ -81,9 +89,23 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
 
 LinkModel Measurement::run() {
   std::memset(buffer_->bytes().data(), 0, buffer_->bytes().size());
-  link(inside_);  // in vain: ranks that have just started are still being moved between cores
+  const auto begin = Clock::now();
+  const auto passed = [&] {  // as rank 0 sees it
+    const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+    return static_cast<double>(watch_.from_rank_0(microseconds.count())) * 1e-6;
+  };
+  // In vain: ranks that have just started are still being moved between cores.
+  const Steps moving = ping_pong(context_.ranks(), inside_, 32);
+  const uint32_t program = ++programs_;
+  while (passed() < kWarmupSeconds) {
+    Operation& operation = engine_.steps(label(8), program, moving, 8, buffer_->bytes().data());
+    engine_.wait(operation);
+    engine_.release(operation);
+  }
   std::vector<LinkModel> models;
-  for (int i = 0; i < sizes_.passes; ++i) models.push_back(pass());
+  do {
+    models.push_back(pass());
+  } while (static_cast<int>(models.size()) < sizes_.passes && passed() < sizes_.most_seconds);
   return median_of(models);
 }
 
@@ -100,8 +122,7 @@ LinkModel Measurement::pass() {
   if (!across_.empty()) model.across = link(across_);
   add_exchanges(model);
   add_vectors(model);
-  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
-                                      Collective::all_gather, Collective::broadcast, Collective::barrier}) {
+  for (const Collective collective : sizes_.native_collectives) {
     if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
   }
   return model;
@@ -120,7 +141,7 @@ LinkCurves Measurement::link(std::span<const RankPair> pairs) {
   constexpr int kPhases = 4;
   std::vector<CurvePoint> message, gap;
   for (const size_t bytes : sizes_.messages) {
-    const int hops = bytes <= 4 * kKi ? 32 : 8;
+    const int hops = sizes_.rounds * (bytes <= 4 * kKi ? 4 : 1);
     message.push_back({bytes, steps_seconds(ping_pong(context_.ranks(), pairs, hops), bytes, bytes) / hops});
     const int messages = bytes < 256 * kKi ? 8 : 4;
     const double burst =
@@ -138,11 +159,11 @@ void Measurement::add_exchanges(LinkModel& model) {
     const int chains = bytes < 64 * kKi ? 4 : 2;
     const auto seconds = [&](const Steps& steps) {
       const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
-      return own_share_ * steps_seconds(steps, vector_bytes, bytes) / (kRounds * chains);
+      return own_share_ * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains);
     };
-    const double taken = seconds(exchanges(ranks, inside_, chains, kRounds, Action::copy));
-    const double added = seconds(exchanges(ranks, inside_, chains, kRounds, Action::add));
-    const double reduced = seconds(mirrored(ranks, inside_, chains, kRounds));
+    const double taken = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::copy));
+    const double added = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::add));
+    const double reduced = seconds(mirrored(ranks, inside_, chains, sizes_.rounds));
     exchange.push_back({bytes, taken});
     add.push_back({bytes, std::max(0.0, added - taken)});
     reduce.push_back({bytes, std::max(0.0, reduced - taken)});

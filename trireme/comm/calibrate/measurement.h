@@ -17,8 +17,11 @@ struct MeasuredSizes {
   std::vector<size_t> messages;
   std::vector<size_t> vectors;
   std::vector<size_t> native;
-  int passes;      // of all, of whose figures the medians count
-  double seconds;  // for each figure of a pass
+  std::vector<Collective> native_collectives;
+  int rounds;           // of messages in one operation
+  int passes;           // of all, of whose figures the medians count,
+  double most_seconds;  // unless so much has passed
+  Stopwatch::Effort effort;
 };
 
 class Measurement {

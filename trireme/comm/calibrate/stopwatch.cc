@@ -7,7 +7,6 @@
 namespace trireme::comm {
 namespace {
 
-constexpr int64_t kFewest = 5;
 constexpr int64_t kMost = 400;
 
 }  // namespace
@@ -34,8 +33,8 @@ double Stopwatch::barrier_and_time(const std::function<void()>& body) {
 double Stopwatch::seconds(const std::function<void()>& body) {
   barrier_and_time(body);  // first uses make recipes and touch memory
   const double once = barrier_and_time(body);
-  const int64_t count =
-      from_rank_0(std::clamp(static_cast<int64_t>(budget_seconds_ / std::max(once, 1e-9)), kFewest, kMost));
+  const int64_t count = from_rank_0(
+      std::clamp(static_cast<int64_t>(effort_.seconds / std::max(once, 1e-9)), effort_.fewest, kMost));
   times_.clear();
   for (int64_t i = 0; i < count; ++i) times_.push_back(barrier_and_time(body));
   run({.collective = Collective::all_reduce,

@@ -11,21 +11,26 @@ namespace trireme::comm {
 
 class Stopwatch {
  public:
-  // `seconds` to spend on a figure; the least number of repetitions is taken all the same.
-  Stopwatch(Engine& engine, double seconds) : engine_(engine), budget_seconds_(seconds) {}
+  // For each figure. The fewest repetitions are made even where they take longer.
+  struct Effort {
+    double seconds = 0;
+    int64_t fewest = 1;
+  };
+  Stopwatch(Engine& engine, Effort effort) : engine_(engine), effort_(effort) {}
 
   // Collective. `body` does once what is timed, and may be any number of times the same.
   double seconds(const std::function<void()>& body);
   // The same of an operation that `start` starts.
   double operation_seconds(const std::function<Operation&()>& start);
+  // Collective: what rank 0 says.
+  int64_t from_rank_0(int64_t number);
 
  private:
   double barrier_and_time(const std::function<void()>& body);
   void run(const Call& call, void* data);
-  int64_t from_rank_0(int64_t number);
 
   Engine& engine_;
-  double budget_seconds_;
+  Effort effort_;
   std::vector<double> times_;
 };
 
