@@ -8,6 +8,8 @@ namespace {
 
 constexpr Command kParts[] = {
     {"kernels", "check the main kernels and time them against this machine's ceilings", bench_kernels},
+    {"collectives", "check collectives on ranks and time them beside what the links predict",
+     bench_collectives},
     {"train", "time training steps on random data; --profile shows where the time goes", bench_train},
 };
 

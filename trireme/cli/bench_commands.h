@@ -6,6 +6,7 @@
 
 namespace trireme::cli {
 
+int bench_collectives(std::span<const std::string> arguments);
 int bench_kernels(std::span<const std::string> arguments);
 int bench_train(std::span<const std::string> arguments);
 

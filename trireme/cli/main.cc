@@ -19,7 +19,7 @@ constexpr Command kCommands[] = {
      trireme::cli::train},
     {"sample", "generate text from a trained model", trireme::cli::sample},
     {"inspect", "show a graph, a checkpoint or a run", trireme::cli::inspect},
-    {"bench", "check and time kernels or training", trireme::cli::bench},
+    {"bench", "check and time kernels, collectives or training", trireme::cli::bench},
     {"doctor", "what this machine has, and what to install", trireme::cli::doctor},
 };
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/collective/choose.h"
 
 namespace trireme::comm {
 namespace {
@@ -28,7 +29,7 @@ Group Context::world() {
   return group("world", members);
 }
 
-Group Context::group(const std::string& name, const std::vector<int>& members) {
+uint32_t Context::number_group(const std::string& name, const std::vector<int>& members) {
   std::string identity = fmt::format("{}: {}", name, fmt::join(members, " "));
   identity += fmt::format("; {}", made_[identity]++);
   const uint32_t number = number_of(identity);
@@ -37,15 +38,19 @@ Group Context::group(const std::string& name, const std::vector<int>& members) {
     throw_error("the groups '{}' and '{}' get the same number by chance; give one of them another name",
                 entry->second, identity);
   }
-  GroupOptions options{.timeout_seconds = parts_.timeout_seconds,
-                       .chooser = chooser_,
-                       .recorder = parts_.recorder.get(),
-                       .name = name};
+  return number;
+}
+
+Group Context::group(const std::string& name, const std::vector<int>& members) {
+  const uint32_t number = number_group(name, members);
+  GroupOptions options{
+      .timeout_seconds = parts_.timeout_seconds, .recorder = parts_.recorder.get(), .name = name};
   for (int member : members) {
     // Members that are no ranks are refused by the group itself.
     const bool known = member >= 0 && member < ranks();
     options.hosts.push_back(known ? parts_.hosts[static_cast<size_t>(member)] : 0);
   }
+  if (links_) options.chooser = make_chooser(*links_, options.hosts);
   return Group(*parts_.transport, number, members, std::move(options));
 }
 

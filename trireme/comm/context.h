@@ -5,10 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trireme/comm/collective/link_model.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/launch/environment.h"
 #include "trireme/comm/recorder.h"
@@ -37,20 +39,22 @@ class Context {
   Recorder& recorder() { return *parts_.recorder; }
   double timeout_seconds() const { return parts_.timeout_seconds; }
 
-  // For all groups made from here on.
-  void set_chooser(Chooser chooser) { chooser_ = std::move(chooser); }
+  // What all groups made from here on choose and predict by. Equal on all ranks: see calibrate.h.
+  void set_links(LinkModel links) { links_ = std::move(links); }
 
   // Collective over all ranks, and over the members. The order of members is that of the ranks in the group.
   // Groups with the same name and members may be made again: all members do so, equally often.
   Group world();
   Group group(const std::string& name, const std::vector<int>& members);
+  // What tells a group from all others, for who makes it otherwise. Equally often on all ranks.
+  uint32_t number_group(const std::string& name, const std::vector<int>& members);
 
   // "4 ranks on 1 host, transport shm, launched by trireme -n"
   std::string summary() const;
 
  private:
   Parts parts_;
-  Chooser chooser_;
+  std::optional<LinkModel> links_;
   std::map<uint32_t, std::string> groups_;  // number -> what it was made from
   std::map<std::string, int> made_;         // how often
 };

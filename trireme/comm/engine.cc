@@ -56,10 +56,12 @@ Operation& Engine::collective(const Call& call, void* data, CollectiveOptions op
 }
 
 RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_bytes) {
-  const bool offered = native_ != nullptr && native_->offers(call);
+  const bool offered = offers_native(call);
   Choice choice{.algorithm = call.algorithm, .segment_bytes = kDefaultSegmentBytes};
-  if (call.algorithm == Algorithm::automatic) {
-    choice = options_.chooser ? options_.chooser(call, size(), offered) : fixed_choice(call, offered);
+  if (options_.chooser) {
+    choice = options_.chooser(call, size(), offered);  // of an algorithm that is asked for, the rest
+  } else if (call.algorithm == Algorithm::automatic) {
+    choice = fixed_choice(call, offered);
   }
   if (choice.algorithm == Algorithm::native && !offered) {
     throw_error("{}: {} has no way of its own to do this; choose another algorithm, or automatic",
@@ -80,6 +82,21 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_byt
   }
   page->recipe.predicted_seconds = choice.predicted_seconds;
   return book_.add(std::move(page));
+}
+
+Operation& Engine::steps(const Call& call, uint32_t number, const Steps& steps, size_t segment_bytes,
+                         void* data) {
+  refuse_if_failed();
+  const RecipeKey key{call.pack(), uint64_t{number} << 32 | segment_bytes};
+  RecipePage* page = book_.find(key);
+  if (page == nullptr) {
+    auto made = std::make_unique<RecipePage>();
+    made->key = key;
+    made->recipe = make_recipe(call, steps, rank_, members_, segment_bytes);
+    page = &book_.add(std::move(made));
+  }
+  auto* const bytes = static_cast<std::byte*>(data);
+  return begin(*page, make_stream(number_, sequence_++), true, bytes, bytes);
 }
 
 Operation& Engine::all_to_all(DType dtype, const void* input, std::span<const int64_t> send_counts,

@@ -14,7 +14,8 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::array<size_t, 5> kSegmentBytes = {16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+// Not more: a rank that waits for a longer one gives up spinning and sleeps, which no cost model foresees.
+constexpr std::array<size_t, 3> kSegmentBytes = {16 << 10, 64 << 10, 256 << 10};
 
 // The vector cut as evenly as elements allow. An all_to_all's count is what one rank gives.
 std::vector<size_t> chunk_bytes(const Call& call, const Steps& steps) {
@@ -77,10 +78,9 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
   Choice native{.algorithm = Algorithm::native, .segment_bytes = 0, .predicted_seconds = 0};
   const bool may_be_native = call.algorithm == Algorithm::native || (any && native_offered);
   const auto measured = model.native.find(call.collective);
-  if (may_be_native && measured != model.native.end()) {
-    native.predicted_seconds =
-        measured->second.seconds(static_cast<size_t>(call.count) * size_of(call.dtype));
-  }
+  const size_t bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
+  if (may_be_native && measured != model.native.end())
+    native.predicted_seconds = measured->second.seconds(bytes);
   if (call.algorithm == Algorithm::native || (may_be_native && native.predicted_seconds == 0)) return native;
 
   std::vector<Algorithm> algorithms{call.algorithm};
@@ -88,7 +88,7 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
     algorithms = algorithms_of(call.collective);
     if (!has_two_levels(hosts)) std::erase(algorithms, Algorithm::hierarchical);
   }
-  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts));
+  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts, bytes));
   // Of an empty vector nothing is sent at all.
   if (call.count == 0 && call.collective != Collective::barrier) best.predicted_seconds = 0;
   best.predicted_seconds += model.operation_seconds;

@@ -123,12 +123,32 @@ TEST(LinkModel, FileReadsBackAsWritten) {
   rich.across.message = Curve({{8, 1e-5}, {4096, 2.5e-5}});
   rich.across.gap = Curve({{8, 1e-6}});
   rich.native[Collective::all_reduce] = Curve({{8, 1e-6}});
+  rich.memory = MemoryKind::ordinary;
+  rich.inside.exchange = Curve({{8, 3e-6}});
+  rich.add = Curve({{8, 1e-7}});
+  rich.vectors = {.exchange = Curve({{1 << 20, 1e-3}}), .add = Curve({{1 << 20, 2e-3}}), .reduce = {}};
   const std::vector<LinkModel> models = {network(), rich};
   const std::string path =
       (std::filesystem::temp_directory_path() / ("links_" + std::to_string(getpid()) + ".json")).string();
   write_link_models(path, models);
   EXPECT_EQ(read_link_models(path), models);
   std::filesystem::remove(path);
+}
+
+TEST(LinkModel, MessagesOfLargeVectorsCostTheirShareOfAPass) {
+  LinkModel model = network();
+  model.inside.exchange = Curve::line(10e-6, 2e-9);
+  model.add = Curve::line(0, 1e-9);
+  model.vectors.exchange = Curve({{1 << 20, 4e-3}, {2 << 20, 8e-3}});
+  model.vectors.add = Curve({{1 << 20, 5e-3}, {2 << 20, 10e-3}});
+  const auto both = [&](size_t vector_bytes) {
+    const Transfer transfer = costs_of(model, {}, vector_bytes).transfer(0, 1, 1 << 16);
+    return transfer.send_seconds + transfer.receive_seconds;
+  };
+  EXPECT_NEAR(both(1 << 19), 10e-6 + (1 << 16) * 2e-9, 1e-12);
+  EXPECT_NEAR(both(1 << 20), 10e-6 + 4e-3 / 16, 1e-12);
+  EXPECT_NEAR(costs_of(model, {}, 1 << 19).add_seconds(1 << 16), (1 << 16) * 1e-9, 1e-12);
+  EXPECT_NEAR(costs_of(model, {}, 1 << 20).add_seconds(1 << 16), 1e-3 / 16, 1e-12);
 }
 
 TEST(LinkModel, NearestNumberOfRanksIsUsed) {
@@ -139,6 +159,9 @@ TEST(LinkModel, NearestNumberOfRanksIsUsed) {
   EXPECT_EQ(find_link_model(models, "tcp", 2), &models[0]);
   EXPECT_EQ(find_link_model(models, "tcp", 16), &models[1]);
   EXPECT_EQ(find_link_model(models, "mpi", 2), nullptr);
+  EXPECT_EQ(find_link_model(models, "tcp", 2, MemoryKind::ordinary), nullptr);
+  models[1].memory = MemoryKind::ordinary;
+  EXPECT_EQ(find_link_model(models, "tcp", 2, MemoryKind::ordinary), &models[1]);
 }
 
 TEST(LinkModel, BadFilesAreRefusedWithTheirPlace) {
@@ -168,6 +191,9 @@ TEST(LinkModel, BadFilesAreRefusedWithTheirPlace) {
   EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2, "ports": "many",
                               "inside": {"message": [{"bytes": 8, "seconds": 1}]}}])"),
               HasSubstr("ports is not one of one, one_each_way, unlimited"));
+  EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2, "memory": "fast",
+                              "inside": {"message": [{"bytes": 8, "seconds": 1}]}}])"),
+              HasSubstr("memory is not one of transport, ordinary"));
   EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2,
                               "inside": {"message": [{"bytes": 8, "seconds": 1}]}, "native": {"sum": 1}}])"),
               HasSubstr("native.sum is not the name of a collective"));

@@ -32,6 +32,9 @@ enum class Ports : uint8_t {
 struct Costs {
   std::function<Transfer(int from, int to, size_t bytes)> transfer;
   std::function<double(size_t bytes)> reduce_seconds;  // adding that many bytes to others
+  // The same as they are taken, beyond what taking them costs; empty: no less. Only what is received beside
+  // its place, because that is still in use, has to be taken first.
+  std::function<double(size_t bytes)> add_seconds;
   Ports ports = Ports::one_each_way;
   // Ranks of one host that are busy share its cores. 0: there are enough.
   int cores_per_host = 0;

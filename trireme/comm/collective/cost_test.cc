@@ -105,6 +105,25 @@ TEST(Cost, DelayIsNobodysTime) {
   EXPECT_NEAR(predict_seconds(flat, std::vector<size_t>{8}, kUncut, costs), 3e-6 + 51e-6, 1e-12);
 }
 
+TEST(Cost, WhatIsTakenBesideItsPlaceIsAddedLater) {
+  // A ring adds as it takes; in a butterfly the place is still being sent, so adding is a pass of its own.
+  Costs costs = uniform_costs({}, Ports::one);
+  costs.transfer = [](int, int, size_t) { return Transfer{0, 0, 0, 10e-6}; };
+  costs.add_seconds = [](size_t) { return 1e-6; };
+  costs.reduce_seconds = [](size_t) { return 5e-6; };
+  EXPECT_NEAR(predicted(Algorithm::ring, 2, 1 << 20, kUncut, costs), 10e-6 + 1e-6 + 10e-6, 1e-12);
+  EXPECT_NEAR(predicted(Algorithm::butterfly, 2, 1 << 20, kUncut, costs), 10e-6 + 5e-6, 1e-12);
+}
+
+TEST(Cost, ASendKeepsItsTurn) {
+  // Up and down a tree of two: the root takes for 6 µs and adds for 2, the leaf takes for 6; what the root
+  // has added goes down while it takes the next, so the root is never idle.
+  Costs costs = uniform_costs({}, Ports::one);
+  costs.transfer = [](int, int, size_t) { return Transfer{0, 0, 0, 6e-6}; };
+  costs.add_seconds = [](size_t) { return 2e-6; };
+  EXPECT_NEAR(predicted(Algorithm::tree, 2, 32 << 10, 1 << 10, costs), 32 * 8e-6, 4 * 8e-6);
+}
+
 TEST(Cost, RanksOfAHostShareItsLink) {
   // Rank 0 sends to 2 and 1 to 3, both across: one after the other, though all four ranks are free.
   Costs costs = uniform_costs({}, Ports::one);
@@ -130,7 +149,7 @@ TEST(Cost, ExtrapolatesManySegments) {
         const std::vector<size_t> chunks = equal_chunks(steps, 16 << 20);
         const double all = TimedRun(steps, chunks, 1 << 16, costs).run();
         // Where the two trees meet, waiting grows with the length of the vector.
-        const double tolerance = algorithm == Algorithm::double_tree ? 0.2 : 0.08;
+        const double tolerance = algorithm == Algorithm::double_tree ? 0.2 : 0.1;
         EXPECT_NEAR(predict_seconds(steps, chunks, 1 << 16, costs), all, tolerance * all)
             << name(algorithm) << " of " << ranks;
       }

@@ -12,10 +12,46 @@ double gap_seconds(const LinkCurves& link, size_t bytes) {
   return link.gap.empty() ? message : std::min(message, link.gap.seconds(bytes));
 }
 
-// Both ends are busy for the gap, the receiver so much later that the message takes what it took.
-Transfer inside_transfer(const LinkCurves& link, size_t bytes) {
+// A message of a vector: its share of a pass over the vector, where that was measured, and what a message
+// costs whatever its size; else what messages of this size cost. Either may be the larger: a byte in the
+// cache of another core can take longer than one in the cache that all share.
+double message_seconds(const Curve& messages, const Curve& pass, size_t bytes, size_t vector_bytes) {
+  if (pass.empty() || vector_bytes < pass.points().front().bytes) return messages.seconds(bytes);
+  const double share = static_cast<double>(bytes) / static_cast<double>(vector_bytes);
+  return messages.seconds(0) + share * pass.seconds(vector_bytes);
+}
+
+// What a message of a vector costs a rank, at the two ends together, as it is taken or added.
+struct Ends {
+  LinkModel model;
+  size_t vector_bytes;
+
+  double taken(size_t bytes) const {
+    return message_seconds(model.inside.exchange, model.vectors.exchange, bytes, vector_bytes);
+  }
+  double added(size_t bytes) const {
+    if (model.vectors.add.empty() || vector_bytes < model.vectors.add.points().front().bytes) {
+      return model.inside.exchange.seconds(bytes) + model.add.seconds(bytes);
+    }
+    return message_seconds(model.inside.exchange, model.vectors.add, bytes, vector_bytes);
+  }
+};
+
+// Both ends are busy, the receiver so much later that the message takes what it took. Of many messages in a
+// row one end, taken to be the receiver, is busy all the time.
+Transfer inside_transfer(const Ends& ends, size_t bytes) {
+  const LinkCurves& link = ends.model.inside;
   const double gap = gap_seconds(link, bytes);
-  return {.send_seconds = gap, .delay_seconds = link.message.seconds(bytes) - gap, .receive_seconds = gap};
+  double send = gap;
+  double receive = gap;
+  if (!link.exchange.empty()) {
+    const double both = ends.taken(bytes);
+    const double alone = link.exchange.seconds(bytes);
+    receive = both * std::clamp(gap / alone, 0.5, 1.0);
+    send = both - receive;
+  }
+  const double delay = std::max(0.0, link.message.seconds(bytes) - receive);
+  return {.send_seconds = send, .delay_seconds = delay, .receive_seconds = receive};
 }
 
 // Between hosts the gap is that of the link; what the ranks do about a message is no more than inside.
@@ -30,24 +66,35 @@ Transfer across_transfer(const LinkCurves& inside, const LinkCurves& across, siz
 
 }  // namespace
 
-Costs costs_of(const LinkModel& model, std::span<const int> hosts) {
+std::string_view name(MemoryKind kind) {
+  return kind == MemoryKind::transport ? "transport" : "ordinary";
+}
+
+Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes) {
   Costs costs;
   costs.ports = model.ports;
   costs.hosts.assign(hosts.begin(), hosts.end());
   costs.cores_per_host = model.cores;
-  costs.reduce_seconds = [reduce = model.reduce](size_t bytes) { return reduce.seconds(bytes); };
+  const Ends ends{model, vector_bytes};
+  costs.reduce_seconds = [ends](size_t bytes) {
+    return message_seconds(ends.model.reduce, ends.model.vectors.reduce, bytes, ends.vector_bytes);
+  };
+  if (!model.add.empty()) {
+    costs.add_seconds = [ends](size_t bytes) { return std::max(0.0, ends.added(bytes) - ends.taken(bytes)); };
+  }
   const LinkCurves& across = model.across.message.empty() ? model.inside : model.across;
-  costs.transfer = [inside = model.inside, across, numbers = costs.hosts](int from, int to, size_t bytes) {
+  costs.transfer = [ends, across, numbers = costs.hosts](int from, int to, size_t bytes) {
     const bool same_host = numbers.empty() || numbers[from] == numbers[to];
-    return same_host ? inside_transfer(inside, bytes) : across_transfer(inside, across, bytes);
+    return same_host ? inside_transfer(ends, bytes) : across_transfer(ends.model.inside, across, bytes);
   };
   return costs;
 }
 
-const LinkModel* find_link_model(std::span<const LinkModel> models, std::string_view transport, int ranks) {
+const LinkModel* find_link_model(std::span<const LinkModel> models, std::string_view transport, int ranks,
+                                 MemoryKind memory) {
   const LinkModel* found = nullptr;
   for (const LinkModel& model : models) {
-    if (model.transport != transport) continue;
+    if (model.transport != transport || model.memory != memory) continue;
     if (found == nullptr || std::abs(model.ranks - ranks) < std::abs(found->ranks - ranks)) found = &model;
   }
   return found;

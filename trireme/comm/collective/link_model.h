@@ -14,30 +14,50 @@
 
 namespace trireme::comm {
 
+// Where vectors lie: in memory that the transport gave (see Transport::allocate), or anywhere.
+enum class MemoryKind : uint8_t { transport, ordinary };
+std::string_view name(MemoryKind kind);
+
 // Messages between two ranks.
 struct LinkCurves {
   Curve message;  // from the start of the send to the end of the receive: half of a ping-pong
   Curve gap;      // from one message to the next of many in a row; empty: no shorter than `message`
+  // Two ranks at once, each sending one and taking one: what a message costs a rank at its two ends. Empty:
+  // each end is busy for the gap.
+  Curve exchange;
 
   friend bool operator==(const LinkCurves&, const LinkCurves&) = default;
 };
 
+// Exchanging the whole of a vector, in segments: of vectors that no cache holds a byte takes longer than the
+// messages alone say. Each curve may be empty.
+struct VectorCurves {
+  Curve exchange;  // each rank sends so many bytes and takes as many
+  Curve add;       // and adds them as it takes them
+  Curve reduce;    // adding so many that were taken before, alone
+
+  friend bool operator==(const VectorCurves&, const VectorCurves&) = default;
+};
+
 struct LinkModel {
   std::string transport;  // "shm"
-  int ranks = 0;          // that were there when it was measured
-  int cores = 0;          // per host, that ranks share; 0: one for each
+  MemoryKind memory = MemoryKind::transport;
+  int ranks = 0;  // that were there when it was measured
+  int cores = 0;  // per host, that ranks share; 0: one for each
   Ports ports = Ports::one;
-  double operation_seconds = 0;        // of starting and ending an operation, beside its messages
-  LinkCurves inside;                   // between ranks of one host
-  LinkCurves across;                   // between hosts; empty: the same
-  Curve reduce;                        // adding that many bytes
+  double operation_seconds = 0;  // of starting and ending an operation, beside its messages
+  LinkCurves inside;             // between ranks of one host
+  LinkCurves across;             // between hosts; empty: the same
+  Curve reduce;                  // adding that many bytes that were taken before
+  Curve add;                     // adding them as they are taken, beyond taking; empty: no less
+  VectorCurves vectors;
   std::map<Collective, Curve> native;  // the transport's own way; bytes of the whole vector
 
   friend bool operator==(const LinkModel&, const LinkModel&) = default;
 };
 
-// `hosts`: host number of each rank; empty: all on one.
-Costs costs_of(const LinkModel& model, std::span<const int> hosts);
+// Of collectives on a vector of so many bytes. `hosts`: host number of each rank; empty: all on one.
+Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes);
 
 // A file is a list of models, as JSON. Reading throws Error with `origin` (a path) and what is wrong.
 std::string to_json(std::span<const LinkModel> models);
@@ -45,7 +65,9 @@ std::vector<LinkModel> parse_link_models(std::string_view json, std::string_view
 std::vector<LinkModel> read_link_models(const std::string& path);
 void write_link_models(const std::string& path, std::span<const LinkModel> models);
 
-// The one of this transport that was measured with the nearest number of ranks; nullptr when there is none.
-const LinkModel* find_link_model(std::span<const LinkModel> models, std::string_view transport, int ranks);
+// The one of this transport and memory that was measured with the nearest number of ranks; nullptr when there
+// is none.
+const LinkModel* find_link_model(std::span<const LinkModel> models, std::string_view transport, int ranks,
+                                 MemoryKind memory = MemoryKind::transport);
 
 }  // namespace trireme::comm

@@ -1,7 +1,9 @@
 // The file of link models:
-//   [{"transport": "shm", "ranks": 2, "cores": 2, "ports": "one", "operation_seconds": 1e-7,
-//     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […]}, "across": {…},
-//     "reduce": […], "native": {"all_reduce": […]}}, …]
+//   [{"transport": "shm", "memory": "transport", "ranks": 2, "cores": 2, "ports": "one", "operation_seconds":
+//   1e-7,
+//     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […], "exchange": […]},
+//     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […]},
+//     "native": {"all_reduce": […]}}, …]
 #include <fmt/format.h>
 
 #include <array>
@@ -34,9 +36,14 @@ Json curve_json(const Curve& curve) {
   return list;
 }
 
+void put(Json& object, const char* key, const Curve& curve) {
+  if (!curve.empty()) object[key] = curve_json(curve);
+}
+
 Json link_json(const LinkCurves& link) {
   Json object = {{"message", curve_json(link.message)}};
-  if (!link.gap.empty()) object["gap"] = curve_json(link.gap);
+  put(object, "gap", link.gap);
+  put(object, "exchange", link.exchange);
   return object;
 }
 
@@ -99,9 +106,14 @@ Curve read_curve(const Reader& reader) {
   return Curve(std::move(points));
 }
 
+Curve read_optional(const Reader& reader, const char* key) {
+  return reader.has(key) ? read_curve(reader.at(key)) : Curve();
+}
+
 LinkCurves read_link(const Reader& reader) {
   return {.message = read_curve(reader.at("message")),
-          .gap = reader.has("gap") ? read_curve(reader.at("gap")) : Curve()};
+          .gap = read_optional(reader, "gap"),
+          .exchange = read_optional(reader, "exchange")};
 }
 
 Ports read_ports(const Reader& reader) {
@@ -112,18 +124,34 @@ Ports read_ports(const Reader& reader) {
   reader.fail("is not one of one, one_each_way, unlimited");
 }
 
+MemoryKind read_memory(const Reader& reader) {
+  const std::string text = reader.text();
+  for (const MemoryKind kind : {MemoryKind::transport, MemoryKind::ordinary}) {
+    if (name(kind) == text) return kind;
+  }
+  reader.fail("is not one of transport, ordinary");
+}
+
 LinkModel read_model(const Reader& reader) {
   LinkModel model;
   model.transport = reader.at("transport").text();
   model.ranks = static_cast<int>(reader.at("ranks").whole(kMostRanks));
   if (reader.has("cores")) model.cores = static_cast<int>(reader.at("cores").whole(kMostRanks));
+  if (reader.has("memory")) model.memory = read_memory(reader.at("memory"));
   if (reader.has("ports")) model.ports = read_ports(reader.at("ports"));
   if (reader.has("operation_seconds")) {
     model.operation_seconds = reader.at("operation_seconds").number(kMostSeconds);
   }
   model.inside = read_link(reader.at("inside"));
   if (reader.has("across")) model.across = read_link(reader.at("across"));
-  if (reader.has("reduce")) model.reduce = read_curve(reader.at("reduce"));
+  model.reduce = read_optional(reader, "reduce");
+  model.add = read_optional(reader, "add");
+  if (reader.has("vectors")) {
+    const Reader vectors = reader.at("vectors");
+    model.vectors = {.exchange = read_optional(vectors, "exchange"),
+                     .add = read_optional(vectors, "add"),
+                     .reduce = read_optional(vectors, "reduce")};
+  }
   if (!reader.has("native")) return model;
   reader.at("native").each_key([&](const std::string& key, const Reader& curve) {
     const std::optional<Collective> collective = parse_collective(key);
@@ -139,13 +167,20 @@ std::string to_json(std::span<const LinkModel> models) {
   Json list = Json::array();
   for (const LinkModel& model : models) {
     Json object = {{"transport", model.transport},
+                   {"memory", name(model.memory)},
                    {"ranks", model.ranks},
                    {"cores", model.cores},
                    {"ports", kPorts[static_cast<size_t>(model.ports)]},
                    {"operation_seconds", model.operation_seconds},
                    {"inside", link_json(model.inside)}};
     if (!model.across.message.empty()) object["across"] = link_json(model.across);
-    if (!model.reduce.empty()) object["reduce"] = curve_json(model.reduce);
+    put(object, "reduce", model.reduce);
+    put(object, "add", model.add);
+    Json vectors = Json::object();
+    put(vectors, "exchange", model.vectors.exchange);
+    put(vectors, "add", model.vectors.add);
+    put(vectors, "reduce", model.vectors.reduce);
+    if (!vectors.empty()) object["vectors"] = std::move(vectors);
     for (const auto& [collective, curve] : model.native) {
       object["native"][std::string(name(collective))] = curve_json(curve);
     }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/collective/in_turn.h"
 
 namespace trireme::comm {
 namespace {
@@ -68,7 +69,9 @@ void TimedRun::add_nodes(int rank, const Step& step, Range& range) {
     const size_t begin = range.begin + i * segment_bytes_;
     const size_t bytes = range.whole ? range.end - range.begin : std::min(segment_bytes_, range.end - begin);
     Node node{.rank = rank, .bytes = bytes};
-    if (step.kind != Step::Kind::send && step.action == Action::add) {
+    if (step.kind == Step::Kind::receive && costs_.add_seconds && !range.beside) {
+      node.work_seconds = step.action == Action::add ? costs_.add_seconds(bytes) : 0;
+    } else if (range.beside || (step.kind != Step::Kind::send && step.action == Action::add)) {
       node.work_seconds = costs_.reduce_seconds(bytes);
     }
     const int number = static_cast<int>(nodes_.size());
@@ -97,6 +100,7 @@ void TimedRun::build_rank(int rank) {
   std::vector<Chunk> chunks(chunk_begin_.size());
   std::vector<Range> ranges(list.size());
   std::vector<int> before;
+  const std::vector<bool> in_turn = costs_.add_seconds ? receives_in_turn(steps_, rank) : std::vector<bool>();
   for (int s = 0; s < static_cast<int>(list.size()); ++s) {
     const Step& step = list[s];
     Range& range = ranges[s];
@@ -104,7 +108,6 @@ void TimedRun::build_rank(int rank) {
     range.end = chunk_end_[step.chunk + step.count - 1];
     range.whole = step.kind == Step::Kind::local;
     if (range.begin == range.end && !empty_) continue;
-    add_nodes(rank, step, range);
     before.clear();
     const auto read = [&](Chunk& chunk) {
       if (chunk.writer >= 0) before.push_back(chunk.writer);
@@ -124,6 +127,8 @@ void TimedRun::build_rank(int rank) {
     }
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
+    range.beside = costs_.add_seconds && step.kind == Step::Kind::receive && !before.empty() && !in_turn[s];
+    add_nodes(rank, step, range);
     for (const int earlier : before) wait(range, ranges[earlier]);
   }
 }
@@ -176,13 +181,13 @@ double TimedRun::seconds_of(const Task& task) const {
   return task.what == What::send ? transfer.send_seconds : transfer.receive_seconds;
 }
 
-void TimedRun::ask(Task task) {
+void TimedRun::ask(Task task, double now) {
   if (costs_.ports != Ports::unlimited) {
     Port& port = port_of(task);
     if (port.busy) return port.waiting.push(task);
     port.busy = true;
   }
-  take_core(task, task.asked_seconds);
+  take_core(task, now);
 }
 
 // A rank that waits for a core does nothing else, so it keeps its port.
@@ -233,13 +238,16 @@ void TimedRun::offer(Lane& lane, double now) {
   if (lane.asked || lane.next == lane.nodes.size() || lane.next >= lane.applied + kWindow) return;
   if (nodes_[lane.nodes[lane.next]].waits_for > 0) return;
   lane.asked = true;
-  ask({now, What::send, lane.nodes[lane.next]});
+  // Its turn among what the rank has to do is that of the time when it was ready, not when the one before it
+  // in this lane was out.
+  ask({nodes_[lane.nodes[lane.next]].ready_seconds, What::send, lane.nodes[lane.next]}, now);
 }
 
 void TimedRun::satisfy(int number, double now) {
   const Node& node = nodes_[number];
   if (--nodes_[number].waits_for > 0) return;
-  if (!node.sends) return ask({now, What::work, number});
+  nodes_[number].ready_seconds = now;
+  if (!node.sends) return ask({now, What::work, number}, now);
   offer(lanes_[node.lane], now);
 }
 
@@ -265,7 +273,7 @@ double TimedRun::run() {
   for (int i = 0; i + 1 < static_cast<int>(nodes_.size()); ++i) {
     if (nodes_[i].waits_for > 0) continue;
     if (!nodes_[i].sends) {
-      ask({0, What::work, i});
+      ask({0, What::work, i}, 0);
     } else if (lanes_[nodes_[i].lane].nodes[0] == i) {
       offer(lanes_[nodes_[i].lane], 0);
     }
@@ -284,7 +292,7 @@ double TimedRun::run() {
     if (!over.empty()) continue;
     const Task arrived = events_.top().task;
     events_.pop();
-    ask(arrived);
+    ask(arrived, now);
   }
   return end_;
 }

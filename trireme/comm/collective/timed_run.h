@@ -22,7 +22,8 @@ class TimedRun {
     size_t begin = 0;
     size_t end = 0;
     int first_node = 0;
-    bool whole = false;  // not cut: a local step
+    bool whole = false;   // not cut: a local step
+    bool beside = false;  // of a receive: taken beside its place, as the engine does
   };
   struct Node {
     int rank = 0;
@@ -32,7 +33,8 @@ class TimedRun {
     int waits_for = 0;   // nodes, and of a receive its message
     int first_edge = 0;  // in waiting_
     size_t bytes = 0;
-    double work_seconds = 0;  // adding, of a receive or a local step
+    double work_seconds = 0;   // adding, of a receive or a local step
+    double ready_seconds = 0;  // since when it waits for nothing
   };
   struct Lane {  // the sends from one rank to another
     int from = 0;
@@ -96,7 +98,7 @@ class TimedRun {
   int rank_of(const Task& task) const;
   Port& port_of(const Task& task);
   double seconds_of(const Task& task) const;
-  void ask(Task task);  // for the rank's time
+  void ask(Task task, double now);  // for the rank's time
   void take_core(Task task, double now);
   void start(Task task, double now);
   void finish(const Task& task, double now);

@@ -1,0 +1,241 @@
+// Plain text, no library: axes, lines, a legend. See collective_chart.h.
+#include "trireme/cli/collective_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "trireme/base/error.h"
+#include "trireme/cli/size_list.h"
+
+namespace trireme::cli {
+namespace {
+
+using comm::Algorithm;
+
+constexpr double kWidth = 960, kHeight = 600;
+constexpr double kLeft = 84, kRight = 730, kTop = 78, kBottom = 530;
+
+// Told apart also by who sees few colours, by their order of brightness.
+constexpr std::array<const char*, 10> kColours = {"#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                  "#e69f00", "#56b4e9", "#7f3c8d", "#8c6d31", "#888888"};
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string time_text(int power) {  // of ten, in seconds
+  const int unit = power < -6 ? 0 : power < -3 ? 1 : power < 0 ? 2 : 3;
+  constexpr std::array<const char*, 4> kUnits = {"ns", "µs", "ms", "s"};
+  return fmt::format("{:.0f} {}", std::pow(10, power + 9 - 3 * unit), kUnits[static_cast<size_t>(unit)]);
+}
+
+// Where values lie on the picture.
+struct Axes {
+  double low_x, high_x;  // log2 of bytes
+  double low_y, high_y;  // log10 of seconds
+
+  double x(double bytes) const {
+    return kLeft + (kRight - kLeft) * (std::log2(bytes) - low_x) / (high_x - low_x);
+  }
+  double y(double seconds) const {
+    return kBottom - (kBottom - kTop) * (std::log10(seconds) - low_y) / (high_y - low_y);
+  }
+};
+
+Axes axes_of(const std::vector<CollectiveTime>& times) {
+  Axes axes{1e9, 0, 1e9, -1e9};
+  for (const CollectiveTime& time : times) {
+    const double x = std::log2(std::max<double>(static_cast<double>(time.bytes), 1));
+    axes.low_x = std::min(axes.low_x, x);
+    axes.high_x = std::max(axes.high_x, x);
+    for (const double seconds : {time.median_seconds, time.predicted_seconds}) {
+      if (seconds <= 0) continue;
+      axes.low_y = std::min(axes.low_y, std::log10(seconds));
+      axes.high_y = std::max(axes.high_y, std::log10(seconds));
+    }
+  }
+  axes.low_x -= 0.5;
+  axes.high_x += 0.5;
+  axes.low_y = std::floor(axes.low_y * 2 - 0.1) / 2;  // to half a power of ten
+  axes.high_y = std::ceil(axes.high_y * 2 + 0.1) / 2;
+  return axes;
+}
+
+class Chart {
+ public:
+  Chart(const std::vector<CollectiveTime>& times) : times_(times), axes_(axes_of(times)) {
+    for (const CollectiveTime& time : times) {
+      if (std::ranges::find(algorithms_, time.asked) == algorithms_.end()) algorithms_.push_back(time.asked);
+    }
+  }
+
+  std::string draw(const std::string& title, const std::string& subtitle);
+
+ private:
+  template <typename... Arguments>
+  void add(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+    fmt::format_to(std::back_inserter(svg_), text, std::forward<Arguments>(arguments)...);
+    svg_ += '\n';
+  }
+  void text(double x, double y, const char* anchor, const std::string& words, const char* more = "") {
+    add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" {}>{}</text>)", x, y, anchor, more, escaped(words));
+  }
+  void draw_grid();
+  void draw_lines(Algorithm algorithm, const char* colour);
+  void draw_automatic();
+  void draw_legend();
+  std::string path(Algorithm algorithm, double CollectiveTime::*seconds) const;
+  const char* colour_of(Algorithm algorithm) const {
+    const auto at = static_cast<size_t>(std::ranges::find(algorithms_, algorithm) - algorithms_.begin());
+    return kColours[at % kColours.size()];
+  }
+
+  const std::vector<CollectiveTime>& times_;
+  Axes axes_;
+  std::vector<Algorithm> algorithms_;
+  std::string svg_;
+};
+
+void Chart::draw_grid() {
+  add(R"(<g stroke="#dddddd" stroke-width="1">)");
+  for (int power = -10; power <= 4; ++power) {
+    for (int digit = 1; digit <= 9; ++digit) {
+      const double seconds = digit * std::pow(10, power);
+      const double y = axes_.y(seconds);
+      if (y < kTop - 0.1 || y > kBottom + 0.1) continue;
+      add(R"(<line x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}"{}/>)", kLeft, y, kRight, y,
+          digit == 1 ? R"( stroke="#bbbbbb")" : R"( stroke="#eeeeee")");
+    }
+  }
+  std::vector<size_t> sizes;
+  for (const CollectiveTime& time : times_) sizes.push_back(time.bytes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  for (const size_t bytes : sizes) {
+    const double x = axes_.x(static_cast<double>(bytes));
+    add(R"(<line x1="{:.1f}" y1="{}" x2="{:.1f}" y2="{}"/>)", x, kTop, x, kBottom);
+  }
+  add("</g>");
+  add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#444444"/>)", kLeft, kTop,
+      kRight - kLeft, kBottom - kTop);
+  double last_x = -100;
+  for (const size_t bytes : sizes) {
+    const double x = axes_.x(static_cast<double>(bytes));
+    if (x - last_x < 34) continue;  // no room for the words
+    last_x = x;
+    text(x, kBottom + 18, "middle", size_text(bytes));
+  }
+  for (int power = -10; power <= 4; ++power) {
+    const double y = axes_.y(std::pow(10, power));
+    if (y >= kTop - 0.1 && y <= kBottom + 0.1) text(kLeft - 8, y + 4, "end", time_text(power));
+  }
+  text((kLeft + kRight) / 2, kBottom + 44, "middle", "size of the vector, bytes");
+  add(R"svg(<text x="20" y="{0}" text-anchor="middle" transform="rotate(-90 20 {0})">time, median of the slowest rank</text>)svg",
+      (kTop + kBottom) / 2);
+}
+
+std::string Chart::path(Algorithm algorithm, double CollectiveTime::*seconds) const {
+  std::string points;
+  for (const CollectiveTime& time : times_) {
+    if (time.asked != algorithm || time.*seconds <= 0) continue;
+    points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ",
+                          axes_.x(static_cast<double>(time.bytes)), axes_.y(time.*seconds));
+  }
+  return points;
+}
+
+void Chart::draw_lines(Algorithm algorithm, const char* colour) {
+  add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.8"/>)",
+      path(algorithm, &CollectiveTime::median_seconds), colour);
+  for (const CollectiveTime& time : times_) {
+    if (time.asked != algorithm) continue;
+    add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.8" fill="{}"/>)", axes_.x(static_cast<double>(time.bytes)),
+        axes_.y(time.median_seconds), colour);
+  }
+  add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.4" stroke-dasharray="5 4" opacity="0.9"/>)",
+      path(algorithm, &CollectiveTime::predicted_seconds), colour);
+}
+
+void Chart::draw_automatic() {
+  for (const CollectiveTime& time : times_) {
+    if (time.asked != Algorithm::automatic) continue;
+    add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)",
+        axes_.x(static_cast<double>(time.bytes)), axes_.y(time.median_seconds));
+  }
+}
+
+// From the slowest to the fastest at the largest size, as the lines end.
+void Chart::draw_legend() {
+  std::vector<CollectiveTime> last;
+  for (const Algorithm algorithm : algorithms_) {
+    const auto of_it = [&](const CollectiveTime& time) { return time.asked == algorithm; };
+    const auto found = std::find_if(times_.rbegin(), times_.rend(), of_it);
+    if (algorithm != Algorithm::automatic || algorithms_.size() == 1) last.push_back(*found);
+  }
+  std::ranges::stable_sort(last, std::ranges::greater{}, &CollectiveTime::median_seconds);
+  const double x = kRight + 20;
+  double y = kTop + 14;
+  for (const CollectiveTime& time : last) {
+    const char* const colour = colour_of(time.asked);
+    add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="2.5"/>)", x, y - 4, x + 24, y - 4,
+        colour);
+    text(x + 32, y, "start", std::string(name(time.asked)));
+    y += 22;
+  }
+  y += 12;
+  add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="#444444" stroke-width="2"/>)", x, y - 4, x + 24,
+      y - 4);
+  text(x + 32, y, "start", "measured");
+  y += 22;
+  add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="#444444" stroke-width="1.4" stroke-dasharray="5 4"/>)",
+      x, y - 4, x + 24, y - 4);
+  text(x + 32, y, "start", "predicted");
+  if (algorithms_.size() == 1 || algorithms_[0] != Algorithm::automatic) return;
+  y += 22;
+  add(R"(<circle cx="{}" cy="{}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)", x + 12, y - 4);
+  text(x + 32, y, "start", "automatic choice");
+}
+
+std::string Chart::draw(const std::string& title, const std::string& subtitle) {
+  add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#222222">)",
+      kWidth, kHeight);
+  add(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
+  text(kLeft, 34, "start", title, R"(font-size="18" font-weight="bold")");
+  text(kLeft, 56, "start", subtitle, R"(fill="#666666")");
+  draw_grid();
+  for (const Algorithm algorithm : algorithms_) {
+    if (algorithm != Algorithm::automatic || algorithms_.size() == 1)
+      draw_lines(algorithm, colour_of(algorithm));
+  }
+  if (algorithms_.size() > 1) draw_automatic();
+  draw_legend();
+  svg_ += "</svg>\n";
+  return std::move(svg_);
+}
+
+}  // namespace
+
+void write_collective_chart(const std::string& path, const std::string& title, const std::string& subtitle,
+                            const std::vector<CollectiveTime>& times) {
+  std::ofstream out(path, std::ios::binary);
+  out << Chart(times).draw(title, subtitle);
+  out.close();
+  if (!out) throw_error("{}: cannot write the picture: {}", path, std::strerror(errno));
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,28 @@
+// Measures the links of a job, on the transport and with the number of ranks that it has; what is measured
+// decides how collectives run and what they should cost (collective/link_model.h).
+#pragma once
+
+#include <string>
+
+#include "trireme/comm/collective/link_model.h"
+#include "trireme/comm/context.h"
+
+namespace trireme::comm {
+
+enum class Thoroughness : uint8_t {
+  probe,  // some tens of milliseconds, when a job starts
+  full,   // seconds, for a file
+};
+
+struct CalibrationOptions {
+  Thoroughness thoroughness = Thoroughness::probe;
+  MemoryKind memory = MemoryKind::transport;
+};
+
+// Collective over all ranks, of which there are two or more; all get the same.
+LinkModel measure_links(Context& context, const CalibrationOptions& options);
+
+// The model of a file that fits this job, read by rank 0. Throws Error on all ranks when there is none.
+LinkModel read_links(Context& context, const std::string& path, MemoryKind memory = MemoryKind::transport);
+
+}  // namespace trireme::comm

@@ -1,0 +1,206 @@
+// Turns times of the programs in programs.h into the curves of a LinkModel.
+#include "trireme/comm/calibrate/measurement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "trireme/comm/calibrate/combine.h"
+#include "trireme/comm/choice.h"
+#include "trireme/comm/transport/heap_memory.h"
+
+namespace trireme::comm {
+namespace {
+
+constexpr double kWarmupSeconds = 10e-3;
+constexpr size_t kKi = 1024;
+constexpr size_t kMi = 1024 * 1024;
+constexpr size_t kVectorSegment = kDefaultSegmentBytes;  // in which whole vectors are exchanged
+
+MeasuredSizes sizes_for(Thoroughness thoroughness) {
+  if (thoroughness == Thoroughness::probe) {
+    return {.messages = {8, 4 * kKi, 64 * kKi},
+            .vectors = {512 * kKi, 2 * kMi},
+            .native = {8, 4 * kKi, 64 * kKi, kMi, 4 * kMi},
+            .native_collectives = {Collective::all_reduce},
+            .rounds = 4,
+            .passes = 3,
+            .most_seconds = 25e-3,
+            .effort = {.seconds = 0.1e-3, .fewest = 2}};
+  }
+  MeasuredSizes sizes{
+      .messages = {8, 512, 4 * kKi, 16 * kKi, 64 * kKi, 256 * kKi, kMi},
+      .vectors = {512 * kKi, kMi, 2 * kMi, 4 * kMi, 16 * kMi, 64 * kMi},
+      .native = {},
+      .native_collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                             Collective::broadcast, Collective::barrier},
+      .rounds = 8,
+      .passes = 5,
+      .effort = {.seconds = 8e-3, .fewest = 5}};
+  for (size_t bytes = 8; bytes <= 64 * kMi; bytes *= 2) sizes.native.push_back(bytes);
+  return sizes;
+}
+
+// Of a vector of so many bytes; the collective only serves to label messages.
+Call label(size_t bytes) {
+  return {.collective = Collective::all_reduce,
+          .algorithm = Algorithm::naive,
+          .dtype = DType::f32,
+          .count = static_cast<int64_t>(bytes / sizeof(float))};
+}
+
+std::vector<int> all_ranks(const Context& context) {
+  std::vector<int> members(static_cast<size_t>(context.ranks()));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
+
+// Ranks of one host that are at work when all pairs are.
+double ranks_at_work(const Context& context) {
+  const auto on_host = std::ranges::count(context.hosts(), context.hosts()[0]);
+  return static_cast<double>(std::max<int64_t>(on_host / 2 * 2, 1));
+}
+
+}  // namespace
+
+Measurement::Measurement(Context& context, const CalibrationOptions& options)
+    : context_(context),
+      sizes_(sizes_for(options.thoroughness)),
+      memory_(options.memory),
+      inside_(pairs_inside(context.hosts())),
+      across_(pairs_across(context.hosts())),
+      cores_(static_cast<int>(std::thread::hardware_concurrency())),
+      own_share_(std::min(1.0, cores_ / ranks_at_work(context))),
+      members_(all_ranks(context)),
+      engine_(context.transport(), context.number_group("links", members_), members_,
+              {.timeout_seconds = context.timeout_seconds(),
+               .hosts = context.hosts(),
+               .recorder = &context.recorder(),
+               .name = "links"}),
+      watch_(engine_, sizes_.effort) {
+  // With one rank on each host, what is between hosts is all there is.
+  if (inside_.empty()) inside_ = across_;
+  const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.native.back()});
+  const bool own = options.memory == MemoryKind::transport;
+  buffer_ = own ? context.transport().allocate(most) : heap_memory(most);
+}
+
+LinkModel Measurement::run() {
+  std::memset(buffer_->bytes().data(), 0, buffer_->bytes().size());
+  const auto begin = Clock::now();
+  const auto passed = [&] {  // as rank 0 sees it
+    const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+    return static_cast<double>(watch_.from_rank_0(microseconds.count())) * 1e-6;
+  };
+  // In vain: ranks that have just started are still being moved between cores.
+  const Steps moving = ping_pong(context_.ranks(), inside_, 32);
+  const uint32_t program = ++programs_;
+  while (passed() < kWarmupSeconds) {
+    Operation& operation = engine_.steps(label(8), program, moving, 8, buffer_->bytes().data());
+    engine_.wait(operation);
+    engine_.release(operation);
+  }
+  std::vector<LinkModel> models;
+  do {
+    models.push_back(pass());
+  } while (static_cast<int>(models.size()) < sizes_.passes && passed() < sizes_.most_seconds);
+  return median_of(models);
+}
+
+LinkModel Measurement::pass() {
+  operation_seconds_ = 0;
+  operation_seconds_ = steps_seconds(ping_pong(context_.ranks(), inside_, 0), 8, 8);
+  LinkModel model;
+  model.transport = context_.transport().name();
+  model.memory = memory_;
+  model.ranks = context_.ranks();
+  model.cores = cores_;
+  model.operation_seconds = operation_seconds_;
+  model.inside = link(inside_);
+  if (!across_.empty()) model.across = link(across_);
+  add_exchanges(model);
+  add_vectors(model);
+  for (const Collective collective : sizes_.native_collectives) {
+    if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
+  }
+  return model;
+}
+
+double Measurement::steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes) {
+  const Call call = label(vector_bytes);
+  const uint32_t program = ++programs_;
+  const double seconds = watch_.operation_seconds([&]() -> Operation& {
+    return engine_.steps(call, program, steps, segment_bytes, buffer_->bytes().data());
+  });
+  return std::max(seconds - operation_seconds_, 0.0);
+}
+
+LinkCurves Measurement::link(std::span<const RankPair> pairs) {
+  constexpr int kPhases = 4;
+  std::vector<CurvePoint> message, gap;
+  for (const size_t bytes : sizes_.messages) {
+    const int hops = sizes_.rounds * (bytes <= 4 * kKi ? 4 : 1);
+    message.push_back({bytes, steps_seconds(ping_pong(context_.ranks(), pairs, hops), bytes, bytes) / hops});
+    const int messages = bytes < 256 * kKi ? 8 : 4;
+    const double burst =
+        steps_seconds(bursts(context_.ranks(), pairs, messages, kPhases), messages * bytes, bytes);
+    const double gaps = burst / kPhases - message.back().seconds;
+    gap.push_back({bytes, own_share_ * std::max(gaps, 0.0) / (messages - 1)});
+  }
+  return {.message = Curve(message), .gap = Curve(gap), .exchange = {}};
+}
+
+void Measurement::add_exchanges(LinkModel& model) {
+  const int ranks = context_.ranks();
+  std::vector<CurvePoint> exchange, add, reduce;
+  for (const size_t bytes : sizes_.messages) {
+    const int chains = bytes < 64 * kKi ? 4 : 2;
+    const auto seconds = [&](const Steps& steps) {
+      const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
+      return own_share_ * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains);
+    };
+    const double taken = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::copy));
+    const double added = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::add));
+    const double reduced = seconds(mirrored(ranks, inside_, chains, sizes_.rounds));
+    exchange.push_back({bytes, taken});
+    add.push_back({bytes, std::max(0.0, added - taken)});
+    reduce.push_back({bytes, std::max(0.0, reduced - taken)});
+  }
+  model.inside.exchange = Curve(exchange);
+  model.add = Curve(add);
+  model.reduce = Curve(reduce);
+}
+
+void Measurement::add_vectors(LinkModel& model) {
+  const int ranks = context_.ranks();
+  std::vector<CurvePoint> exchange, add, reduce;
+  for (const size_t bytes : sizes_.vectors) {
+    const int chunks = static_cast<int>(bytes / kVectorSegment);
+    const auto seconds = [&](const Steps& steps) {
+      return own_share_ * steps_seconds(steps, bytes, kVectorSegment);
+    };
+    const double taken = seconds(vector_exchange(ranks, inside_, chunks, Action::copy));
+    exchange.push_back({bytes, taken});
+    add.push_back({bytes, seconds(vector_exchange(ranks, inside_, chunks, Action::add))});
+    reduce.push_back({bytes, std::max(0.0, seconds(mirrored(ranks, inside_, chunks, 1)) - taken)});
+  }
+  model.vectors = {Curve(exchange), Curve(add), Curve(reduce)};
+}
+
+Curve Measurement::native_curve(Collective collective) {
+  std::vector<CurvePoint> points;
+  for (const size_t bytes : sizes_.native) {
+    Call call = label(collective == Collective::barrier ? 0 : bytes);
+    call.collective = collective;
+    call.algorithm = Algorithm::native;
+    if (!engine_.offers_native(call)) break;
+    const auto start = [&]() -> Operation& { return engine_.collective(call, buffer_->bytes().data(), {}); };
+    points.push_back({bytes, watch_.operation_seconds(start)});
+    if (collective == Collective::barrier) break;
+  }
+  return points.empty() ? Curve() : Curve(points);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,57 @@
+// One measurement of the links of a job; see calibrate.h.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trireme/comm/calibrate/calibrate.h"
+#include "trireme/comm/calibrate/programs.h"
+#include "trireme/comm/calibrate/stopwatch.h"
+#include "trireme/comm/engine.h"
+
+namespace trireme::comm {
+
+// What is measured, and for how long.
+struct MeasuredSizes {
+  std::vector<size_t> messages;
+  std::vector<size_t> vectors;
+  std::vector<size_t> native;
+  std::vector<Collective> native_collectives;
+  int rounds;           // of messages in one operation
+  int passes;           // of all, of whose figures the medians count,
+  double most_seconds;  // unless so much has passed
+  Stopwatch::Effort effort;
+};
+
+class Measurement {
+ public:
+  Measurement(Context& context, const CalibrationOptions& options);
+  LinkModel run();  // rank 0's counts
+
+ private:
+  LinkModel pass();
+  LinkCurves link(std::span<const RankPair> pairs);
+  void add_exchanges(LinkModel& model);
+  void add_vectors(LinkModel& model);
+  Curve native_curve(Collective collective);
+  // Without what starting and ending the operation takes.
+  double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);
+
+  Context& context_;
+  MeasuredSizes sizes_;
+  MemoryKind memory_;
+  std::vector<RankPair> inside_, across_;
+  int cores_;
+  // Ranks that share cores while all pairs are at work do so in collectives too, where the cost model lets
+  // them wait for one. So their own times are what they would be alone: this share of what was measured.
+  double own_share_;
+  std::vector<int> members_;
+  Engine engine_;
+  Stopwatch watch_;
+  std::unique_ptr<Memory> buffer_;
+  uint32_t programs_ = 0;  // so far
+  double operation_seconds_ = 0;
+};
+
+}  // namespace trireme::comm

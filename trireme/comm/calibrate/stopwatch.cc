@@ -1,0 +1,58 @@
+// See stopwatch.h.
+#include "trireme/comm/calibrate/stopwatch.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace trireme::comm {
+namespace {
+
+constexpr int64_t kMost = 400;
+
+}  // namespace
+
+void Stopwatch::run(const Call& call, void* data) {
+  Operation& operation = engine_.collective(call, data, {});
+  engine_.wait(operation);
+  engine_.release(operation);
+}
+
+int64_t Stopwatch::from_rank_0(int64_t number) {
+  run({.collective = Collective::broadcast, .algorithm = Algorithm::tree, .dtype = DType::i64, .count = 1},
+      &number);
+  return number;
+}
+
+double Stopwatch::barrier_and_time(const std::function<void()>& body) {
+  run({.collective = Collective::barrier, .algorithm = Algorithm::butterfly}, nullptr);
+  const auto begin = Clock::now();
+  body();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double Stopwatch::seconds(const std::function<void()>& body) {
+  barrier_and_time(body);  // first uses make recipes and touch memory
+  const double once = barrier_and_time(body);
+  const int64_t count = from_rank_0(
+      std::clamp(static_cast<int64_t>(effort_.seconds / std::max(once, 1e-9)), effort_.fewest, kMost));
+  times_.clear();
+  for (int64_t i = 0; i < count; ++i) times_.push_back(barrier_and_time(body));
+  run({.collective = Collective::all_reduce,
+       .algorithm = Algorithm::naive,
+       .dtype = DType::f64,
+       .op = ReduceOp::max,
+       .count = count},
+      times_.data());
+  std::ranges::nth_element(times_, times_.begin() + count / 4);
+  return times_[static_cast<size_t>(count) / 4];
+}
+
+double Stopwatch::operation_seconds(const std::function<Operation&()>& start) {
+  return seconds([&] {
+    Operation& operation = start();
+    engine_.wait(operation);
+    engine_.release(operation);
+  });
+}
+
+}  // namespace trireme::comm

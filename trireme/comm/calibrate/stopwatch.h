@@ -1,0 +1,37 @@
+// Times operations of all ranks together: what the slowest rank took, again and again, and of that the lower
+// quartile. On a machine that others use too, a few disturbances would move the median of few repetitions.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "trireme/comm/engine.h"
+
+namespace trireme::comm {
+
+class Stopwatch {
+ public:
+  // For each figure. The fewest repetitions are made even where they take longer.
+  struct Effort {
+    double seconds = 0;
+    int64_t fewest = 1;
+  };
+  Stopwatch(Engine& engine, Effort effort) : engine_(engine), effort_(effort) {}
+
+  // Collective. `body` does once what is timed, and may be any number of times the same.
+  double seconds(const std::function<void()>& body);
+  // The same of an operation that `start` starts.
+  double operation_seconds(const std::function<Operation&()>& start);
+  // Collective: what rank 0 says.
+  int64_t from_rank_0(int64_t number);
+
+ private:
+  double barrier_and_time(const std::function<void()>& body);
+  void run(const Call& call, void* data);
+
+  Engine& engine_;
+  Effort effort_;
+  std::vector<double> times_;
+};
+
+}  // namespace trireme::comm
