@@ -33,10 +33,15 @@ TEST(Context, RecordsOperationsOfAllGroups) {
     Group world = context.world();
     world.barrier().wait();
     context.group("data", {0, 1}).barrier().wait();
+    float value = 0;
+    (context.rank() == 0 ? world.send(&value, 1, DType::f32, 1) : world.receive(&value, 1, DType::f32, 0))
+        .wait();
     world.barrier().wait();
     const std::string table = context.recorder().table();
     EXPECT_THAT(table, HasSubstr("world"));
     EXPECT_THAT(table, HasSubstr("data"));
+    EXPECT_THAT(table,
+                testing::Not(HasSubstr("0x")));  // no group without its name, that of the message neither
   });
 }
 

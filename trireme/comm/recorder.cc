@@ -57,8 +57,9 @@ Block* block_of(std::span<std::byte> memory, int rank) {
   return reinterpret_cast<Block*>(memory.data()) + rank;
 }
 
+// Messages between two ranks have streams of their own, with the highest bit set: the group is the same.
 uint32_t group_of(uint64_t stream) {
-  return static_cast<uint32_t>(stream >> 32);
+  return static_cast<uint32_t>(stream >> 32) & 0x7fffffffu;
 }
 
 struct Row {

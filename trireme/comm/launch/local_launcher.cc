@@ -88,7 +88,7 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-// This process's variables but for those of a launcher around it, and the rank's own.
+// The rank's own variables, and this process's but for those of a launcher around it.
 std::vector<std::string> environment_of(const std::vector<std::string>& own) {
   std::vector<std::string> environment = own;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -99,17 +99,17 @@ std::vector<std::string> environment_of(const std::vector<std::string>& own) {
 
 class Ranks {
  public:
-  explicit Ranks(const LocalLaunch& launch) : launch_(launch), recorder_(launch.ranks) { start(); }
-  ~Ranks() { kill_all(); }  // when start() or run() threw
+  explicit Ranks(const LocalLaunch& launch) : launch_(launch), recorder_(launch.ranks) {}
+  ~Ranks() { kill_all(); }  // those that run when run() throws
   Ranks(const Ranks&) = delete;
 
   int run() {
+    start();
     while (alive() > 0) {
       wait_for_something();
       while (const int number = signals_.next()) handle_signal(number);
       if (!killed_ && deadline_ && Clock::now() >= *deadline_) kill_late();
     }
-    for (const auto& rank : ranks_) pass_on(*rank);
     if (killed_by_signal_ || killed_late_) {
       const Recorder reader(recorder_.bytes(), -1, launch_.ranks);
       say("the last operations of each rank:\n" + reader.table());
@@ -186,7 +186,8 @@ class Ranks {
   }
 
   void ended(RankProcess& rank) {
-    pass_on(rank);  // its last words come before ours
+    for (RankProcess::Stream& stream : rank.streams())
+      RankProcess::finish(stream);  // its last words come before ours
     const int status = *rank.status();
     const bool signalled = WIFSIGNALED(status);
     const int code = signalled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -237,10 +238,6 @@ class Ranks {
         if (rank->reap()) ended(*rank);
       }
     }
-  }
-
-  static void pass_on(RankProcess& rank) {
-    for (RankProcess::Stream& stream : rank.streams()) RankProcess::pass_on(stream);
   }
 
   static void say(const std::string& text) { fmt::print(stderr, "trireme: {}", text); }

@@ -17,6 +17,8 @@
 namespace trireme::comm {
 namespace {
 
+constexpr size_t kPipeBytes = 64 * 1024;  // what a pipe of Linux holds
+
 struct Pipe {
   int read = -1;
   int write = -1;
@@ -119,19 +121,25 @@ bool RankProcess::reap() {
 }
 
 void RankProcess::pass_on(Stream& stream) {
-  std::array<char, 16 * 1024> bytes;
+  std::array<char, kPipeBytes> bytes;
   while (stream.descriptor >= 0) {
     const ssize_t size = read(stream.descriptor, bytes.data(), bytes.size());
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return;
-    if (size <= 0) {
-      write_all(stream.to, stream.tagger.finish());
-      close(stream.descriptor);
-      stream.descriptor = -1;
-      return;
-    }
+    if (size <= 0) return finish(stream);
     write_all(stream.to, stream.tagger.feed({bytes.data(), static_cast<size_t>(size)}));
+    return;
   }
+}
+
+void RankProcess::finish(Stream& stream) {
+  if (stream.descriptor < 0) return;
+  std::array<char, kPipeBytes> bytes;
+  const ssize_t size = read(stream.descriptor, bytes.data(), bytes.size());
+  if (size > 0) write_all(stream.to, stream.tagger.feed({bytes.data(), static_cast<size_t>(size)}));
+  write_all(stream.to, stream.tagger.finish());
+  close(stream.descriptor);
+  stream.descriptor = -1;
 }
 
 }  // namespace trireme::comm

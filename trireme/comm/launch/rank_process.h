@@ -42,8 +42,10 @@ class RankProcess {
     LineTagger tagger;
   };
   std::vector<Stream>& streams() { return streams_; }
-  // Passes on what is there, without waiting.
+  // Passes on what is there, without waiting, and no more than a pipe holds: other ranks have their turn.
   static void pass_on(Stream& stream);
+  // The rest, and an end to it, once the rank has ended: a process that it left behind may hold the pipe.
+  static void finish(Stream& stream);
 
  private:
   int rank_;

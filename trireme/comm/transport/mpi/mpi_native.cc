@@ -112,7 +112,7 @@ class MpiNative final : public Native {
     bool started = false;                    // the real one
   };
 
-  void check(int code) const { check_mpi(code, -1, "running a collective"); }
+  void check(int code) const { transport_.check(code, -1, "running a collective"); }
 
   bool test(Pending& pending) const {
     int done = 0;
@@ -192,7 +192,7 @@ std::unique_ptr<Native> MpiTransport::native(uint32_t group, std::span<const int
       MPI_Comm_create_group(comm_, some, static_cast<int>(group % static_cast<uint32_t>(tags_)), &comm);
   MPI_Group_free(&some);
   MPI_Group_free(&world);
-  check_mpi(code, -1, "making a communicator");
+  check(code, -1, "making a communicator");
   return std::make_unique<MpiNative>(*this, comm, members, job_failed_);
 }
 

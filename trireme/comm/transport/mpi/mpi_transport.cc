@@ -65,9 +65,9 @@ void MpiTransport::send(int peer, Label label, std::span<const std::byte> bytes,
   if (with_payload && !bytes.empty())
     std::memcpy(first.buffer.data() + sizeof header, bytes.data(), bytes.size());
   MPI_Request mpi_request;
-  check_mpi(MPI_Isend(first.buffer.data(), static_cast<int>(first.buffer.size()), MPI_BYTE, peer, tag, comm_,
-                      &mpi_request),
-            peer, "sending to");
+  check(MPI_Isend(first.buffer.data(), static_cast<int>(first.buffer.size()), MPI_BYTE, peer, tag, comm_,
+                  &mpi_request),
+        peer, "sending to");
   add_transfer(mpi_request, std::move(first));  // a vector's bytes stay where they are when it is moved
 
   ++counters_.messages_sent;
@@ -77,9 +77,8 @@ void MpiTransport::send(int peer, Label label, std::span<const std::byte> bytes,
   if (with_payload) return;
   for (size_t begin = 0; begin < bytes.size(); begin += kPieceBytes) {
     const size_t size = std::min(kPieceBytes, bytes.size() - begin);
-    check_mpi(
-        MPI_Isend(bytes.data() + begin, static_cast<int>(size), MPI_BYTE, peer, tag, comm_, &mpi_request),
-        peer, "sending to");
+    check(MPI_Isend(bytes.data() + begin, static_cast<int>(size), MPI_BYTE, peer, tag, comm_, &mpi_request),
+          peer, "sending to");
     add_transfer(mpi_request, {.request = &request, .kept = nullptr, .combine_into = nullptr, .buffer = {}});
     ++request.detail;
   }
@@ -134,14 +133,14 @@ bool MpiTransport::look_for(int peer, int tag) {
   int found = 0;
   MPI_Message message;
   MPI_Status status;
-  check_mpi(MPI_Improbe(peer, tag, comm_, &found, &message, &status), peer, "receiving from");
+  check(MPI_Improbe(peer, tag, comm_, &found, &message, &status), peer, "receiving from");
   if (!found) return false;
   int size = 0;
   MPI_Get_count(&status, MPI_BYTE, &size);
   TRIREME_CHECK(size >= static_cast<int>(sizeof(Header)));
   TRIREME_CHECK(size <= static_cast<int>(inline_buffer_.size()));
-  check_mpi(MPI_Mrecv(inline_buffer_.data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE), peer,
-            "receiving from");
+  check(MPI_Mrecv(inline_buffer_.data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE), peer,
+        "receiving from");
   Header header;
   std::memcpy(&header, inline_buffer_.data(), sizeof header);
   take(peer, header, header.bytes <= kInlineBytes ? inline_buffer_.data() + sizeof header : nullptr);
@@ -181,8 +180,8 @@ void MpiTransport::post_pieces(int peer, uint64_t stream, std::byte* data, size_
     }
     std::byte* into = combines ? transfer.buffer.data() : data + begin;
     MPI_Request mpi_request;
-    check_mpi(MPI_Irecv(into, static_cast<int>(size), MPI_BYTE, peer, tag_of(stream), comm_, &mpi_request),
-              peer, "receiving from");
+    check(MPI_Irecv(into, static_cast<int>(size), MPI_BYTE, peer, tag_of(stream), comm_, &mpi_request), peer,
+          "receiving from");
     add_transfer(mpi_request, std::move(transfer));
     if (request != nullptr) ++request->detail;
     if (kept != nullptr) ++kept->pieces;
@@ -236,9 +235,9 @@ bool MpiTransport::finish_transfers() {
   if (mpi_requests_.empty()) return false;
   finished_.resize(mpi_requests_.size());
   int count = 0;
-  check_mpi(MPI_Testsome(static_cast<int>(mpi_requests_.size()), mpi_requests_.data(), &count,
-                         finished_.data(), MPI_STATUSES_IGNORE),
-            -1, "moving messages");
+  check(MPI_Testsome(static_cast<int>(mpi_requests_.size()), mpi_requests_.data(), &count, finished_.data(),
+                     MPI_STATUSES_IGNORE),
+        -1, "moving messages");
   if (count <= 0) return false;  // MPI_UNDEFINED is negative
   for (int i = 0; i < count; ++i) finish_transfer(transfers_[static_cast<size_t>(finished_[i])]);
   size_t kept = 0;

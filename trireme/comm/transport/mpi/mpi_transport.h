@@ -43,6 +43,8 @@ class MpiTransport final : public Transport {
   void note_native(int change);
   // Ends the job when a peer made another call under the same stream.
   void compare(int peer, Label mine, uint64_t their_call);
+  // Ends the job when a call of MPI failed. `doing` as in check_mpi().
+  void check(int code, int peer, const char* doing);
   // Ends the job on all ranks because of `error`, and throws it.
   [[noreturn]] void fail(const PeerError& error);
 

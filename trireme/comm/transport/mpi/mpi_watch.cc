@@ -125,6 +125,14 @@ void MpiTransport::check_alive() {
   if (failure_ != nullptr) throw *failure_;
 }
 
+void MpiTransport::check(int code, int peer, const char* doing) {
+  try {
+    check_mpi(code, peer, doing);
+  } catch (const PeerError& error) {
+    fail(error);
+  }
+}
+
 void MpiTransport::fail(const PeerError& error) {
   if (failure_ == nullptr) {
     job_failed_ = true;
