@@ -19,7 +19,7 @@ namespace {
 using comm::Algorithm;
 
 constexpr double kWidth = 960, kHeight = 600;
-constexpr double kLeft = 84, kRight = 730, kTop = 78, kBottom = 530;
+constexpr double kLeft = 84, kRight = 712, kTop = 78, kBottom = 530;
 
 // Told apart also by who sees few colours, by their order of brightness.
 constexpr std::array<const char*, 10> kColours = {"#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7",

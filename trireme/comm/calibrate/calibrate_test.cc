@@ -104,6 +104,12 @@ TEST(Calibrate, FilesAreReadByAllOrRefusedByAll) {
   EXPECT_THAT(damaged[0], HasSubstr("transport is not a text"));
 }
 
+TEST(Calibrate, MoreBytesTakeNoLessTime) {
+  LinkModel model;
+  model.inside.exchange = Curve({{8, 13e-6}, {512, 4e-6}, {4096, 9e-6}});
+  EXPECT_EQ(median_of({&model, 1}).inside.exchange, Curve({{8, 4e-6}, {512, 4e-6}, {4096, 9e-6}}));
+}
+
 TEST(Calibrate, MediansPointByPoint) {
   std::vector<LinkModel> models(3);
   for (int i = 0; i < 3; ++i) {

@@ -29,6 +29,15 @@ Curve median_curve(std::span<const LinkModel> models, const Field& field) {
   return points.empty() ? Curve() : Curve(std::move(points));
 }
 
+// What is longer takes no less time, so a figure above that of a longer one was disturbed.
+Curve rising(const Curve& curve) {
+  std::vector<CurvePoint> points = curve.points();
+  for (size_t i = points.size(); i-- > 1;) {
+    points[i - 1].seconds = std::min(points[i - 1].seconds, points[i].seconds);
+  }
+  return points.empty() ? Curve() : Curve(std::move(points));
+}
+
 }  // namespace
 
 LinkModel median_of(std::span<const LinkModel> models) {
@@ -37,15 +46,19 @@ LinkModel median_of(std::span<const LinkModel> models) {
   result.operation_seconds =
       median_number(models, [](const LinkModel& model) { return model.operation_seconds; });
   const auto take = [&](Curve& into, const auto& field) { into = median_curve(models, field); };
-  take(result.inside.message, [](const LinkModel& m) -> const Curve& { return m.inside.message; });
-  take(result.inside.gap, [](const LinkModel& m) -> const Curve& { return m.inside.gap; });
-  take(result.inside.exchange, [](const LinkModel& m) -> const Curve& { return m.inside.exchange; });
-  take(result.across.message, [](const LinkModel& m) -> const Curve& { return m.across.message; });
-  take(result.across.gap, [](const LinkModel& m) -> const Curve& { return m.across.gap; });
+  const auto take_rising = [&](Curve& into, const auto& field) {
+    into = rising(median_curve(models, field));
+  };
+  take_rising(result.inside.message, [](const LinkModel& m) -> const Curve& { return m.inside.message; });
+  take_rising(result.inside.gap, [](const LinkModel& m) -> const Curve& { return m.inside.gap; });
+  take_rising(result.inside.exchange, [](const LinkModel& m) -> const Curve& { return m.inside.exchange; });
+  take_rising(result.across.message, [](const LinkModel& m) -> const Curve& { return m.across.message; });
+  take_rising(result.across.gap, [](const LinkModel& m) -> const Curve& { return m.across.gap; });
+  take_rising(result.vectors.exchange, [](const LinkModel& m) -> const Curve& { return m.vectors.exchange; });
+  take_rising(result.vectors.add, [](const LinkModel& m) -> const Curve& { return m.vectors.add; });
+  // These are differences.
   take(result.reduce, [](const LinkModel& m) -> const Curve& { return m.reduce; });
   take(result.add, [](const LinkModel& m) -> const Curve& { return m.add; });
-  take(result.vectors.exchange, [](const LinkModel& m) -> const Curve& { return m.vectors.exchange; });
-  take(result.vectors.add, [](const LinkModel& m) -> const Curve& { return m.vectors.add; });
   take(result.vectors.reduce, [](const LinkModel& m) -> const Curve& { return m.vectors.reduce; });
   for (auto& [collective, curve] : result.native) {
     take(curve, [&](const LinkModel& m) -> const Curve& { return m.native.at(collective); });
