@@ -41,8 +41,8 @@ RefTensor part_of(const RefTensor& whole, int dim, Range range) {
 }
 
 // Sums over rows take their rows in an order that depends on the number of columns, so that narrow matrices
-// use whole vectors too; convolutions with many channels go by Winograd's way, which rounds differently. All other
-// kernels give the same bits for an element wherever it lies.
+// use whole vectors too; convolutions with many channels go by Winograd's way, which rounds differently. All
+// other kernels give the same bits for an element wherever it lies.
 bool order_depends_on_shape(const OpCase& one) {
   return one.op == "sum" || one.op == "mean" || one.op == "conv2d" || one.op == "conv2d_grad_input";
 }
