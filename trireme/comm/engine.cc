@@ -59,7 +59,9 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_byt
   const bool offered = offers_native(call);
   Choice choice{.algorithm = call.algorithm, .segment_bytes = kDefaultSegmentBytes};
   if (options_.chooser) {
-    choice = options_.chooser(call, size(), offered);  // of an algorithm that is asked for, the rest
+    choice = options_.chooser(call, size(), offered);
+    // Who names an algorithm gets it; the chooser says what it should cost and in which segments.
+    if (call.algorithm != Algorithm::automatic) choice.algorithm = call.algorithm;
   } else if (call.algorithm == Algorithm::automatic) {
     choice = fixed_choice(call, offered);
   }

@@ -57,7 +57,8 @@ class Handle {
 };
 
 // What decides, for a call, which algorithm and segment size to use, and what it should cost. Pure: equal on
-// all ranks. Without one, fixed rules decide.
+// all ranks. Where the call names an algorithm, only the rest is asked for. Without a chooser, fixed rules
+// decide.
 struct Choice {
   Algorithm algorithm = Algorithm::ring;
   size_t segment_bytes = 0;

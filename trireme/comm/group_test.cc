@@ -45,7 +45,7 @@ TEST(Group, TheChooserIsAskedOncePerCall) {
     GroupOptions options;
     options.chooser = [&](const Call& call, int ranks, bool native_offered) {
       ++asked;
-      EXPECT_EQ(call.algorithm, Algorithm::automatic);
+      EXPECT_EQ(call.algorithm, asked < 3 ? Algorithm::automatic : Algorithm::ring);
       EXPECT_EQ(ranks, 3);
       EXPECT_FALSE(native_offered);
       return Choice{.algorithm = Algorithm::tree, .segment_bytes = 2000, .predicted_seconds = 0.25};
@@ -68,7 +68,8 @@ TEST(Group, TheChooserIsAskedOncePerCall) {
     ring.wait();
     EXPECT_EQ(ring.report().call.algorithm, Algorithm::ring);
     EXPECT_EQ(ring.report().segment_bytes, 512u);
-    EXPECT_EQ(asked, 2);
+    EXPECT_EQ(ring.report().predicted_seconds, 0.25);
+    EXPECT_EQ(asked, 3);
   });
 }
 
