@@ -16,7 +16,7 @@ namespace {
 // Contributions travel as mail up to the first limit wherever they lie, and up to the second where they could
 // not be read in place. Every rank then reads those of all others, which for two ranks is no more than
 // reading half of the inputs and half of the results.
-constexpr size_t kAlwaysMail = 4 * 1024;
+constexpr size_t kAlwaysMail = 1024;
 size_t mail_limit(int ranks) {
   return ranks == 2 ? kMailBytes : std::max<size_t>(kMailBytes / 4 / ranks, 512);
 }
@@ -29,6 +29,8 @@ ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> mem
       group_(group),
       ranks_(static_cast<int>(members.size())),
       me_(me),
+      mail_limit_(mail_limit(ranks_)),
+      always_mail_(std::min(kAlwaysMail, mail_limit_)),
       setup_(std::move(setup)),
       inputs_(members.size()),
       outputs_(members.size()) {
@@ -170,10 +172,9 @@ void ShmNative::begin(NativeOperation& operation) {
   ++started_;
   Mail& own = mail(me_);
   own.call = operation.call;
-  const size_t always = std::min(kAlwaysMail, mail_limit(ranks_));
-  const uint64_t place = bytes_ > always ? parts_.segments.heap->place_of(data_, bytes_) : 0;
+  const uint64_t place = bytes_ > always_mail_ ? parts_.segments.heap->place_of(data_, bytes_) : 0;
   if (bytes_ > kMailInline) std::memcpy(own.small.data(), &place, sizeof place);
-  if (place == 0 && bytes_ <= mail_limit(ranks_)) {
+  if (place == 0 && bytes_ <= mail_limit_) {
     const Range part = reduces() ? Range{0, bytes_} : slice(me_);
     if (part.size > 0) std::memcpy(payload(me_) + part.begin, data_ + part.begin, part.size);
   }
@@ -201,7 +202,7 @@ bool ShmNative::open_mail(NativeOperation& operation) {
     member.buffer = member.segment->at(place);
     placed += place != 0 ? 1 : 0;
   }
-  if (placed == 0 && bytes_ <= mail_limit(ranks_)) {
+  if (placed == 0 && bytes_ <= mail_limit_) {
     finish_by_mail(operation);
     return true;
   }

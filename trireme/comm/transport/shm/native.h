@@ -108,7 +108,9 @@ class ShmNative : public Native {
   uint32_t group_;
   uint64_t mask_ = 0;  // the other members
   int ranks_;
-  int me_;  // position in the group
+  int me_;              // position in the group
+  size_t mail_limit_;   // what may go by mail,
+  size_t always_mail_;  // and what does wherever it lies
   std::unique_ptr<Setup> setup_;
   std::vector<Member> members_;
   std::vector<const std::byte*> inputs_;
