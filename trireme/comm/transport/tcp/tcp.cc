@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -17,6 +18,8 @@ namespace trireme::comm {
 namespace {
 
 constexpr uint64_t kNoStream = ~uint64_t{0};
+// The system may have put the rank that is waited for on this very core: after this long it gets a chance.
+constexpr std::chrono::microseconds kSpinAlone{10};
 // After so long in vain, a rank asks those it waits for whether they are in the same call.
 constexpr std::chrono::milliseconds kAskAfter{250};
 
@@ -79,8 +82,8 @@ void TcpTransport::send(int peer_rank, Label label, std::span<const std::byte> b
   counters_.bytes_sent += bytes.size();
   const bool first = peer.outbox.empty();
   peer.outbox.post(request);
-  if (first) flush(peer);
   check_left(peer);
+  if (first) flush(peer);
   check();
 }
 
@@ -115,16 +118,17 @@ bool TcpTransport::progress() {
 
 void TcpTransport::idle(Clock::time_point deadline) {
   check();
-  const auto now = Clock::now();
-  const auto spin =
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.spin_seconds));
-  const auto spin_until = std::min(deadline, now + spin);
-  do {
+  const auto begin = Clock::now();
+  const auto spin_until =
+      std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(options_.spin_seconds)));
+  const auto give_way_after = crowded_ ? begin : begin + kSpinAlone;
+  for (auto now = begin; now < spin_until; now = Clock::now()) {
     const bool moved = step();
     check();
     if (moved) return;
-    if (crowded_) std::this_thread::yield();
-  } while (Clock::now() < spin_until);
+    if (now >= give_way_after) std::this_thread::yield();
+  }
   if (!sleep(std::min(deadline, Clock::now() + kAskAfter))) ask();
 }
 

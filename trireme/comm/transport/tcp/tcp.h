@@ -56,11 +56,12 @@ class TcpTransport final : public Transport, private Inbox::Owner {
     std::string address;
     Inbox inbox;
     Outbox outbox;
-    std::vector<std::byte> carry;   // read, and not taken by the inbox yet
-    bool left = false;              // said goodbye
-    uint32_t watched = 0;           // epoll events
-    std::optional<Arrival> answer;  // to the survey under way
-    uint64_t asked = ~uint64_t{0};  // the last stream that ask() asked for
+    std::vector<std::byte> carry;     // read, and not taken by the inbox yet
+    bool left = false;                // said goodbye
+    uint32_t watched = 0;             // epoll events
+    std::optional<Arrival> answer;    // to the survey under way
+    uint64_t entered = ~uint64_t{0};  // the last stream that it asked for, and so is in
+    uint64_t asked = ~uint64_t{0};    // the last stream that ask() asked for
   };
 
   // tcp.cc. What follows never throws but for check(): failures are noted, and thrown by the public calls.

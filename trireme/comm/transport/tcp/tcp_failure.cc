@@ -73,6 +73,7 @@ void TcpTransport::control(int peer_rank, const FrameHeader& header, std::string
     }
     case FrameKind::survey: {
       const Label* const mine = entered_label(header.stream);
+      if (header.call != 0) peer.entered = header.stream;
       if (mine != nullptr && header.call != 0 && mine->call != header.call) {
         fail(PeerError(Failure::mismatch, peer_rank,
                        calls_differ(rank(), mine->call, peer_rank, header.call)));
@@ -172,7 +173,15 @@ std::vector<Arrival> TcpTransport::arrivals(uint64_t stream, std::span<const int
     }
     const Peer& peer = *peers_[other];
     const bool away = !peer.socket || peer.left;
-    all.push_back(away ? Arrival::gone : peer.answer.value_or(Arrival::silent));
+    // Who came, gave up like this rank and left since was not what this rank waited for.
+    const bool blamed = failure_ && failure_->failure() != Failure::aborted && failure_->rank() == other;
+    if (peer.answer) {
+      all.push_back(*peer.answer);
+    } else if (peer.entered == stream && !blamed) {
+      all.push_back(Arrival::arrived);
+    } else {
+      all.push_back(away ? Arrival::gone : Arrival::silent);
+    }
   }
   return all;
 }

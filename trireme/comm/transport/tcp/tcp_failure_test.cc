@@ -159,6 +159,23 @@ TEST(TcpFailure, LeavingDisturbsOnlyThoseWhoWaitForIt) {
   }
 }
 
+TEST(TcpFailure, SendingToOneThatLeftFails) {
+  TestJob job(2, [](Transport& transport) -> std::string {
+    if (transport.rank() == 1) return "left";
+    const auto until = Clock::now() + std::chrono::milliseconds(300);
+    while (Clock::now() < until) transport.progress();
+    Request request;
+    try {
+      transport.send(1, {1, 0}, {}, request);
+    } catch (const PeerError& error) {
+      return error.what();
+    }
+    return "sent";
+  });
+  const auto reports = job.reports();
+  EXPECT_THAT(reports[0], AllOf(HasSubstr("rank 1 at"), HasSubstr("left while rank 0 waited")));
+}
+
 TEST(TcpFailure, AbortReachesAllWithItsReason) {
   TestJob job(3, [](Transport& transport) -> std::string {
     if (transport.rank() == 1) {
