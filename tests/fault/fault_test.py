@@ -29,7 +29,7 @@ class FaultTest(unittest.TestCase):
         self.addCleanup(job.close)
         return job
 
-    def strike(self, collective, number, count=100_000, algorithm="automatic"):
+    def strike(self, collective, number, count=1_000_000, algorithm="automatic"):
         """Starts a job, lets it run for a moment, and gives the victim a signal."""
         job = self.start("--collective", collective, "--count", count, "--endless", "--algorithm",
                          algorithm)

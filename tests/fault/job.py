@@ -70,7 +70,7 @@ class Job:
             if not self.changed.wait_for(condition, seconds):
                 raise AssertionError(f"{what}: not within {seconds} s; it said:\n{self.output()}")
 
-    def wait_ready(self, seconds=20):
+    def wait_ready(self, seconds=40):
         self.wait_until(lambda: all(rank.pid for rank in self.ranks), seconds, "ranks ready")
 
     def wait(self, seconds):

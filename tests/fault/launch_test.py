@@ -161,7 +161,7 @@ class LaunchTest(unittest.TestCase):
                 stderr=subprocess.STDOUT, text=True,
                 env=clean_environment(RANK=str(r), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)))
         for rank in ranks:
-            output = rank.communicate(timeout=30)[0]
+            output = rank.communicate(timeout=60)[0]
             self.assertEqual(rank.returncode, 1, output)
             self.assertRegex(output, "secret")
 

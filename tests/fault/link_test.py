@@ -73,7 +73,7 @@ class LinkTest(unittest.TestCase):
         return output.read()
 
     def wait_ready(self):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 40
         while not all("ready" in self.said(rank) for rank in range(4)):
             self.assertLess(time.monotonic(), deadline, "\n".join(self.said(rank) for rank in range(4)))
             time.sleep(0.02)

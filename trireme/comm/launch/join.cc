@@ -78,7 +78,7 @@ void add_recorder(Context::Parts& parts, int descriptor, int rank, int ranks) {
 }
 
 // Processes of a job start at different times, which has nothing to do with how long an operation may take.
-constexpr double kStartSeconds = 10;
+constexpr double kStartSeconds = 20;
 
 double meeting_seconds(const LaunchOptions& options) {
   return kStartSeconds + options.timeout_seconds;
