@@ -5,31 +5,12 @@
 #include <cstring>
 
 #include "tests/multirank/conformance.h"
+#include "trireme/base/with_type.h"
 
 namespace trireme::comm {
 namespace {
 
 constexpr std::byte kGuardByte{0xa5};
-
-template <typename Body>
-void with_type(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f64:
-      return body(double{});
-    case DType::f32:
-      return body(float{});
-    case DType::f16:
-      return body(F16{});
-    case DType::bf16:
-      return body(Bf16{});
-    case DType::i64:
-      return body(int64_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::u8:
-      return body(uint8_t{});
-  }
-}
 
 template <typename T>
 T round_to(double value) {

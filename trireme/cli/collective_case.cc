@@ -6,33 +6,13 @@
 #include <cstring>
 
 #include "trireme/base/error.h"
+#include "trireme/base/with_type.h"
 #include "trireme/comm/transport/heap_memory.h"
 
 namespace trireme::cli {
 namespace {
 
 using comm::Collective;
-
-template <typename Body>
-auto with_type(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f64:
-      return body(double{});
-    case DType::f32:
-      return body(float{});
-    case DType::f16:
-      return body(F16{});
-    case DType::bf16:
-      return body(Bf16{});
-    case DType::i64:
-      return body(int64_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::u8:
-      break;
-  }
-  return body(uint8_t{});
-}
 
 // What `rank` gives at this element: repeats after three elements, and differs between neighbours of both
 // kinds.
@@ -119,8 +99,8 @@ comm::Handle CollectiveCase::start(comm::Algorithm algorithm) {
 
 // Which elements this rank must have, and whose.
 CollectiveCase::Result CollectiveCase::result() const {
-  const comm::Part whole{0, count_}, own = comm::part_of(count_, group_.size(), group_.rank());
-  const comm::Part at_root{0, group_.rank() == 0 ? count_ : 0};
+  const Part whole{0, count_}, own = part_of(count_, group_.size(), group_.rank());
+  const Part at_root{0, group_.rank() == 0 ? count_ : 0};
   switch (collective_) {
     case Collective::all_reduce:
       return {whole, From::all};
@@ -163,9 +143,9 @@ std::string CollectiveCase::problem() const {
       return "";
     }
     for (int rank = 0; rank < ranks && result.elements.size > 0; ++rank) {
-      const comm::Part part = comm::part_of(count_, ranks, rank);
+      const Part part = part_of(count_, ranks, rank);
       // Of an all-to-all, part r of the output is what rank r had for this one.
-      const int64_t sent_from = swaps ? comm::part_of(count_, ranks, group_.rank()).begin : part.begin;
+      const int64_t sent_from = swaps ? part_of(count_, ranks, group_.rank()).begin : part.begin;
       for (int64_t i = 0; i < part.size; ++i) {
         const float expected = given(rank, sent_from + i);
         if (static_cast<float>(data[part.begin + i]) != expected) return wrong(part.begin + i, expected);

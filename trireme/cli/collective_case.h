@@ -31,7 +31,7 @@ class CollectiveCase {
  private:
   enum class From { all, root, owner };  // the sum of all ranks, or what one of them gave
   struct Result {
-    comm::Part elements;
+    Part elements;
     From from;
   };
   Result result() const;

@@ -16,7 +16,7 @@ struct CollectiveQuestion {
   std::vector<size_t> sizes;
   std::vector<comm::Algorithm> algorithms;
   size_t segment_bytes = 0;  // of messages; 0: chosen
-  double seconds = 0.1;  // of timing for each size and algorithm
+  double seconds = 0.1;      // of timing for each size and algorithm
 };
 
 struct CollectiveTime {

@@ -200,10 +200,4 @@ OperationReport Handle::report() const {
   return operation_->engine.report(*operation_);
 }
 
-Part part_of(int64_t count, int parts, int part) {
-  const int64_t least = count / parts;
-  const int64_t larger = count % parts;
-  return {part * least + std::min<int64_t>(part, larger), least + (part < larger ? 1 : 0)};
-}
-
 }  // namespace trireme::comm

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/part.h"
 #include "trireme/comm/call.h"
 #include "trireme/comm/transport/transport.h"
 
@@ -87,7 +88,7 @@ class Group {
 
   // In place: every rank gives `count` elements and ends with the reduction over all ranks.
   Handle all_reduce(void* data, int64_t count, DType dtype, ReduceOp op, CollectiveOptions options = {});
-  // `data` has `count` elements on every rank, cut in size() parts as parts() says; rank r ends with part r
+  // `data` has `count` elements on every rank, cut in size() parts as part_of() says; rank r ends with part r
   // reduced in its place. The other parts are left undefined.
   Handle reduce_scatter(void* data, int64_t count, DType dtype, ReduceOp op, CollectiveOptions options = {});
   // The inverse: rank r gives part r in its place, all end with all of it.
@@ -118,12 +119,5 @@ class Group {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Part `part` of `count` elements cut in `parts`: sizes differ by at most one, the larger ones first.
-struct Part {
-  int64_t begin;
-  int64_t size;
-};
-Part part_of(int64_t count, int parts, int part);
 
 }  // namespace trireme::comm

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/with_type.h"
 
 namespace trireme::comm {
 namespace {
@@ -129,26 +130,6 @@ void check_scale(size_t count, int ranks, std::mt19937_64& random) {
   for (size_t i = 0; i < count; ++i) {
     const T wanted = T(static_cast<Wide<T>>(before[i]) * (Wide<T>(1) / static_cast<Wide<T>>(ranks)));
     ASSERT_EQ(std::memcmp(&after[i], &wanted, sizeof(T)), 0) << name(dtype_of<T>) << " at " << i;
-  }
-}
-
-template <typename Body>
-void with_type(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f64:
-      return body(double{});
-    case DType::f32:
-      return body(float{});
-    case DType::f16:
-      return body(F16{});
-    case DType::bf16:
-      return body(Bf16{});
-    case DType::i64:
-      return body(int64_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::u8:
-      return body(uint8_t{});
   }
 }
 
