@@ -2,7 +2,6 @@
 #include "trireme/mesh/change.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "trireme/base/error.h"
 
@@ -74,6 +73,13 @@ int order_of(const Change& change) {
   return 5;
 }
 
+// Of all changes of one axis.
+int latest_order(const std::vector<Change>& of_axis) {
+  int latest = 0;
+  for (const Change& change : of_axis) latest = std::max(latest, order_of(change));
+  return latest;
+}
+
 }  // namespace
 
 std::string_view name(Change::Kind kind) {
@@ -96,9 +102,7 @@ std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to)
   for (size_t a = 0; a < from.size(); ++a) {
     if (!disturbed[a] && !append(free[a], static_cast<int>(a), now[a], to[a])) return std::nullopt;
   }
-  std::ranges::stable_sort(free, {}, [](const std::vector<Change>& of_axis) {
-    return of_axis.empty() ? 0 : std::ranges::max(of_axis | std::views::transform(order_of));
-  });
+  std::ranges::stable_sort(free, {}, latest_order);
   for (const std::vector<Change>& of_axis : free) result.insert(result.end(), of_axis.begin(), of_axis.end());
   for (size_t a = from.size(); a-- > 0;) {  // and made again last
     if (disturbed[a] && !append(result, static_cast<int>(a), now[a], to[a])) return std::nullopt;

@@ -61,7 +61,8 @@ LinkModel median_of(std::span<const LinkModel> models) {
   take(result.add, [](const LinkModel& m) -> const Curve& { return m.add; });
   take(result.vectors.reduce, [](const LinkModel& m) -> const Curve& { return m.vectors.reduce; });
   for (auto& [collective, curve] : result.native) {
-    take(curve, [&](const LinkModel& m) -> const Curve& { return m.native.at(collective); });
+    // A structured binding may not be captured by reference in C++20 as every compiler has it.
+    take(curve, [&key = collective](const LinkModel& m) -> const Curve& { return m.native.at(key); });
   }
   return result;
 }
