@@ -158,7 +158,9 @@ std::unique_ptr<Transport> make_transport(TransportKind kind, Meeting& meeting,
 
 Context join(const LaunchEnvironment& environment, const LaunchOptions& options) {
   TRIREME_CHECK(!environment.starts_ranks);
-  Context::Parts parts{.launched_by = environment.launched_by, .timeout_seconds = options.timeout_seconds};
+  Context::Parts parts{.launched_by = environment.launched_by,
+                       .processors = environment.processors,
+                       .timeout_seconds = options.timeout_seconds};
   Meeting meeting;
   TransportQuestion question{
       .wanted = options.transport, .ranks = environment.ranks, .launched_by = environment.launched_by};
@@ -184,7 +186,8 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
 int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program) {
   const LaunchEnvironment environment = detect(process_variables(), options);
   if (environment.starts_ranks)
-    return launch_local({.ranks = environment.ranks, .timeout_seconds = options.timeout_seconds});
+    return launch_local(
+        {.ranks = environment.ranks, .timeout_seconds = options.timeout_seconds, .bind = options.bind});
   Context context = join(environment, options);
   if (context.rank() == 0 && environment.launcher != Launcher::none) {
     fmt::print("{}\n", context.summary());

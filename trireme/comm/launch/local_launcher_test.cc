@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "trireme/base/text.h"
+#include "trireme/comm/launch/core_share.h"
 #include "trireme/comm/launch/line_tagger.h"
 
 namespace trireme::comm {
@@ -113,6 +114,18 @@ TEST(LocalLauncher, RanksKnowWhoTheyAreAndReadNothing) {
   EXPECT_EQ(sorted_lines(running.err()),
             (std::vector<std::string>{"[rank 0] 1 0 of 3 at 127.0.0.1", "[rank 1] 1 1 of 3 at 127.0.0.1",
                                       "[rank 2] 1 2 of 3 at 127.0.0.1"}));
+}
+
+TEST(LocalLauncher, RanksAreBoundToTheirShare) {
+  const std::vector<int> processors = usable_processors();
+  if (processors.size() < 2) GTEST_SKIP() << "one processor";
+  Running running(2, "echo $TRIREME_PROCESSORS $(nproc) >&2");
+  EXPECT_EQ(running.wait(), 0);
+  const auto line = [&](int rank) {
+    return fmt::format("[rank {}] {} {}", rank, share_of(processors, 2, rank).size(),
+                       share_of(processors, 2, rank).size());
+  };
+  EXPECT_EQ(sorted_lines(running.err()), (std::vector<std::string>{line(0), line(1)}));
 }
 
 TEST(LocalLauncher, LinesAreTaggedButForRankZerosOutput) {
