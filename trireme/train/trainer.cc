@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/passes/pins.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/rank_graphs.h"
 
@@ -23,20 +24,6 @@ Program make_program(const ModelOptions& model, const TrainOptions& train, const
   TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
   RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
   return build_program(std::move(local.graphs), workspace_query(device), local.parts);
-}
-
-// The rows of a microbatch that a rank takes.
-Part rows_of(const RankOptions& ranks, int64_t rows) {
-  const Mesh& mesh = ranks.plan.mesh;
-  const int data = mesh.find("data");
-  if (data < 0) return {0, rows};
-  if (rows < mesh.axes()[data].size) {
-    throw_error(
-        "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
-        "(train.accumulate) or fewer ranks are needed",
-        rows, mesh.axes()[data].size);
-  }
-  return part_of(rows, mesh.axes()[data].size, mesh.coordinate(ranks.rank, data));
 }
 
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
@@ -84,7 +71,7 @@ Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const Opt
     : train_(train),
       shape_(shape),
       ranks_(ranks),
-      rows_(rows_of(ranks, shape.rows)),
+      rows_(batch_rows(ranks.plan, shape.rows, ranks.rank)),
       half_(precision_of(train) == DType::f16),
       executor_(make_program(model, train, optim, shape, device, ranks), device, ranks.communicator),
       first_(program().segment("first")),
@@ -219,8 +206,9 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
       const float* logit = logits_.data() + row * width;
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
     }
-    if (rows_.size < shape_.rows) {  // the other ranks have the rest
-      ranks_.communicator->all_reduce("data", reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
+    for (const int axis : batch_axes(ranks_.plan)) {  // the other ranks have the rest
+      ranks_.communicator->all_reduce(ranks_.plan.mesh.axes()[axis].name,
+                                      reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
                                       Communicator::Reduction::kSum);
     }
     total.correct += correct;
