@@ -17,10 +17,11 @@ SegmentKind kind_of(const Graph& graph) {
 
 }  // namespace
 
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank) {
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
   RankGraphs result;
   for (const Graph& segment : whole) {
-    if (plan.mesh.ranks() == 1) {
+    const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
+    if (plan.mesh.ranks() == 1 || own) {
       result.graphs.push_back(optimized(segment));
       continue;
     }
