@@ -61,6 +61,8 @@ std::vector<Field> config_fields(Config& c) {
       {"model.dropout", &c.model.dropout, "share of activations dropped in training", fraction()},
       {"model.rope_base", &c.model.rope_base, "base of the rotary positions' frequencies (llama)",
        at_least(1)},
+      {"model.batch_norm_groups", &c.model.batch_norm_groups,
+       "groups of a microbatch's rows, each normalised with its own statistics (resnet)", at_least(1)},
 
       {"data.kind",
        &c.data.kind,

@@ -26,7 +26,8 @@ struct ModelOptions {
   int64_t seq = 128;         // tokens per sequence
   int64_t classes = 0;       // automatic: from the data; image models only
   double dropout = 0.0;
-  double rope_base = 10000.0;  // llama only
+  double rope_base = 10000.0;     // llama only
+  int64_t batch_norm_groups = 1;  // of rows, each normalised with its own statistics; resnet only
 };
 
 struct DataSettings {

@@ -3,32 +3,25 @@
 
 #include "trireme/ops/table.h"
 #include "trireme/passes/expand.h"
-#include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
+#include "trireme/passes/plan_check.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
-namespace {
-
-SegmentKind kind_of(const Graph& graph) {
-  if (graph.name == "update") return SegmentKind::kUpdate;
-  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
-}
-
-}  // namespace
-
 RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
+  if (rows == Rows::kOfAllRanks) check_plan(plan, whole);
   RankGraphs result;
   for (const Graph& segment : whole) {
-    const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
+    NamedLayouts& layouts = result.layouts.emplace_back();
+    const bool own = rows == Rows::kOfOneRank && segment_kind(segment) == SegmentKind::kForwardBackward;
     if (plan.mesh.ranks() == 1 || own) {
       result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, segment, kind_of(segment));
+    const Pins pins = pins_of(plan, segment, segment_kind(segment));
     const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
-    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops())));
+    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops(), &layouts)));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;

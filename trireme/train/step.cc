@@ -42,7 +42,7 @@ Graph model_graph(std::string name, const ModelOptions& options, const TrainOpti
   }
   Builder b(ops(), std::move(name));
   const ValueId input = b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape});
-  Network net(b, mode, options.dropout);
+  Network net(b, mode, options.dropout, options.batch_norm_groups);
   const ValueId logits = model.logits(net, options, input);
   if (outputs != Outputs::kLogits) {
     const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape});
