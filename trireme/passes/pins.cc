@@ -8,9 +8,10 @@ namespace {
 
 class Presets {
  public:
-  Presets(const Plan& plan, SegmentKind kind)
+  Presets(const Plan& plan, SegmentKind kind, Microbatches microbatches)
       : mesh_(plan.mesh),
         kind_(kind),
+        microbatches_(microbatches),
         data_(axis("data")),
         tensor_(plan.has("megatron") ? axis("tensor") : -1),
         parameters_split_(plan.has("zero3")),
@@ -59,7 +60,10 @@ class Presets {
     if (role == "gradient") {
       Layout sum = whole;
       if (data_ >= 0) sum[data_] = Placement::sum();
-      const Layout rest = gradients_split_ && part != whole ? part : sum;
+      // ZeRO-1 keeps them whole and scatters them in the update.
+      const bool added_at_once =
+          microbatches_ == Microbatches::kOne && (gradients_split_ || !optimizer_split_);
+      const Layout rest = gradients_split_ && part != whole ? part : added_at_once ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
     return {whole, whole};
@@ -115,14 +119,15 @@ class Presets {
 
   const Mesh& mesh_;
   SegmentKind kind_;
+  Microbatches microbatches_;
   int data_, tensor_;  // axes; −1 where there is none
   bool parameters_split_, gradients_split_, optimizer_split_;
 };
 
 }  // namespace
 
-Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind) {
-  return Presets(plan, kind).pins(graph);
+Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches) {
+  return Presets(plan, kind, microbatches).pins(graph);
 }
 
 }  // namespace trireme

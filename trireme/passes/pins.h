@@ -10,8 +10,12 @@ namespace trireme {
 // at rest, the forward and backward parts take them whole.
 enum class SegmentKind { kForwardBackward, kUpdate, kEvaluate };
 
+// Gradients of several microbatches are kept as addends and added up over ranks once a step, in the update;
+// those of one are added up as they are made.
+enum class Microbatches { kOne, kSeveral };
+
 // `graph` has whole tensors. States are told apart by the attribute `role`: parameter, gradient, optimizer;
 // others are replicated. Inputs with dims are batches, but for `rng`, and are split along the first.
-Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind);
+Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches);
 
 }  // namespace trireme

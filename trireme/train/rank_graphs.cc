@@ -1,7 +1,10 @@
-// Segment -> pins -> spread -> partition -> fuse.
+// Segment -> pins -> spread -> partition -> fuse -> bucket.
 #include "trireme/train/rank_graphs.h"
 
+#include <algorithm>
+
 #include "trireme/ops/table.h"
+#include "trireme/passes/bucket.h"
 #include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/step.h"
@@ -18,14 +21,17 @@ SegmentKind kind_of(const Graph& graph) {
 
 RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank) {
   RankGraphs result;
+  const bool several = std::ranges::any_of(whole, [](const Graph& graph) { return graph.name == "next"; });
+  const Microbatches microbatches = several ? Microbatches::kSeveral : Microbatches::kOne;
   for (const Graph& graph : whole) {
     if (plan.mesh.ranks() == 1) {
       result.graphs.push_back(optimized(graph));
       continue;
     }
-    const Pins pins = pins_of(plan, graph, kind_of(graph));
+    const Pins pins = pins_of(plan, graph, kind_of(graph), microbatches);
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
-    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops())));
+    const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops()));
+    result.graphs.push_back(bucket(local, ops()));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;
