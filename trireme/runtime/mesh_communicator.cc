@@ -29,8 +29,8 @@ class Stopwatch {
 
 }  // namespace
 
-MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context)
-    : mesh_(mesh), transport_(context.transport()) {
+MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm all_reduce)
+    : mesh_(mesh), transport_(context.transport()), all_reduce_(all_reduce) {
   if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
@@ -60,7 +60,9 @@ void MeshCommunicator::start(const std::byte* data, const Start& begin) {
 
 void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                                         Reduction reduction) {
-  start(data, [&] { return group(axis).all_reduce(data, count, dtype, op_of(reduction)); });
+  start(data, [&] {
+    return group(axis).all_reduce(data, count, dtype, op_of(reduction), {.algorithm = all_reduce_});
+  });
 }
 
 void MeshCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,

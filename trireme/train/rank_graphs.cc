@@ -1,10 +1,11 @@
-// Segment -> pins -> spread -> partition -> fuse -> bucket.
+// Segment -> pins -> expand -> spread -> partition -> fuse -> bucket.
 #include "trireme/train/rank_graphs.h"
 
 #include <algorithm>
 
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
+#include "trireme/passes/expand.h"
 #include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/step.h"
@@ -19,16 +20,21 @@ SegmentKind kind_of(const Graph& graph) {
 
 }  // namespace
 
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank) {
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
   RankGraphs result;
-  const bool several = std::ranges::any_of(whole, [](const Graph& graph) { return graph.name == "next"; });
-  const Microbatches microbatches = several ? Microbatches::kSeveral : Microbatches::kOne;
-  for (const Graph& graph : whole) {
-    if (plan.mesh.ranks() == 1) {
-      result.graphs.push_back(optimized(graph));
+  // What is added to, by another microbatch or shard, is added up over the ranks in the update.
+  const auto adds = [](const Graph& graph) { return graph.name == "next"; };
+  const Microbatches microbatches = rows == Rows::kOfOneRank || std::ranges::any_of(whole, adds)
+                                        ? Microbatches::kSeveral
+                                        : Microbatches::kOne;
+  for (const Graph& segment : whole) {
+    const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
+    if (plan.mesh.ranks() == 1 || own) {
+      result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, graph, kind_of(graph), microbatches);
+    const Pins pins = pins_of(plan, segment, kind_of(segment), microbatches);
+    const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
     const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops()));
     result.graphs.push_back(bucket(local, ops()));

@@ -13,7 +13,12 @@ struct RankGraphs {
   StateParts parts;           // what this rank has of each state
 };
 
+// What the forward and backward parts in `whole` work on: all rows of a microbatch, which the plan splits; or
+// rows of one rank's own, a shard (shards.h), so that there is nothing to split.
+enum class Rows { kOfAllRanks, kOfOneRank };
+
 // `whole`: the segments of a step (train/step.h) on whole tensors.
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank);
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank,
+                       Rows rows = Rows::kOfAllRanks);
 
 }  // namespace trireme

@@ -168,7 +168,7 @@ TEST(LocalLauncher, NamesRankAndSignalAndKillsTheRest) {
   const auto begin = std::chrono::steady_clock::now();
   Running running(3, "if [ $TRIREME_RANK = 2 ]; then kill -SEGV $$; fi; exec sleep 100");
   EXPECT_EQ(running.wait(), 128 + SIGSEGV);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(50));
   const std::string err = running.err();
   EXPECT_THAT(err, HasSubstr("rank 2 was killed by signal 11"));
   EXPECT_THAT(err, HasSubstr("rank 0, 1 did not end within 1.2 s after that: killed"));
