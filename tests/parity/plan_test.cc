@@ -112,7 +112,22 @@ std::vector<Case> cases() {
     result.push_back({golden, "megatron", "data:2 tensor:2"});
     result.push_back({golden, "megatron+zero1", "data:2 tensor:2"});
     result.push_back({golden, "megatron+zero3", "data:2 tensor:2"});
+    result.push_back({golden, "megatron+sequence", "tensor:2"});
+    result.push_back({golden, "megatron+sequence+zero2", "data:2 tensor:2"});
   }
+  // Vocabularies that do not divide, ignored targets.
+  result.push_back({"gpt_ignored", "megatron", "tensor:2"});
+  result.push_back({"gpt", "megatron", "tensor:2", "bf16"});
+  for (const char* golden : {"mlp", "lstm"}) {
+    result.push_back({golden, "megatron", "tensor:2"});
+    result.push_back({golden, "megatron", "tensor:3"});
+    result.push_back({golden, "megatron+zero1", "data:2 tensor:2"});
+  }
+  for (const char* golden : {"lenet_lars", "resnet20"}) {
+    result.push_back({golden, "hybrid_cnn", "tensor:2"});
+    result.push_back({golden, "hybrid_cnn+zero1", "data:2 tensor:2"});
+  }
+  result.push_back({"lenet", "hybrid_cnn", "tensor:3"});
   result.push_back({"resnet20", "data", "data:2"});
   result.push_back({"resnet20", "zero3", "data:2"});
   for (const char* preset : {"data", "zero3"}) result.push_back({"gpt", preset, "data:2", "bf16"});

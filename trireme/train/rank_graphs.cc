@@ -1,7 +1,8 @@
-// Segment -> pins -> spread -> partition -> fuse.
+// Segment -> pins -> expand -> spread -> partition -> fuse.
 #include "trireme/train/rank_graphs.h"
 
 #include "trireme/ops/table.h"
+#include "trireme/passes/expand.h"
 #include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/step.h"
@@ -18,13 +19,14 @@ SegmentKind kind_of(const Graph& graph) {
 
 RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
   RankGraphs result;
-  for (const Graph& graph : whole) {
-    const bool own = rows == Rows::kOfOneRank && kind_of(graph) == SegmentKind::kForwardBackward;
+  for (const Graph& segment : whole) {
+    const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
     if (plan.mesh.ranks() == 1 || own) {
-      result.graphs.push_back(optimized(graph));
+      result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, graph, kind_of(graph));
+    const Pins pins = pins_of(plan, segment, kind_of(segment));
+    const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
     result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops())));
     for (const Value& value : graph.values) {

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/passes/pins.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/rank_graphs.h"
 
@@ -34,20 +35,6 @@ Program make_program(const ModelOptions& model, const TrainOptions& train, const
   RankGraphs local =
       rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
   return build_program(std::move(local.graphs), workspace_query(device), local.parts);
-}
-
-// The rows of a microbatch that a rank takes.
-Part rows_of(const RankOptions& ranks, int64_t rows) {
-  const Mesh& mesh = ranks.plan.mesh;
-  const int data = mesh.find("data");
-  if (data < 0) return {0, rows};
-  if (rows < mesh.axes()[data].size) {
-    throw_error(
-        "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
-        "(train.accumulate) or fewer ranks are needed",
-        rows, mesh.axes()[data].size);
-  }
-  return part_of(rows, mesh.axes()[data].size, mesh.coordinate(ranks.rank, data));
 }
 
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
@@ -97,7 +84,7 @@ Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const Opt
       ranks_(ranks),
       shards_(shards_of(train, ranks.plan, ranks.rank)),
       rows_at_once_(shards_.total > 0 ? shape.rows / shards_.own : shape.rows),
-      rows_(rows_of(ranks, rows_at_once_)),
+      rows_(batch_rows(ranks.plan, rows_at_once_, ranks.rank)),
       half_(precision_of(train) == DType::f16),
       executor_(make_program(model, train, optim, shape, device, ranks), device, ranks.communicator),
       first_(program().segment("first")),
@@ -252,8 +239,9 @@ void Trainer::evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total) 
       const float* logit = logits_.data() + row * width;
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
     }
-    if (rows_.size < rows_at_once_) {  // the other ranks have the rest
-      ranks_.communicator->all_reduce("data", reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
+    for (const int axis : batch_axes(ranks_.plan)) {  // the other ranks have the rest
+      ranks_.communicator->all_reduce(ranks_.plan.mesh.axes()[axis].name,
+                                      reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
                                       Communicator::Reduction::kSum);
     }
     total.correct += correct;

@@ -111,7 +111,7 @@ void renew(Builder& b, const Value& buffer, ValueId scale, int64_t shards) {
 }  // namespace
 
 Attrs companion_attrs(const Value& parameter, std::string_view role) {
-  Attrs attrs{{"role", std::string(role)}, {"init", "zeros"}};
+  Attrs attrs{{"role", std::string(role)}, {"init", "zeros"}, {"of", parameter.name}};
   for (const auto& [name, value] : parameter.attrs.items()) {
     if (name.starts_with("tensor_")) attrs.set(name, value);
   }
