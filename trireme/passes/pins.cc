@@ -17,10 +17,11 @@ constexpr int kBatchDim = 0, kSequenceDim = 1;
 
 class Presets {
  public:
-  Presets(const Plan& plan, SegmentKind kind)
+  Presets(const Plan& plan, SegmentKind kind, Microbatches microbatches)
       : plan_(plan),
         mesh_(plan.mesh),
         kind_(kind),
+        microbatches_(microbatches),
         data_(axis("data")),
         tensor_(plan.has("megatron") || plan.has("hybrid_cnn") ? axis("tensor") : -1),
         sequence_(plan.has("sequence") && tensor_ >= 0),
@@ -75,7 +76,10 @@ class Presets {
     if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
     if (role == "gradient") {
       const Layout sum = with_sums(value, whole);
-      const Layout rest = gradients_split_ && part != whole ? part : sum;
+      // ZeRO-1 keeps them whole and scatters them in the update.
+      const bool added_at_once =
+          microbatches_ == Microbatches::kOne && (gradients_split_ || !optimizer_split_);
+      const Layout rest = gradients_split_ && part != whole ? part : added_at_once ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
     return {whole, whole};
@@ -171,6 +175,7 @@ class Presets {
   const Plan& plan_;
   const Mesh& mesh_;
   SegmentKind kind_;
+  Microbatches microbatches_;
   int data_, tensor_;  // axes; −1 where there is none
   bool sequence_;
   std::vector<int> batch_axes_;
@@ -213,8 +218,8 @@ Part batch_rows(const Plan& plan, int64_t rows, int rank) {
   return local_pieces({rows}, layout, plan.mesh, rank)[0][0];
 }
 
-Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind) {
-  return Presets(plan, kind).pins(graph);
+Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches) {
+  return Presets(plan, kind, microbatches).pins(graph);
 }
 
 }  // namespace trireme

@@ -103,7 +103,7 @@ void check_plan(const Plan& plan, const std::vector<Graph>& whole) {
     check_rows(plan, graph);
   }
   check_layouts(plan, whole);
-  for (const Graph& graph : whole) pins_of(plan, graph, segment_kind(graph));
+  for (const Graph& graph : whole) pins_of(plan, graph, segment_kind(graph), Microbatches::kOne);
 }
 
 }  // namespace trireme

@@ -15,6 +15,19 @@ comm::ReduceOp op_of(Communicator::Reduction reduction) {
   return reduction == Communicator::Reduction::kMax ? comm::ReduceOp::max : comm::ReduceOp::sum;
 }
 
+// Adds the time that it lives to `total`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& total_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
 comm::CollectiveOptions options_for(comm::Algorithm wanted, comm::Collective collective) {
   if (wanted == comm::Algorithm::automatic || wanted == comm::Algorithm::native) return {.algorithm = wanted};
   const std::vector<comm::Algorithm> known = comm::algorithms_of(collective);
@@ -24,7 +37,7 @@ comm::CollectiveOptions options_for(comm::Algorithm wanted, comm::Collective col
 }  // namespace
 
 MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, const AxisAlgorithms& algorithms)
-    : mesh_(mesh) {
+    : mesh_(mesh), transport_(context.transport()) {
   if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
@@ -62,37 +75,56 @@ bool MeshCommunicator::adds_in_pairs() const {
 }
 
 template <typename Start>
-void MeshCommunicator::run(const Start& start) {
-  const auto begin = std::chrono::steady_clock::now();
-  comm::Handle handle = start();
-  handle.wait();
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+void MeshCommunicator::start(const std::byte* data, const Start& begin) {
+  const Stopwatch watch(seconds_);
+  under_way_.push_back({data, begin()});
 }
 
-void MeshCommunicator::all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                  Reduction reduction) {
-  run([&] {
+void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                                        Reduction reduction) {
+  start(data, [&] {
     return group(axis).all_reduce(data, count, dtype, op_of(reduction), options_[find(axis)].all_reduce);
   });
 }
 
-void MeshCommunicator::reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                      Reduction reduction) {
-  run([&] {
+void MeshCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
+                                            DType dtype, Reduction reduction) {
+  start(data, [&] {
     return group(axis).reduce_scatter(data, count, dtype, op_of(reduction),
                                       options_[find(axis)].reduce_scatter);
   });
 }
 
-void MeshCommunicator::all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  run([&] { return group(axis).all_gather(data, count, dtype, options_[find(axis)].all_gather); });
+void MeshCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
+  start(data, [&] { return group(axis).all_gather(data, count, dtype, options_[find(axis)].all_gather); });
+}
+
+void MeshCommunicator::wait(const std::byte* data) {
+  const Stopwatch watch(seconds_);
+  const auto found = std::ranges::find(under_way_, data, &Started::data);
+  TRIREME_CHECK(found != under_way_.end());
+  found->handle.wait();
+  std::swap(*found, under_way_.back());
+  under_way_.pop_back();
+}
+
+void MeshCommunicator::progress() {
+  if (under_way_.empty()) return;
+  const Stopwatch watch(seconds_);
+  under_way_.front().handle.done();  // moves all that is under way on the transport
 }
 
 void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                                   DType dtype) {
   comm::Group& ranks = group(axis);
   counts_.assign(ranks.size(), count / ranks.size());
-  run([&] { return ranks.all_to_all(from, counts_, to, counts_, dtype); });
+  start(to, [&] { return ranks.all_to_all(from, counts_, to, counts_, dtype); });
+  wait(to);
+}
+
+std::shared_ptr<std::byte> MeshCommunicator::allocate(size_t bytes) {
+  const std::shared_ptr<comm::Memory> memory = transport_.allocate(bytes);
+  return {memory, memory->bytes().data()};
 }
 
 double MeshCommunicator::take_seconds() {
