@@ -13,7 +13,7 @@ int spread_axis(const Mesh& mesh, std::string_view name) {
 }
 
 // Of activations of transformers, [batch, sequence, features].
-constexpr int kSequenceDim = 1;
+constexpr int kBatchDim = 0, kSequenceDim = 1;
 
 bool is_batch(const Value& value) {
   return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
@@ -44,19 +44,19 @@ class Presets {
       } else if (given) {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
       } else if (is_batch(value)) {
-        pins.values[value.name] = along_batch(Placement::split(0));
+        pins.values[value.name] = along_batch(Placement::split(kBatchDim));
       }
     }
-    if (sequence_) {
+    if (tensor_ >= 0 && (sequence_ || plan_.has("hybrid_cnn"))) {
       pins.scatter_dims.assign(mesh_.axes().size(), -1);
-      pins.scatter_dims[tensor_] = kSequenceDim;
+      pins.scatter_dims[tensor_] = sequence_ ? kSequenceDim : kBatchDim;
     }
     // Each rank makes its addend, even where gathering what it is made of would move less: the computation is
     // to be shared too.
     for (const Update& update : graph.updates) {
       const Value& state = graph.values[update.state];
       if (kind_ != SegmentKind::kUpdate && added_at_once_ && state.attrs.text("role", "") == "gradient")
-        pins.values[graph.values[update.value].name] = with_sums(in_use(state));
+        pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
     if (kind_ == SegmentKind::kForwardBackward) {
       // Only the update adds them up, once a step.
@@ -64,7 +64,7 @@ class Presets {
       if (parameters_split_ && !graph.outputs.empty())
         pins.forward_end = graph.values[graph.outputs[0].value].name;
     }
-    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(0));
+    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(kBatchDim));
     return pins;
   }
 
@@ -87,7 +87,7 @@ class Presets {
     }
     if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
     if (role == "gradient") {
-      const Layout sum = with_sums(whole);
+      const Layout sum = with_sums(value, whole);
       const Layout rest = gradients_split_ && part != whole ? part : added_at_once_ ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
@@ -96,11 +96,12 @@ class Presets {
 
   // How gradients of what lies as `whole` are accumulated: each rank adds up what its rows give, or its part
   // of the sequence.
-  Layout with_sums(Layout whole) const {
+  Layout with_sums(const Value& value, Layout whole) const {
     for (int batch_axis : batch_axes_) {
       if (whole[batch_axis].kind == Placement::Kind::kReplicated) whole[batch_axis] = Placement::sum();
     }
-    if (sequence_ && whole[tensor_].kind == Placement::Kind::kReplicated) whole[tensor_] = Placement::sum();
+    if (sequence_ && value.attrs.has("of") && whole[tensor_].kind == Placement::Kind::kReplicated)
+      whole[tensor_] = Placement::sum();
     return whole;
   }
 
@@ -188,7 +189,7 @@ Part batch_rows(const Plan& plan, int64_t rows, int rank) {
   Layout layout = replicated(plan.mesh);
   int64_t ways = 1;
   for (int axis : batch_axes(plan)) {
-    layout[axis] = Placement::split(0);
+    layout[axis] = Placement::split(kBatchDim);
     ways *= plan.mesh.axes()[axis].size;
   }
   if (rows < ways) {
