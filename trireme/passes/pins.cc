@@ -21,14 +21,15 @@ class Presets {
       : plan_(plan),
         mesh_(plan.mesh),
         kind_(kind),
-        microbatches_(microbatches),
         data_(axis("data")),
         tensor_(plan.has("megatron") || plan.has("hybrid_cnn") ? axis("tensor") : -1),
         sequence_(plan.has("sequence") && tensor_ >= 0),
         batch_axes_(batch_axes(plan)),
         parameters_split_(plan.has("zero3")),
         gradients_split_(parameters_split_ || plan.has("zero2")),
-        optimizer_split_(gradients_split_ || plan.has("zero1")) {}
+        optimizer_split_(gradients_split_ || plan.has("zero1")),
+        // ZeRO-1 keeps gradients whole and scatters them in the update.
+        added_at_once_(microbatches == Microbatches::kOne && (gradients_split_ || !optimizer_split_)) {}
 
   Pins pins(const Graph& graph) const {
     Pins pins;
@@ -45,6 +46,13 @@ class Presets {
     if (tensor_ >= 0 && (sequence_ || plan_.has("hybrid_cnn"))) {
       pins.scatter_dims.assign(mesh_.axes().size(), -1);
       pins.scatter_dims[tensor_] = sequence_ ? kSequenceDim : kBatchDim;
+    }
+    // Each rank makes its addend, even where gathering what it is made of would move less: the computation is
+    // to be shared too.
+    for (const Update& update : graph.updates) {
+      const Value& state = graph.values[update.state];
+      if (kind_ != SegmentKind::kUpdate && added_at_once_ && state.attrs.text("role", "") == "gradient")
+        pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
     if (kind_ == SegmentKind::kForwardBackward) {
       // Only the update adds them up, once a step.
@@ -76,10 +84,7 @@ class Presets {
     if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
     if (role == "gradient") {
       const Layout sum = with_sums(value, whole);
-      // ZeRO-1 keeps them whole and scatters them in the update.
-      const bool added_at_once =
-          microbatches_ == Microbatches::kOne && (gradients_split_ || !optimizer_split_);
-      const Layout rest = gradients_split_ && part != whole ? part : added_at_once ? whole : sum;
+      const Layout rest = gradients_split_ && part != whole ? part : added_at_once_ ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
     return {whole, whole};
@@ -175,11 +180,11 @@ class Presets {
   const Plan& plan_;
   const Mesh& mesh_;
   SegmentKind kind_;
-  Microbatches microbatches_;
   int data_, tensor_;  // axes; −1 where there is none
   bool sequence_;
   std::vector<int> batch_axes_;
   bool parameters_split_, gradients_split_, optimizer_split_;
+  bool added_at_once_;  // gradients over the ranks, as they are made
 };
 
 }  // namespace
