@@ -13,7 +13,7 @@ namespace trireme {
 double bytes_sent(const Graph& graph, const Node& node);
 
 struct Traffic {
-  std::map<std::string, int> collectives;  // by op: how many
+  std::map<std::string, int> collectives;  // by op: how many; several tensors in a bucket count once
   double bytes = 0;                        // sent by this rank
 };
 Traffic traffic_of(const Graph& graph);

@@ -34,6 +34,12 @@ comm::CollectiveOptions options_for(comm::Algorithm wanted, comm::Collective col
   return {.algorithm = std::ranges::find(known, wanted) == known.end() ? comm::Algorithm::automatic : wanted};
 }
 
+AxisAlgorithms for_all_axes(const Mesh& mesh, comm::Algorithm algorithm) {
+  AxisAlgorithms result;
+  for (const Axis& axis : mesh.axes()) result[axis.name] = algorithm;
+  return result;
+}
+
 }  // namespace
 
 MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, const AxisAlgorithms& algorithms)
@@ -56,6 +62,9 @@ MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, con
         context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a)))));
   }
 }
+
+MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm algorithm)
+    : MeshCommunicator(mesh, context, for_all_axes(mesh, algorithm)) {}
 
 int MeshCommunicator::find(std::string_view axis) const {
   const int found = mesh_.find(axis);

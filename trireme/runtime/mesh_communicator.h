@@ -20,6 +20,8 @@ class MeshCommunicator final : public Communicator {
   // Collective over all ranks of the job, of which the mesh has as many. Axes of one rank need no group.
   // A collective for which an axis' algorithm does not exist chooses its own.
   MeshCommunicator(const Mesh& mesh, comm::Context& context, const AxisAlgorithms& algorithms = {});
+  // The same one along all axes.
+  MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm algorithm);
 
   void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                         Reduction reduction) override;

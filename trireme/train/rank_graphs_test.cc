@@ -210,7 +210,9 @@ TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
   constexpr int kNorms = 7;
   const auto first = [&](int64_t groups) {
     model.batch_norm_groups = groups;
-    const StepGraphs whole = step_graphs(model, {}, {}, {4, {3, 16, 16}});
+    TrainOptions train;
+    train.accumulate = 2;  // or gradients are added up at once
+    const StepGraphs whole = step_graphs(model, train, {}, {4, {3, 16, 16}});
     return count(rank_graphs(whole.graphs, {Mesh({{"data", 2}}), "data"}, 0).graphs[0]);
   };
   // A sum and squares forward, two sums backward.
