@@ -42,8 +42,9 @@ class Run {
         device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
-        loader_(data_.train,
-                {.batch = config_.train.batch, .seed = static_cast<uint64_t>(config_.train.seed)}),
+        loader_(data_.train, {.batch = config_.train.batch,
+                              .seed = static_cast<uint64_t>(config_.train.seed),
+                              .parts = trainer_.own_rows()}),
         folder_(make_run_folder(config_.run)),
         checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {}
 
@@ -172,7 +173,9 @@ class Run {
 
   void validate_now(int64_t step) {
     if (!data_.validation) return;
-    Loader loader(data_.validation, evaluation(config_.train.batch / config_.train.accumulate));
+    LoaderOptions options = evaluation(config_.train.batch / config_.train.accumulate);
+    options.parts = trainer_.own_evaluation_rows();
+    Loader loader(data_.validation, options);
     Evaluation total;
     for (int64_t i = 0; i < config_.train.eval_batches; ++i) {
       Batch& batch = loader.next();
