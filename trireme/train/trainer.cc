@@ -163,6 +163,11 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
   const float count = executor_.scalar_output(update_, "count");
   result.loss = executor_.scalar_output(update_, "loss") / std::max(1.0f, count);
   result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
+  if (train_.noise_scale) {
+    const double norm = result.norm * count;
+    result.squares = {executor_.scalar_output(update_, "squares") / (loss_scale * loss_scale),
+                      executor_.scalar_output(update_, "count_squares"), norm * norm, count};
+  }
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss)) explain_bad_loss(first_, result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;

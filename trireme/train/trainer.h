@@ -10,6 +10,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/critical_batch.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
 #include "trireme/train/shards.h"
@@ -18,9 +19,10 @@
 namespace trireme {
 
 struct StepResult {
-  double loss = 0;       // mean over counted targets
-  double norm = 0;       // of the gradient, before clipping
-  bool skipped = false;  // the gradient was not finite, or no target counted; nothing changed
+  double loss = 0;          // mean over counted targets
+  double norm = 0;          // of the gradient, before clipping
+  bool skipped = false;     // the gradient was not finite, or no target counted; nothing changed
+  GradientSquares squares;  // with train.noise_scale
 };
 
 struct Evaluation {
