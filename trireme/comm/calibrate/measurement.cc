@@ -41,9 +41,9 @@ MeasuredSizes sizes_for(Thoroughness thoroughness) {
       .native_collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
                              Collective::broadcast, Collective::barrier},
       .rounds = 8,
-      .passes = 5,
+      .passes = 3,
       .most_seconds = 60,
-      .effort = {.seconds = 8e-3, .fewest = 5}};
+      .effort = {.seconds = 6e-3, .fewest = 3}};
   for (size_t bytes = 8; bytes <= 64 * kMi; bytes *= 2) sizes.native.push_back(bytes);
   return sizes;
 }
