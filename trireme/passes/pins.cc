@@ -15,10 +15,6 @@ int spread_axis(const Mesh& mesh, std::string_view name) {
 // Of activations of transformers, [batch, sequence, features].
 constexpr int kBatchDim = 0, kSequenceDim = 1;
 
-bool is_batch(const Value& value) {
-  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
-}
-
 class Presets {
  public:
   Presets(const Plan& plan, SegmentKind kind, Microbatches microbatches)
@@ -136,27 +132,43 @@ class Presets {
         value.name, to_string(value.type.shape), units, split.dim, ways);
   }
 
-  // How ZeRO splits what lies as `whole`: along the first dim that tensor parallelism leaves alone and that
-  // divides evenly; else along the one that it has cut, if that still divides; else along the largest that
-  // gives each rank something; else not at all.
-  Layout by_zero(const Value& value, const Layout& whole) const {
-    if (data_ < 0) return whole;
-    const Shape& shape = value.type.shape;
-    const int64_t ways = mesh_.axes()[data_].size;
-    if (whole[data_].kind != Placement::Kind::kReplicated) return whole;
-    const Placement tensor = tensor_ >= 0 ? whole[tensor_] : Placement();
-    int best = -1;
-    for (int d = 0; d < shape.rank() && best < 0; ++d) {
-      if (d != tensor.dim && shape[d] >= ways && shape[d] % ways == 0) best = d;
+  // Whether another axis than data splits a dim.
+  bool is_cut(const Layout& layout, int dim) const {
+    for (size_t a = 0; a < layout.size(); ++a) {
+      if (static_cast<int>(a) != data_ && layout[a].kind == Placement::Kind::kSplit && layout[a].dim == dim)
+        return true;
     }
-    if (best < 0 && tensor.kind == Placement::Kind::kSplit) {
-      const int64_t tensor_ways = mesh_.axes()[tensor_].size,
-                    units = shape[tensor.dim] / tensor.unit / tensor.blocks;
-      if (units % tensor_ways == 0 && shape[tensor.dim] / tensor_ways % ways == 0) best = tensor.dim;
+    return false;
+  }
+
+  // Whether each rank has the same number of elements along a dim that is also split over data.
+  bool divides(const Shape& shape, const Layout& layout, int dim) const {
+    int64_t left = shape[dim];
+    for (size_t a = layout.size(); a-- > 0;) {
+      if (layout[a].kind != Placement::Kind::kSplit || layout[a].dim != dim) continue;
+      if (left / layout[a].unit / layout[a].blocks % mesh_.axes()[a].size != 0) return false;
+      left /= mesh_.axes()[a].size;
+    }
+    const int64_t ways = mesh_.axes()[data_].size;
+    return left >= ways && left % ways == 0;
+  }
+
+  // How ZeRO splits what lies as `whole`: along the first dim that no other axis cuts and that divides
+  // evenly; else along one that is cut, if that still divides; else along the largest that gives each rank
+  // something; else not at all.
+  Layout by_zero(const Value& value, const Layout& whole) const {
+    if (data_ < 0 || whole[data_].kind != Placement::Kind::kReplicated) return whole;
+    const Shape& shape = value.type.shape;
+    int best = -1;
+    for (const bool cut : {false, true}) {
+      for (int d = 0; d < shape.rank() && best < 0; ++d) {
+        if (is_cut(whole, d) == cut && divides(shape, whole, d)) best = d;
+      }
     }
     if (best < 0) {
       for (int d = 0; d < shape.rank(); ++d) {
-        if (d != tensor.dim && shape[d] >= ways && (best < 0 || shape[d] > shape[best])) best = d;
+        const bool possible = !is_cut(whole, d) && shape[d] >= mesh_.axes()[data_].size;
+        if (possible && (best < 0 || shape[d] > shape[best])) best = d;
       }
     }
     if (best < 0) return whole;
@@ -176,6 +188,15 @@ class Presets {
 };
 
 }  // namespace
+
+SegmentKind segment_kind(const Graph& graph) {
+  if (graph.name == "update") return SegmentKind::kUpdate;
+  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
+}
+
+bool is_batch(const Value& value) {
+  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
+}
 
 std::vector<int> batch_axes(const Plan& plan) {
   std::vector<int> axes;

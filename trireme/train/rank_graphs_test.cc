@@ -202,6 +202,27 @@ TEST(RankGraphs, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
   EXPECT_EQ(update.all_reduce, 1);  // the norm
 }
 
+TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
+  ModelOptions model;
+  model.family = "resnet";
+  model.layers = 8;
+  model.classes = 10;
+  constexpr int kNorms = 7;
+  const auto first = [&](int64_t groups) {
+    model.batch_norm_groups = groups;
+    const StepGraphs whole = step_graphs(model, {}, {}, {4, {3, 16, 16}});
+    return count(rank_graphs(whole.graphs, {Mesh({{"data", 2}}), "data"}, 0).graphs[0]);
+  };
+  // A sum and squares forward, two sums backward.
+  const Counts synchronised = first(1);
+  EXPECT_EQ(synchronised.all_reduce, 4 * kNorms);
+  EXPECT_EQ(synchronised.all_gather + synchronised.reduce_scatter + synchronised.all_to_all, 0);
+  // Each rank on its own: only running statistics, a mean and a variance.
+  const Counts local = first(2);
+  EXPECT_EQ(local.all_reduce, 2 * kNorms);
+  EXPECT_EQ(local.all_gather + local.reduce_scatter + local.all_to_all, 0);
+}
+
 TEST(RankGraphs, StatesTakeTheirShare) {
   const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {4, {8}});
   const auto local_bytes = [&](const std::string& preset, std::string_view role) {
