@@ -25,8 +25,12 @@ def run_rank(rank, a, port):
     distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=a.ranks)
     torch.manual_seed(1)
     model = gpt_torch.Gpt(a)
+    # The mask is a tensor of bool, which gloo does not broadcast; it is the same on all ranks anyway.
+    masks = [name for name, _ in model.named_buffers()]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, masks)
     torch.manual_seed(2 + rank)
-    step = gpt_torch.make_step(a, DistributedDataParallel(model, gradient_as_bucket_view=True), a.batch // a.ranks)
+    parallel = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    step = gpt_torch.make_step(a, parallel, a.batch // a.ranks)
     parameters = sum(p.numel() for p in model.parameters())
     if rank == 0:
         measure.measure(step, a, "tokens", a.batch * a.seq, parameters)

@@ -35,7 +35,7 @@ const std::string kGradients =
     "%b: f32[16] = gelu(%a)\n"
     "%c: f32[16] = gelu(%b)\n"
     "%sa: f32[16] = all_reduce(%a)" +
-    kSum + "%sb: f32[16] = all_reduce(%b)" + kSum + "update %ga = %sa\nupdate %gb = %sb\noutput c = %c\n";
+    kSum + "%sb: f32[16] = all_reduce(%b)" + kSum + "update %ga <- %sa\nupdate %gb <- %sb\noutput c = %c\n";
 
 TEST(Bucket, StartsWhenAllIsReadyAndWaitsAtTheEnd) {
   EXPECT_THAT(ops_of(bucketed(kGradients)),
@@ -75,8 +75,8 @@ TEST(Bucket, WeightsAreGatheredOneAhead) {
     last = "y_" + w;
   }
   EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\n", 32)),
-              ElementsAre("all_gather_start", "collective_wait", "all_gather_start", "mul", "collective_wait",
-                          "all_gather_start", "mul", "collective_wait", "mul"));
+              ElementsAre("all_gather", "all_gather_start", "mul", "collective_wait", "all_gather_start", "mul",
+                          "collective_wait", "mul"));
 }
 
 // A gradient is made, reduced and kept in one place.
@@ -91,7 +91,7 @@ TEST(Bucket, GradientsAreReducedWhereTheyAreKept) {
     EXPECT_EQ(at.space, Space::kStates) << name;
     EXPECT_EQ(at.offset, 64u) << name;
   }
-  // The last gradient is read by the next op too, but not after it has been started.
+  // What another op reads after the start can not be given up to it.
   EXPECT_EQ(plan.values[graph.find("b")].space, Space::kArena);
 }
 
