@@ -52,8 +52,10 @@ def ratio(runs, name, other):
     return statistics.median(a[RATE] / b[RATE] for a, b in zip(runs[name], runs[other]))
 
 
-def exposed(run):
-    return run.get("exposed_communication_seconds", 0) / run["median_seconds"]
+def exposed(each):
+    """Median over the rounds of the share of a step that is communication; None where it was not measured."""
+    shares = [run["exposed_communication_seconds"] / run["median_seconds"] for run in each if run.get("ranks", 1) > 1]
+    return statistics.median(shares) if shares else None
 
 
 def main():
@@ -91,9 +93,9 @@ def main():
     rows = []
     for name, each in runs.items():
         rate = statistics.median(run[RATE] for run in each)
-        share = statistics.median(exposed(run) for run in each)
+        share = exposed(each)
         ratios = {other: ratio(runs, name, other) for other in against}
-        print(f"{name:<32} {rate:>9.0f} {100 * share:>7.2f}%  " + "  ".join(f"{r:.3f}" for r in ratios.values()))
+        print(f"{name:<32} {rate:>9.0f} {'-' if share is None else f'{100 * share:.2f}%':>8}  " + "  ".join(f"{r:.3f}" for r in ratios.values()))
         rows.append({"benchmark": "compare_ddp", "name": name, "ranks": a.ranks, "cpu": model, RATE: rate,
                      "exposed_communication_share": share, "peer": peer, "ratio": ratios.get(peer),
                      "ratios": ratios, "rounds": [run[RATE] for run in each]})
