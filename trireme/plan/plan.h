@@ -2,14 +2,14 @@
 //
 //   {"mesh": "data:2 tensor:4", "preset": "megatron+zero1"}
 //
-// | preset     | axis   | what it splits |
-// | data       | data   | the batch; gradients are added up once a step |
-// | zero1      | data   | and the optimizer's states |
-// | zero2      | data   | and gradients, each microbatch adding to its parts |
-// | zero3      | data   | and weights at rest, gathered for the forward part and again for the backward part
-// | | megatron   | tensor | attention by heads, feed-forward layers by columns and then rows, the vocabulary
-// | | sequence   | tensor | with megatron: what lies between those, along the sequence | | hybrid_cnn |
-// tensor | the batch for convolutions, features for fully connected layers |
+//   preset      axis    what it splits
+//   data        data    the batch; gradients are added up once a step
+//   zero1       data    and the optimizer's states
+//   zero2       data    and gradients, each microbatch adding to its parts
+//   zero3       data    and weights at rest, gathered for the forward part and again for the backward part
+//   megatron    tensor  attention by heads, feed-forward layers by columns and then rows, the vocabulary
+//   sequence    tensor  with megatron: what lies between those, along the sequence
+//   hybrid_cnn  tensor  the batch for convolutions, features for fully connected layers
 //
 // One over each axis, joined by +. All of them are layouts (passes/pins.h); nothing else knows of them.
 // docs/plans.md has all keys.
