@@ -63,9 +63,10 @@ Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
 struct Case {
   std::string golden, preset, mesh;
   std::string precision = "f32";
+  std::string more = "";  // of the plan's file: , "key": value
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.golden << " " << c.preset << " on " << c.mesh << " in " << c.precision;
+  return out << c.golden << " " << c.preset << " on " << c.mesh << " in " << c.precision << c.more;
 }
 
 class PlanAgainstOneRank : public testing::TestWithParam<Case> {};
@@ -74,10 +75,15 @@ TEST_P(PlanAgainstOneRank, SameLossesAndWeights) {
   const Case& one = GetParam();
   Golden golden = read_golden(one.golden);
   golden.train.precision = one.precision;
+  const Plan plan = parse_plan(
+      fmt::format(R"({{"mesh": "{}", "preset": "{}"{}}})", one.mesh, one.preset, one.more), "plan");
+  if (plan.batch_norm == Plan::BatchNorm::kLocal) golden.model.batch_norm_groups = plan.mesh.ranks();
   const int64_t steps = 4;
   const Outcome expected = run_plan(golden, {}, steps);
-  const Outcome found = run_plan(golden, {parse_mesh(one.mesh), one.preset}, steps);
+  const Outcome found = run_plan(golden, plan, steps);
   const double tolerance = one.precision == "f32" ? 2e-5 : 2e-2;
+  // Rounding may move an activation over the edge of a ReLU, and nineteen batch norms amplify what follows.
+  const double state_tolerance = (one.golden == "resnet20" ? 50 : 10) * tolerance;
   ASSERT_EQ(found.losses.size(), expected.losses.size());
   for (size_t i = 0; i < expected.losses.size(); ++i) {
     EXPECT_NEAR(found.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
@@ -92,7 +98,7 @@ TEST_P(PlanAgainstOneRank, SameLossesAndWeights) {
       largest = std::max(largest, std::abs(static_cast<double>(values[i])));
       difference = std::max(difference, std::abs(static_cast<double>(values[i]) - others[i]));
     }
-    EXPECT_LE(difference, 10 * tolerance * largest + 1e-9) << name;
+    EXPECT_LE(difference, state_tolerance * largest + 1e-9) << name;
   }
   EXPECT_EQ(found.correct, expected.correct);
 }
@@ -112,9 +118,33 @@ std::vector<Case> cases() {
     result.push_back({golden, "megatron", "data:2 tensor:2"});
     result.push_back({golden, "megatron+zero1", "data:2 tensor:2"});
     result.push_back({golden, "megatron+zero3", "data:2 tensor:2"});
+    result.push_back({golden, "megatron+sequence", "tensor:2"});
+    result.push_back({golden, "megatron+sequence+zero2", "data:2 tensor:2"});
   }
+  // Vocabularies that do not divide, ignored targets.
+  result.push_back({"gpt_ignored", "megatron", "tensor:2"});
+  result.push_back({"gpt", "megatron", "tensor:2", "bf16"});
+  for (const char* golden : {"mlp", "lstm"}) {
+    result.push_back({golden, "megatron", "tensor:2"});
+    result.push_back({golden, "megatron", "tensor:3"});
+    result.push_back({golden, "megatron+zero1", "data:2 tensor:2"});
+  }
+  for (const char* golden : {"lenet_lars", "resnet20"}) {
+    result.push_back({golden, "hybrid_cnn", "tensor:2"});
+    result.push_back({golden, "hybrid_cnn+zero1", "data:2 tensor:2"});
+  }
+  result.push_back({"lenet", "hybrid_cnn", "tensor:3"});
   result.push_back({"resnet20", "data", "data:2"});
   result.push_back({"resnet20", "zero3", "data:2"});
+  for (const char* preset : {"data", "hybrid_cnn"}) {
+    const std::string mesh = std::string(preset) == "data" ? "data:2" : "tensor:2";
+    result.push_back({"resnet20", preset, mesh, "f32", R"(, "batch_norm": "local")"});
+  }
+  // Layouts of single values, over a preset, over none, and along an axis that no preset knows.
+  result.push_back(
+      {"gpt", "megatron", "tensor:2", "f32", R"(, "layouts": {"h.0.*": "", "wte.weight": "tensor:1"})"});
+  result.push_back({"mlp", "zero1", "data:2 rows:2", "f32",
+                    R"(, "layouts": {"layers.0.weight": "rows:0", "layers.1.weight": "rows:1"})"});
   for (const char* preset : {"data", "zero3"}) result.push_back({"gpt", preset, "data:2", "bf16"});
   result.push_back({"gpt", "megatron+zero2", "data:2 tensor:2", "bf16"});
   return result;
@@ -122,7 +152,7 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()), [](const auto& param) {
   const Case& one = param.param;
-  std::string name = one.golden + "_" + one.preset + "_" + one.mesh + "_" + one.precision;
+  std::string name = one.golden + "_" + one.preset + "_" + one.mesh + "_" + one.precision + one.more;
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 });

@@ -12,6 +12,7 @@ void add_attention(OpTable& table);
 void add_batch_norm(OpTable& table);
 void add_binary(OpTable& table);
 void add_collective(OpTable& table);
+void add_collective_start(OpTable& table);
 void add_conv2d(OpTable& table);
 void add_cross_entropy(OpTable& table);
 void add_dropout(OpTable& table);
@@ -30,6 +31,8 @@ void add_unary(OpTable& table);
 inline constexpr NotDifferentiable kBackwardOp{"a backward op; second derivatives are not offered"};
 inline constexpr NotDifferentiable kUpdateOp{"an optimizer update; nothing is trained through it"};
 inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs after autodiff"};
+
+inline constexpr NotDifferentiable kExpandedOp{"made by the expand pass, which runs after autodiff"};
 
 inline bool always_linear(const OpInstance&) {
   return true;

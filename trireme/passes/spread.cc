@@ -53,6 +53,7 @@ class Search {
       return [&layout](size_t a) { return layout[a].kind == Placement::Kind::kSum; };
     };
     for (const Update& update : graph_.updates) {
+      if (pinned_layout(pins_, graph_.values[update.value])) continue;  // below
       const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
       // A split state owes one reduce_scatter at the end, however many addends came together on the way.
       restrict_to(update.value, [&](size_t a) {
@@ -111,16 +112,23 @@ class Search {
     double best_cost = kNever;
     NodeSpread best;
     for (NodeSpread& candidate : candidates) {
-      if (!is_legal(rule, candidate.way, mesh_)) continue;
+      if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, candidate.way)) continue;
       const OperandLayouts layouts = operand_layouts(graph_, node, candidate, mesh_);
       const double cost = cost_of_candidate(node, candidate, layouts);
-      if (cost >= best_cost) continue;
+      // Where it costs the same, what is added up later may be added up once for several.
+      const bool later = std::ranges::find(candidate.passes_sums, true) != candidate.passes_sums.end();
+      if (cost > best_cost || (cost == best_cost && !later)) continue;
       best_cost = cost;
       best = candidate;
       best.inputs = layouts.inputs;
     }
     if (best_cost == kNever) refuse(node);
     take(node, std::move(best));
+  }
+
+  static bool takes_parts(const Node& node, const Way& way) {
+    return takes_pieces(*node.op) ||
+           std::ranges::all_of(way, [](const IndexCut& cut) { return cut.blocks == 1; });
   }
 
   // What the inputs' layouts, and pinned results, suggest along one axis, beyond doing nothing.
@@ -131,22 +139,42 @@ class Search {
       if (cut && rule.may_split(cut->index) && std::ranges::find(result, AxisChoice{*cut}) == result.end())
         result.push_back({*cut});
     };
-    bool sums = !node.inputs.empty();
+    // Scalars become addends at no cost, so that the squares of many gradients are added up over ranks once.
+    bool sums = true, any_sum = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       bool is_sum = false;
       for (const Layout& version : versions_[node.inputs[i]]) {
         suggest(cut_from(rule, rule.inputs[i], version[axis], ways));
         is_sum |= version[axis].kind == Placement::Kind::kSum;
       }
-      sums &= is_sum;
+      any_sum |= is_sum;
+      sums &= is_sum || graph_.type(node.inputs[i]).shape.rank() == 0;
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (const Layout* pinned = pinned_layout(pins_, graph_.values[node.outputs[o]]))
         suggest(cut_from(rule, rule.outputs[o], (*pinned)[axis], ways));
     }
-    if (sums && node.op->linear && node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
+    // Last: of ways that cost the same, the first is taken, and another input's layout is a better guide.
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      for (const Layout& version : versions_[node.inputs[i]]) {
+        if (version[axis].kind == Placement::Kind::kSum)
+          suggest(cut_from(rule, rule.inputs[i], put_together(node.inputs[i], axis), ways));
+      }
+    }
+    if (sums && any_sum && node.op->linear &&
+        node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
       result.push_back({{}, true});
     return result;
+  }
+
+  // How a sum over the axis is best put together. Only activations have the dim that it may be scattered
+  // along as an outer one; weights and statistics are left alone.
+  Placement put_together(ValueId value, size_t axis) const {
+    if (pins_.scatter_dims.empty() || pins_.scatter_dims[axis] < 0) return {};
+    const int dim = pins_.scatter_dims[axis];
+    const Shape& shape = graph_.type(value).shape;
+    if (shape.rank() < dim + 2 || shape[dim] < mesh_.axes()[axis].size) return {};
+    return Placement::split(dim);
   }
 
   double cost_of_candidate(const Node& node, const NodeSpread& candidate,
@@ -183,7 +211,8 @@ class Search {
     if (renews) return cost;
     Layout added = layout;
     for (size_t a = 0; a < layout.size(); ++a) {
-      if (layout[a].is_partial() && !sums_stay_[id][a]) added[a] = {};
+      if (!layout[a].is_partial() || sums_stay_[id][a]) continue;
+      added[a] = layout[a].kind == Placement::Kind::kSum ? put_together(id, a) : Placement();
     }
     return bytes_between(value.type, layout, added);
   }

@@ -14,10 +14,10 @@
 #include "trireme/train/data/loader.h"
 #include "trireme/train/optim/schedule.h"
 #include "trireme/train/progress.h"
+#include "trireme/train/rank_states.h"
 #include "trireme/train/run_folder.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/trainer.h"
-#include "trireme/train/whole_states.h"
 
 namespace trireme {
 namespace {
@@ -32,21 +32,28 @@ int thread_count(const TrainOptions& train, int ranks_here) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
+// With the batch that the ranks of the plan share.
+Config with_batch(Config config, const Plan& plan) {
+  const int data = plan.mesh.find("data");
+  use_batch_per_rank(config, data < 0 ? 1 : plan.mesh.axes()[data].size);
+  return config;
+}
+
 class Run {
  public:
   Run(const ResolvedConfig& resolved, const RunContext& context)
-      : config_(resolved.config),
+      : config_(with_batch(resolved.config, context.ranks.plan)),
         context_(context),
         data_(open_run_data(config_, context.default_text)),
         model_(complete_model(config_, data_)),
         device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
-        whole_states_(trainer_, context.ranks),
-        loader_(data_.train,
-                {.batch = config_.train.batch, .seed = static_cast<uint64_t>(config_.train.seed)}),
+        loader_(data_.train, {.batch = config_.train.batch,
+                              .seed = static_cast<uint64_t>(config_.train.seed),
+                              .parts = trainer_.own_rows()}),
         folder_(make_run_folder(config_.run)),
-        checkpoints_(folder_, config_.run.keep) {}
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {}
 
   RunResult go() {
     const int64_t first = start();
@@ -56,6 +63,8 @@ class Run {
       progress_.emplace(make_progress());
     }
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
+    const Clock::time_point start_of_steps = Clock::now();
+    const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
     for (int64_t step = first; step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
@@ -66,6 +75,7 @@ class Run {
       result.steps = step + 1;
       result.loss = done.loss;
       const double seconds = seconds_since(begin);
+      critical_batch_.add(done.squares);
       const StepMetrics line{step + 1,
                              done.loss,
                              rate,
@@ -73,7 +83,10 @@ class Run {
                              static_cast<double>(config_.train.batch) * per_sample / seconds,
                              seconds,
                              context_.ranks.communicator ? context_.ranks.communicator->take_seconds() : 0,
-                             trainer_.program().peak_bytes()};
+                             trainer_.program().peak_bytes(),
+                             samples_seen(),
+                             seconds_before + seconds_since(start_of_steps),
+                             critical_batch(done)};
       if (leads()) {
         metrics_->write(line);
         progress_->step(line);
@@ -111,6 +124,16 @@ class Run {
     }
     return asked != 0;
   }
+  int64_t samples_seen() const {
+    const DataPosition position = loader_.position();
+    return position.epoch * data_.train->size() + position.index;
+  }
+  // In samples, as train.batch is.
+  std::optional<double> critical_batch(const StepResult& done) const {
+    const std::optional<double> targets = critical_batch_.targets();
+    if (!config_.train.noise_scale || !targets || done.squares.count == 0) return std::nullopt;
+    return *targets * static_cast<double>(config_.train.batch) / done.squares.count;
+  }
   std::string skip_note(int64_t step) const {
     return fmt::format("step {}: the gradient is not finite; skipped{}", step,
                        precision_of(config_.train) == DType::f16
@@ -131,10 +154,13 @@ class Run {
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
       return 0;
     }
-    whole_states_.load(found->model, found->optimizer);
+    const RankStates states = states_of(trainer_);
+    found->model.read_all(states.model);
+    found->optimizer.read_all(states.optimizer);
     loader_.seek(found->state.data);
     trainer_.loss_scale = found->state.loss_scale;
     trainer_.scale_age = found->state.scale_age;
+    saved_ = found->path;
     if (leads()) {
       for (const std::string& message : found->messages) fmt::print("{}\n", message);
       fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
@@ -163,14 +189,16 @@ class Run {
                      .log_every = config_.train.log_every,
                      .rate_unit = language() ? "tok/s" : "img/s",
                      .flops_per_step = model_flops(model_, trainer_.program(), config_.train.batch,
-                                                   config_.train.accumulate),
+                                                   std::max(config_.train.accumulate, config_.train.shards)),
                      .peak_flops = context_.peak_flops,
                      .screen = detect_screen()});
   }
 
   void validate_now(int64_t step) {
     if (!data_.validation) return;
-    Loader loader(data_.validation, evaluation(config_.train.batch / config_.train.accumulate));
+    LoaderOptions options = evaluation(config_.train.batch / config_.train.accumulate);
+    options.parts = trainer_.own_evaluation_rows();
+    Loader loader(data_.validation, options);
     Evaluation total;
     for (int64_t i = 0; i < config_.train.eval_batches; ++i) {
       Batch& batch = loader.next();
@@ -190,16 +218,15 @@ class Run {
     state.data = loader_.position();
     state.loss_scale = trainer_.loss_scale;
     state.scale_age = trainer_.scale_age;
-    const WholeStates::Tensors whole = whole_states_.gather();
-    if (leads()) note(fmt::format("saved {}", checkpoints_.save(state, whole.model, whole.optimizer)));
+    const RankStates share = states_to_write(trainer_, context_.ranks);
+    saved_ = checkpoints_.save(state, share.model, share.optimizer);
+    note(fmt::format("saved {}", saved_));
   }
 
   void show_sample() {
-    if (!data_.tokenizer || config_.run.sample_tokens == 0) return;
-    const WholeStates::Tensors whole = whole_states_.gather();
-    if (!leads()) return;
+    if (!data_.tokenizer || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
     Sampler sampler(model_, *device_);
-    sampler.load(whole.model);
+    sampler.load(open_checkpoint(saved_).model);  // this rank alone may not have all weights
     SampleOptions options;
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;
@@ -213,10 +240,11 @@ class Run {
   ModelOptions model_;
   std::unique_ptr<Device> device_;
   Trainer trainer_;
-  WholeStates whole_states_;
   Loader loader_;
   std::string folder_;
   Checkpoints checkpoints_;
+  CriticalBatch critical_batch_;
+  std::string saved_;  // the newest checkpoint
   // Of rank 0 alone.
   std::optional<MetricsFile> metrics_;
   std::optional<Progress> progress_;

@@ -1,31 +1,36 @@
-// Segment -> pins -> spread -> partition -> fuse.
+// Segment -> pins -> expand -> spread -> partition -> fuse -> bucket.
 #include "trireme/train/rank_graphs.h"
 
+#include <algorithm>
+
 #include "trireme/ops/table.h"
-#include "trireme/passes/partition.h"
+#include "trireme/passes/bucket.h"
+#include "trireme/passes/expand.h"
 #include "trireme/passes/pins.h"
+#include "trireme/passes/plan_check.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
-namespace {
-
-SegmentKind kind_of(const Graph& graph) {
-  if (graph.name == "update") return SegmentKind::kUpdate;
-  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
-}
-
-}  // namespace
-
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank) {
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
+  if (rows == Rows::kOfAllRanks) check_plan(plan, whole);
   RankGraphs result;
-  for (const Graph& graph : whole) {
-    if (plan.mesh.ranks() == 1) {
-      result.graphs.push_back(optimized(graph));
+  // What is added to, by another microbatch or shard, is added up over the ranks in the update.
+  const auto adds = [](const Graph& graph) { return graph.name == "next"; };
+  const Microbatches microbatches = rows == Rows::kOfOneRank || std::ranges::any_of(whole, adds)
+                                        ? Microbatches::kSeveral
+                                        : Microbatches::kOne;
+  for (const Graph& segment : whole) {
+    NamedLayouts& layouts = result.layouts.emplace_back();
+    const bool own = rows == Rows::kOfOneRank && segment_kind(segment) == SegmentKind::kForwardBackward;
+    if (plan.mesh.ranks() == 1 || own) {
+      result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, graph, kind_of(graph));
+    const Pins pins = pins_of(plan, segment, segment_kind(segment), microbatches);
+    const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
-    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops())));
+    const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops(), &layouts));
+    result.graphs.push_back(bucket(local, ops()));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;

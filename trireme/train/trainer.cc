@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/passes/pins.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/rank_graphs.h"
 
@@ -21,22 +22,19 @@ constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
   TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
-  RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
-  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
-}
-
-// The rows of a microbatch that a rank takes.
-Part rows_of(const RankOptions& ranks, int64_t rows) {
-  const Mesh& mesh = ranks.plan.mesh;
-  const int data = mesh.find("data");
-  if (data < 0) return {0, rows};
-  if (rows < mesh.axes()[data].size) {
-    throw_error(
-        "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
-        "(train.accumulate) or fewer ranks are needed",
-        rows, mesh.axes()[data].size);
+  const ShardShare shards = shards_of(train, ranks.plan, ranks.rank);
+  StepShape once = shape;
+  if (shards.total > 0) {
+    TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator->adds_in_pairs()));
+    TRIREME_CHECK(shape.rows % shards.total == 0);
+    once.rows = shape.rows / shards.total;
+    once.evaluate_rows = shape.rows / shards.own;
   }
-  return part_of(rows, mesh.axes()[data].size, mesh.coordinate(ranks.rank, data));
+  std::vector<Graph> graphs = step_graphs(model, train, optim, once).graphs;
+  if (shards.total > 0) std::ranges::move(shard_graphs(graphs[0], shards.own), std::back_inserter(graphs));
+  RankGraphs local =
+      rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
+  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
 }
 
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
@@ -84,13 +82,15 @@ Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const Opt
     : train_(train),
       shape_(shape),
       ranks_(ranks),
-      rows_(rows_of(ranks, shape.rows)),
+      shards_(shards_of(train, ranks.plan, ranks.rank)),
+      rows_at_once_(shards_.total > 0 ? shape.rows / shards_.own : shape.rows),
+      rows_(batch_rows(ranks.plan, rows_at_once_, ranks.rank)),
       half_(precision_of(train) == DType::f16),
       executor_(make_program(model, train, optim, shape, device, ranks), device, ranks.communicator),
       first_(program().segment("first")),
-      next_(program().segment("next")),
       update_(program().segment("update")),
-      evaluate_(program().segment("evaluate")) {
+      evaluate_(program().segment("evaluate")),
+      pieces_(pieces()) {
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
@@ -98,32 +98,60 @@ void Trainer::initialise(uint64_t seed) {
   initialise_states(executor_, seed);
 }
 
-void Trainer::load_microbatch(int segment, Batch& batch, int64_t first_row) {
+std::vector<Trainer::Piece> Trainer::pieces() const {
+  std::vector<Piece> pieces;
+  for (int64_t i = 0; i < shards_.own; ++i) {
+    const ShardSegments segments = segments_of_shard(i, shards_.own);
+    const int64_t number = shards_.first + i;
+    pieces.push_back({program().segment(segments.compute), program().segment(segments.merge),
+                      number * rows_.size, number});
+  }
+  if (!pieces.empty()) return pieces;
+  for (int64_t i = 0; i < train_.accumulate; ++i) {
+    pieces.push_back(
+        {program().segment(i == 0 ? "first" : "next"), /*merge=*/-1, i * shape_.rows + rows_.begin, i});
+  }
+  return pieces;
+}
+
+std::vector<Part> Trainer::own_rows() const {
+  std::vector<Part> parts;
+  for (const Piece& piece : pieces_) parts.push_back({piece.row, rows_.size});
+  return parts;
+}
+
+std::vector<Part> Trainer::own_evaluation_rows() const {
+  std::vector<Part> parts;
+  for (int64_t row = 0; row < shape_.rows; row += rows_at_once_)
+    parts.push_back({row + rows_.begin, rows_.size});
+  return parts;
+}
+
+void Trainer::load_rows(int segment, Batch& batch, int64_t first_row) {
+  const int64_t place = batch.place_of(first_row, rows_.size);
   for (auto& [name, tensor] : batch.tensors) {
-    if (tensor.shape[0] < first_row + shape_.rows) {
-      throw_error("the batch has {} rows of '{}', but rows {} to {} are needed", tensor.shape[0], name,
-                  first_row, first_row + shape_.rows);
-    }
+    if (tensor.shape[0] < place + rows_.size)
+      throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], name);
     const size_t row_bytes =
         static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, name, tensor.bytes.data() + (first_row + rows_.begin) * row_bytes,
-                        rows_.size * row_bytes);
+    executor_.set_input(segment, name, tensor.bytes.data() + place * row_bytes, rows_.size * row_bytes);
   }
 }
 
 StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
-  for (int64_t i = 0; i < train_.accumulate; ++i) {
-    const int segment = i == 0 ? first_ : next_;
-    load_microbatch(segment, batch, i * shape_.rows);
+  const int64_t all_pieces = shards_.total > 0 ? shards_.total : train_.accumulate;
+  for (const auto& [segment, merge, row, number] : pieces_) {
+    load_rows(segment, batch, row);
     set_scalar(executor_, segment, "loss_scale", loss_scale);
     if (has_input(program().segments[segment].graph, "rng")) {
-      const std::array<int64_t, 2> rng{train_.seed, step * train_.accumulate + i};
+      const std::array<int64_t, 2> rng{train_.seed, step * all_pieces + number};
       executor_.set_input(segment, "rng", rng.data(), sizeof rng);
     }
     executor_.run(segment);
     // Several ranks find out together, below: the loss of one is not known to the others yet.
     const float loss = executor_.scalar_output(segment, "loss");
     if (!std::isfinite(loss) && !ranks_.communicator) explain_bad_loss(segment, loss, step);
+    if (merge >= 0) executor_.run(merge);
   }
   set_scalar(executor_, update_, "lr", rate);
   set_scalar(executor_, update_, "step", static_cast<double>(step + 1));
@@ -135,6 +163,11 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
   const float count = executor_.scalar_output(update_, "count");
   result.loss = executor_.scalar_output(update_, "loss") / std::max(1.0f, count);
   result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
+  if (train_.noise_scale) {
+    const double norm = result.norm * count;
+    result.squares = {executor_.scalar_output(update_, "squares") / (loss_scale * loss_scale),
+                      executor_.scalar_output(update_, "count_squares"), norm * norm, count};
+  }
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss)) explain_bad_loss(first_, result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
@@ -175,12 +208,14 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
 std::string Trainer::first_bad_gradient() {
   std::vector<float> values;
   for (const StateSlot& slot : program().states) {
-    if (!slot.name.starts_with(gradient_name(""))) continue;
-    values.resize(slot.type.shape.elements());
-    executor_.read_state(slot.name, values.data(), slot.type.bytes());
+    if (slot.attrs.text("role", "") != "parameter") continue;
+    const std::string name = gradient_name(slot.name);
+    const StateSlot& gradient = *program().find_state(name);
+    values.resize(gradient.type.shape.elements());
+    executor_.read_state(name, values.data(), gradient.type.bytes());
     const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
     if (bad != values.end())
-      return fmt::format("the first gradient that is not finite: {}, with {} at element {}", slot.name, *bad,
+      return fmt::format("the first gradient that is not finite: {}, with {} at element {}", name, *bad,
                          bad - values.begin());
   }
   return "each gradient is finite, but the norm of all is too large for f32";
@@ -196,7 +231,11 @@ void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {
 }
 
 void Trainer::evaluate(Batch& batch, Evaluation& total) {
-  load_microbatch(evaluate_, batch, 0);
+  for (int64_t row = 0; row < shape_.rows; row += rows_at_once_) evaluate_rows(batch, row, total);
+}
+
+void Trainer::evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total) {
+  load_rows(evaluate_, batch, first_row + rows_.begin);
   executor_.run(evaluate_);
   total.loss = total.loss * total.count + executor_.scalar_output(evaluate_, "loss");
   total.count += executor_.scalar_output(evaluate_, "count");
@@ -212,15 +251,17 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
         std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
     const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
     const int64_t width = shape.back();
-    const int64_t first = rows_.begin * (shape.elements() / width / rows_.size);
+    const int64_t first =
+        batch.place_of(first_row + rows_.begin, rows_.size) * (shape.elements() / width / rows_.size);
     double correct = 0;
     for (int64_t row = 0; row * width < shape.elements(); ++row) {
       if (targets[first + row] < 0) continue;
       const float* logit = logits_.data() + row * width;
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
     }
-    if (rows_.size < shape_.rows) {  // the other ranks have the rest
-      ranks_.communicator->all_reduce("data", reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
+    for (const int axis : batch_axes(ranks_.plan)) {  // the other ranks have the rest
+      ranks_.communicator->all_reduce(ranks_.plan.mesh.axes()[axis].name,
+                                      reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
                                       Communicator::Reduction::kSum);
     }
     total.correct += correct;

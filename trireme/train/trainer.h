@@ -10,16 +10,19 @@
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/critical_batch.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
+#include "trireme/train/shards.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
 
 struct StepResult {
-  double loss = 0;       // mean over counted targets
-  double norm = 0;       // of the gradient, before clipping
-  bool skipped = false;  // the gradient was not finite, or no target counted; nothing changed
+  double loss = 0;          // mean over counted targets
+  double norm = 0;          // of the gradient, before clipping
+  bool skipped = false;     // the gradient was not finite, or no target counted; nothing changed
+  GradientSquares squares;  // with train.noise_scale
 };
 
 struct Evaluation {
@@ -38,7 +41,7 @@ struct RankOptions {
 class Trainer {
  public:
   // vocab and classes in `model` must be set. Allocates everything that training will use. `shape` is that of
-  // a whole microbatch; the plan says which rows of it this rank takes.
+  // a whole microbatch (with train.shards: of a whole batch); the plan says which rows of it this rank takes.
   Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
           const StepShape& shape, Device& device, const RankOptions& ranks = {});
 
@@ -46,15 +49,21 @@ class Trainer {
   // element) alone.
   void initialise(uint64_t seed);
 
-  // One step on a batch of shape.rows * accumulate rows, all of which every rank is given. `step` counts from
+  // One step on a batch of shape.rows * accumulate rows, of which this rank is given at least own_rows().
+  // `step` counts from
   // 0, `rate` is the learning rate. Throws an Error that names the first op that made a non-finite number
   // when the loss is not finite, and one that names the first gradient when more than train.max_skipped steps
   // in a row had a gradient that is not finite (f16: when the loss scale cannot be lowered). Either way all
   // states are as before the step.
   StepResult step(Batch& batch, int64_t step, double rate);
 
-  // Adds up over a batch of shape.rows rows; rows with ignored targets do not count.
+  // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
+  // with ignored targets do not count.
   void evaluate(Batch& batch, Evaluation& total);
+
+  // The rows of a whole batch that this rank computes, for its loader.
+  std::vector<Part> own_rows() const;
+  std::vector<Part> own_evaluation_rows() const;
 
   // f16: the factor on the loss, halved after an overflow and doubled after many good steps.
   double loss_scale = 1;
@@ -69,7 +78,15 @@ class Trainer {
 
  private:
   std::vector<NamedTensor> tensors(const std::vector<std::string>& roles) const;
-  void load_microbatch(int segment, Batch& batch, int64_t first_row);
+  // What a step computes at a time: a microbatch, or a shard and then what it completes.
+  struct Piece {
+    int segment, merge;  // merge: −1 where there is nothing to merge
+    int64_t row;         // of the batch, the first of this rank's
+    int64_t number;      // among the pieces of all ranks, for random numbers
+  };
+  std::vector<Piece> pieces() const;
+  void load_rows(int segment, Batch& batch, int64_t first_row);
+  void evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
   std::string first_bad_gradient();
@@ -77,11 +94,15 @@ class Trainer {
   TrainOptions train_;
   StepShape shape_;
   RankOptions ranks_;
-  Part rows_;  // of a microbatch, that this rank takes
-  bool half_;  // f16, which needs loss scaling
+  ShardShare shards_;
+  int64_t
+      rows_at_once_;  // that all ranks together compute at a time: those of a microbatch, or of a shard each
+  Part rows_;         // of those, that this rank takes
+  bool half_;         // f16, which needs loss scaling
   Executor executor_;
-  int first_, next_, update_, evaluate_;  // segments
-  int64_t bad_gradients_ = 0;             // steps in a row
+  int first_, update_, evaluate_;  // segments
+  std::vector<Piece> pieces_;
+  int64_t bad_gradients_ = 0;  // steps in a row
   std::vector<float> logits_;
 };
 
