@@ -85,6 +85,12 @@ class Plan(unittest.TestCase):
         self.train("parts", "--train.steps=20", *plan)
         self.assertEqual(self.losses("parts"), self.losses("whole"))
 
+    def test_links_are_used_as_said(self):
+        steps = ["-n", "2", "--train.steps=1"]
+        self.assertIn("collectives by fixed rules", self.train("fixed", *steps))
+        self.assertIn("collectives by a probe of the links", self.train("probe", *steps, "--links", "probe"))
+        self.assertIn("none.json: cannot be opened", self.train("bad", *steps, "--links", "none.json", code=1))
+
     def test_mistakes_are_told_before_ranks_start(self):
         cases = [(None, "--plan=zero9", "neither a preset nor a file"),
                  ('{"mesh": "data:4"}', None, "has 4 ranks, but 2 are running"),

@@ -14,6 +14,7 @@
 #include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/launch_flags.h"
+#include "trireme/cli/link_choice.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/comm/context.h"
 #include "trireme/passes/plan_check.h"
@@ -64,9 +65,12 @@ std::string shared_text(comm::Context& context, std::string text) {
   return text;
 }
 
-int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text) {
+int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text,
+               const std::string& links) {
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
+  const std::string chosen_by = use_links(context, links);
+  if (context.rank() == 0) fmt::print("{}\n", chosen_by);
   MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, config.config.train));
   RunOptions& run = config.config.run;
   run.dir = shared_text(context, context.rank() == 0 ? make_run_folder(run) : "");
@@ -98,7 +102,7 @@ int train(std::span<const std::string> arguments) {
                   "Ctrl-C or SIGTERM finishes the step, saves a checkpoint and exits with code {}.",
                   static_cast<int>(kInterrupted)),
       "trireme train");
-  std::string path, plan = "data";
+  std::string path, plan = "data", links;
   bool print_config = false;
   comm::LaunchOptions launch;
   app.add_option("config", path, "a TOML file");
@@ -107,6 +111,11 @@ int train(std::span<const std::string> arguments) {
          "--plan", plan,
          fmt::format("how it is spread over the ranks: a JSON file, or {}", join(preset_plans(), ", ")))
       ->capture_default_str();
+  app.add_option(
+         "--links", links,
+         "choose the algorithms of collectives by measured links: a file that `trireme bench collectives "
+         "--calibrate` wrote, or probe; fixed rules, if not said")
+      ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   const std::string settings_help =
       "Settings (command line over environment, TRIREME_SECTION__KEY, over file over default):\n" +
@@ -130,7 +139,7 @@ int train(std::span<const std::string> arguments) {
   }
   check_before_start(read_plan(plan, environment.ranks), config);
   return comm::run_launched(launch,
-                            [&](comm::Context& context) { return train_rank(context, config, plan); });
+                            [&](comm::Context& context) { return train_rank(context, config, plan, links); });
 }
 
 }  // namespace trireme::cli
