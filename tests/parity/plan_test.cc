@@ -1,131 +1,74 @@
-// A plan changes who computes what, not what is computed: ranks as threads against one rank, from the same
-// weights and batches. Losses and weights may differ by the rounding of sums that are added up in another
-// order.
+// A plan changes who computes what, not what is computed: ranks as threads against one rank, on the models
+// and settings of the goldens (targets that do not count, label smoothing, clipping, every optimizer). The
+// table of docs/parity.md is made by the same engine.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <mutex>
-
 #include "golden.h"
-#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
 namespace {
 
-struct Outcome {
-  std::vector<double> losses, norms;
-  std::map<std::string, std::vector<float>> states;  // whole ones
-  double correct = 0;
-};
-
-// The states of all ranks, put together from what each has.
-void collect(Trainer& trainer, Outcome& run) {
-  for (const StateSlot& slot : trainer.program().states) {
-    const std::string_view role = slot.attrs.text("role", "");
-    if (role != "parameter" && role != "buffer" && role != "optimizer") continue;
-    std::vector<float> local(slot.type.shape.elements());
-    trainer.executor().read_state(slot.name, local.data(), slot.type.bytes());
-    std::vector<float>& whole = run.states[slot.name];
-    whole.resize(slot.part.whole.elements(), std::numeric_limits<float>::quiet_NaN());
-    for_each_run(slot.part, [&](int64_t to, int64_t from, int64_t count) {
-      std::copy_n(local.begin() + from, count, whole.begin() + to);
-    });
-  }
-}
-
-Outcome run_plan(const Golden& golden, const Plan& plan, int64_t steps) {
-  Outcome run;
-  std::mutex mutex;
-  const auto one_rank = [&](comm::Context& context) {
-    MeshCommunicator communicator(plan.mesh, context);
-    const std::unique_ptr<Device> device = make_cpu_device(1);
-    Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device,
-                    {plan, context.rank(), context.ranks() > 1 ? &communicator : nullptr});
-    trainer.initialise(7);
-    const std::vector<StepResult> results = train(trainer, golden, 0, steps);
-    Batch batch = make_batch(golden, 0);
-    Evaluation evaluation;
-    trainer.evaluate(batch, evaluation);
-    const std::lock_guard lock(mutex);
-    if (context.rank() == 0) {
-      for (const StepResult& result : results) {
-        run.losses.push_back(result.loss);
-        run.norms.push_back(result.norm);
-      }
-      run.correct = evaluation.correct;
-    }
-    collect(trainer, run);
-  };
-  comm::run_rank_threads(plan.mesh.ranks(), one_rank, /*timeout_seconds=*/20);
-  return run;
-}
-
 struct Case {
-  std::string golden, preset, mesh;
-  std::string precision = "f32";
+  std::string golden, precision;
+  std::vector<Plan> plans;
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.golden << " " << c.preset << " on " << c.mesh << " in " << c.precision;
+  return out << c.golden << " in " << c.precision;
+}
+
+Training training_of(const Case& one) {
+  const Golden golden = read_golden(one.golden);
+  Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
+  training.train.precision = one.precision;
+  for (int64_t step = 0; step < 2; ++step) {
+    training.batches.push_back(make_batch(golden, step));
+    training.rates.push_back(golden.rates[step]);
+  }
+  return training;
 }
 
 class PlanAgainstOneRank : public testing::TestWithParam<Case> {};
 
-TEST_P(PlanAgainstOneRank, SameLossesAndWeights) {
-  const Case& one = GetParam();
-  Golden golden = read_golden(one.golden);
-  golden.train.precision = one.precision;
-  const int64_t steps = 4;
-  const Outcome expected = run_plan(golden, {}, steps);
-  const Outcome found = run_plan(golden, {parse_mesh(one.mesh), one.preset}, steps);
-  const double tolerance = one.precision == "f32" ? 2e-5 : 2e-2;
-  ASSERT_EQ(found.losses.size(), expected.losses.size());
-  for (size_t i = 0; i < expected.losses.size(); ++i) {
-    EXPECT_NEAR(found.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
-    EXPECT_NEAR(found.norms[i], expected.norms[i], 10 * tolerance * expected.norms[i]) << "step " << i;
+TEST_P(PlanAgainstOneRank, DiffersByRoundingAlone) {
+  Reference reference(training_of(GetParam()));
+  for (const Plan& plan : GetParam().plans) {
+    const Result result = verify(reference, plan);
+    EXPECT_EQ(result.verdict, Verdict::kRounding)
+        << plan.preset << " on " << to_string(plan.mesh) << ": " << result.reason;
   }
-  ASSERT_EQ(found.states.size(), expected.states.size());
-  for (const auto& [name, values] : expected.states) {
-    const std::vector<float>& others = found.states.at(name);
-    ASSERT_EQ(others.size(), values.size()) << name;
-    double largest = 0, difference = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      largest = std::max(largest, std::abs(static_cast<double>(values[i])));
-      difference = std::max(difference, std::abs(static_cast<double>(values[i]) - others[i]));
-    }
-    EXPECT_LE(difference, 10 * tolerance * largest + 1e-9) << name;
-  }
-  EXPECT_EQ(found.correct, expected.correct);
+}
+
+Plan plan(const std::string& preset, const std::string& mesh) {
+  return {.mesh = parse_mesh(mesh), .preset = preset};
 }
 
 std::vector<Case> cases() {
   std::vector<Case> result;
-  for (const char* golden :
-       {"mlp", "gpt", "gpt_ignored", "gpt_lamb", "llama_accumulated", "lstm", "lenet_lars"}) {
-    for (const char* preset : {"data", "zero1", "zero2", "zero3"}) {
-      result.push_back({golden, preset, "data:2"});
-      // Parts that are not even; a microbatch of two rows is too small for that.
-      if (std::string_view(golden) != "llama_accumulated") result.push_back({golden, preset, "data:3"});
+  for (const char* golden : {"mlp", "gpt", "gpt_ignored", "gpt_lamb", "llama", "llama_accumulated", "lstm",
+                             "lenet_lars", "resnet20"}) {
+    Case one{golden, "f32", {}};
+    // Three ranks have parts that are not even; a microbatch of two rows is too small for that.
+    const bool small = one.golden == "llama_accumulated" || one.golden == "resnet20";
+    one.plans = {plan("data", small ? "data:2" : "data:3"), plan("zero3", small ? "data:2" : "data:3")};
+    if (one.golden != "resnet20") one.plans.push_back(plan("zero1", "data:2"));
+    if (one.golden != "resnet20") one.plans.push_back(plan("zero2", "data:2"));
+    if (one.golden.starts_with("gpt") || one.golden == "llama") {
+      one.plans.push_back(plan("megatron", "tensor:2"));
+      for (const char* preset : {"megatron+zero1", "megatron+zero3"})
+        one.plans.push_back(plan(preset, "data:2 tensor:2"));
     }
+    result.push_back(one);
   }
-  for (const char* golden : {"gpt", "gpt_lamb", "llama"}) {
-    result.push_back({golden, "megatron", "tensor:2"});
-    result.push_back({golden, "megatron", "data:2 tensor:2"});
-    result.push_back({golden, "megatron+zero1", "data:2 tensor:2"});
-    result.push_back({golden, "megatron+zero3", "data:2 tensor:2"});
-  }
-  result.push_back({"resnet20", "data", "data:2"});
-  result.push_back({"resnet20", "zero3", "data:2"});
-  for (const char* preset : {"data", "zero3"}) result.push_back({"gpt", preset, "data:2", "bf16"});
-  result.push_back({"gpt", "megatron+zero2", "data:2 tensor:2", "bf16"});
+  result.push_back({"gpt",
+                    "bf16",
+                    {plan("data", "data:2"), plan("zero3", "data:2"), plan("megatron", "tensor:2"),
+                     plan("megatron+zero2", "data:2 tensor:2")}});
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()), [](const auto& param) {
-  const Case& one = param.param;
-  std::string name = one.golden + "_" + one.preset + "_" + one.mesh + "_" + one.precision;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()),
+                         [](const auto& param) { return param.param.golden + "_" + param.param.precision; });
 
 }  // namespace
 }  // namespace trireme::parity

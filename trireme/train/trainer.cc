@@ -18,13 +18,6 @@ namespace {
 constexpr double kFirstMeanScale = 65536, kLargestMeanScale = 65536 * 256, kSmallestMeanScale = 1;
 constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 
-Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                     const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
-  RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
-  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
-}
-
 // The rows of a microbatch that a rank takes.
 Part rows_of(const RankOptions& ranks, int64_t rows) {
   const Mesh& mesh = ranks.plan.mesh;
@@ -64,6 +57,13 @@ bool has_input(const Graph& graph, std::string_view name) {
 
 }  // namespace
 
+Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                     const StepShape& shape, const Device& device, const RankOptions& ranks) {
+  rows_of(ranks, shape.rows);  // there must be some
+  RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
+  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
+}
+
 void initialise_states(Executor& executor, uint64_t seed) {
   std::vector<float> values;
   for (const StateSlot& slot : executor.program().states) {
@@ -79,18 +79,19 @@ void initialise_states(Executor& executor, uint64_t seed) {
   }
 }
 
-Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                 const StepShape& shape, Device& device, const RankOptions& ranks)
+Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,
+                 const RankOptions& ranks)
     : train_(train),
       shape_(shape),
       ranks_(ranks),
       rows_(rows_of(ranks, shape.rows)),
       half_(precision_of(train) == DType::f16),
-      executor_(make_program(model, train, optim, shape, device, ranks), device, ranks.communicator),
-      first_(program().segment("first")),
-      next_(program().segment("next")),
-      update_(program().segment("update")),
-      evaluate_(program().segment("evaluate")) {
+      executor_(std::move(program), device, ranks.communicator),
+      first_(executor_.program().segment("first")),
+      next_(executor_.program().segment("next")),
+      update_(executor_.program().segment("update")),
+      evaluate_(executor_.program().segment("evaluate")) {
+  TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
@@ -111,7 +112,7 @@ void Trainer::load_microbatch(int segment, Batch& batch, int64_t first_row) {
   }
 }
 
-StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
+void Trainer::forward_backward(Batch& batch, int64_t step) {
   for (int64_t i = 0; i < train_.accumulate; ++i) {
     const int segment = i == 0 ? first_ : next_;
     load_microbatch(segment, batch, i * shape_.rows);
@@ -125,6 +126,9 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
     const float loss = executor_.scalar_output(segment, "loss");
     if (!std::isfinite(loss) && !ranks_.communicator) explain_bad_loss(segment, loss, step);
   }
+}
+
+StepResult Trainer::update(int64_t step, double rate) {
   set_scalar(executor_, update_, "lr", rate);
   set_scalar(executor_, update_, "step", static_cast<double>(step + 1));
   set_scalar(executor_, update_, "loss_scale", loss_scale);
