@@ -26,6 +26,9 @@ else()
   # SSE4, AVX2, AVX-512 as Skylake has it, and the baseline, which cannot be left out.
   set(TRIREME_SIMD_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SSSE3|(HWY_AVX3-1))")
 endif()
+# Of tests' own sources: most of a test file's time to build is the optimizer's, and nothing waits for its code.
+set(TRIREME_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+
 if(TRIREME_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage of the libraries too, or a fuzzer is blind
 endif()

@@ -1,8 +1,10 @@
 """One rank is killed, stopped or only slow while all run a collective; or makes another call than the others.
 
 The others must say which rank, which call and its number, within 1 s of a kill or 1 s after the timeout of a
-stop, and nothing may be left behind. Run by ctest; alone:
+stop, and nothing may be left behind. Run by ctest, which leaves most of the stops out, as each takes its timeout;
+alone, with all of them, or with those times taken at their word:
 python3 tests/fault/fault_test.py RANK_PROGRAM shm|tcp [unittest arguments]
+TRIREME_STRICT_TIMES=1 python3 tests/fault/fault_test.py RANK_PROGRAM shm|tcp [unittest arguments]
 """
 
 import os
@@ -11,28 +13,30 @@ import sys
 import time
 import unittest
 
-from job import Job, shared_memory
+from job import SLACK, Job, shared_memory
 
 PROGRAM, TRANSPORT = None, None
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "gather", "scatter",
                "all_to_all", "barrier"]
+STOPPED = COLLECTIVES
 RANKS = 4
 VICTIM = 2
-TIMEOUT = 2.0
+KILL_TIMEOUT = 30.0  # of which nothing may be waited for: well beyond 1 s and SLACK
+STOP_TIMEOUT = 1.0
 
 
 class FaultTest(unittest.TestCase):
-    def start(self, *arguments, ranks=RANKS, timeout=TIMEOUT):
+    def start(self, *arguments, ranks=RANKS, timeout=KILL_TIMEOUT):
         self.before = shared_memory()
         job = Job([PROGRAM, "-n", str(ranks), "--transport", TRANSPORT, "--timeout", str(timeout),
                    *map(str, arguments)], ranks)
         self.addCleanup(job.close)
         return job
 
-    def strike(self, collective, number, count=1_000_000, algorithm="automatic"):
+    def strike(self, collective, number, count=1_000_000, algorithm="automatic", timeout=KILL_TIMEOUT):
         """Starts a job, lets it run for a moment, and gives the victim a signal."""
         job = self.start("--collective", collective, "--count", count, "--endless", "--algorithm",
-                         algorithm)
+                         algorithm, timeout=timeout)
         job.wait_ready()
         time.sleep(0.1)
         struck = time.monotonic()
@@ -41,9 +45,9 @@ class FaultTest(unittest.TestCase):
 
     def check_errors(self, job, struck, within, collective):
         others = [rank for i, rank in enumerate(job.ranks) if i != VICTIM]
-        job.wait_until(lambda: all(rank.error for rank in others), within + 10, "an error on every other rank")
+        job.wait_until(lambda: all(rank.error for rank in others), within + 20, "an error on every other rank")
         for rank in others:
-            self.assertLessEqual(rank.error_time - struck, within, job.output())
+            self.assertLessEqual(rank.error_time - struck, within + SLACK, job.output())
             self.assertIn(collective, rank.error)
             self.assertRegex(rank.error, r"number \d+")
             self.assertRegex(rank.error, rf"(rank|gone:|silent:|not:)[ 0-9]*\b{VICTIM}\b")
@@ -53,17 +57,17 @@ class FaultTest(unittest.TestCase):
             with self.subTest(collective=collective):
                 job, struck = self.strike(collective, signal.SIGKILL)
                 self.check_errors(job, struck, 1.0, collective)
-                self.assertEqual(job.wait(10), 128 + signal.SIGKILL, job.output())
+                self.assertEqual(job.wait(20), 128 + signal.SIGKILL, job.output())
                 self.assertIn(f"rank {VICTIM} was killed by signal 9", job.output())
                 self.assertIn("the last operations of each rank", job.output())
                 job.check_nothing_left(self.before)
 
     def test_stopped(self):
-        for collective in COLLECTIVES:
+        for collective in STOPPED:
             with self.subTest(collective=collective):
-                job, struck = self.strike(collective, signal.SIGSTOP)
-                self.check_errors(job, struck, TIMEOUT + 1.0, collective)
-                self.assertEqual(job.wait(10), 1, job.output())
+                job, struck = self.strike(collective, signal.SIGSTOP, timeout=STOP_TIMEOUT)
+                self.check_errors(job, struck, STOP_TIMEOUT + 1.0, collective)
+                self.assertEqual(job.wait(20), 1, job.output())
                 self.assertIn(f"rank {VICTIM} did not end", job.output())
                 job.check_nothing_left(self.before)
 
@@ -74,31 +78,31 @@ class FaultTest(unittest.TestCase):
                 with self.subTest(algorithm=algorithm, count=count):
                     job, struck = self.strike("all_reduce", signal.SIGKILL, count, algorithm)
                     self.check_errors(job, struck, 1.0, "all_reduce")
-                    self.assertEqual(job.wait(10), 128 + signal.SIGKILL, job.output())
+                    self.assertEqual(job.wait(20), 128 + signal.SIGKILL, job.output())
                     job.check_nothing_left(self.before)
 
     def test_slow_is_not_dead(self):
-        timeout = 2.0
+        timeout = 4.0
         job = self.start("--collective", "all_reduce", "--iterations", 200, "--pause-ms", 10, timeout=timeout)
         job.wait_ready()
         time.sleep(0.1)
         os.kill(job.ranks[VICTIM].pid, signal.SIGSTOP)
-        time.sleep(timeout / 2)
+        time.sleep(timeout / 3)
         os.kill(job.ranks[VICTIM].pid, signal.SIGCONT)
         self.assertEqual(job.wait(30), 0, job.output())
         self.assertEqual(len({rank.result for rank in job.ranks}), 1, job.output())
         job.check_nothing_left(self.before)
 
     def test_busy_rank_is_waited_for(self):
-        job = self.start("--collective", "all_reduce", "--iterations", 3, "--pause-ms", 700, timeout=1)
+        job = self.start("--collective", "all_reduce", "--iterations", 3, "--pause-ms", 700, timeout=3)
         self.assertEqual(job.wait(30), 0, job.output())
 
     def check_mismatch(self, expected, *odd):
         job = self.start("--collective", "all_reduce", "--count", 1000, "--algorithm", "ring", "--iterations", 3,
-                         "--odd-rank", 1, *odd, timeout=5)
+                         "--odd-rank", 1, *odd)
         begin = time.monotonic()
         self.assertEqual(job.wait(30), 1, job.output())
-        self.assertLess(time.monotonic() - begin, 4.5, "found out by the timeout alone:\n" + job.output())
+        self.assertLess(time.monotonic() - begin, KILL_TIMEOUT / 2, "found out by the timeout alone:\n" + job.output())
         for rank in job.ranks:
             self.assertIsNotNone(rank.error, job.output())
         # Both calls are printed, by whoever found out; the others repeat it or say who ended the job.
@@ -120,7 +124,7 @@ class FaultTest(unittest.TestCase):
         job = self.start("--endless")
         job.wait_ready()
         job.process.kill()
-        job.wait(5)
+        job.wait(20)
         job.check_nothing_left(self.before)
 
     def test_interrupted(self):
@@ -137,5 +141,8 @@ class FaultTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if "--few-stops" in sys.argv:
+        sys.argv.remove("--few-stops")
+        STOPPED = ["all_reduce", "broadcast", "barrier"]
     PROGRAM, TRANSPORT = sys.argv[1:3]
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

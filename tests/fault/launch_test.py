@@ -97,20 +97,19 @@ class LaunchTest(unittest.TestCase):
             self.skipTest("no mpirun")
         for collective in ["all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter", "reduce_scatter",
                            "all_to_all", "barrier", "message"]:
-            for count in ["0", "1", "1001", "300000"]:
-                with self.subTest(collective=collective, count=count):
-                    job = ["--collective", collective, "--count", count, "--iterations", "3"]
-                    code, output = run([*mpirun(RANKS), PROGRAM, "--transport", "mpi", "--timeout", "20", *job])
-                    self.assertEqual(code, 0, output)
-                    if collective in ("reduce", "reduce_scatter"):  # what is not the result is left undefined
-                        continue
-                    local = run([PROGRAM, "-n", str(RANKS), *job])[1]
-                    if collective == "all_reduce":  # MPI's own way has its own order of additions
-                        self.assertEqual(len(set(self.results(output))), 1, output)
-                    elif collective == "gather":  # only the root's
-                        self.assertEqual(len(self.results(output)), RANKS, output)
-                    else:
-                        self.assertEqual(sorted(self.results(output)), sorted(self.results(local)), output + local)
+            with self.subTest(collective=collective):
+                job = ["--collective", collective, "--count", "1001", "--iterations", "3"]
+                code, output = run([*mpirun(RANKS), PROGRAM, "--transport", "mpi", "--timeout", "20", *job])
+                self.assertEqual(code, 0, output)
+                if collective in ("reduce", "reduce_scatter"):  # what is not the result is left undefined
+                    continue
+                local = run([PROGRAM, "-n", str(RANKS), *job])[1]
+                if collective == "all_reduce":  # MPI's own way has its own order of additions
+                    self.assertEqual(len(set(self.results(output))), 1, output)
+                elif collective == "gather":  # only the root's
+                    self.assertEqual(len(self.results(output)), RANKS, output)
+                else:
+                    self.assertEqual(sorted(self.results(output)), sorted(self.results(local)), output + local)
 
     def test_ranks_at_odds_on_mpi(self):
         if not MPIRUN:

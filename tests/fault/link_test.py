@@ -1,7 +1,7 @@
 """Two "hosts" (network namespaces joined by a cable) and four ranks; the cable is cut during a collective.
 
 Every rank must say so within the timeout + 1 s, and none may hang. Needs the right to make network namespaces:
-without it the test is skipped with a word (exit code 77). Run by ctest; alone:
+without it the test is skipped with a word (exit code 77). Run by ctest with --few-cuts; alone, with all:
 python3 tests/fault/link_test.py RANK_PROGRAM [unittest arguments]
 """
 
@@ -13,8 +13,12 @@ import tempfile
 import time
 import unittest
 
+from job import SLACK
+
 PROGRAM = None
-TIMEOUT = 2.0
+TIMEOUT = 1.0
+CUT = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "reduce", "gather", "scatter", "all_to_all",
+       "barrier"]
 SPACES = [f"trireme_{os.getpid()}_{side}" for side in "ab"]
 HOSTS = ["10.231.77.1", "10.231.77.2"]
 
@@ -87,8 +91,7 @@ class LinkTest(unittest.TestCase):
         self.assertEqual(len(results), 1)
 
     def test_cable_is_cut(self):
-        for collective in ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "reduce", "gather", "scatter",
-                           "all_to_all", "barrier"]:
+        for collective in CUT:
             with self.subTest(collective=collective):
                 self.ranks = []
                 ip("-n", SPACES[0], "link", "set", "cable", "up")
@@ -98,17 +101,20 @@ class LinkTest(unittest.TestCase):
                 ip("-n", SPACES[0], "link", "set", "cable", "down")  # which takes its time on a busy machine
                 cut = time.monotonic()
                 for rank, (process, _) in enumerate(self.ranks):
-                    self.assertEqual(process.wait(TIMEOUT + 10), 1, self.said(rank))
+                    self.assertEqual(process.wait(TIMEOUT + 20), 1, self.said(rank))
                 everything = "\n".join(self.said(rank) for rank in range(4))
                 for rank in range(4):
                     error = re.search(r"^error (\S+) (.*)", self.said(rank), re.MULTILINE)
                     self.assertIsNotNone(error, everything)
-                    self.assertLessEqual(float(error[1]) - cut, TIMEOUT + 1, everything)
+                    self.assertLessEqual(float(error[1]) - cut, TIMEOUT + 1 + SLACK, everything)
                     self.assertIn(collective, error[2])
                     self.assertRegex(error[2], r"number \d+")
 
 
 if __name__ == "__main__":
+    if "--few-cuts" in sys.argv:
+        sys.argv.remove("--few-cuts")
+        CUT = ["all_reduce", "broadcast", "barrier"]
     PROGRAM = os.path.abspath(sys.argv[1])
     try:
         make_hosts()

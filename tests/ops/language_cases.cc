@@ -73,17 +73,51 @@ RefTensors cross_entropy(const RefTensors& in, const Attrs& attrs) {
   return {loss, count, lse};
 }
 
+// The first class of a part, and how many there are in all.
+int64_t first_class(const Attrs& attrs) {
+  return attrs.integer("class_offset", 0);
+}
+double class_count(const Attrs& attrs, size_t width) {
+  return static_cast<double>(attrs.integer("classes", static_cast<int64_t>(width)));
+}
+
+RefTensors cross_entropy_sums(const RefTensors& in, const Attrs& attrs) {
+  const size_t width = in[0].shape.back();
+  const double smooth = attrs.real("label_smoothing", 0), classes = class_count(attrs, width);
+  RefTensor exponentials = RefTensor::zeros(in[1].shape), expected = exponentials;
+  for (size_t row = 0; row < exponentials.values.size(); ++row) {
+    for (size_t i = 0; i < width; ++i) {
+      const double x = in[0].values[row * width + i];
+      const bool hot = static_cast<double>(first_class(attrs)) + static_cast<double>(i) == in[1].values[row];
+      exponentials.values[row] += std::exp(x - in[2].values[row]);
+      expected.values[row] += (hot ? 1 - smooth : 0) * x + smooth / classes * x;
+    }
+  }
+  return {exponentials, expected};
+}
+
+RefTensors cross_entropy_total(const RefTensors& in, const Attrs& attrs) {
+  RefTensor loss = RefTensor::zeros({}), count = loss, lse = RefTensor::zeros(in[3].shape);
+  for (size_t row = 0; row < lse.values.size(); ++row) {
+    lse.values[row] = in[0].values[row] + std::log(in[1].values[row]);
+    if (static_cast<int64_t>(in[3].values[row]) == attrs.integer("ignore_index", -1)) continue;
+    count.values[0] += 1;
+    loss.values[0] += lse.values[row] - in[2].values[row];
+  }
+  return {loss, count, lse};
+}
+
 RefTensors cross_entropy_grad(const RefTensors& in, const Attrs& attrs) {
   const size_t width = in[1].shape.back();
-  const double smooth = attrs.real("label_smoothing", 0);
+  const double smooth = attrs.real("label_smoothing", 0), classes = class_count(attrs, width);
   RefTensor dlogits = like(in[1]);
   for (size_t row = 0; row < in[2].values.size(); ++row) {
-    const double target = in[2].values[row];
-    if (target == static_cast<double>(attrs.integer("ignore_index", -1))) continue;
+    const double target = in[2].values[row] - static_cast<double>(first_class(attrs));
+    if (in[2].values[row] == static_cast<double>(attrs.integer("ignore_index", -1))) continue;
     for (size_t i = 0; i < width; ++i) {
       const double p = std::exp(in[1].values[row * width + i] - in[3].values[row]);
       const double hot = static_cast<double>(i) == target ? 1 - smooth : 0;
-      dlogits.values[row * width + i] = in[0].values[0] * (p - hot - smooth / static_cast<double>(width));
+      dlogits.values[row * width + i] = in[0].values[0] * (p - hot - smooth / classes);
     }
   }
   return {dlogits};
@@ -93,8 +127,14 @@ RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
   const uint64_t seed = static_cast<uint64_t>(in[1].values[0]), step = static_cast<uint64_t>(in[1].values[1]);
   const RngKey key{seed, static_cast<uint64_t>(attrs.integer("stream")) + step * 0x9E3779B97F4A7C15u};
   RefTensor y = like(in[0]);
+  const Shape whole = attrs.has("whole") ? Shape(attrs.integers("whole")) : y.shape;
   for (size_t i = 0; i < y.values.size(); ++i) {
-    const bool kept = uniform(key, attrs.integer("offset", 0) + i) >= attrs.real("rate");
+    int64_t rest = static_cast<int64_t>(i), index = attrs.integer("offset", 0);
+    for (int d = y.shape.rank() - 1; d >= 0; --d) {
+      index += rest % y.shape[d] * whole.elements(d + 1, whole.rank());
+      rest /= y.shape[d];
+    }
+    const bool kept = uniform(key, static_cast<uint64_t>(index)) >= attrs.real("rate");
     y.values[i] = kept ? in[0].values[i] / (1 - attrs.real("rate")) : 0;
   }
   return {y};
@@ -142,6 +182,20 @@ void add_losses(std::vector<OpCase>& cases) {
                      cross_entropy_grad,
                      1e-5,
                      kNo});
+    cases.push_back({"cross_entropy_sums",
+                     label,
+                     {logits, targets, {outer, DType::f32, high - 1, high}},
+                     attrs,
+                     cross_entropy_sums,
+                     1e-5,
+                     kNo});
+    cases.push_back({"cross_entropy_total",
+                     label,
+                     {{outer}, kept_f32(outer, 1, 9), kept_f32(outer), targets},
+                     attrs,
+                     cross_entropy_total,
+                     1e-5,
+                     kNo});
   };
   const Attrs smooth{{"label_smoothing", 0.1}};
   with("odd", {7}, 37, -3, 3, {});
@@ -162,15 +216,33 @@ void add_losses(std::vector<OpCase>& cases) {
                    cross_entropy_grad,
                    1e-5,
                    kNo});
+  const Attrs part{{"label_smoothing", 0.1}, {"class_offset", int64_t{5}}, {"classes", int64_t{20}}};
+  cases.push_back({"cross_entropy_grad",
+                   "part",
+                   {kept_f32({}), {{60, 8}}, ids({60}, -1, 20), kept_f32({60}, 0, 1)},
+                   part,
+                   cross_entropy_grad,
+                   1e-5,
+                   kNo});
+  cases.push_back({"cross_entropy_sums",
+                   "part",
+                   {{{60, 8}}, ids({60}, -1, 20), {{60}, DType::f32, 1, 2}},
+                   part,
+                   cross_entropy_sums,
+                   1e-5,
+                   kNo});
 }
 
 void add_dropouts(std::vector<OpCase>& cases) {
   const CaseInput rng{{2}, DType::i64, 0, 1e6};
-  const auto with = [&](const char* label, Shape x, double rate, int64_t offset) {
+  const auto with = [&](const char* label, Shape x, double rate, int64_t offset,
+                        const std::vector<int64_t>& whole = {}) {
+    Attrs attrs{{"rate", rate}, {"stream", int64_t{42}}, {"offset", offset}};
+    if (!whole.empty()) attrs.set("whole", whole);
     cases.push_back({"dropout",
                      label,
                      {{x}, rng},
-                     {{"rate", rate}, {"stream", int64_t{42}}, {"offset", offset}},
+                     attrs,
                      dropout,
                      1e-5,
                      x.elements() < 1000 ? Differentiable::kYes : kNo});
@@ -180,6 +252,8 @@ void add_dropouts(std::vector<OpCase>& cases) {
   with("offset_past_32_bits", {300}, 0.5, (int64_t{1} << 34) - 150);
   with("none", {37}, 0, 0);
   with("large", {7, 5003}, 0.25, 3);
+  with("part", {2, 3, 5}, 0.5, 4 * 13 + 1, {4, 6, 13});
+  with("part_of_rows", {3, 4, 1500}, 0.5, 1500, {3, 9, 1500});
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 using testing::HasSubstr;
 
 struct Mistake {
-  std::function<void(Graph&)> whole = [](Graph&) {};                 // before it is spread
-  std::function<void(Graph&, int rank)> local = [](Graph&, int) {};  // in what a rank runs
+  const OpRecord* record = nullptr;                                  // in the place of the op's own
+  std::function<void(Graph&, int rank)> local = [](Graph&, int) {};  // done to what a rank runs
 };
 
 Training training_of(const std::string& name, double dropout = 0) {
@@ -34,11 +34,16 @@ Training training_of(const std::string& name, double dropout = 0) {
 }
 
 Result verify_with(Training training, const Plan& plan, const Mistake& mistake) {
+  OpTable table;
+  for (const std::string& name : ops().names())
+    table.add(mistake.record && mistake.record->name == name ? *mistake.record : ops().at(name));
   Reference reference(std::move(training));
-  return verify(reference, plan, [&](const Training& s, const Device& device, const RankOptions& ranks) {
-    StepGraphs whole = step_graphs(s.model, s.train, s.optim, s.shape);
-    for (Graph& graph : whole.graphs) mistake.whole(graph);
-    RankGraphs local = rank_graphs(whole.graphs, ranks.plan, ranks.rank);
+  return verify(reference, plan, [&](const Training& t, const Device& device, const RankOptions& ranks) {
+    StepGraphs whole = step_graphs(t.model, t.train, t.optim, t.shape);
+    for (Graph& graph : whole.graphs) {
+      for (Node& node : graph.nodes) node.op = &table.at(node.op->name);
+    }
+    RankGraphs local = rank_graphs(whole.graphs, ranks.plan, ranks.rank, Rows::kOfAllRanks, table);
     for (Graph& graph : local.graphs) mistake.local(graph, ranks.rank);
     return build_program(std::move(local.graphs), workspace_query(device), local.parts);
   });
@@ -46,15 +51,6 @@ Result verify_with(Training training, const Plan& plan, const Mistake& mistake) 
 
 Plan plan(const std::string& preset, const std::string& mesh) {
   return {.mesh = parse_mesh(mesh), .preset = preset};
-}
-
-// Every node of this op gets another record.
-Mistake with_record(const OpRecord& record) {
-  return {.whole = [&record](Graph& graph) {
-    for (Node& node : graph.nodes) {
-      if (node.op->name == record.name) node.op = &record;
-    }
-  }};
 }
 
 void become_copy(Node& node) {
@@ -75,7 +71,7 @@ TEST(Mistakes, BatchNormThatMayBeSplitByRows) {
     for (Index& index : rule.indices) index.split = Index::Split::kAllowed;
     return rule;
   };
-  const Result result = verify_with(training_of("resnet20"), plan("data", "data:2"), with_record(record));
+  const Result result = verify_with(training_of("resnet20"), plan("data", "data:2"), {.record = &record});
   EXPECT_EQ(result.verdict, Verdict::kBug);
 }
 
@@ -88,7 +84,7 @@ TEST(Mistakes, PartialProductsAreMaxed) {
     }
     return rule;
   };
-  const Result result = verify_with(training_of("gpt"), plan("megatron", "tensor:2"), with_record(record));
+  const Result result = verify_with(training_of("gpt"), plan("megatron", "tensor:2"), {.record = &record});
   EXPECT_EQ(result.verdict, Verdict::kBug);
   EXPECT_THAT(result.reason, HasSubstr("accumulated.loss"));
 }
@@ -98,7 +94,7 @@ TEST(Mistakes, DropoutThatDoesNotKnowItsPlace) {
   OpRecord record = ops().at("dropout");
   record.localize = nullptr;
   EXPECT_EQ(verify_with(training_of("gpt", 0.1), plan("data", "data:2"), {}).verdict, Verdict::kRounding);
-  const Result result = verify_with(training_of("gpt", 0.1), plan("data", "data:2"), with_record(record));
+  const Result result = verify_with(training_of("gpt", 0.1), plan("data", "data:2"), {.record = &record});
   EXPECT_EQ(result.verdict, Verdict::kBug);
 }
 

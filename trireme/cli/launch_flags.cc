@@ -20,6 +20,16 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
          },
          "who started the ranks, when it is not as found: local, mpi, slurm, torchrun, none")
       ->type_name("WHO");
+  app.add_option_function<std::string>(
+         "--bind",
+         [&options](const std::string& text) {
+           if (text != "processors" && text != "none")
+             throw CLI::ValidationError("--bind", "'" + text + "' is neither 'processors' nor 'none'");
+           options.bind =
+               text == "none" ? comm::LaunchOptions::Bind::none : comm::LaunchOptions::Bind::processors;
+         },
+         "whether ranks of -n keep to their share of the processors: processors (the default), none")
+      ->type_name("TO");
   app.add_option("--transport", options.transport,
                  "shm, tcp or mpi; the fastest that reaches all, if not said")
       ->type_name("NAME");

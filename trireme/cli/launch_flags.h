@@ -1,4 +1,4 @@
-// The flags of every command that runs on ranks: -n, --launcher, --transport, --timeout, --secret-file.
+// The flags of every command that runs on ranks: -n, --launcher, --bind, --transport, --timeout, --secret-file.
 #pragma once
 
 #include "trireme/comm/launch/environment.h"

@@ -19,6 +19,7 @@
 #include "trireme/train/config.h"
 #include "trireme/train/loop.h"
 #include "trireme/train/run_folder.h"
+#include "trireme/train/shards.h"
 
 namespace trireme::cli {
 namespace {
@@ -55,7 +56,7 @@ std::string shared_text(comm::Context& context, std::string text) {
 
 int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text) {
   const Plan plan = read_plan(plan_text, context.ranks());
-  MeshCommunicator communicator(plan.mesh, context);
+  MeshCommunicator communicator(plan.mesh, context, all_reduce_of(config.config.train));
   RunOptions& run = config.config.run;
   run.dir = shared_text(context, context.rank() == 0 ? make_run_folder(run) : "");
   const std::vector<int>& hosts = context.hosts();
@@ -106,7 +107,8 @@ int train(std::span<const std::string> arguments) {
                                            .stop = &stop_requested,
                                            .peak_flops = peak_flops(config.config.train, 1, 1)}));
   }
-  read_plan(plan, environment.ranks);  // a mistake is told once, before any rank is started
+  // A mistake is told once, before any rank is started.
+  shards_of(config.config.train, read_plan(plan, environment.ranks), /*rank=*/0);
   return comm::run_launched(launch,
                             [&](comm::Context& context) { return train_rank(context, config, plan); });
 }

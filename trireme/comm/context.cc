@@ -59,8 +59,10 @@ std::string Context::summary() const {
     return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
   };
   const int hosts = static_cast<int>(std::set<int>(parts_.hosts.begin(), parts_.hosts.end()).size());
-  return fmt::format("{} on {}, transport {}, launched by {}", count(ranks(), "rank"), count(hosts, "host"),
-                     parts_.transport->name(), parts_.launched_by);
+  const std::string bound =
+      parts_.processors > 0 ? fmt::format(", each bound to {}", count(parts_.processors, "processor")) : "";
+  return fmt::format("{} on {}, transport {}, launched by {}{}", count(ranks(), "rank"), count(hosts, "host"),
+                     parts_.transport->name(), parts_.launched_by, bound);
 }
 
 }  // namespace trireme::comm

@@ -28,6 +28,7 @@ class Context {
     std::unique_ptr<Transport> transport;
     std::vector<int> hosts;  // number of each rank's host, from 0 in order of rank
     std::string launched_by;
+    int processors = 0;  // that this rank is bound to, as the others are to as many; 0: not bound
     double timeout_seconds = 120;
   };
   explicit Context(Parts parts) : parts_(std::move(parts)) {}
@@ -49,7 +50,7 @@ class Context {
   // What tells a group from all others, for who makes it otherwise. Equally often on all ranks.
   uint32_t number_group(const std::string& name, const std::vector<int>& members);
 
-  // "4 ranks on 1 host, transport shm, launched by trireme -n"
+  // "4 ranks on 1 host, transport shm, launched by trireme -n, each bound to 2 processors"
   std::string summary() const;
 
  private:

@@ -12,6 +12,7 @@
 
 namespace trireme {
 
+class Builder;
 class GradBuilder;
 using ValueId = int;
 inline constexpr ValueId kNoValue = -1;
@@ -60,10 +61,22 @@ struct OpRecord {
   // Whether the op is linear in all its inputs together: inputs that are sums of parts then give results that
   // are sums of parts, so nothing needs to be added up before it. Null: it is not.
   bool (*linear)(const OpInstance&) = nullptr;
+  // The same results from smaller ops that can be split in more ways, at the price of more passes over
+  // memory; used where a plan splits them so (passes/expand.h). `name` is that of the first result; what is
+  // made on the way is named after it. Null: there are none.
+  std::vector<ValueId> (*expand)(Builder& builder, const std::vector<ValueId>& inputs, const Attrs& attrs,
+                                 const std::string& name) = nullptr;
   // Adjusts the attributes for the part [begin, end) of index `index` when the op is split along it, for
   // ops whose attributes speak of extents or positions. Null: the attributes hold for any part.
   void (*localize)(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) = nullptr;
+  // kExtents: `localize` looks at end − begin alone, so a part may as well be pieces of several blocks.
+  enum class Localizes { kPositions, kExtents } localizes = Localizes::kPositions;
 };
+
+// Whether the op may be given pieces of an index as its part, rather than one run.
+inline bool takes_pieces(const OpRecord& op) {
+  return !op.localize || op.localizes == OpRecord::Localizes::kExtents;
+}
 
 // The types of the results; throws an Error in the words of the rule when the inputs do not fit.
 std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<TensorType>& inputs,

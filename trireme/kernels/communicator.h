@@ -28,6 +28,10 @@ class Communicator {
   virtual void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                           DType dtype) = 0;
 
+  // Whether all_reduce adds neighbours first, then pairs of neighbours, and so on: ((0 + 1) + (2 + 3)) + …, on
+  // every transport. Then what 2^k ranks add up has the same bits for every k.
+  virtual bool adds_in_pairs() const { return false; }
+
   // Time spent in the calls above since this was last asked, in seconds.
   virtual double take_seconds() = 0;
 };

@@ -18,17 +18,17 @@ int64_t elements(const IndexRule& rule, const IndexRule::Dim& dim, size_t first,
 
 // How a cut of the index at `position` of a dim cuts the dim.
 Placement placement_at(const IndexRule& rule, const IndexRule::Operand& operand, int dim, size_t position,
-                       int64_t unit) {
+                       const IndexCut& cut) {
   const IndexRule::Dim& indices = operand[dim];
-  return Placement::split(dim, unit * elements(rule, indices, position + 1, indices.size()),
-                          elements(rule, indices, 0, position));
+  return Placement::split(dim, cut.unit * elements(rule, indices, position + 1, indices.size()),
+                          cut.blocks * elements(rule, indices, 0, position));
 }
 
 Placement placement_of(const IndexRule& rule, const IndexRule::Operand& operand, const IndexCut& cut) {
   const int dim = IndexRule::dim_of(operand, cut.index);
   if (dim < 0) return {};
   const size_t position = std::ranges::find(operand[dim], cut.index) - operand[dim].begin();
-  return placement_at(rule, operand, dim, position, cut.unit);
+  return placement_at(rule, operand, dim, position, cut);
 }
 
 // Whether two placements along one dim of `extent` elements have the same boundaries.
@@ -61,8 +61,9 @@ bool is_legal(const IndexRule& rule, const Way& way, const Mesh& mesh) {
     for (size_t a = way.size(); a-- > 0;) {
       if (way[a].index != static_cast<int>(i)) continue;
       const int ways = mesh.axes()[a].size;
-      if (!rule.may_split(way[a].index) || left % way[a].unit != 0 || left / way[a].unit < ways) return false;
-      even &= left / way[a].unit % ways == 0;
+      const int64_t whole_units = way[a].unit * way[a].blocks;
+      if (!rule.may_split(way[a].index) || left % whole_units != 0 || left / whole_units < ways) return false;
+      even &= left / whole_units % ways == 0;
       left /= ways;
       if (++axes > 1 && !even) return false;
     }
@@ -108,10 +109,14 @@ std::optional<IndexCut> cut_from(const IndexRule& rule, const IndexRule::Operand
   const IndexRule::Dim& dim = operand.at(placement.dim);
   const int64_t extent = elements(rule, dim, 0, dim.size());
   for (size_t position = 0; position < dim.size(); ++position) {
-    const int64_t minor = elements(rule, dim, position + 1, dim.size());
-    const IndexCut cut{.index = dim[position], .unit = std::max<int64_t>(1, placement.unit / minor)};
-    if (rule.indices[cut.index].extent % cut.unit != 0) continue;
-    const Placement same = placement_at(rule, operand, placement.dim, position, cut.unit);
+    const int64_t minor = elements(rule, dim, position + 1, dim.size()),
+                  major = elements(rule, dim, 0, position);
+    if (major == 0 || placement.blocks % major != 0) continue;
+    const IndexCut cut{.index = dim[position],
+                       .unit = std::max<int64_t>(1, placement.unit / minor),
+                       .blocks = placement.blocks / major};
+    if (rule.indices[cut.index].extent % (cut.unit * cut.blocks) != 0) continue;
+    const Placement same = placement_at(rule, operand, placement.dim, position, cut);
     if (same_boundaries(same, placement, extent, ways)) return cut;
   }
   return std::nullopt;

@@ -11,8 +11,9 @@
 namespace trireme {
 
 struct IndexCut {
-  int index = -1;    // of the rule; −1: every rank of the axis does the same
-  int64_t unit = 1;  // that many neighbours of the index stay together
+  int index = -1;      // of the rule; −1: every rank of the axis does the same
+  int64_t unit = 1;    // that many neighbours of the index stay together
+  int64_t blocks = 1;  // the index is so many equal blocks, each cut the same way; a part is then pieces
   friend bool operator==(const IndexCut&, const IndexCut&) = default;
 };
 

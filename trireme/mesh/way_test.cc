@@ -83,6 +83,21 @@ TEST(Way, CutFromAPlacementIsItsInverse) {
   EXPECT_EQ(cut_from(rule, rule.outputs[0], Placement::sum(), 2), std::nullopt);
 }
 
+TEST(Way, AnIndexOfSeveralBlocksIsCutInEach) {
+  // Queries, keys and values made by one product: 3 blocks of 2 heads of 8.
+  const IndexRule rule = rule_of("matmul", {f32({5, 16}), f32({16, 48})});
+  const Mesh mesh({{"tensor", 2}});
+  const Layout by_heads = parse_layout("{tensor:1/8x3}", mesh);
+  const auto cut = cut_from(rule, rule.inputs[1], by_heads[0], 2);
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->blocks, 3);
+  EXPECT_TRUE(is_legal(rule, {*cut}, mesh));
+  const OperandLayouts layouts = layouts_of(rule, {*cut}, mesh);
+  EXPECT_EQ(layouts.inputs[1], by_heads);
+  EXPECT_EQ(layouts.outputs[0], by_heads);
+  EXPECT_FALSE(is_legal(rule, {{cut->index, 16, 3}}, mesh));  // one head for two ranks
+}
+
 TEST(Way, QueriesKeysAndValuesAreCutTogetherByHeads) {
   const Mesh mesh({{"tensor", 2}});
   const IndexRule rule =

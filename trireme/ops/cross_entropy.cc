@@ -1,5 +1,6 @@
 // Softmax and cross-entropy in one. The loss is a sum, with the count beside it, so that microbatches and
-// ranks of uneven size average exactly.
+// ranks of uneven size average exactly. Where the classes are split, the loss is made in three: the largest
+// logit of a row, sums over its classes relative to that, and the loss from both.
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -9,6 +10,23 @@ constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32, kId = DTyp
 
 double flops(const OpInstance& op, const IndexRule&) {
   return 5.0 * static_cast<double>(op.shape(0).elements());
+}
+
+// A part of the classes must know which they are, and of how many.
+void localize_classes(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
+  if (rule.indices[index].name != "v") return;
+  attrs.set("classes", attrs.integer("classes", rule.indices[index].extent));
+  attrs.set("class_offset", attrs.integer("class_offset", 0) + begin);
+}
+
+std::vector<ValueId> expand(Builder& b, const std::vector<ValueId>& inputs, const Attrs& attrs,
+                            const std::string& name) {
+  const ValueId logits = inputs[0], targets = inputs[1];
+  const std::vector<int64_t> last = {b.shape(logits).rank() - 1};
+  const ValueId largest = b.op("max", {logits}, {{"dims", last}}, name + ".largest");
+  const std::vector<ValueId> sums =
+      b.node("cross_entropy_sums", {logits, targets, largest}, attrs, name + ".sums");
+  return b.node("cross_entropy_total", {largest, sums[0], sums[1], targets}, attrs, name);
 }
 
 }  // namespace
@@ -26,16 +44,38 @@ void add_cross_entropy(OpTable& table) {
                    return std::vector{
                        g.op("cross_entropy_grad", {g.dy(), g.in(0), g.in(1), g.out(2)}, g.attrs()), kNoValue};
                  },
-             .flops = flops});
+             .flops = flops,
+             .expand = expand});
+  table.add({.name = "cross_entropy_sums",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "logits[b… v] targets[b…] largest[b…] -> exponentials[b…] expected[b…]");
+                 },
+             .inputs = {kF, kId, kF},
+             .outputs = {kStat, kStat},
+             .gradient = kExpandedOp,
+             .flops = flops,
+             .localize = localize_classes});
+  table.add({.name = "cross_entropy_total",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op,
+                               "largest[b…] exponentials[b…] expected[b…] targets[b…] -> loss[] count[] "
+                               "lse[b…]");
+                 },
+             .inputs = {kF, kStat, kStat, kId},
+             .outputs = {kStat, kStat, kStat},
+             .gradient = kExpandedOp});
   table.add({.name = "cross_entropy_grad",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]").whole("v");
+                   return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]");
                  },
              .inputs = {kStat, kF, kId, kStat},
              .gradient = kBackwardOp,
              .flops = flops,
-             .in_place = {{0, 1}}});
+             .in_place = {{0, 1}},
+             .localize = localize_classes});
 }
 
 }  // namespace trireme

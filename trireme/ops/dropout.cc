@@ -3,6 +3,30 @@
 #include "trireme/ops/records.h"
 
 namespace trireme {
+namespace {
+
+// Of the tensor that x is a part of.
+Shape whole_shape(const Attrs& attrs, const Shape& x) {
+  return attrs.has("whole") ? Shape(attrs.integers("whole")) : x;
+}
+
+void check_whole(const OpInstance& op) {
+  if (!op.attrs.has("whole")) return;
+  const Shape whole = checked_shape(op, op.attrs.integers("whole"));
+  bool holds = whole.rank() == op.shape(0).rank();
+  for (int d = 0; holds && d < whole.rank(); ++d) holds = op.shape(0)[d] <= whole[d];
+  if (!holds)
+    throw_error("[dropout] {} is no part of a whole of {}", to_string(op.shape(0)), to_string(whole));
+}
+
+void localize(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
+  const int dim = IndexRule::dim_of(rule.inputs[0], index);
+  const Shape whole = whole_shape(attrs, rule.output_shape(0));
+  attrs.set("whole", std::vector<int64_t>(whole.begin(), whole.end()));
+  attrs.set("offset", attrs.integer("offset", 0) + begin * whole.elements(dim + 1, whole.rank()));
+}
+
+}  // namespace
 
 void add_dropout(OpTable& table) {
   table.add({.name = "dropout",
@@ -14,8 +38,7 @@ void add_dropout(OpTable& table) {
                    op.attrs.integer("stream");
                    if (const double rate = op.attrs.real("rate"); !(rate >= 0 && rate < 1))
                      throw_error("[dropout] rate is {}, 0 or more and below 1 expected", rate);
-                   // A part along any dim but the first is not one run of indices of the whole.
-                   for (int d = 1; d < op.shape(0).rank(); ++d) r.whole(fmt::format("i{}", d));
+                   check_whole(op);
                    return r;
                  },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI64},
@@ -25,14 +48,7 @@ void add_dropout(OpTable& table) {
                    return std::vector{g.op("dropout", {g.dy(), g.in(1)}, g.attrs()), kNoValue};
                  },
              .in_place = {{0, 0}},
-             .localize =
-                 [](Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
-                   const Shape shape = rule.output_shape(0);
-                   if (rule.indices[index].name == "i0") {
-                     attrs.set("offset",
-                               attrs.integer("offset", 0) + begin * shape.elements(1, shape.rank()));
-                   }
-                 }});
+             .localize = localize});
 }
 
 }  // namespace trireme

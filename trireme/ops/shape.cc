@@ -236,7 +236,8 @@ void add_shape(OpTable& table) {
              .flops = no_flops,
              .memory = OpRecord::Memory::kShared,
              .linear = always_linear,
-             .localize = set_output_extent});
+             .localize = set_output_extent,
+             .localizes = OpRecord::Localizes::kExtents});
   table.add({.name = "transpose",
              .index = transpose_rule,
              .gradient =
@@ -261,7 +262,8 @@ void add_shape(OpTable& table) {
                  },
              .flops = no_flops,
              .linear = always_linear,
-             .localize = set_output_extent});
+             .localize = set_output_extent,
+             .localizes = OpRecord::Localizes::kExtents});
   table.add({.name = "slice",
              .index = slice_rule,
              .gradient =
@@ -292,7 +294,8 @@ void add_shape(OpTable& table) {
              .differentiable = OpRecord::Results::kAll,
              .flops = no_flops,
              .linear = always_linear,
-             .localize = localize_split});
+             .localize = localize_split,
+             .localizes = OpRecord::Localizes::kExtents});
   table.add({.name = "concat",
              .index = concat_rule,
              .gradient =

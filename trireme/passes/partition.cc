@@ -94,9 +94,9 @@ class Partitioner {
       for (size_t a = spread.way.size(); a-- > 0;) {
         const IndexCut& cut = spread.way[a];
         if (cut.index != static_cast<int>(i)) continue;
-        const Part units =
-            part_of(part.size / cut.unit, mesh_.axes()[a].size, mesh_.coordinate(rank_, static_cast<int>(a)));
-        part = {part.begin + units.begin * cut.unit, units.size * cut.unit};
+        const Part units = part_of(part.size / cut.blocks / cut.unit, mesh_.axes()[a].size,
+                                   mesh_.coordinate(rank_, static_cast<int>(a)));
+        part = {part.begin + units.begin * cut.unit, units.size * cut.unit * cut.blocks};
       }
       if (part.size != rule.indices[i].extent)
         node.op->localize(attrs, rule, static_cast<int>(i), part.begin, part.end());

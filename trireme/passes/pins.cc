@@ -6,13 +6,29 @@
 namespace trireme {
 namespace {
 
+// −1 also for an axis of one rank, over which nothing is spread.
+int spread_axis(const Mesh& mesh, std::string_view name) {
+  const int found = mesh.find(name);
+  return found >= 0 && mesh.axes()[found].size > 1 ? found : -1;
+}
+
+// Of activations of transformers, [batch, sequence, features].
+constexpr int kSequenceDim = 1;
+
+bool is_batch(const Value& value) {
+  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
+}
+
 class Presets {
  public:
   Presets(const Plan& plan, SegmentKind kind)
-      : mesh_(plan.mesh),
+      : plan_(plan),
+        mesh_(plan.mesh),
         kind_(kind),
         data_(axis("data")),
-        tensor_(plan.has("megatron") ? axis("tensor") : -1),
+        tensor_(plan.has("megatron") || plan.has("hybrid_cnn") ? axis("tensor") : -1),
+        sequence_(plan.has("sequence") && tensor_ >= 0),
+        batch_axes_(batch_axes(plan)),
         parameters_split_(plan.has("zero3")),
         gradients_split_(parameters_split_ || plan.has("zero2")),
         optimizer_split_(gradients_split_ || plan.has("zero1")) {}
@@ -20,35 +36,40 @@ class Presets {
   Pins pins(const Graph& graph) const {
     Pins pins;
     for (const Value& value : graph.values) {
-      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng")
-        pins.values[value.name] = along_data(Placement::split(0));
-      if (value.kind == Value::Kind::kState) pins.states[value.name] = state(value);
+      const Layout* given = plan_.layout_of(value.name);
+      if (value.kind == Value::Kind::kState) {
+        pins.states[value.name] = state(value);
+      } else if (given) {
+        pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
+      } else if (is_batch(value)) {
+        pins.values[value.name] = along_batch(Placement::split(0));
+      }
+    }
+    if (sequence_) {
+      pins.scatter_dims.assign(mesh_.axes().size(), -1);
+      pins.scatter_dims[tensor_] = kSequenceDim;
     }
     if (kind_ == SegmentKind::kForwardBackward) {
       // Only the update adds them up, once a step.
-      pins.outputs["loss"] = pins.outputs["count"] = along_data(Placement::sum());
+      pins.outputs["loss"] = pins.outputs["count"] = along_batch(Placement::sum());
       if (parameters_split_ && !graph.outputs.empty())
         pins.forward_end = graph.values[graph.outputs[0].value].name;
     }
-    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_data(Placement::split(0));
+    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(0));
     return pins;
   }
 
  private:
-  // −1 also for an axis of one rank, over which nothing is spread.
-  int axis(std::string_view name) const {
-    const int found = mesh_.find(name);
-    return found >= 0 && mesh_.axes()[found].size > 1 ? found : -1;
-  }
+  int axis(std::string_view name) const { return spread_axis(mesh_, name); }
 
-  Layout along_data(Placement placement) const {
+  Layout along_batch(Placement placement) const {
     Layout layout = replicated(mesh_);
-    if (data_ >= 0) layout[data_] = placement;
+    for (int batch_axis : batch_axes_) layout[batch_axis] = placement;
     return layout;
   }
 
   StateLayout state(const Value& value) const {
-    const Layout whole = by_tensor(value), part = by_zero(value, whole);
+    const Layout whole = in_use(value), part = by_zero(value, whole);
     const std::string_view role = value.attrs.text("role", "");
     const bool update = kind_ == SegmentKind::kUpdate;
     if (role == "parameter") {
@@ -57,32 +78,52 @@ class Presets {
     }
     if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
     if (role == "gradient") {
-      Layout sum = whole;
-      if (data_ >= 0) sum[data_] = Placement::sum();
+      const Layout sum = with_sums(whole);
       const Layout rest = gradients_split_ && part != whole ? part : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
     return {whole, whole};
   }
 
-  // How tensor parallelism has a parameter and what goes with it.
-  Layout by_tensor(const Value& value) const {
-    Layout layout = replicated(mesh_);
-    if (tensor_ < 0 || !value.attrs.has("tensor_dim")) return layout;
-    const Placement split =
-        Placement::split(static_cast<int>(value.attrs.integer("tensor_dim")),
-                         value.attrs.integer("tensor_unit", 1), value.attrs.integer("tensor_blocks", 1));
-    const int64_t units = value.type.shape[split.dim] / split.unit / split.blocks;
-    const int ways = mesh_.axes()[tensor_].size;
-    if (units < ways) {
-      throw_error(
-          "{} has {} parts (heads or features) that can be told apart along dim {}; {} ranks of the axis "
-          "tensor "
-          "are too many for it",
-          value.name, units, split.dim, ways);
+  // How gradients of what lies as `whole` are accumulated: each rank adds up what its rows give, or its part
+  // of the sequence.
+  Layout with_sums(Layout whole) const {
+    for (int batch_axis : batch_axes_) {
+      if (whole[batch_axis].kind == Placement::Kind::kReplicated) whole[batch_axis] = Placement::sum();
     }
-    layout[tensor_] = split;
+    if (sequence_ && whole[tensor_].kind == Placement::Kind::kReplicated) whole[tensor_] = Placement::sum();
+    return whole;
+  }
+
+  // How a parameter and what goes with it lies when it is used: as the plan says of it by name, or as tensor
+  // parallelism has it.
+  Layout in_use(const Value& value) const {
+    if (const Layout* given = plan_.layout_of(value.attrs.text("of", value.name))) {
+      check_layout(*given, value.type.shape, mesh_, value.name);
+      return normal_form(*given, value.type.shape, mesh_);
+    }
+    Layout layout = replicated(mesh_);
+    if (tensor_ < 0) return layout;
+    if (sequence_ && value.attrs.has("tensor_sequence_dim")) {
+      layout[tensor_] = Placement::split(static_cast<int>(value.attrs.integer("tensor_sequence_dim")));
+    } else if (value.attrs.has("tensor_dim")) {
+      layout[tensor_] =
+          Placement::split(static_cast<int>(value.attrs.integer("tensor_dim")),
+                           value.attrs.integer("tensor_unit", 1), value.attrs.integer("tensor_blocks", 1));
+    } else {
+      return layout;
+    }
+    check_parts(value, layout[tensor_], mesh_.axes()[tensor_].size);
     return normal_form(layout, value.type.shape, mesh_);
+  }
+
+  static void check_parts(const Value& value, const Placement& split, int ways) {
+    const int64_t units = value.type.shape[split.dim] / split.unit / split.blocks;
+    if (units >= ways) return;
+    throw_error(
+        "{} {} has {} parts (heads, features or rows) that can be told apart along dim {}; {} ranks of the "
+        "axis tensor are too many for it",
+        value.name, to_string(value.type.shape), units, split.dim, ways);
   }
 
   // How ZeRO splits what lies as `whole`: along the first dim that tensor parallelism leaves alone and that
@@ -92,6 +133,7 @@ class Presets {
     if (data_ < 0) return whole;
     const Shape& shape = value.type.shape;
     const int64_t ways = mesh_.axes()[data_].size;
+    if (whole[data_].kind != Placement::Kind::kReplicated) return whole;
     const Placement tensor = tensor_ >= 0 ? whole[tensor_] : Placement();
     int best = -1;
     for (int d = 0; d < shape.rank() && best < 0; ++d) {
@@ -113,13 +155,41 @@ class Presets {
     return normal_form(part, shape, mesh_);
   }
 
+  const Plan& plan_;
   const Mesh& mesh_;
   SegmentKind kind_;
   int data_, tensor_;  // axes; −1 where there is none
+  bool sequence_;
+  std::vector<int> batch_axes_;
   bool parameters_split_, gradients_split_, optimizer_split_;
 };
 
 }  // namespace
+
+std::vector<int> batch_axes(const Plan& plan) {
+  std::vector<int> axes;
+  if (const int data = spread_axis(plan.mesh, "data"); data >= 0) axes.push_back(data);
+  if (const int tensor = spread_axis(plan.mesh, "tensor"); tensor >= 0 && plan.has("hybrid_cnn"))
+    axes.push_back(tensor);
+  return axes;
+}
+
+Part batch_rows(const Plan& plan, int64_t rows, int rank) {
+  Layout layout = replicated(plan.mesh);
+  int64_t ways = 1;
+  for (int axis : batch_axes(plan)) {
+    layout[axis] = Placement::split(0);
+    ways *= plan.mesh.axes()[axis].size;
+  }
+  if (rows < ways) {
+    throw_error(
+        "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
+        "(train.accumulate) or fewer ranks are needed",
+        rows, ways);
+  }
+  check_layout(layout, {rows}, plan.mesh, "the rows of a microbatch");
+  return local_pieces({rows}, layout, plan.mesh, rank)[0][0];
+}
 
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind) {
   return Presets(plan, kind).pins(graph);

@@ -11,7 +11,14 @@ namespace trireme {
 enum class SegmentKind { kForwardBackward, kUpdate, kEvaluate };
 
 // `graph` has whole tensors. States are told apart by the attribute `role`: parameter, gradient, optimizer;
-// others are replicated. Inputs with dims are batches, but for `rng`, and are split along the first.
+// others are replicated. `of` names the parameter that a state goes with; `tensor_dim`, `tensor_unit` and
+// `tensor_blocks` say how tensor parallelism splits it, `tensor_sequence_dim` which dim of it runs along the
+// sequence. Inputs with dims are batches, but for `rng`, and are split along the first. Throws Error where
+// something is too small to be split so.
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind);
+
+// The axes over which batches are split, and the rows of one that a rank takes.
+std::vector<int> batch_axes(const Plan& plan);
+Part batch_rows(const Plan& plan, int64_t rows, int rank);
 
 }  // namespace trireme

@@ -111,7 +111,7 @@ class Search {
     double best_cost = kNever;
     NodeSpread best;
     for (NodeSpread& candidate : candidates) {
-      if (!is_legal(rule, candidate.way, mesh_)) continue;
+      if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, candidate.way)) continue;
       const OperandLayouts layouts = operand_layouts(graph_, node, candidate, mesh_);
       const double cost = cost_of_candidate(node, candidate, layouts);
       if (cost >= best_cost) continue;
@@ -121,6 +121,11 @@ class Search {
     }
     if (best_cost == kNever) refuse(node);
     take(node, std::move(best));
+  }
+
+  static bool takes_parts(const Node& node, const Way& way) {
+    return takes_pieces(*node.op) ||
+           std::ranges::all_of(way, [](const IndexCut& cut) { return cut.blocks == 1; });
   }
 
   // What the inputs' layouts, and pinned results, suggest along one axis, beyond doing nothing.
@@ -136,7 +141,9 @@ class Search {
       bool is_sum = false;
       for (const Layout& version : versions_[node.inputs[i]]) {
         suggest(cut_from(rule, rule.inputs[i], version[axis], ways));
-        is_sum |= version[axis].kind == Placement::Kind::kSum;
+        const bool adds = version[axis].kind == Placement::Kind::kSum;
+        if (adds) suggest(scattered(node.inputs[i], rule, rule.inputs[i], axis));
+        is_sum |= adds;
       }
       sums &= is_sum;
     }
@@ -147,6 +154,16 @@ class Search {
     if (sums && node.op->linear && node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
       result.push_back({{}, true});
     return result;
+  }
+
+  // The cut of an input that a sum over the axis may be scattered along. Activations have it as an outer dim;
+  // weights and statistics are left alone.
+  std::optional<IndexCut> scattered(ValueId input, const IndexRule& rule, const IndexRule::Operand& operand,
+                                    int axis) const {
+    if (pins_.scatter_dims.empty() || pins_.scatter_dims[axis] < 0) return std::nullopt;
+    const int dim = pins_.scatter_dims[axis];
+    if (graph_.type(input).shape.rank() < dim + 2) return std::nullopt;
+    return cut_from(rule, operand, Placement::split(dim), mesh_.axes()[axis].size);
   }
 
   double cost_of_candidate(const Node& node, const NodeSpread& candidate,

@@ -25,6 +25,9 @@ struct Pins {
   std::map<std::string, StateLayout, std::less<>> states;  // replicated where a state is not named
   std::map<std::string, Layout, std::less<>> values;       // of inputs (replicated otherwise) and of results
   std::map<std::string, Layout, std::less<>> outputs;      // replicated otherwise
+  // Per axis a dim, or −1; empty: none. What is still to be added up over the axis may be put together split
+  // along that dim, where its reader can take it so: sequence parallelism.
+  std::vector<int> scatter_dims;
   // What was gathered from states before this value was made is dropped there and gathered anew after it: the
   // last value of the forward part. "": nothing is dropped.
   std::string forward_end;

@@ -12,12 +12,16 @@
 namespace trireme {
 namespace {
 
-// A part of a preset and the axis that it spreads over.
+using Json = nlohmann::ordered_json;  // layouts keep their order: the first that fits a name counts
+
+// A part of a preset, the axis that it spreads over, and the part that it changes, if any.
 struct PresetPart {
-  std::string_view name, axis;
+  std::string_view name, axis, changes = "";
 };
-constexpr PresetPart kParts[] = {
-    {"data", "data"}, {"zero1", "data"}, {"zero2", "data"}, {"zero3", "data"}, {"megatron", "tensor"}};
+constexpr PresetPart kParts[] = {{"data", "data"},        {"zero1", "data"},
+                                 {"zero2", "data"},       {"zero3", "data"},
+                                 {"megatron", "tensor"},  {"sequence", "tensor", "megatron"},
+                                 {"hybrid_cnn", "tensor"}};
 
 const PresetPart* find_part(std::string_view name) {
   const auto found = std::ranges::find(kParts, name, &PresetPart::name);
@@ -30,65 +34,184 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
                       : fmt::format("did you mean '{}'?", near);
 }
 
-void check(const Plan& plan, std::string_view source) {
+bool contains(const std::vector<std::string>& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
+}
+
+// The axes that a preset spreads over.
+std::vector<std::string> preset_axes(const std::string& preset, std::string_view source) {
+  const std::vector<std::string> names = split(preset, '+');
   std::vector<std::string> axes;
-  for (const std::string& name : split(plan.preset, '+')) {
+  for (const std::string& name : names) {
     const PresetPart* part = find_part(name);
     if (!part) throw_error("{}: there is no preset '{}'; {}", source, name, suggestion(name, preset_plans()));
-    if (std::ranges::find(axes, part->axis) != axes.end())
-      throw_error("{}: the preset '{}' says twice what to do over the axis '{}'", source, plan.preset,
-                  part->axis);
+    if (!part->changes.empty()) {
+      if (!contains(names, part->changes))
+        throw_error("{}: '{}' goes with {} only; say \"{}+{}\"", source, name, part->changes, part->changes,
+                    name);
+      continue;
+    }
+    if (contains(axes, part->axis))
+      throw_error("{}: the preset '{}' says twice what to do over the axis '{}'", source, preset, part->axis);
     axes.emplace_back(part->axis);
   }
-  // Every preset can do without an axis but none may be there in vain. Data parallelism is always meant.
-  if (std::ranges::find(axes, "data") == axes.end()) axes.emplace_back("data");
+  return axes;
+}
+
+// Every preset can do without its axis but no axis may be there in vain. Data parallelism is always meant.
+void check_axes(const Plan& plan, std::string_view source) {
+  std::vector<std::string> used = preset_axes(plan.preset, source);
+  if (!contains(used, "data")) used.emplace_back("data");
+  const std::vector<std::string> of_preset = used;
+  for (const auto& [pattern, layout] : plan.layouts) {
+    for (size_t a = 0; a < layout.size(); ++a) {
+      if (layout[a].kind != Placement::Kind::kReplicated) used.push_back(plan.mesh.axes()[a].name);
+    }
+  }
   for (const Axis& axis : plan.mesh.axes()) {
-    if (std::ranges::find(axes, axis.name) == axes.end()) {
-      throw_error("{}: the preset '{}' has no use for the axis '{}'; it spreads over {}", source, plan.preset,
-                  axis.name, join(axes, " and "));
+    if (contains(used, axis.name)) continue;
+    const std::string near = nearest(axis.name, of_preset);
+    throw_error("{}: the preset '{}' has no use for the axis '{}'; it spreads over {}{}", source, plan.preset,
+                axis.name, join(of_preset, " and "),
+                near.empty() ? "" : fmt::format(". Did you mean '{}'?", near));
+  }
+}
+
+std::string text_of(const Json& value, std::string_view key, std::string_view source) {
+  if (!value.is_string()) throw_error("{}: {} is {}; a text expected", source, key, value.dump());
+  return value.get<std::string>();
+}
+
+Json object_of(const Json& value, std::string_view key, std::string_view source) {
+  if (!value.is_object()) throw_error("{}: {} is {}; an object expected", source, key, value.dump());
+  return value;
+}
+
+void read_layouts(const Json& value, Plan& plan, std::string_view source) {
+  for (const auto& [pattern, layout] : object_of(value, "layouts", source).items()) {
+    const std::string text = text_of(layout, "the layout of " + pattern, source);
+    try {
+      plan.layouts.emplace_back(pattern,
+                                parse_layout(text.starts_with('{') ? text : "{" + text + "}", plan.mesh));
+    } catch (const Error& error) {
+      throw_error("{}: the layout of {}: {}", source, pattern, error.what());
     }
   }
 }
 
-std::string text_of(const nlohmann::json& value, std::string_view key, std::string_view source) {
-  if (!value.is_string()) throw_error("{}: {} is {}; a text expected", source, key, value.dump());
-  return value.get<std::string>();
+void read_accumulate(const Json& value, Plan& plan, std::string_view source) {
+  if (!value.is_number_integer() || value.get<int64_t>() < 1)
+    throw_error("{}: accumulate is {}; a whole number of microbatches, 1 or more, expected", source,
+                value.dump());
+  plan.accumulate = value.get<int64_t>();
+}
+
+void read_precision(const Json& value, Plan& plan, std::string_view source) {
+  const std::vector<std::string> known = {"f32", "bf16", "f16"};
+  plan.precision = text_of(value, "precision", source);
+  if (!contains(known, *plan.precision))
+    throw_error("{}: there is no precision '{}'; {}", source, *plan.precision,
+                suggestion(*plan.precision, known));
+}
+
+void read_batch_norm(const Json& value, Plan& plan, std::string_view source) {
+  const std::vector<std::string> known = {"synchronised", "local"};
+  const std::string text = text_of(value, "batch_norm", source);
+  if (!contains(known, text))
+    throw_error("{}: batch_norm is '{}'; {}", source, text, suggestion(text, known));
+  plan.batch_norm = text == "local" ? Plan::BatchNorm::kLocal : Plan::BatchNorm::kSynchronised;
+}
+
+// How replicas agree. There is one way as yet; the key is there so that a plan says so.
+void read_exchange(const Json& value, std::string_view source) {
+  const std::vector<std::string> known = {"all_reduce"};
+  const std::string text = text_of(value, "exchange", source);
+  if (!contains(known, text))
+    throw_error("{}: there is no exchange '{}'; {}", source, text, suggestion(text, known));
+}
+
+// One for all axes, or an object with one for each.
+void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
+  if (value.is_string()) {
+    for (const Axis& axis : plan.mesh.axes()) plan.algorithms[axis.name] = value.get<std::string>();
+    return;
+  }
+  if (!value.is_object())
+    throw_error("{}: algorithm is {}; a name, or an object with one for each axis, expected", source,
+                value.dump());
+  for (const auto& [axis, algorithm] : value.items()) {
+    plan.mesh.axis(axis);  // an Error with the nearest name
+    plan.algorithms[axis] = text_of(algorithm, "the algorithm of " + axis, source);
+  }
 }
 
 }  // namespace
 
 std::vector<std::string> preset_plans() {
   std::vector<std::string> names;
-  for (const PresetPart& part : kParts) names.emplace_back(part.name);
+  for (const PresetPart& part : kParts) {
+    names.push_back(part.changes.empty() ? std::string(part.name)
+                                         : fmt::format("{}+{}", part.changes, part.name));
+  }
   return names;
 }
 
 bool Plan::has(std::string_view part) const {
-  const std::vector<std::string> parts = split(preset, '+');
-  return std::ranges::find(parts, part) != parts.end();
+  return contains(split(preset, '+'), part);
+}
+
+const Layout* Plan::layout_of(std::string_view name) const {
+  const auto found =
+      std::ranges::find_if(layouts, [&](const auto& entry) { return fits_pattern(entry.first, name); });
+  return found == layouts.end() ? nullptr : &found->second;
+}
+
+bool fits_pattern(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  for (size_t skipped = star; skipped <= name.size(); ++skipped) {
+    if (fits_pattern(pattern.substr(star + 1), name.substr(skipped))) return true;
+  }
+  return false;
 }
 
 Plan parse_plan(std::string_view json, std::string_view source) {
-  const nlohmann::json root = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
-  const std::vector<std::string> known = {"mesh", "preset"};
+  const std::vector<std::string> known = {"mesh",      "preset",   "layouts",   "accumulate",
+                                          "precision", "exchange", "algorithm", "batch_norm"};
   for (const auto& [key, value] : root.items()) {
-    if (std::ranges::find(known, key) == known.end())
-      throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
+    if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
   }
   Plan plan;
   if (!root.contains("mesh"))
     throw_error("{}: there is no mesh; say for example \"mesh\": \"data:4\"", source);
   plan.mesh = parse_mesh(text_of(root["mesh"], "mesh", source));
   if (root.contains("preset")) plan.preset = text_of(root["preset"], "preset", source);
-  check(plan, source);
+  if (root.contains("layouts")) read_layouts(root["layouts"], plan, source);
+  if (root.contains("accumulate")) read_accumulate(root["accumulate"], plan, source);
+  if (root.contains("precision")) read_precision(root["precision"], plan, source);
+  if (root.contains("batch_norm")) read_batch_norm(root["batch_norm"], plan, source);
+  if (root.contains("exchange")) read_exchange(root["exchange"], source);
+  if (root.contains("algorithm")) read_algorithm(root["algorithm"], plan, source);
+  check_axes(plan, source);
   return plan;
 }
 
 Plan read_plan(const std::string& text, int ranks) {
-  if (const PresetPart* part = find_part(text))
-    return {.mesh = Mesh({{std::string(part->axis), ranks}}), .preset = text};
+  if (std::ranges::all_of(split(text, '+'),
+                          [](const std::string& part) { return find_part(part) != nullptr; })) {
+    const std::vector<std::string> axes = preset_axes(text, "--plan " + text);
+    if (axes.size() > 1) {
+      throw_error(
+          "--plan {}: it spreads over {}, and only a file says how many ranks each has; write "
+          "{{\"mesh\": \"{}:… {}:…\", \"preset\": \"{}\"}}",
+          text, join(axes, " and "), axes[0], axes[1], text);
+    }
+    return {.mesh = Mesh({{axes[0], ranks}}), .preset = text};
+  }
   std::ifstream file(text);
   if (!file) {
     throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
@@ -105,7 +228,13 @@ Plan read_plan(const std::string& text, int ranks) {
 }
 
 std::string to_json(const Plan& plan) {
-  return nlohmann::ordered_json{{"mesh", to_string(plan.mesh)}, {"preset", plan.preset}}.dump(2);
+  Json json{{"mesh", to_string(plan.mesh)}, {"preset", plan.preset}};
+  for (const auto& [pattern, layout] : plan.layouts) json["layouts"][pattern] = to_string(layout, plan.mesh);
+  if (plan.accumulate) json["accumulate"] = *plan.accumulate;
+  if (plan.precision) json["precision"] = *plan.precision;
+  if (plan.batch_norm == Plan::BatchNorm::kLocal) json["batch_norm"] = "local";
+  for (const auto& [axis, algorithm] : plan.algorithms) json["algorithm"][axis] = algorithm;
+  return json.dump(2);
 }
 
 }  // namespace trireme

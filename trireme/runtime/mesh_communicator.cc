@@ -15,7 +15,8 @@ comm::ReduceOp op_of(Communicator::Reduction reduction) {
 
 }  // namespace
 
-MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context) : mesh_(mesh) {
+MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm all_reduce)
+    : mesh_(mesh), all_reduce_(all_reduce) {
   if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
@@ -25,8 +26,8 @@ MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context) : m
     groups_.emplace_back();
     if (mesh.axes()[a].size == 1) continue;
     // Not make_unique: a group does not move, it is made in its place.
-    groups_.back().reset(
-        new comm::Group(context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a)))));
+    groups_.back().reset(new comm::Group(
+        context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a)))));
   }
 }
 
@@ -47,7 +48,9 @@ void MeshCommunicator::run(const Start& start) {
 
 void MeshCommunicator::all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                                   Reduction reduction) {
-  run([&] { return group(axis).all_reduce(data, count, dtype, op_of(reduction)); });
+  run([&] {
+    return group(axis).all_reduce(data, count, dtype, op_of(reduction), {.algorithm = all_reduce_});
+  });
 }
 
 void MeshCommunicator::reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,

@@ -14,7 +14,9 @@ namespace trireme {
 class MeshCommunicator final : public Communicator {
  public:
   // Collective over all ranks of the job, of which the mesh has as many. Axes of one rank need no group.
-  MeshCommunicator(const Mesh& mesh, comm::Context& context);
+  // `all_reduce`: the algorithm of every all_reduce.
+  MeshCommunicator(const Mesh& mesh, comm::Context& context,
+                   comm::Algorithm all_reduce = comm::Algorithm::automatic);
 
   void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                   Reduction reduction) override;
@@ -24,6 +26,7 @@ class MeshCommunicator final : public Communicator {
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
 
+  bool adds_in_pairs() const override { return all_reduce_ == comm::Algorithm::butterfly; }
   double take_seconds() override;
 
  private:
@@ -32,6 +35,7 @@ class MeshCommunicator final : public Communicator {
   void run(const Start& start);
 
   const Mesh mesh_;
+  comm::Algorithm all_reduce_;
   std::vector<std::unique_ptr<comm::Group>> groups_;  // per axis; null for one rank
   std::vector<int64_t> counts_;                       // of an all_to_all; kept so that nothing is allocated
   double seconds_ = 0;

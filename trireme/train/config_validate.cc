@@ -1,6 +1,7 @@
 // Rules between settings. Each refusal has the numbers and a way out. What one field alone may hold is in
 // config_fields.cc; what a model or a device cannot do is refused by that model or device.
 #include <algorithm>
+#include <bit>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -104,6 +105,20 @@ std::vector<std::string> config_problems(const Config& c) {
         "accumulate {}",
         c.train.batch, c.train.accumulate, multiples_near(c.train.accumulate, c.train.batch),
         divisors_near(c.train.batch, c.train.accumulate));
+  }
+
+  if (c.train.shards > 0 && !std::has_single_bit(static_cast<uint64_t>(c.train.shards))) {
+    add("train.shards = {} is no power of two, so there is no even tree to add shards up in; try {} or {}",
+        c.train.shards, std::bit_floor(static_cast<uint64_t>(c.train.shards)),
+        std::bit_ceil(static_cast<uint64_t>(c.train.shards)));
+  } else if (c.train.shards > 0 && c.train.batch % c.train.shards != 0) {
+    add("train.batch = {} cannot be split evenly into train.shards = {}; try batch {}", c.train.batch,
+        c.train.shards, multiples_near(c.train.shards, c.train.batch));
+  }
+  if (c.train.shards > 0 && c.train.accumulate > 1) {
+    add("train.accumulate = {} and train.shards = {} both say how a batch is cut; a rank goes through its "
+        "shards one after another, so more shards save as much memory as more microbatches",
+        c.train.accumulate, c.train.shards);
   }
 
   if (c.schedule.min_lr > c.optim.lr && c.schedule.kind != "constant") {

@@ -163,7 +163,7 @@ class Run {
                      .log_every = config_.train.log_every,
                      .rate_unit = language() ? "tok/s" : "img/s",
                      .flops_per_step = model_flops(model_, trainer_.program(), config_.train.batch,
-                                                   config_.train.accumulate),
+                                                   std::max(config_.train.accumulate, config_.train.shards)),
                      .peak_flops = context_.peak_flops,
                      .screen = detect_screen()});
   }

@@ -1,7 +1,7 @@
-// Segment -> pins -> spread -> partition -> fuse.
+// Segment -> pins -> expand -> spread -> partition -> fuse.
 #include "trireme/train/rank_graphs.h"
 
-#include "trireme/ops/table.h"
+#include "trireme/passes/expand.h"
 #include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/step.h"
@@ -16,16 +16,19 @@ SegmentKind kind_of(const Graph& graph) {
 
 }  // namespace
 
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank) {
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows,
+                       const OpTable& table) {
   RankGraphs result;
-  for (const Graph& graph : whole) {
-    if (plan.mesh.ranks() == 1) {
-      result.graphs.push_back(optimized(graph));
+  for (const Graph& segment : whole) {
+    const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
+    if (plan.mesh.ranks() == 1 || own) {
+      result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, graph, kind_of(graph));
+    const Pins pins = pins_of(plan, segment, kind_of(segment));
+    const Graph graph = expand(segment, plan.mesh, pins, table);
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
-    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, ops())));
+    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, table)));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;

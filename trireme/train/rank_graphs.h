@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "trireme/ops/table.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 
@@ -13,7 +14,13 @@ struct RankGraphs {
   StateParts parts;           // what this rank has of each state
 };
 
-// `whole`: the segments of a step (train/step.h) on whole tensors.
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank);
+// What the forward and backward parts in `whole` work on: all rows of a microbatch, which the plan splits; or
+// rows of one rank's own, a shard (shards.h), so that there is nothing to split.
+enum class Rows { kOfAllRanks, kOfOneRank };
+
+// `whole`: the segments of a step (train/step.h) on whole tensors. `table`: the ops, by whose rules they are
+// spread; it outlives the graphs.
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank,
+                       Rows rows = Rows::kOfAllRanks, const OpTable& table = ops());
 
 }  // namespace trireme

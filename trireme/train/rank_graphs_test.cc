@@ -45,11 +45,11 @@ struct Step {
   double parameter_bytes = 0;
 };
 
-Step spread_step(const std::string& preset, int ranks, int64_t accumulate = 2) {
+Step spread_step(const ModelOptions& model, const Plan& plan, int64_t accumulate = 2) {
   TrainOptions train;
   train.accumulate = accumulate;
-  const StepGraphs whole = step_graphs(small_gpt(), train, {}, {4, {8}});
-  const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"data", ranks}}), preset}, /*rank=*/0);
+  const StepGraphs whole = step_graphs(model, train, {}, {4, {8}});
+  const RankGraphs local = rank_graphs(whole.graphs, plan, /*rank=*/0);
   Step step;
   for (const Graph& graph : local.graphs) {
     if (graph.name == "first") step.first = count(graph);
@@ -61,6 +61,10 @@ Step spread_step(const std::string& preset, int ranks, int64_t accumulate = 2) {
     step.parameter_bytes += static_cast<double>(parameter.type.bytes());
   }
   return step;
+}
+
+Step spread_step(const std::string& preset, int ranks, int64_t accumulate = 2) {
+  return spread_step(small_gpt(), {Mesh({{"data", ranks}}), preset}, accumulate);
 }
 
 // Loss and count, and under ZeRO the squares of the gradient: scalars of four bytes.
@@ -113,6 +117,27 @@ TEST(RankGraphs, Zero3GathersForBothPartsAndMovesHalfAsMuchAgain) {
   EXPECT_LE(step.first.bytes + step.update.bytes, 1.5 * plain + scalar_bytes(3, 4));
   // Biases and the position table are not needed backward, all weights are.
   EXPECT_GT(step.first.bytes + step.update.bytes, 1.4 * plain);
+}
+
+// Bytes of the activations between blocks, of which `ways` ranks add up theirs.
+double activation_bytes(int ways, double all_reduces) {
+  return all_reduces * 2.0 * (ways - 1) / ways * 4 * 8 * 16 * 4;
+}
+// Three numbers a token: the largest logit, the sum of exponentials, the logit that is expected.
+double loss_bytes(int ways) {
+  return 3 * 2.0 * (ways - 1) / ways * 4 * 8 * 4;
+}
+
+TEST(RankGraphs, MegatronAddsUpTwiceABlockForwardAndTwiceBackward) {
+  for (const char* family : {"gpt", "llama"}) {
+    ModelOptions model = small_gpt();
+    model.family = family;
+    const Step step = spread_step(model, {Mesh({{"tensor", 2}}), "megatron"});
+    // And once for the embedding, once backward for the head, and thrice for the loss.
+    EXPECT_EQ(step.first.all_reduce, 4 * 2 + 2 + 3) << family;
+    EXPECT_EQ(step.first.reduce_scatter + step.first.all_gather + step.first.all_to_all, 0) << family;
+    EXPECT_DOUBLE_EQ(step.first.bytes, activation_bytes(2, 4 * 2 + 2) + loss_bytes(2)) << family;
+  }
 }
 
 TEST(RankGraphs, StatesTakeTheirShare) {

@@ -74,9 +74,14 @@ std::vector<Value> renewed_states(const Graph& forward) {
 
 enum class Accumulate { kReplace, kAdd };
 
+// With shards, what each makes of a buffer is added up like gradients, and the update takes the mean.
+std::string_view pending_role(const TrainOptions& train) {
+  return train.shards > 0 ? "gradient" : "pending";
+}
+
 // Keeps what the forward part renews in pending states, so that a step that fails later leaves no trace. The
 // first microbatch starts from the states themselves, the next ones from what is pending.
-Graph with_pending_states(Graph forward, Accumulate accumulate) {
+Graph with_pending_states(Graph forward, Accumulate accumulate, std::string_view role) {
   if (accumulate == Accumulate::kAdd) {
     for (const Update& update : forward.updates) {
       Value& state = forward.values[update.state];
@@ -89,14 +94,14 @@ Graph with_pending_states(Graph forward, Accumulate accumulate) {
   Builder b(ops(), std::move(forward));
   for (const Update& update : updates) {
     const Value state = b.graph().values[update.state];
-    b.update(b.state(pending_name(state.name), state.type, {{"role", "pending"}}), update.value);
+    b.update(b.state(pending_name(state.name), state.type, {{"role", std::string(role)}}), update.value);
   }
   return b.take();
 }
 
 // Adds the backward part and stores gradients, loss and count in states.
-Graph with_gradients(Graph forward, Accumulate accumulate) {
-  forward = with_pending_states(std::move(forward), accumulate);
+Graph with_gradients(Graph forward, Accumulate accumulate, std::string_view pending) {
+  forward = with_pending_states(std::move(forward), accumulate, pending);
   const std::vector<ValueId> parameters = parameters_of(forward);
   const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
   forward.outputs.clear();
@@ -137,15 +142,17 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
   StepGraphs result;
   const Graph forward = model_graph("first", model, train, shape, Mode::kTrain, Outputs::kLoss, precision);
   for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
-  result.graphs.push_back(with_gradients(forward, Accumulate::kReplace));
+  result.graphs.push_back(with_gradients(forward, Accumulate::kReplace, pending_role(train)));
   if (train.accumulate > 1) {
     Graph next = forward;
     next.name = "next";
-    result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd));
+    result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd, pending_role(train)));
   }
-  result.graphs.push_back(update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm));
   result.graphs.push_back(
-      model_graph("evaluate", model, train, shape, Mode::kEvaluate, Outputs::kLossAndLogits, precision));
+      update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm, train.shards));
+  const StepShape evaluated{shape.evaluate_rows ? shape.evaluate_rows : shape.rows, shape.sample};
+  result.graphs.push_back(
+      model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision));
   return result;
 }
 

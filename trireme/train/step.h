@@ -7,7 +7,8 @@
 //   evaluate   forward only; outputs loss, count and logits
 //
 // Losses and gradients are sums over targets with their count beside them, and are divided once, in the
-// update: so k microbatches equal one big batch exactly, also when they are uneven.
+// update: so k microbatches equal one big batch exactly, also when they are uneven. With train.shards, `rows`
+// are those of one shard and shards.h has the segments beside `first`.
 #pragma once
 
 #include <string>
@@ -21,8 +22,9 @@
 namespace trireme {
 
 struct StepShape {
-  int64_t rows = 0;  // samples in one microbatch
-  Shape sample;      // of one sample: [seq] or [channels, height, width]
+  int64_t rows = 0;           // samples in one microbatch
+  Shape sample;               // of one sample: [seq] or [channels, height, width]
+  int64_t evaluate_rows = 0;  // automatic: rows
 };
 
 struct StepGraphs {

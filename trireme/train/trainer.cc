@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/passes/pins.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/rank_graphs.h"
 
@@ -17,20 +18,6 @@ namespace {
 // the number of targets and the scales smaller.
 constexpr double kFirstMeanScale = 65536, kLargestMeanScale = 65536 * 256, kSmallestMeanScale = 1;
 constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
-
-// The rows of a microbatch that a rank takes.
-Part rows_of(const RankOptions& ranks, int64_t rows) {
-  const Mesh& mesh = ranks.plan.mesh;
-  const int data = mesh.find("data");
-  if (data < 0) return {0, rows};
-  if (rows < mesh.axes()[data].size) {
-    throw_error(
-        "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
-        "(train.accumulate) or fewer ranks are needed",
-        rows, mesh.axes()[data].size);
-  }
-  return part_of(rows, mesh.axes()[data].size, mesh.coordinate(ranks.rank, data));
-}
 
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
   if (kind == "ones") return 1;
@@ -59,8 +46,19 @@ bool has_input(const Graph& graph, std::string_view name) {
 
 Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  rows_of(ranks, shape.rows);  // there must be some
-  RankGraphs local = rank_graphs(step_graphs(model, train, optim, shape).graphs, ranks.plan, ranks.rank);
+  const ShardShare shards = shards_of(train, ranks.plan, ranks.rank);
+  StepShape once = shape;
+  if (shards.total > 0) {
+    TRIREME_CHECK(shape.rows % shards.total == 0);
+    once.rows = shape.rows / shards.total;
+    once.evaluate_rows = shape.rows / shards.own;
+  }
+  batch_rows(ranks.plan, shards.total > 0 ? once.evaluate_rows : shape.rows,
+             ranks.rank);  // there must be some
+  std::vector<Graph> graphs = step_graphs(model, train, optim, once).graphs;
+  if (shards.total > 0) std::ranges::move(shard_graphs(graphs[0], shards.own), std::back_inserter(graphs));
+  RankGraphs local =
+      rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
   return build_program(std::move(local.graphs), workspace_query(device), local.parts);
 }
 
@@ -84,14 +82,17 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
     : train_(train),
       shape_(shape),
       ranks_(ranks),
-      rows_(rows_of(ranks, shape.rows)),
+      shards_(shards_of(train, ranks.plan, ranks.rank)),
+      rows_at_once_(shards_.total > 0 ? shape.rows / shards_.own : shape.rows),
+      rows_(batch_rows(ranks.plan, rows_at_once_, ranks.rank)),
       half_(precision_of(train) == DType::f16),
       executor_(std::move(program), device, ranks.communicator),
       first_(executor_.program().segment("first")),
-      next_(executor_.program().segment("next")),
       update_(executor_.program().segment("update")),
-      evaluate_(executor_.program().segment("evaluate")) {
+      evaluate_(executor_.program().segment("evaluate")),
+      pieces_(pieces()) {
   TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
+  TRIREME_CHECK((shards_.total == 0 || ranks.plan.mesh.ranks() == 1 || ranks.communicator->adds_in_pairs()));
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
@@ -99,32 +100,48 @@ void Trainer::initialise(uint64_t seed) {
   initialise_states(executor_, seed);
 }
 
-void Trainer::load_microbatch(int segment, Batch& batch, int64_t first_row) {
+std::vector<Trainer::Piece> Trainer::pieces() const {
+  std::vector<Piece> pieces;
+  for (int64_t i = 0; i < shards_.own; ++i) {
+    const ShardSegments segments = segments_of_shard(i, shards_.own);
+    const int64_t number = shards_.first + i;
+    pieces.push_back({program().segment(segments.compute), program().segment(segments.merge),
+                      number * rows_.size, number});
+  }
+  if (!pieces.empty()) return pieces;
+  for (int64_t i = 0; i < train_.accumulate; ++i) {
+    pieces.push_back(
+        {program().segment(i == 0 ? "first" : "next"), /*merge=*/-1, i * shape_.rows + rows_.begin, i});
+  }
+  return pieces;
+}
+
+void Trainer::load_rows(int segment, Batch& batch, int64_t first_row) {
   for (auto& [name, tensor] : batch.tensors) {
-    if (tensor.shape[0] < first_row + shape_.rows) {
+    if (tensor.shape[0] < first_row + rows_.size) {
       throw_error("the batch has {} rows of '{}', but rows {} to {} are needed", tensor.shape[0], name,
-                  first_row, first_row + shape_.rows);
+                  first_row, first_row + rows_.size);
     }
     const size_t row_bytes =
         static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, name, tensor.bytes.data() + (first_row + rows_.begin) * row_bytes,
-                        rows_.size * row_bytes);
+    executor_.set_input(segment, name, tensor.bytes.data() + first_row * row_bytes, rows_.size * row_bytes);
   }
 }
 
 void Trainer::forward_backward(Batch& batch, int64_t step) {
-  for (int64_t i = 0; i < train_.accumulate; ++i) {
-    const int segment = i == 0 ? first_ : next_;
-    load_microbatch(segment, batch, i * shape_.rows);
+  const int64_t all_pieces = shards_.total > 0 ? shards_.total : train_.accumulate;
+  for (const auto& [segment, merge, row, number] : pieces_) {
+    load_rows(segment, batch, row);
     set_scalar(executor_, segment, "loss_scale", loss_scale);
     if (has_input(program().segments[segment].graph, "rng")) {
-      const std::array<int64_t, 2> rng{train_.seed, step * train_.accumulate + i};
+      const std::array<int64_t, 2> rng{train_.seed, step * all_pieces + number};
       executor_.set_input(segment, "rng", rng.data(), sizeof rng);
     }
     executor_.run(segment);
     // Several ranks find out together, below: the loss of one is not known to the others yet.
     const float loss = executor_.scalar_output(segment, "loss");
     if (!std::isfinite(loss) && !ranks_.communicator) explain_bad_loss(segment, loss, step);
+    if (merge >= 0) executor_.run(merge);
   }
 }
 
@@ -200,7 +217,11 @@ void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {
 }
 
 void Trainer::evaluate(Batch& batch, Evaluation& total) {
-  load_microbatch(evaluate_, batch, 0);
+  for (int64_t row = 0; row < shape_.rows; row += rows_at_once_) evaluate_rows(batch, row, total);
+}
+
+void Trainer::evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total) {
+  load_rows(evaluate_, batch, first_row + rows_.begin);
   executor_.run(evaluate_);
   total.loss = total.loss * total.count + executor_.scalar_output(evaluate_, "loss");
   total.count += executor_.scalar_output(evaluate_, "count");
@@ -216,15 +237,16 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
         std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
     const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
     const int64_t width = shape.back();
-    const int64_t first = rows_.begin * (shape.elements() / width / rows_.size);
+    const int64_t first = (first_row + rows_.begin) * (shape.elements() / width / rows_.size);
     double correct = 0;
     for (int64_t row = 0; row * width < shape.elements(); ++row) {
       if (targets[first + row] < 0) continue;
       const float* logit = logits_.data() + row * width;
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
     }
-    if (rows_.size < shape_.rows) {  // the other ranks have the rest
-      ranks_.communicator->all_reduce("data", reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
+    for (const int axis : batch_axes(ranks_.plan)) {  // the other ranks have the rest
+      ranks_.communicator->all_reduce(ranks_.plan.mesh.axes()[axis].name,
+                                      reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
                                       Communicator::Reduction::kSum);
     }
     total.correct += correct;

@@ -12,6 +12,7 @@
 #include "trireme/train/checkpoint/safetensors.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
+#include "trireme/train/shards.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -42,8 +43,8 @@ Program step_program(const ModelOptions& model, const TrainOptions& train, const
 
 class Trainer {
  public:
-  // Allocates everything that training will use. `shape` is that of a whole microbatch; the plan says which
-  // rows of it this rank takes.
+  // Allocates everything that training will use. `shape` is that of a whole microbatch (with train.shards: of
+  // a whole batch); the plan says which rows of it this rank takes.
   Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
           const StepShape& shape, Device& device, const RankOptions& ranks = {})
       : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
@@ -85,7 +86,15 @@ class Trainer {
 
  private:
   std::vector<NamedTensor> tensors(const std::vector<std::string>& roles) const;
-  void load_microbatch(int segment, Batch& batch, int64_t first_row);
+  // What a step computes at a time: a microbatch, or a shard and then what it completes.
+  struct Piece {
+    int segment, merge;  // merge: −1 where there is nothing to merge
+    int64_t row;         // of the batch, the first of this rank's
+    int64_t number;      // among the pieces of all ranks, for random numbers
+  };
+  std::vector<Piece> pieces() const;
+  void load_rows(int segment, Batch& batch, int64_t first_row);
+  void evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
   std::string first_bad_gradient();
@@ -93,11 +102,15 @@ class Trainer {
   TrainOptions train_;
   StepShape shape_;
   RankOptions ranks_;
-  Part rows_;  // of a microbatch, that this rank takes
-  bool half_;  // f16, which needs loss scaling
+  ShardShare shards_;
+  int64_t
+      rows_at_once_;  // that all ranks together compute at a time: those of a microbatch, or of a shard each
+  Part rows_;         // of those, that this rank takes
+  bool half_;         // f16, which needs loss scaling
   Executor executor_;
-  int first_, next_, update_, evaluate_;  // segments
-  int64_t bad_gradients_ = 0;             // steps in a row
+  int first_, update_, evaluate_;  // segments
+  std::vector<Piece> pieces_;
+  int64_t bad_gradients_ = 0;  // steps in a row
   std::vector<float> logits_;
 };
 

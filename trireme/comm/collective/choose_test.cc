@@ -64,6 +64,16 @@ TEST(Choose, TwoLevelsWhereTheLinkBetweenHostsIsSlow) {
   EXPECT_NEAR(choose(ring, 4, hosts, model, false).predicted_seconds, 1.5 * carried, 0.15 * carried);
 }
 
+TEST(Choose, ALinkThatLetsSingleMessagesPassIsStillSlow) {
+  LinkModel model = network();
+  model.inside.message = Curve::line(1e-6, 1e-10);
+  model.across.message = Curve::line(1e-6, 1e-9);  // on its own, through a token bucket
+  model.across.gap = Curve::line(0, 1e-8);
+  const Choice choice = choose(all_reduce(1 << 20), 4, std::vector{0, 0, 1, 1}, model, false);
+  const double carried = (4 << 20) * 1e-8;
+  EXPECT_NEAR(choice.predicted_seconds, carried, 0.1 * carried);
+}
+
 TEST(Choose, NeverWorseThanAnyFixedAlgorithm) {
   for (int c = 0; c < static_cast<int>(Collective::message); ++c) {
     const auto collective = static_cast<Collective>(c);

@@ -54,14 +54,15 @@ Transfer inside_transfer(const Ends& ends, size_t bytes) {
   return {.send_seconds = send, .delay_seconds = delay, .receive_seconds = receive};
 }
 
-// Between hosts the gap is that of the link; what the ranks do about a message is no more than inside.
+// Between hosts the gap is that of the link; what the ranks do about a message is no more than inside. A
+// single message may well take less than the gap: a link that is limited (a token bucket) lets it pass at
+// once when it has been idle for a while, and makes up for it later.
 Transfer across_transfer(const LinkCurves& inside, const LinkCurves& across, size_t bytes) {
-  const double link = gap_seconds(across, bytes);
-  const double busy = std::min(link, gap_seconds(inside, bytes));
-  return {.send_seconds = busy,
-          .link_seconds = link,
-          .delay_seconds = across.message.seconds(bytes) - busy,
-          .receive_seconds = busy};
+  const double message = across.message.seconds(bytes);
+  const double link = across.gap.empty() ? message : across.gap.seconds(bytes);
+  const double busy = std::min({message, link, gap_seconds(inside, bytes)});
+  return {
+      .send_seconds = busy, .link_seconds = link, .delay_seconds = message - busy, .receive_seconds = busy};
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ std::optional<LaunchEnvironment> local_rank(const Variables& variables) {
   environment.inherited.recorder = found.number("TRIREME_RECORDER_FD");
   const Found listener(variables, {"TRIREME_LISTEN_FD"});
   if (listener.any()) environment.inherited.listener = listener.number("TRIREME_LISTEN_FD");
+  const Found bound(variables, {"TRIREME_PROCESSORS"});
+  if (bound.any()) environment.processors = bound.number("TRIREME_PROCESSORS");
   return environment;
 }
 

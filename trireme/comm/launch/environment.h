@@ -27,7 +27,8 @@ struct LaunchOptions {
   std::optional<Launcher> launcher;
   std::string transport;         // "shm", "tcp", "mpi"; empty: chosen
   double timeout_seconds = 120;  // of one operation; every other wait derives from it
-  std::string secret_file;       // where no launcher hands the secret over: tcp under torchrun or srun
+  enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
+  std::string secret_file;  // where no launcher hands the secret over: tcp under torchrun or srun
 
   void validate() const;  // throws Error
 };
@@ -46,6 +47,7 @@ struct LaunchEnvironment {
   int ranks = 1;
   std::string address;  // host:port where the ranks meet; empty where MPI brings them together, and for one
   Inherited inherited;
+  int processors = 0;  // that the launcher has bound this rank to, for itself alone; 0: it is not bound
   std::string found;  // the variables that decided, for messages: "OMPI_COMM_WORLD_RANK=1, …"; may be empty
 
   // "trireme -n", "mpirun (Open MPI)", "srun", "torchrun's variables", "no launcher"

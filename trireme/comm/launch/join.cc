@@ -1,6 +1,5 @@
 // How a rank becomes part of its job: it meets the others, learns who is on which host, agrees on a
 // transport and sets it up. See context.h.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -105,17 +104,8 @@ Secret read_secret(const LaunchEnvironment& environment, const LaunchOptions& op
 
 // MPI's launcher vouches for its ranks, so rank 0 may make a secret and hand it to them through MPI.
 Secret exchange_secret(Rendezvous& rendezvous) {
-  std::string mine;
-  if (rendezvous.rank() == 0) {
-    const Secret secret = Secret::generate();
-    mine.assign(secret.key().begin(), secret.key().end());
-  }
-  const std::string first = rendezvous.exchange("secret", mine).front();
-  const int descriptor = memfd_create("trireme_secret", MFD_CLOEXEC);
-  if (descriptor < 0 || write(descriptor, first.data(), first.size()) != static_cast<ssize_t>(first.size()))
-    throw_error("no memory for the secret: {}", std::strerror(errno));
-  lseek(descriptor, 0, SEEK_SET);
-  return Secret::from_descriptor(descriptor);
+  const std::string mine = rendezvous.rank() == 0 ? Secret::generate().to_text() : "";
+  return Secret::from_text(rendezvous.exchange("secret", mine).front(), "what rank 0 sent");
 }
 
 Meeting meet(const LaunchEnvironment& environment, const LaunchOptions& options) {
@@ -168,7 +158,9 @@ std::unique_ptr<Transport> make_transport(TransportKind kind, Meeting& meeting,
 
 Context join(const LaunchEnvironment& environment, const LaunchOptions& options) {
   TRIREME_CHECK(!environment.starts_ranks);
-  Context::Parts parts{.launched_by = environment.launched_by, .timeout_seconds = options.timeout_seconds};
+  Context::Parts parts{.launched_by = environment.launched_by,
+                       .processors = environment.processors,
+                       .timeout_seconds = options.timeout_seconds};
   Meeting meeting;
   TransportQuestion question{
       .wanted = options.transport, .ranks = environment.ranks, .launched_by = environment.launched_by};
@@ -194,7 +186,8 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
 int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program) {
   const LaunchEnvironment environment = detect(process_variables(), options);
   if (environment.starts_ranks)
-    return launch_local({.ranks = environment.ranks, .timeout_seconds = options.timeout_seconds});
+    return launch_local(
+        {.ranks = environment.ranks, .timeout_seconds = options.timeout_seconds, .bind = options.bind});
   Context context = join(environment, options);
   if (context.rank() == 0 && environment.launcher != Launcher::none) {
     fmt::print("{}\n", context.summary());

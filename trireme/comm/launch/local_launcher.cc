@@ -18,6 +18,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/comm/launch/core_share.h"
 #include "trireme/comm/launch/rank_process.h"
 #include "trireme/comm/launch/secret.h"
 #include "trireme/comm/recorder.h"
@@ -123,18 +124,23 @@ class Ranks {
     const Descriptor listener = listen_on("127.0.0.1:0");
     const std::vector<std::string> arguments =
         launch_.arguments.empty() ? own_arguments() : launch_.arguments;
+    const std::vector<int> processors =
+        launch_.bind == LaunchOptions::Bind::processors ? usable_processors() : std::vector<int>();
     for (int rank = 0; rank < launch_.ranks; ++rank) {
       RankSetup setup{.rank = rank,
                       .executable = launch_.executable,
                       .arguments = arguments,
                       .environment = {},
                       .inherited = {secret.get(), recorder_.descriptor()},
-                      .process_group = ranks_.empty() ? 0 : ranks_.front()->pid()};
+                      .process_group = ranks_.empty() ? 0 : ranks_.front()->pid(),
+                      .processors = share_of(processors, launch_.ranks, rank)};
       std::vector<std::string> variables = {fmt::format("TRIREME_RANK={}", rank),
                                             fmt::format("TRIREME_RANKS={}", launch_.ranks),
                                             "TRIREME_RENDEZVOUS=" + local_address(listener.get()),
                                             fmt::format("TRIREME_SECRET_FD={}", secret.get()),
                                             fmt::format("TRIREME_RECORDER_FD={}", recorder_.descriptor())};
+      if (!setup.processors.empty())
+        variables.push_back(fmt::format("TRIREME_PROCESSORS={}", setup.processors.size()));
       if (rank == 0) {
         setup.inherited.push_back(listener.get());
         variables.push_back(fmt::format("TRIREME_LISTEN_FD={}", listener.get()));

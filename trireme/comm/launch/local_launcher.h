@@ -4,6 +4,7 @@
 //    signals reach them all, and only through the launcher.
 //  - Rank 0 has the launcher's standard output; lines of all other output are passed on whole, with
 //    "[rank 2] " in front. Standard input of the ranks is empty.
+//  - Each rank is bound to its share of the processors, unless there are fewer than ranks (core_share.h).
 //  - SIGINT, SIGTERM and SIGHUP are passed on to all ranks, once; a second one kills them.
 //  - When a rank fails, the others have grace_seconds() to end with an error of their own, then are killed;
 //    the flight recorder's table is printed.
@@ -14,11 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "trireme/comm/launch/environment.h"
+
 namespace trireme::comm {
 
 struct LocalLaunch {
   int ranks = 1;
   double timeout_seconds = 120;
+  LaunchOptions::Bind bind = LaunchOptions::Bind::processors;
   std::string executable = "/proc/self/exe";
   std::vector<std::string> arguments;  // with the program's name; empty: those of this process
 };

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/launch/core_share.h"
 
 namespace trireme::comm {
 namespace {
@@ -57,6 +58,7 @@ void become(const RankSetup& setup, pid_t launcher, int output, int errors, int 
   };
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up("prctl");
   if (getppid() != launcher) _exit(127);  // it died before it could be watched
+  if (!setup.processors.empty() && !bind_to(setup.processors)) give_up("sched_setaffinity (--bind none)");
   if (setpgid(0, setup.process_group) != 0) give_up("setpgid");
   // What the launcher blocks to read by descriptor is as it should be for the rank.
   sigset_t none;

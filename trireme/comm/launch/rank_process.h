@@ -18,6 +18,7 @@ struct RankSetup {
   std::vector<std::string> environment;  // "NAME=value", whole
   std::vector<int> inherited;            // descriptors that stay open in the rank
   pid_t process_group = 0;               // 0: it starts one
+  std::vector<int> processors;           // that it is bound to; empty: not bound
 };
 
 class RankProcess {

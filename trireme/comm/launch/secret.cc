@@ -54,7 +54,8 @@ Secret Secret::generate() {
   return secret;
 }
 
-Secret Secret::from_content(std::string content, const std::string& source) {
+// Content that is no key of ours becomes one by hashing.
+Secret Secret::from_text(std::string content, const std::string& source) {
   if (content.size() > kMaxContentBytes) {
     throw_error("{} holds more than {} bytes; a secret is short: {}", source, kMaxContentBytes, kHowToMake);
   }
@@ -98,25 +99,30 @@ Secret Secret::from_file(const std::string& path) {
         "and make a new one if others may have read it",
         path, status.st_mode & 0777, path);
   }
-  return from_content(read_content(file.get(), path), path);
+  return from_text(read_content(file.get(), path), path);
 }
 
 Secret Secret::from_descriptor(int number) {
   const Descriptor descriptor(number);
   const std::string source = fmt::format("descriptor {}", number);
-  return from_content(read_content(number, source), source);
+  return from_text(read_content(number, source), source);
+}
+
+std::string Secret::to_text() const {
+  std::string text(kKeyMark.size() + 2 * kBytes + 1, '\0');
+  kKeyMark.copy(text.data(), kKeyMark.size());
+  sodium_bin2hex(text.data() + kKeyMark.size(), 2 * kBytes + 1, key_.data(), key_.size());
+  text.pop_back();  // the zero that ends it
+  return text;
 }
 
 int Secret::to_descriptor() const {
   Descriptor memory(memfd_create("trireme-secret", MFD_ALLOW_SEALING));
   if (!memory) throw_error("cannot make memory for the job's secret: {}", std::strerror(errno));
-  // As text: raw bytes could end in what the reader takes for a line end.
-  std::string text(kKeyMark.size() + 2 * kBytes + 1, '\0');
-  kKeyMark.copy(text.data(), kKeyMark.size());
-  sodium_bin2hex(text.data() + kKeyMark.size(), 2 * kBytes + 1, key_.data(), key_.size());
-  const ssize_t written = write(memory.get(), text.data(), text.size() - 1);
+  std::string text = to_text();
+  const ssize_t written = write(memory.get(), text.data(), text.size());
   sodium_memzero(text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size() - 1)) {
+  if (written != static_cast<ssize_t>(text.size())) {
     throw_error("cannot write the job's secret to memory: {}", std::strerror(errno));
   }
   fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);

@@ -18,8 +18,14 @@ class Secret {
   // A regular file of this user's that others cannot read, with at least 32 bytes (spaces and line ends at
   // the end do not count). What is in it may be anything; 44 characters of base64, say. Throws Error.
   static Secret from_file(const std::string& path);
-  // A descriptor that to_descriptor() made, or a pipe or file with the same kind of content. Closes it.
+  // A descriptor that to_descriptor() made, or a pipe or file with the content that from_file() takes. Closes
+  // it.
   static Secret from_descriptor(int descriptor);
+
+  // One line to hand on over a channel that nobody else reads, and back. Raw bytes would not do: they could
+  // end in what a reader takes for a line end. Throws Error.
+  std::string to_text() const;
+  static Secret from_text(std::string text, const std::string& source);
 
   // For a launcher: a descriptor (memory, no name) for children to inherit; any number of them can read it.
   // It stays open across exec; the caller closes its own when the children are started.
@@ -33,9 +39,6 @@ class Secret {
 
  private:
   Secret();
-  // Any content becomes a key of fixed size by hashing.
-  static Secret from_content(std::string content, const std::string& source);
-
   std::array<uint8_t, kBytes> key_{};
 };
 

@@ -79,6 +79,14 @@ TEST(Secret, GoesThroughADescriptorAsOftenAsWanted) {
   EXPECT_THROW(Secret::from_descriptor(second), Error) << "it is closed by now";
 }
 
+// Among so many keys are some that end in a byte which text readers take for a space.
+TEST(Secret, GoesThroughTextWhateverItsBytes) {
+  for (int i = 0; i < 1000; ++i) {
+    const Secret secret = Secret::generate();
+    ASSERT_TRUE(equal(secret, Secret::from_text(secret.to_text(), "text")));
+  }
+}
+
 TEST(Secret, ComesFromAPipe) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -7,19 +7,40 @@
 namespace trireme::cpu {
 namespace {
 
+// Calls visit(columns of y, how many real elements their windows have) for the outputs of a row of windows;
+// between the edges all have the same number, and go in one call.
+template <typename Visit>
+void for_each_count(const PoolWindow& window, const Span& rows, const Visit& visit) {
+  const auto count = [&](int64_t j) {
+    return static_cast<float>(
+        std::max<int64_t>(1, rows.count() * PoolWindow::window_of(window.x, j).count()));
+  };
+  for (int64_t j = 0, last = 0; j < window.x.out(); j = last) {
+    for (last = j + 1; last < window.x.out() && count(last) == count(j);) ++last;
+    visit(Span{j, last}, count(j));
+  }
+}
+
+// Row by row and place by place of the window, so that the innermost loop runs along the outputs.
 void avg_pool2d(const KernelContext& context) {
   const PoolWindow window(context.inputs[0].shape, context.attrs);
   for_each_plane(context.pool, window, [&](int64_t plane) {
     const float* const x = context.in<float>(0) + plane * window.in_plane();
     float* y = context.out<float>(0) + plane * window.out_plane();
-    window.for_each([&](const Span& rows, const Span& columns) {
-      float sum = 0;
+    for (int64_t i = 0; i < window.y.out(); ++i, y += window.x.out()) {
+      const Span rows = PoolWindow::window_of(window.y, i);
+      std::fill_n(y, window.x.out(), 0.0f);
       for (int64_t row = rows.first; row < rows.last; ++row) {
-        for (int64_t column = columns.first; column < columns.last; ++column)
-          sum += x[row * window.x.size + column];
+        for (int64_t tap = 0; tap < window.x.kernel; ++tap) {
+          const Span outputs = PoolWindow::outputs_at(window.x, tap);
+          const int64_t at = row * window.x.size + tap - window.x.padding;
+          for (int64_t j = outputs.first; j < outputs.last; ++j) y[j] += x[at + j * window.x.stride];
+        }
       }
-      *y++ = sum / static_cast<float>(std::max<int64_t>(1, rows.count() * columns.count()));
-    });
+      for_each_count(window, rows, [&](const Span& outputs, float count) {
+        for (int64_t j = outputs.first; j < outputs.last; ++j) y[j] /= count;
+      });
+    }
   });
 }
 
@@ -29,13 +50,20 @@ void avg_pool2d_grad(const KernelContext& context) {
     const float* dy = context.in<float>(0) + plane * window.out_plane();
     float* const dx = context.out<float>(0) + plane * window.in_plane();
     std::fill_n(dx, window.in_plane(), 0.0f);
-    window.for_each([&](const Span& rows, const Span& columns) {
-      const float share = *dy++ / static_cast<float>(std::max<int64_t>(1, rows.count() * columns.count()));
-      for (int64_t row = rows.first; row < rows.last; ++row) {
-        for (int64_t column = columns.first; column < columns.last; ++column)
-          dx[row * window.x.size + column] += share;
-      }
-    });
+    for (int64_t i = 0; i < window.y.out(); ++i, dy += window.x.out()) {
+      const Span rows = PoolWindow::window_of(window.y, i);
+      for_each_count(window, rows, [&](const Span& counted, float count) {
+        for (int64_t row = rows.first; row < rows.last; ++row) {
+          for (int64_t tap = 0; tap < window.x.kernel; ++tap) {
+            const Span outputs = PoolWindow::outputs_at(window.x, tap);
+            const int64_t at = row * window.x.size + tap - window.x.padding;
+            const int64_t last = std::min(outputs.last, counted.last);
+            for (int64_t j = std::max(outputs.first, counted.first); j < last; ++j)
+              dx[at + j * window.x.stride] += dy[j] / count;
+          }
+        }
+      });
+    }
   });
 }
 

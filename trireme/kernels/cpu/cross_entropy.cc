@@ -1,7 +1,8 @@
 // cross_entropy and its gradient, over the last dim of the logits. The forward pass reads each row once:
 // block by block it carries the largest logit so far and the sum of exponentials relative to it. Logits
 // of 16 bits are widened a block at a time, because a widened copy of them all would be the largest
-// tensor of a language model.
+// tensor of a language model. cross_entropy_sums and cross_entropy_total are the same in two steps, for a
+// part of the classes: the largest logit of the whole row is known beforehand.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -58,8 +59,12 @@ struct RowTotals {
 struct Options {
   int64_t ignore_index;
   double label_smoothing;
-  explicit Options(const Attrs& attrs)
-      : ignore_index(attrs.integer("ignore_index", -1)), label_smoothing(attrs.real("label_smoothing", 0)) {}
+  int64_t class_offset, classes;  // of which this is a part: its first, and how many there are in all
+  Options(const Attrs& attrs, int64_t width)
+      : ignore_index(attrs.integer("ignore_index", -1)),
+        label_smoothing(attrs.real("label_smoothing", 0)),
+        class_offset(attrs.integer("class_offset", 0)),
+        classes(attrs.integer("classes", width)) {}
 };
 
 float logit(const TensorView& logits, int64_t at) {
@@ -68,8 +73,8 @@ float logit(const TensorView& logits, int64_t at) {
 }
 
 void cross_entropy(const KernelContext& context) {
-  const Options options(context.attrs);
   const TensorView& logits = context.inputs[0];
+  const Options options(context.attrs, logits.shape.back());
   const int32_t* targets = context.in<int32_t>(1);
   float* lse = context.out<float>(2);
   double* losses = reinterpret_cast<double*>(context.workspace);
@@ -103,6 +108,51 @@ void cross_entropy(const KernelContext& context) {
   *context.out<float>(1) = static_cast<float>(counted);
 }
 
+void cross_entropy_sums(const KernelContext& context) {
+  const TensorView &logits = context.inputs[0], &largest = context.inputs[2];
+  const int64_t width = logits.shape.back(), rows = context.inputs[1].elements();
+  const Options options(context.attrs, width);
+  const int32_t* targets = context.in<int32_t>(1);
+  float *exponentials = context.out<float>(0), *expected = context.out<float>(1);
+  const double smooth = options.label_smoothing;
+  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+    alignas(64) float copy[kBlock];
+    for (int64_t row = begin; row < end; ++row) {
+      const float given = logit(largest, row);
+      RowTotals totals{.largest = given};
+      for (int64_t i = 0; i < width; i += kBlock) {
+        const int64_t count = std::min(kBlock, width - i);
+        totals.add_block(in_f32(logits, row * width + i, count, copy), count);
+      }
+      exponentials[row] =
+          static_cast<float>(totals.exponentials * std::exp(static_cast<double>(totals.largest) - given));
+      double mean = smooth * totals.logits / static_cast<double>(options.classes);
+      const int64_t target = targets[row] - options.class_offset;
+      if (target >= 0 && target < width) mean += (1 - smooth) * logit(logits, row * width + target);
+      expected[row] = static_cast<float>(mean);
+    }
+  });
+}
+
+void cross_entropy_total(const KernelContext& context) {
+  const int64_t ignore_index = context.attrs.integer("ignore_index", -1);
+  const TensorView& largest = context.inputs[0];
+  const float *exponentials = context.in<float>(1), *expected = context.in<float>(2);
+  const int32_t* targets = context.in<int32_t>(3);
+  float* lse = context.out<float>(2);
+  double loss = 0;
+  int64_t counted = 0;
+  for (int64_t row = 0; row < largest.elements(); ++row) {
+    const double row_lse = logit(largest, row) + std::log(static_cast<double>(exponentials[row]));
+    lse[row] = static_cast<float>(row_lse);
+    if (targets[row] == ignore_index) continue;
+    loss += row_lse - expected[row];
+    ++counted;
+  }
+  *context.out<float>(0) = static_cast<float>(loss);
+  *context.out<float>(1) = static_cast<float>(counted);
+}
+
 size_t cross_entropy_workspace(const KernelShape& shape) {
   return shape.inputs[1].shape.elements() * sizeof(double);
 }
@@ -118,9 +168,9 @@ struct Gradient {
 
 // Its dtype is that of dloss, f32, whatever the logits are.
 void cross_entropy_grad(const KernelContext& context) {
-  const Options options(context.attrs);
   const float dloss = *context.in<float>(0);
   const TensorView& logits = context.inputs[1];
+  const Options options(context.attrs, logits.shape.back());
   const TensorView& dlogits = context.outputs[0];
   const int32_t* targets = context.in<int32_t>(2);
   const float* lse = context.in<float>(3);
@@ -129,9 +179,9 @@ void cross_entropy_grad(const KernelContext& context) {
   context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     alignas(64) float copy[kBlock], result[kBlock];
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t target = targets[row];
-      const bool counts = target != options.ignore_index;
-      const Gradient gradient{dloss, lse[row], smooth / static_cast<float>(width)};
+      const int64_t target = targets[row] - options.class_offset;
+      const bool counts = targets[row] != options.ignore_index;
+      const Gradient gradient{dloss, lse[row], smooth / static_cast<float>(options.classes)};
       for (int64_t i = 0; i < width; i += kBlock) {
         const int64_t count = std::min(kBlock, width - i), at = row * width + i;
         const bool direct = dlogits.dtype == DType::f32;
@@ -152,6 +202,8 @@ void cross_entropy_grad(const KernelContext& context) {
 
 void add_cross_entropy_kernels(KernelTable& table) {
   add_for_all_formats(table, "cross_entropy", {cross_entropy, cross_entropy_workspace});
+  add_for_all_formats(table, "cross_entropy_sums", {cross_entropy_sums});
+  add_for_all_formats(table, "cross_entropy_total", {cross_entropy_total});
   table.add("cross_entropy_grad", DType::f32, {cross_entropy_grad});
 }
 

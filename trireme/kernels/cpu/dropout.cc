@@ -1,5 +1,7 @@
 // dropout: element i is kept when the random number of its index in the whole tensor says so. The same
-// numbers as rng.h, made a vector of Philox blocks at a time.
+// numbers as rng.h, made a vector of Philox blocks at a time. A part of a tensor is runs of elements that lie
+// one after another in the whole.
+#include <algorithm>
 #include <cmath>
 
 #include "trireme/base/rng.h"
@@ -79,20 +81,50 @@ class Philox {
   uint64_t keys_[kRounds][2];
 };
 
+// Where elements of a part lie in the whole tensor.
+class WholeIndex {
+ public:
+  WholeIndex(const Shape& part, const Attrs& attrs) : offset_(attrs.integer("offset", 0)) {
+    const Shape whole = attrs.has("whole") ? Shape(attrs.integers("whole")) : part;
+    for (int d = 1; d < part.rank(); ++d) {
+      if (part[d] != whole[d]) outer_ = d;
+    }
+    run_ = part.elements(outer_, part.rank());
+    for (int d = 0; d < outer_; ++d) {
+      extents_[d] = part[d];
+      strides_[d] = whole.elements(d + 1, whole.rank());
+    }
+  }
+
+  int64_t left_in_run(int64_t element) const { return run_ - element % run_; }
+  uint64_t operator()(int64_t element) const {
+    int64_t run = element / run_, index = offset_ + element % run_;
+    for (int d = outer_ - 1; d >= 0; --d) {
+      index += run % extents_[d] * strides_[d];
+      run /= extents_[d];
+    }
+    return static_cast<uint64_t>(index);
+  }
+
+ private:
+  int64_t offset_, run_;
+  int outer_ = 0;  // dims before this one tell runs apart
+  int64_t extents_[Shape::kMaxDims], strides_[Shape::kMaxDims];
+};
+
 struct Dropout {
   Philox random;
-  uint64_t offset;
   uint32_t threshold;  // in units of 2^-24, as uniform() gives
   float scale;
 
-  // At most kBlock elements, the first of which is number `begin` of this tensor.
-  void apply(const float* x, float* y, int64_t begin, int64_t count) const {
+  // At most kBlock elements of one run, the first of which is number `first` of the whole tensor.
+  void apply(const float* x, float* y, uint64_t first, int64_t count) const {
     const F32 d;
     const hn::RebindToUnsigned<F32> du;
     const hn::RebindToSigned<F32> di;
     // Numbers are made from a whole block on, and read to the end of a whole vector.
     alignas(64) uint32_t words[kBlock + 8 * hn::MaxLanes(F32())];
-    const uint64_t first = offset + static_cast<uint64_t>(begin), skip = first % 4;
+    const uint64_t skip = first % 4;
     for (uint64_t have = 0; have < skip + count; have += 4 * hn::Lanes(U64())) {
       random.blocks((first + have) / 4, words + have);
     }
@@ -113,13 +145,13 @@ void dropout(const KernelContext& context) {
   const uint64_t stream =
       static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(rng[1]) * 0x9E3779B97F4A7C15u;
   const Dropout dropout{Philox({static_cast<uint64_t>(rng[0]), stream}),
-                        static_cast<uint64_t>(attrs.integer("offset", 0)),
                         static_cast<uint32_t>(std::ceil(rate * 0x1p24)), static_cast<float>(1 / (1 - rate))};
+  const WholeIndex whole_index(context.inputs[0].shape, attrs);
   for_blocks<1, 1>(context.pool, context.inputs[0].elements(), context.inputs.first(1), context.outputs,
                    [&](const Block<1, 1>& block) {
-                     for (int64_t i = 0; i < block.count; i += kBlock) {
-                       const int64_t count = std::min(kBlock, block.count - i);
-                       dropout.apply(block.in[0] + i, block.out[0] + i, block.begin + i, count);
+                     for (int64_t i = 0, count; i < block.count; i += count) {
+                       count = std::min({kBlock, block.count - i, whole_index.left_in_run(block.begin + i)});
+                       dropout.apply(block.in[0] + i, block.out[0] + i, whole_index(block.begin + i), count);
                      }
                    });
 }

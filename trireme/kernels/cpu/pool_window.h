@@ -31,16 +31,23 @@ struct PoolWindow {
   template <typename Visit>
   void for_each(const Visit& visit) const {
     for (int64_t i = 0; i < y.out(); ++i) {
-      const Span rows = span(y, i);
-      for (int64_t j = 0; j < x.out(); ++j) visit(rows, span(x, j));
+      const Span rows = window_of(y, i);
+      for (int64_t j = 0; j < x.out(); ++j) visit(rows, window_of(x, j));
     }
   }
 
- private:
-  static Span span(const WindowDim& dim, int64_t out) {
+  // The elements that one output looks at.
+  static Span window_of(const WindowDim& dim, int64_t out) {
     const int64_t first = out * dim.stride - dim.padding;
     const int64_t from = std::clamp<int64_t>(first, 0, dim.size);
     return {from, std::clamp<int64_t>(first + dim.kernel, from, dim.size)};
+  }
+  // The outputs whose windows have a real element at place `tap`; for output j it is element
+  // j · stride − padding + tap.
+  static Span outputs_at(const WindowDim& dim, int64_t tap) {
+    const auto up = [&](int64_t element) { return (element + dim.stride - 1) / dim.stride; };
+    const int64_t from = std::min(up(std::max<int64_t>(0, dim.padding - tap)), dim.out());
+    return {from, std::clamp(up(std::max<int64_t>(0, dim.size + dim.padding - tap)), from, dim.out())};
   }
 };
 

@@ -12,7 +12,7 @@ namespace trireme {
 
 // The printable stand-in of each byte, written out anew here so that the reader is checked against
 // something other than itself.
-inline std::string printable(std::string_view bytes) {
+inline std::string printable_of_bytes(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) {
     const int byte = static_cast<unsigned char>(c);
@@ -73,7 +73,7 @@ inline std::string json_quoted(std::string_view text) {
 inline std::string encoder_json_of(const BpeVocabulary& vocabulary) {
   std::string json;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    json += (json.empty() ? "{" : ", ") + json_quoted(printable(vocabulary.tokens[id])) + ": " +
+    json += (json.empty() ? "{" : ", ") + json_quoted(printable_of_bytes(vocabulary.tokens[id])) + ": " +
             std::to_string(id);
   }
   return json + "}";
@@ -81,7 +81,7 @@ inline std::string encoder_json_of(const BpeVocabulary& vocabulary) {
 
 inline std::string vocab_bpe_of(const MergeList& merges) {
   std::string text = "#version: 0.2\n";
-  for (const auto& [left, right] : merges) text += printable(left) + " " + printable(right) + "\n";
+  for (const auto& [left, right] : merges) text += printable_of_bytes(left) + " " + printable_of_bytes(right) + "\n";
   return text;
 }
 

@@ -39,8 +39,9 @@ ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
   const int64_t inner = options.feed_forward ? options.feed_forward : 4 * h;
   // Each of the 2L residual additions gets its share of the variance.
   const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
-  const ValueId tokens = net.parameter("wte.weight", {options.vocab, h}, Init::normal(kDeviation));
-  ValueId positions = net.parameter("wpe.weight", {options.seq, h}, Init::normal(kDeviation));
+  const ValueId tokens = net.table("wte.weight", options.vocab, h, Init::normal(kDeviation));
+  ValueId positions = net.parameter("wpe.weight", {options.seq, h}, Init::normal(kDeviation),
+                                    {{"tensor_sequence_dim", int64_t{0}}});
   if (t < options.seq)
     positions = net.op("slice", {positions}, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"size", t}});
   ValueId x = net.dropout(net.op("add", {net.op("embedding", {tokens, ids}), positions}));

@@ -7,9 +7,9 @@
 namespace trireme {
 namespace {
 
-ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs) {
+ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs, TensorSplit::Side side) {
   const double bound = 1 / std::sqrt(static_cast<double>(net.shape(x).back()));
-  return net.linear(x, name, outputs, Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform);
+  return net.linear(x, name, outputs, Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform, {side});
 }
 
 }  // namespace
@@ -30,9 +30,9 @@ ValueId lenet_logits(Network& net, const ModelOptions& options, ValueId images) 
   x = net.max_pool2d(x, 2, 2);
   const Shape s = net.shape(x);
   x = net.reshape(x, {s[0], s.elements(1, 4)});
-  x = net.dropout(net.op("relu", {linear(net, x, "fc1", 120)}));
-  x = net.dropout(net.op("relu", {linear(net, x, "fc2", 84)}));
-  return linear(net, x, "fc3", options.classes);
+  x = net.dropout(net.op("relu", {linear(net, x, "fc1", 120, TensorSplit::Side::kOutputs)}));
+  x = net.dropout(net.op("relu", {linear(net, x, "fc2", 84, TensorSplit::Side::kOutputs)}));
+  return linear(net, x, "fc3", options.classes, TensorSplit::Side::kInputs);
 }
 
 }  // namespace trireme

@@ -52,7 +52,7 @@ ValueId llama_logits(Network& net, const ModelOptions& options, ValueId ids) {
   // Two thirds of 4·hidden, so that three matrices weigh as much as the two of GPT-2.
   const int64_t inner = options.feed_forward ? options.feed_forward : (8 * options.hidden / 3 + 31) / 32 * 32;
   const ValueId table =
-      net.parameter("model.embed_tokens.weight", {options.vocab, options.hidden}, Init::normal(kDeviation));
+      net.table("model.embed_tokens.weight", options.vocab, options.hidden, Init::normal(kDeviation));
   ValueId x = net.op("embedding", {table, ids});
   for (int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = "model.layers." + std::to_string(layer);
@@ -61,7 +61,7 @@ ValueId llama_logits(Network& net, const ModelOptions& options, ValueId ids) {
     x = net.op("add", {x, feed_forward(net, net.rms_norm(x, name + ".post_attention_layernorm"),
                                        name + ".mlp", inner)});
   }
-  return linear(net, net.rms_norm(x, "model.norm"), "lm_head", options.vocab);
+  return linear(net, net.rms_norm(x, "model.norm"), "lm_head", options.vocab, {TensorSplit::Side::kOutputs});
 }
 
 }  // namespace trireme

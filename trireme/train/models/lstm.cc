@@ -12,10 +12,12 @@ ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t h
   const int64_t t = net.shape(x)[0], b = net.shape(x)[1], inputs = net.shape(x)[2];
   const Init init = Init::uniform(1 / std::sqrt(static_cast<double>(hidden)));
   const Attrs transposed{{"transpose_b", int64_t{1}}};
-  const ValueId w_ih = net.parameter("lstm.weight_ih_" + suffix, {4 * hidden, inputs}, init);
-  const ValueId w_hh = net.parameter("lstm.weight_hh_" + suffix, {4 * hidden, hidden}, init);
-  const ValueId b_ih = net.parameter("lstm.bias_ih_" + suffix, {4 * hidden}, init);
-  const ValueId b_hh = net.parameter("lstm.bias_hh_" + suffix, {4 * hidden}, init);
+  // Tensor parallelism gives each rank all four gates of its features.
+  const Attrs by_gates{{"tensor_dim", int64_t{0}}, {"tensor_blocks", int64_t{4}}};
+  const ValueId w_ih = net.parameter("lstm.weight_ih_" + suffix, {4 * hidden, inputs}, init, by_gates);
+  const ValueId w_hh = net.parameter("lstm.weight_hh_" + suffix, {4 * hidden, hidden}, init, by_gates);
+  const ValueId b_ih = net.parameter("lstm.bias_ih_" + suffix, {4 * hidden}, init, by_gates);
+  const ValueId b_hh = net.parameter("lstm.bias_hh_" + suffix, {4 * hidden}, init, by_gates);
   const ValueId from_input =
       net.op("add", {net.op("add", {net.op("matmul", {x, w_ih}, transposed), b_ih}), b_hh});
   const std::vector<ValueId> at_time = net.split(from_input, 0, std::vector<int64_t>(t, 1));
@@ -39,7 +41,7 @@ ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t h
 
 ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
   const Attrs swap{{"perm", std::vector<int64_t>{1, 0}}}, swap3{{"perm", std::vector<int64_t>{1, 0, 2}}};
-  const ValueId table = net.parameter("embedding.weight", {options.vocab, options.hidden}, Init::normal(0.1));
+  const ValueId table = net.table("embedding.weight", options.vocab, options.hidden, Init::normal(0.1));
   // Time first, so that one time step is one run of memory.
   ValueId x = net.dropout(net.op("embedding", {table, net.op("transpose", {ids}, swap)}));
   for (int64_t layer = 0; layer < options.layers; ++layer) {
@@ -47,7 +49,7 @@ ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
   }
   const double bound = 1 / std::sqrt(static_cast<double>(options.hidden));
   return net.linear(net.op("transpose", {x}, swap3), "head", options.vocab, Network::Store::kOutIn,
-                    Init::uniform(bound), Bias::kUniform);
+                    Init::uniform(bound), Bias::kUniform, {TensorSplit::Side::kOutputs});
 }
 
 }  // namespace trireme

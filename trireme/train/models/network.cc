@@ -51,6 +51,9 @@ ValueId Network::state(const std::string& name, const Shape& shape, Init init, s
 ValueId Network::parameter(const std::string& name, const Shape& shape, Init init, Attrs more) {
   return state(name, shape, init, "parameter", std::move(more));
 }
+ValueId Network::table(const std::string& name, int64_t rows, int64_t width, Init init) {
+  return parameter(name, {rows, width}, init, {{"tensor_dim", int64_t{0}}});
+}
 ValueId Network::buffer(const std::string& name, const Shape& shape, Init init) {
   return state(name, shape, init, "buffer");
 }
@@ -114,8 +117,8 @@ ValueId Network::conv2d(ValueId x, const std::string& name, Conv conv) {
   // bias.
   const Init init =
       conv.bias == Bias::kNone ? Init::normal(std::sqrt(2 / fan_out)) : Init::uniform(1 / std::sqrt(fan_in));
-  const ValueId weight =
-      parameter(name + ".weight", {conv.filters, channels, conv.kernel, conv.kernel}, init);
+  const ValueId weight = parameter(name + ".weight", {conv.filters, channels, conv.kernel, conv.kernel}, init,
+                                   {{"layer", "convolution"}});
   const ValueId y = op("conv2d", {x, weight},
                        {{"stride", std::vector<int64_t>{conv.stride, conv.stride}},
                         {"padding", std::vector<int64_t>{padding, padding}},

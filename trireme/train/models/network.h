@@ -27,7 +27,8 @@ enum class Bias { kNone, kZeros, kUniform };
 
 // How tensor parallelism may split the weights of a layer: the first layer of a pair by its outputs, the
 // second by its inputs, so that nothing moves between them. Kept as attributes of the parameter
-// (`tensor_dim`, `tensor_unit`, `tensor_blocks`) for plans to read.
+// (`tensor_dim`, `tensor_unit`, `tensor_blocks`) for plans to read (passes/pins.h). Convolutions have the
+// attribute `layer`, by which plans know that they are better split by batch.
 struct TensorSplit {
   enum class Side { kNone, kOutputs, kInputs } side = Side::kNone;
   int64_t unit = 1;    // features that stay together: those of a head
@@ -45,6 +46,8 @@ class Network {
 
   // A trained tensor. The name is the one it has in checkpoints; asking again gives the same parameter.
   ValueId parameter(const std::string& name, const Shape& shape, Init init, Attrs more = {});
+  // [rows, width], of which rows are taken by id; tensor parallelism splits it by rows.
+  ValueId table(const std::string& name, int64_t rows, int64_t width, Init init);
   // A state that is not trained (running statistics).
   ValueId buffer(const std::string& name, const Shape& shape, Init init);
   const std::vector<ValueId>& parameters() const { return parameters_; }

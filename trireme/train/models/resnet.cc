@@ -21,7 +21,8 @@ ValueId conv_norm(Network& net, ValueId x, const std::string& conv, const std::s
 ValueId average_and_classify(Network& net, ValueId x, const std::string& name, int64_t classes) {
   const ValueId pooled = net.op("mean", {x}, {{"dims", std::vector<int64_t>{2, 3}}});
   const double bound = 1 / std::sqrt(static_cast<double>(net.shape(pooled).back()));
-  return net.linear(pooled, name, classes, Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform);
+  return net.linear(pooled, name, classes, Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform,
+                    {TensorSplit::Side::kInputs});
 }
 
 // Shortcut A of the paper: every stride-th pixel, new channels zero.

@@ -99,9 +99,11 @@ const Optimizer& find_optimizer(const std::string& kind) {
 
 // The buffer takes its pending value, unless the step is skipped. Ordinary ops do: 0·new <= scale holds
 // except where one of them is not finite, because a scale that is a number is not negative.
-void renew(Builder& b, const Value& buffer, ValueId scale) {
-  const ValueId old = b.state(buffer.name, buffer.type, buffer.attrs),
-                pending = b.state(pending_name(buffer.name), buffer.type, {{"role", "pending"}});
+void renew(Builder& b, const Value& buffer, ValueId scale, int64_t shards) {
+  const ValueId old = b.state(buffer.name, buffer.type, buffer.attrs);
+  ValueId pending =
+      b.state(pending_name(buffer.name), buffer.type, {{"role", shards > 0 ? "gradient" : "pending"}});
+  if (shards > 0) pending = b.op("affine", {pending}, {{"scale", 1.0 / static_cast<double>(shards)}});
   const ValueId zero = b.op("affine", {pending}, {{"scale", 0.0}});
   b.update(old, b.op("select", {b.op("compare", {zero, scale}, {{"kind", "le"}}), pending, old}));
 }
@@ -109,7 +111,7 @@ void renew(Builder& b, const Value& buffer, ValueId scale) {
 }  // namespace
 
 Attrs companion_attrs(const Value& parameter, std::string_view role) {
-  Attrs attrs{{"role", std::string(role)}, {"init", "zeros"}};
+  Attrs attrs{{"role", std::string(role)}, {"init", "zeros"}, {"of", parameter.name}};
   for (const auto& [name, value] : parameter.attrs.items()) {
     if (name.starts_with("tensor_")) attrs.set(name, value);
   }
@@ -125,7 +127,7 @@ std::string gradient_name(std::string_view parameter) {
 }
 
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, double clip_norm) {
+                   const OptimOptions& options, double clip_norm, int64_t shards) {
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
   const TensorType scalar{DType::f32, {}};
@@ -148,7 +150,7 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   for (size_t i = 0; i < parameters.size(); ++i) {
     optimizer.update({b, options, parameters[i], weights[i], gradients[i], lr, scale[0], step});
   }
-  for (const Value& buffer : buffers) renew(b, buffer, scale[0]);
+  for (const Value& buffer : buffers) renew(b, buffer, scale[0], shards);
   b.output("scale", scale[0]);
   b.output("norm", scale[1]);
   b.output("loss", loss);

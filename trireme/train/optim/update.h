@@ -25,9 +25,10 @@ Attrs companion_attrs(const Value& parameter, std::string_view role);
 inline constexpr std::string_view kCountState = "accumulated.count";
 inline constexpr std::string_view kLossState = "accumulated.loss";
 
-// `parameters`: the trained states; `buffers`: those that the forward part renews. Throws an Error when the
+// `parameters`: the trained states; `buffers`: those that the forward part renews. `shards`: over how many
+// shards `new.NAME` is the sum, like a gradient; 0: it is the value itself. Throws an Error when the
 // optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, double clip_norm);
+                   const OptimOptions& options, double clip_norm, int64_t shards = 0);
 
 }  // namespace trireme

@@ -1,0 +1,83 @@
+"""train.shards: checkpoints with the same bytes, whatever the number of ranks, of threads, and the transport.
+
+Run by ctest; alone: python3 tests/cli/elastic_test.py build/release/trireme/cli/trireme.
+"""
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+MPIRUN = str(Path(__file__).parent.parent / "multirank" / "mpirun.sh")
+SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=8",
+         "--model.dropout=0.1", "--train.steps=6", "--schedule.warmup_steps=2",
+         "--run.sample_tokens=0", "--train.eval_every=0"]
+
+
+class Elastic(unittest.TestCase):
+    trireme = "trireme"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        words = random.Random(1).choices(["oar", "mast", "keel", "bank", "row", "pull"], k=4000)
+        self.text = self.folder / "text.txt"
+        self.text.write_text(" ".join(words))
+
+    def train(self, run, *arguments, before=(), shards=4, threads=1, code=0):
+        command = [*before, self.trireme, "train", *SMALL, f"--train.shards={shards}", f"--train.threads={threads}",
+                   f"--data.path={self.text}", f"--run.dir={self.folder / run}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def bytes_of(self, run):
+        checkpoint = self.folder / run / "checkpoints" / "step-00000006"
+        return {name: (checkpoint / name).read_bytes() for name in ["model.safetensors", "optimizer.safetensors"]}
+
+    def test_same_bytes_on_any_number_of_ranks_and_every_transport(self):
+        self.train("one")
+        expected = self.bytes_of("one")
+        self.train("threads", threads=2)
+        self.assertEqual(self.bytes_of("threads"), expected)
+        for ranks in ["2", "4"]:
+            for transport in ["shm", "tcp"]:
+                run = transport + ranks
+                self.assertIn(f"transport {transport}", self.train(run, "-n", ranks, "--transport", transport))
+                self.assertEqual(self.bytes_of(run), expected, run)
+        self.train("both", "-n", "2", threads=2)
+        self.assertEqual(self.bytes_of("both"), expected)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun here")
+    def test_same_bytes_under_mpirun(self):
+        self.train("one")
+        for ranks in ["2", "4"]:
+            text = self.train("mpi" + ranks, "--transport=mpi", before=[MPIRUN, "mpirun", ranks])
+            self.assertIn("transport mpi", text)
+            self.assertEqual(self.bytes_of("mpi" + ranks), self.bytes_of("one"))
+
+    def test_ranks_may_change_in_the_middle_of_a_run(self):
+        self.train("one", "--schedule.decay_steps=6")
+        for steps, ranks in [(2, 4), (4, 1), (6, 2)]:
+            self.train("parts", "-n", str(ranks), f"--train.steps={steps}", "--schedule.decay_steps=6")
+        self.assertEqual(self.bytes_of("parts"), self.bytes_of("one"))
+
+    def test_refusals_come_before_ranks_start(self):
+        for arguments, message in [(["-n", "3"], "can not be shared evenly by 3 ranks"),
+                                   (["-n", "2", "--plan=zero1"], "data parallelism alone"),
+                                   (["--train.batch=6"], "cannot be split evenly into train.shards = 4"),
+                                   (["--train.accumulate=2"], "both say how a batch is cut")]:
+            text = self.train("bad", *arguments, code=1)
+            self.assertIn(message, text)
+            self.assertNotIn("launched by", text)
+        self.assertIn("try 2 or 4", self.train("bad", shards=3, code=1))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Elastic.trireme = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,73 @@
+// Expands everything, looks how that would be spread, and expands again what was worth it.
+#include "trireme/passes/expand.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+struct Expanded {
+  Graph graph;
+  // Per node of the graph that it came from: the values between the smaller ops.
+  std::vector<std::vector<ValueId>> between;
+};
+
+Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const OpTable& ops) {
+  Builder b(ops, from.name);
+  std::vector<ValueId> moved(from.values.size(), kNoValue);
+  for (size_t v = 0; v < from.values.size(); ++v) {
+    const Value& value = from.values[v];
+    if (value.kind == Value::Kind::kInput) moved[v] = b.input(value.name, value.type);
+    if (value.kind == Value::Kind::kState) moved[v] = b.state(value.name, value.type, value.attrs);
+  }
+  Expanded result;
+  result.between.resize(from.nodes.size());
+  for (size_t n = 0; n < from.nodes.size(); ++n) {
+    const Node& node = from.nodes[n];
+    std::vector<ValueId> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(moved[input]);
+    const std::string& name = from.values[node.outputs[0]].name;
+    const ValueId first = static_cast<ValueId>(b.graph().values.size());
+    const std::vector<ValueId> results = chosen[n] ? node.op->expand(b, inputs, node.attrs, name)
+                                                   : b.node(node.op->name, inputs, node.attrs, name);
+    TRIREME_CHECK(results.size() == node.outputs.size());
+    for (size_t o = 0; o < results.size(); ++o) {
+      TRIREME_CHECK(b.type(results[o]) == from.type(node.outputs[o]));
+      moved[node.outputs[o]] = results[o];
+    }
+    for (ValueId id = first; id < static_cast<ValueId>(b.graph().values.size()); ++id) {
+      if (std::ranges::find(results, id) == results.end()) result.between[n].push_back(id);
+    }
+  }
+  for (const Update& update : from.updates) b.update(moved[update.state], moved[update.value]);
+  for (const Output& output : from.outputs) b.output(output.name, moved[output.value]);
+  result.graph = b.take();
+  return result;
+}
+
+bool is_partial(const Layout& layout) {
+  return std::ranges::any_of(layout, [](const Placement& placement) { return placement.is_partial(); });
+}
+
+}  // namespace
+
+Graph expand(const Graph& graph, const Mesh& mesh, const Pins& pins, const OpTable& ops) {
+  std::vector<bool> chosen;
+  for (const Node& node : graph.nodes) chosen.push_back(node.op->expand != nullptr);
+  if (std::ranges::find(chosen, true) == chosen.end()) return graph;
+  const Expanded all = expand_nodes(graph, chosen, ops);
+  const Spread spread = trireme::spread(all.graph, mesh, pins);
+  for (size_t n = 0; n < chosen.size(); ++n) {
+    chosen[n] = chosen[n] && std::ranges::any_of(all.between[n],
+                                                 [&](ValueId id) { return is_partial(spread.values[id]); });
+  }
+  Graph result = expand_nodes(graph, chosen, ops).graph;
+  debug_verify(result);
+  return result;
+}
+
+}  // namespace trireme
