@@ -145,8 +145,7 @@ class Comparison {
 
   void compare_evaluation() {
     const Evaluation &expected = reference_.evaluation(), &found = run_.evaluation;
-    if (found.loss == expected.loss && found.count == expected.count) return;
-    raise(Verdict::kRounding);
+    // Training with equal bits is equal, also when an evaluation adds up in another order.
     const auto as_values = [](double value) { return std::vector<float>{static_cast<float>(value)}; };
     compare("evaluation", "count", {}, as_values(expected.count), as_values(found.count), 0);
     compare("evaluation", "loss", {}, as_values(expected.loss), as_values(found.loss),
