@@ -66,19 +66,17 @@ class Gpt(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def add_arguments(parser):
     for name, default in (("layers", 6), ("heads", 6), ("hidden", 384), ("vocab", 256), ("seq", 256), ("batch", 8)):
         parser.add_argument(f"--{name}", type=int, default=default)
     measure.add_arguments(parser)
-    a = parser.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(1)
-    model = Gpt(a)
+
+
+def make_step(a, model, batch):
+    """A function that does one step on `batch` rows of random tokens."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
-    ids = torch.randint(a.vocab, (a.batch, a.seq))
-    targets = torch.randint(a.vocab, (a.batch, a.seq))
+    ids = torch.randint(a.vocab, (batch, a.seq))
+    targets = torch.randint(a.vocab, (batch, a.seq))
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -88,7 +86,19 @@ def main():
         optimizer.step()
         return loss.detach()
 
-    measure.measure(step, a, "tokens", a.batch * a.seq, sum(p.numel() for p in model.parameters()))
+    return step
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_arguments(parser)
+    a = parser.parse_args()
+    if a.threads:
+        torch.set_num_threads(a.threads)
+    torch.manual_seed(1)
+    model = Gpt(a)
+    measure.measure(make_step(a, model, a.batch), a, "tokens", a.batch * a.seq,
+                    sum(p.numel() for p in model.parameters()))
 
 
 if __name__ == "__main__":

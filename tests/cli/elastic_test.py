@@ -11,6 +11,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from checkpoint_files import read_checkpoint
+
 MPIRUN = str(Path(__file__).parent.parent / "multirank" / "mpirun.sh")
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=8",
          "--model.dropout=0.1", "--train.steps=6", "--schedule.warmup_steps=2",
@@ -36,8 +38,7 @@ class Elastic(unittest.TestCase):
         return done.stdout + done.stderr
 
     def bytes_of(self, run):
-        checkpoint = self.folder / run / "checkpoints" / "step-00000006"
-        return {name: (checkpoint / name).read_bytes() for name in ["model.safetensors", "optimizer.safetensors"]}
+        return read_checkpoint(self.folder / run / "checkpoints" / "step-00000006")
 
     def test_same_bytes_on_any_number_of_ranks_and_every_transport(self):
         self.train("one")

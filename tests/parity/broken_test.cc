@@ -8,9 +8,10 @@
 #include "golden.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
-#include "trireme/train/optim/update.h"
+#include "trireme/passes/expand.h"
+#include "trireme/passes/partition.h"
+#include "trireme/passes/pins.h"
 #include "trireme/train/parity/verify.h"
-#include "trireme/train/rank_graphs.h"
 
 namespace trireme::parity {
 namespace {
@@ -33,19 +34,43 @@ Training training_of(const std::string& name, double dropout = 0) {
   return training;
 }
 
+// As rank_graphs() does it, by the rules of `table`. Gradients are added up in the update and collectives
+// stay single nodes, so that a mistake can be put into one.
+Program program_of(const Training& t, const Device& device, const RankOptions& ranks, const OpTable& table,
+                   const Mistake& mistake) {
+  const Mesh& mesh = ranks.plan.mesh;
+  std::vector<Graph> graphs;
+  StateParts parts;
+  for (Graph& whole : step_graphs(t.model, t.train, t.optim, t.shape).graphs) {
+    for (Node& node : whole.nodes) node.op = &table.at(node.op->name);
+    const SegmentKind kind = whole.name == "update"     ? SegmentKind::kUpdate
+                             : whole.name == "evaluate" ? SegmentKind::kEvaluate
+                                                        : SegmentKind::kForwardBackward;
+    const Pins pins = pins_of(ranks.plan, whole, kind, Microbatches::kSeveral);
+    const Graph graph = expand(whole, mesh, pins, table);
+    graphs.push_back(optimized(partition(graph, mesh, pins, spread(graph, mesh, pins), ranks.rank, table)));
+    mistake.local(graphs.back(), ranks.rank);
+    for (const Value& value : graph.values) {
+      if (value.kind != Value::Kind::kState) continue;
+      const Layout rest = state_layout(pins, value, mesh).rest;
+      StatePart& part = parts[value.name];
+      part = {value.type.shape, local_pieces(value.type.shape, rest, mesh, ranks.rank), {}, {}};
+      for (size_t a = 0; a < rest.size(); ++a) {
+        if (rest[a].kind == Placement::Kind::kSplit) part.axes.push_back(mesh.axes()[a].name);
+        if (rest[a].kind == Placement::Kind::kSum) part.sums.push_back(mesh.axes()[a].name);
+      }
+    }
+  }
+  return build_program(std::move(graphs), workspace_query(device), parts);
+}
+
 Result verify_with(Training training, const Plan& plan, const Mistake& mistake) {
   OpTable table;
   for (const std::string& name : ops().names())
     table.add(mistake.record && mistake.record->name == name ? *mistake.record : ops().at(name));
   Reference reference(std::move(training));
   return verify(reference, plan, [&](const Training& t, const Device& device, const RankOptions& ranks) {
-    StepGraphs whole = step_graphs(t.model, t.train, t.optim, t.shape);
-    for (Graph& graph : whole.graphs) {
-      for (Node& node : graph.nodes) node.op = &table.at(node.op->name);
-    }
-    RankGraphs local = rank_graphs(whole.graphs, ranks.plan, ranks.rank, Rows::kOfAllRanks, table);
-    for (Graph& graph : local.graphs) mistake.local(graph, ranks.rank);
-    return build_program(std::move(local.graphs), workspace_query(device), local.parts);
+    return program_of(t, device, ranks, table, mistake);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "golden.h"
+#include "trireme/train/checkpoint/tensor_files.h"
 
 namespace trireme::parity {
 namespace {
@@ -42,8 +43,8 @@ TEST_P(Resume, TenStepsAndTenAreTwenty) {
 
   Trainer after = make();
   after.initialise(99);  // other weights, so that a tensor that is not restored shows
-  SafetensorsFile(folder / "model.safetensors").read_all(after.model_tensors());
-  SafetensorsFile(folder / "optimizer.safetensors").read_all(after.optimizer_tensors());
+  TensorFiles(folder / "model.safetensors").read_all(after.model_tensors());
+  TensorFiles(folder / "optimizer.safetensors").read_all(after.optimizer_tensors());
   after.loss_scale = before.loss_scale;
   after.scale_age = before.scale_age;
   const std::vector<StepResult> results = train(after, golden, 10, 20);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -13,12 +14,16 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/bench_commands.h"
 #include "trireme/cli/ceilings.h"
+#include "trireme/cli/launch_flags.h"
 #include "trireme/cli/machine.h"
 #include "trireme/cli/profile.h"
 #include "trireme/cli/statistics.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/cli/write_json.h"
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"
+#include "trireme/train/shards.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {
@@ -26,6 +31,8 @@ namespace {
 
 struct Options {
   StepSource source;
+  comm::LaunchOptions launch;
+  std::string plan = "data";
   int steps = 10;
   int warmup = 3;
   std::string json;
@@ -35,11 +42,23 @@ struct Options {
 
 struct Timing {
   std::vector<double> step_seconds;
+  // Of each step, the time in collectives: of the rank that spends least, which waits for nobody, and of the
+  // one that spends most, which waits for slower ranks.
+  std::vector<double> exposed_seconds, waiting_seconds;
   double first_loss = 0, last_loss = 0;
   size_t resident_bytes = 0;  // before anything else was measured
 };
 
-Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& options) {
+// Which rank this is; the communicator and the context are null where there is one alone.
+struct Rank {
+  RankOptions options;
+  comm::Context* context = nullptr;
+
+  int ranks() const { return options.plan.mesh.ranks(); }
+  bool leads() const { return options.rank == 0; }
+};
+
+Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& options, const Rank& rank) {
   using Clock = std::chrono::steady_clock;
   Timing timing;
   Batch batch = random_batch(setup, setup.config.train.seed);
@@ -50,7 +69,16 @@ Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& optio
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) timing.first_loss = result.loss;
     timing.last_loss = result.loss;
-    if (step >= options.warmup) timing.step_seconds.push_back(seconds);
+    const double exposed = rank.options.communicator ? rank.options.communicator->take_seconds() : 0;
+    if (step < options.warmup) continue;
+    timing.step_seconds.push_back(seconds);
+    timing.exposed_seconds.push_back(exposed);
+  }
+  timing.waiting_seconds = timing.exposed_seconds;
+  if (rank.context) {
+    comm::Group world = rank.context->world();
+    world.all_reduce(timing.exposed_seconds.data(), options.steps, DType::f64, comm::ReduceOp::min).wait();
+    world.all_reduce(timing.waiting_seconds.data(), options.steps, DType::f64, comm::ReduceOp::max).wait();
   }
   timing.resident_bytes = peak_resident_bytes();
   return timing;
@@ -89,7 +117,8 @@ nlohmann::ordered_json profile_json(const std::vector<ProfileRow>& rows) {
 // All that is said about the steps, for people and for scripts.
 struct Report {
   int64_t parameters = 0;
-  int threads = 0;
+  int ranks = 1, threads = 0;  // threads of each
+  double exposed_seconds = 0, waiting_seconds = 0;
   double median_seconds = 0, p90_seconds = 0, units_per_second = 0;
   double model_flops = 0, peak_flops_per_second = 0;  // in one step; of all threads
   size_t planned_bytes = 0;
@@ -106,6 +135,12 @@ void print_report(const Report& report, const StepSetup& setup, const Timing& ti
   line(fmt::format("{}/s", setup.unit()), fmt::format("{:.0f}", report.units_per_second));
   line("step", fmt::format("{:.1f} ms (median of {}; p90 {:.1f} ms)", report.median_seconds * 1e3,
                            options.steps, report.p90_seconds * 1e3));
+  if (report.ranks > 1) {
+    line("exposed communication",
+         fmt::format("{:.1f} ms, {:.2f}% of the step; {:.1f} ms on the rank that waits most for slower ones",
+                     report.exposed_seconds * 1e3, 100 * report.exposed_seconds / report.median_seconds,
+                     report.waiting_seconds * 1e3));
+  }
   line("model FLOPs",
        fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", report.model_flops / 1e9,
                    report.model_flops_per_second() / 1e9, 100 * report.utilisation()));
@@ -126,7 +161,10 @@ nlohmann::ordered_json report_json(const Report& report, const StepSetup& setup,
       {"batch", setup.config.train.batch},
       {"precision", setup.config.train.precision},
       {"threads", report.threads},
-      {"ranks", 1},
+      {"ranks", report.ranks},
+      {"plan", report.ranks > 1 ? options.plan : ""},
+      {"exposed_communication_seconds", report.exposed_seconds},
+      {"waiting_seconds", report.waiting_seconds},
       {"cpu", cpu_model()},
       {"simd", simd_target()},
       {"steps", options.steps},
@@ -144,41 +182,64 @@ nlohmann::ordered_json report_json(const Report& report, const StepSetup& setup,
   };
 }
 
-int run(const Options& options) {
+int run(const Options& options, const Rank& rank) {
   const StepSetup setup = set_up_step(options.source);
   Report report;
-  report.threads = thread_count(setup.config.train.threads);
+  report.ranks = rank.ranks();
+  const long threads = setup.config.train.threads;
+  report.threads = threads ? static_cast<int>(threads) : std::max(1, thread_count(0) / report.ranks);
   const std::unique_ptr<Device> device = make_cpu_device(report.threads);
-  Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
+  Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
+                  rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
   report.parameters = trainer.parameter_count();
   report.planned_bytes = trainer.program().peak_bytes();
   report.model_flops = model_flops(setup.config.model, trainer.program(), setup.config.train.batch,
                                    setup.config.train.accumulate);
-  fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {} threads, {} ({})\n", setup.name,
-             setup.config.model.family, static_cast<double>(report.parameters) / 1e6,
-             setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,
-             report.threads, cpu_model(), simd_target());
-  std::fflush(stdout);
+  if (rank.leads()) {
+    fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {}{} threads, {} ({})\n", setup.name,
+               setup.config.model.family, static_cast<double>(report.parameters) / 1e6,
+               setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,
+               report.ranks > 1 ? fmt::format("plan {} on {} ranks of ", options.plan, report.ranks) : "",
+               report.threads, cpu_model(), simd_target());
+    std::fflush(stdout);
+  }
 
   ThreadPool pool(report.threads);
   Ceilings ceilings(pool);
-  const Timing timing = time_steps(trainer, setup, options);
+  const Timing timing = time_steps(trainer, setup, options, rank);
   ceilings.measure_again();
-  report.peak_flops_per_second = ceilings.flops_per_second();
+  report.peak_flops_per_second = ceilings.flops_per_second() * report.ranks;  // all measure at the same time
   report.median_seconds = median_of(timing.step_seconds);
   report.p90_seconds = quantile_of(timing.step_seconds, 0.9);
+  report.exposed_seconds = median_of(timing.exposed_seconds);
+  report.waiting_seconds = median_of(timing.waiting_seconds);
   report.units_per_second = static_cast<double>(setup.units_per_step()) / report.median_seconds;
-  print_report(report, setup, timing, options);
+  if (rank.leads()) print_report(report, setup, timing, options);
 
   nlohmann::ordered_json result = report_json(report, setup, timing, options);
   if (options.profile) {
     const std::vector<ProfileRow> rows = profile_steps(trainer, setup, options, ceilings);
-    fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps, profile_table(rows));
+    if (rank.leads())
+      fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps,
+                 profile_table(rows));
     result["profile"] = profile_json(rows);
   }
-  if (!options.json.empty()) write_json(options.json, nlohmann::ordered_json::array({result}));
+  if (!options.json.empty() && rank.leads())
+    write_json(options.json, nlohmann::ordered_json::array({result}));
   return kOk;
+}
+
+int run_launched(const Options& options) {
+  const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
+  if (environment.ranks == 1 && !environment.starts_ranks) return run(options, {});
+  read_plan(options.plan, environment.ranks);  // a mistake is told once, before any rank is started
+  const comm::Algorithm all_reduce = all_reduce_of(set_up_step(options.source).config.train);
+  return comm::run_launched(options.launch, [&](comm::Context& context) {
+    const Plan plan = read_plan(options.plan, context.ranks());
+    MeshCommunicator communicator(plan.mesh, context, all_reduce);
+    return run(options, {{plan, context.rank(), &communicator}, &context});
+  });
 }
 
 }  // namespace
@@ -194,6 +255,9 @@ int bench_train(std::span<const std::string> arguments) {
   app.add_option("--preset", options.source.preset,
                  fmt::format("{}; default {}", join(preset_names(), ", "), options.source.preset));
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
+  add_launch_flags(app, options.launch);
+  app.add_option("--plan", options.plan, "how it is spread over the ranks: a JSON file or a preset")
+      ->capture_default_str();
   app.add_option("--steps", options.steps, "steps that are timed; default 10")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps before them; default 3")->check(CLI::NonNegativeNumber);
   app.add_option("--json", options.json, "write the results to this file");
@@ -201,7 +265,7 @@ int bench_train(std::span<const std::string> arguments) {
   app.add_flag("--by-shape", options.by_shape, "the profile by op and shape");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
   options.profile = options.profile || options.by_shape;
-  return run(options);
+  return run_launched(options);
 }
 
 }  // namespace trireme::cli

@@ -1,5 +1,5 @@
 // `trireme inspect checkpoint`: what a checkpoint holds, and whether its files are what was written. Takes a
-// checkpoint's folder, a run's folder (its newest checkpoint) or one safetensors file.
+// checkpoint's folder, a run's folder (its newest checkpoint), one safetensors file or the index of several.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
 #include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/checkpoint/checkpoint_files.h"
 
 namespace trireme::cli {
 namespace {
@@ -20,29 +21,28 @@ namespace fs = std::filesystem;
 enum class Contents { kGood, kDamaged };
 
 void print_file(const std::string& path) {
-  const SafetensorsFile file(path);
+  const TensorFiles files(path);
   size_t name_width = 4, shape_width = 5;
   uint64_t elements = 0, bytes = 0;
-  for (const StoredTensor& tensor : file.tensors()) {
+  for (const TensorFiles::Tensor& tensor : files.tensors()) {
     name_width = std::max(name_width, tensor.name.size());
     shape_width = std::max(shape_width, to_string(tensor.shape).size());
     elements += static_cast<uint64_t>(tensor.shape.elements());
     bytes += tensor.bytes();
   }
-  fmt::print("\n{}: {} tensors, {} elements, {}\n", fs::path(path).filename().string(), file.tensors().size(),
-             elements, format_bytes(bytes));
-  for (const auto& [key, value] : file.metadata()) fmt::print("  metadata {} = {}\n", key, value);
-  for (const StoredTensor& tensor : file.tensors()) {
-    fmt::print("  {:<{}}  {:<5} {:<{}} {:>10}\n", tensor.name, name_width, tensor.format,
-               to_string(tensor.shape), shape_width, format_bytes(tensor.bytes()));
+  const size_t count = files.files().size();
+  fmt::print("\n{}: {} tensors, {} elements, {}{}\n", fs::path(path).filename().string(),
+             files.tensors().size(), elements, format_bytes(bytes),
+             count > 1 ? fmt::format(", in {} files", count) : "");
+  for (const SafetensorsFile& file : files.files()) {
+    for (const auto& [key, value] : file.metadata()) fmt::print("  metadata {} = {}\n", key, value);
   }
-}
-
-std::string read_text(const std::string& path) {
-  const FileReader file(path);
-  std::string text(file.bytes(), '\0');
-  file.read(0, text.data(), text.size());
-  return text;
+  for (const TensorFiles::Tensor& tensor : files.tensors()) {
+    const size_t parts = tensor.sources.size();
+    fmt::print("  {:<{}}  {:<5} {:<{}} {:>10}{}\n", tensor.name, name_width, tensor.format,
+               to_string(tensor.shape), shape_width, format_bytes(tensor.bytes()),
+               parts > 1 ? fmt::format("  in {} parts", parts) : "");
+  }
 }
 
 // "" when the file is what the checksum says.
@@ -55,12 +55,11 @@ std::string damage(const std::string& path, const FileDigest& expected) {
   return "";
 }
 
-Contents print_checksums(const fs::path& folder) {
-  const std::string path = folder / "checksums.json";
+Contents print_checksums(const fs::path& folder, const Checksums& checksums) {
   Contents contents = Contents::kGood;
-  for (const auto& [name, digest] : parse_checksums(read_text(path), path)) {
+  for (const auto& [name, digest] : checksums) {
     const std::string problem = damage(folder / name, digest);
-    fmt::print("  {:<24} {:>10}  {:016x}  {}\n", name, format_bytes(digest.bytes), digest.xxh64,
+    fmt::print("  {:<40} {:>10}  {:016x}  {}\n", name, format_bytes(digest.bytes), digest.xxh64,
                problem.empty() ? "ok" : "DAMAGED: " + problem);
     if (!problem.empty()) contents = Contents::kDamaged;
   }
@@ -69,17 +68,17 @@ Contents print_checksums(const fs::path& folder) {
 
 int print_folder(const fs::path& folder) {
   fmt::print("{}\n", folder.string());
-  const Contents contents = print_checksums(folder);
+  const CheckpointFiles files(folder);
+  const Contents contents = print_checksums(folder, files.checksums);
   if (contents == Contents::kDamaged) {
     fmt::print("damaged: a run passes this checkpoint over and goes on from the one before it\n");
     return kFailed;
   }
-  const std::string state_path = folder / "state.json";
-  const TrainState state = parse_state(read_text(state_path), state_path);
+  const TrainState state = parse_state(read_text(files.state), files.state);
   fmt::print("\nstep {}, seed {}, data at epoch {} sample {}, loss scale {}\n", state.step, state.seed,
              state.data.epoch, state.data.index, state.loss_scale);
   if (state.extra != "{}") fmt::print("  {}\n", state.extra);
-  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) print_file(folder / name);
+  for (const std::string& path : {files.model, files.optimizer}) print_file(path);
   return kOk;
 }
 
@@ -89,7 +88,8 @@ int inspect_checkpoint(std::span<const std::string> arguments) {
   std::string path;
   CLI::App app("Shows the tensors of a checkpoint and compares its files with their checksums.",
                "trireme inspect checkpoint");
-  app.add_option("path", path, "a checkpoint, a run's folder (its newest checkpoint), or a safetensors file")
+  app.add_option("path", path,
+                 "a checkpoint, a run's folder (its newest checkpoint), a safetensors file or index")
       ->required();
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
 

@@ -44,8 +44,8 @@ class InspectTest : public ::testing::Test {
   }
   std::string save_checkpoint() {
     float weight[6] = {1, 2, 3, 4, 5, 6};
-    const NamedTensor tensor{"w.weight", {weight, DType::f32, {2, 3}}};
-    const NamedTensor moment{"m.w.weight", {weight, DType::f32, {2, 3}}};
+    const PartView tensor{"w.weight", {weight, DType::f32, {2, 3}}, all_of({2, 3})};
+    const PartView moment{"m.w.weight", {weight, DType::f32, {2, 3}}, all_of({2, 3})};
     return Checkpoints(folder_, 2).save({.step = 7, .seed = 3}, {&tensor, 1}, {&moment, 1});
   }
 

@@ -92,7 +92,8 @@ int make_table(const std::string& path, const std::string& filter) {
     bugs |= cell.result.verdict == parity::Verdict::kBug;
     fmt::print(stderr, "{} | {} | {} ×{} {}: {} {:.2f} {}\n", table.models[cell.model].name,
                table.plans[cell.plan].name, column.precision, column.accumulate, column.optimizer,
-               parity::name(cell.result.verdict), cell.result.worst, cell.result.reason);
+               parity::name(cell.result.verdict), cell.result.worst,
+               cell.result.reason.empty() ? cell.result.worst_tensor : cell.result.reason);
   });
   const std::string text = to_markdown(table, cells);
   if (path == "-") {

@@ -58,6 +58,14 @@ struct OpRecord {
   enum class Memory { kOwn, kShared } memory = Memory::kOwn;
   // kAxis: a collective; all ranks along the mesh axis that its attribute names run it together.
   enum class Scope { kRank, kAxis } scope = Scope::kRank;
+  // A collective that may be under way while other nodes run: the ops that start it and wait for it. What a
+  // start makes is undefined until the wait, which alone may read it.
+  struct InTime {
+    std::string_view start = "", wait = "";                      // "": it may not
+    bool (*allows)(const OpInstance&) = nullptr;                 // null: all instances
+    enum class Tensors { kOne, kMany } tensors = Tensors::kOne;  // that one start takes, kMost at most
+    static constexpr int kMost = 64;
+  } in_time = {};
   // Whether the op is linear in all its inputs together: inputs that are sums of parts then give results that
   // are sums of parts, so nothing needs to be added up before it. Null: it is not.
   bool (*linear)(const OpInstance&) = nullptr;

@@ -1,10 +1,11 @@
-// What collective kernels ask of the runtime: collectives over the ranks along one axis of the mesh. All of
-// these wait, and throw an Error when a rank is gone. Counts are in elements; parts are equal, one for each
-// rank of the axis.
+// What collective kernels ask of the runtime: collectives over the ranks along one axis of the mesh. Counts
+// are in elements; parts are equal, one for each rank of the axis. All of these throw an Error when a rank is
+// gone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "trireme/base/dtype.h"
@@ -16,15 +17,35 @@ class Communicator {
   enum class Reduction { kSum, kMax };
 
   virtual ~Communicator() = default;
-  virtual void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                          Reduction reduction) = 0;
+
+  // Each starts a collective on `data`, which is the collective's until wait(data). Several may be under way;
+  // all ranks of an axis start the same ones in the same order.
+  virtual void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                                Reduction reduction) = 0;
   // `data` is one part for each rank; afterwards this rank's own part is reduced and the others are
   // undefined.
-  virtual void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                              Reduction reduction) = 0;
+  virtual void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                                    Reduction reduction) = 0;
   // `data` is one part for each rank, of which this rank's own is given.
-  virtual void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) = 0;
-  // Part r of `from` goes to rank r; part r of `to` comes from there.
+  virtual void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) = 0;
+  virtual void wait(const std::byte* data) = 0;
+  // Moves what is under way, without waiting; cheap when nothing is.
+  virtual void progress() = 0;
+
+  void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype, Reduction reduction) {
+    start_all_reduce(axis, data, count, dtype, reduction);
+    wait(data);
+  }
+  void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                      Reduction reduction) {
+    start_reduce_scatter(axis, data, count, dtype, reduction);
+    wait(data);
+  }
+  void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
+    start_all_gather(axis, data, count, dtype);
+    wait(data);
+  }
+  // Part r of `from` goes to rank r; part r of `to` comes from there. Waits.
   virtual void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                           DType dtype) = 0;
 
@@ -32,7 +53,11 @@ class Communicator {
   // every transport. Then what 2^k ranks add up has the same bits for every k.
   virtual bool adds_in_pairs() const { return false; }
 
-  // Time spent in the calls above since this was last asked, in seconds.
+  // Memory that the transport uses without a copy; ordinary memory where it has nothing better.
+  virtual std::shared_ptr<std::byte> allocate(size_t bytes) = 0;
+
+  // Time spent in the calls above since this was last asked, in seconds: communication that computation had
+  // to stand aside for.
   virtual double take_seconds() = 0;
 };
 

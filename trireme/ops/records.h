@@ -12,6 +12,7 @@ void add_attention(OpTable& table);
 void add_batch_norm(OpTable& table);
 void add_binary(OpTable& table);
 void add_collective(OpTable& table);
+void add_collective_start(OpTable& table);
 void add_conv2d(OpTable& table);
 void add_cross_entropy(OpTable& table);
 void add_dropout(OpTable& table);

@@ -9,9 +9,10 @@ namespace trireme {
 const OpTable& ops() {
   static const OpTable table = [] {
     OpTable t;
-    for (auto add : {add_attention, add_batch_norm, add_binary, add_collective, add_conv2d, add_cross_entropy,
-                     add_dropout, add_embedding, add_layer_norm, add_matmul, add_optimizer, add_pool2d,
-                     add_reduce, add_rms_norm, add_rope, add_shape, add_softmax, add_unary}) {
+    for (auto add :
+         {add_attention, add_batch_norm, add_binary, add_collective, add_collective_start, add_conv2d,
+          add_cross_entropy, add_dropout, add_embedding, add_layer_norm, add_matmul, add_optimizer,
+          add_pool2d, add_reduce, add_rms_norm, add_rope, add_shape, add_softmax, add_unary}) {
       add(t);
     }
     return t;

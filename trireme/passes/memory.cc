@@ -41,13 +41,17 @@ class Planner {
     find_last_reads();
     place_inputs_and_states();
     for (const Update& update : graph_.updates) wanted_state_[update.value] = update.state;
+    hand_wishes_back();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) make_results(static_cast<int>(n));
     for (const Update& update : graph_.updates) {
       if (block_of_[update.value] != block_of_[update.state]) plan_.copies.push_back(update);
     }
     check_copies();
+    move_to_exchange();
     add_workspace();
-    place_blocks();
+    plan_.arena_bytes = place_blocks(Space::kArena);
+    plan_.exchange_bytes = place_blocks(Space::kExchange);
+    for (int block : workspace_block_) plan_.workspace.push_back(blocks_[block].offset);
     for (int block : block_of_) plan_.values.push_back({blocks_[block].space, blocks_[block].offset});
     return std::move(plan_);
   }
@@ -62,6 +66,23 @@ class Planner {
     for (const Update& update : graph_.updates) {
       // A value that lands in its state is kept by the state; until that is known it must be kept to the end.
       if (graph_.values[update.value].kind != Value::Kind::kResult) last_read_[update.value] = kForever;
+    }
+  }
+
+  // A collective works where its data lies. When its result is for a state, its input had better be made
+  // there at once: a gradient is then reduced where it will be kept.
+  void hand_wishes_back() {
+    place_in_state_ = wanted_state_;
+    for (int n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
+      const Node& node = graph_.nodes[n];
+      if (node.op->scope != OpRecord::Scope::kAxis) continue;
+      for (const InPlace& pair : node.op->in_place) {
+        if (pair.output >= static_cast<int>(node.outputs.size())) break;
+        const auto wanted = place_in_state_.find(node.outputs[pair.output]);
+        const ValueId input = node.inputs[pair.input];
+        if (wanted != place_in_state_.end() && last_read_[input] == n)
+          place_in_state_.emplace(input, wanted->second);
+      }
     }
   }
 
@@ -113,8 +134,8 @@ class Planner {
   // The state that the result will be stored to, when it can be written there at once: nobody reads the state
   // later, and this node reads it only where it may overwrite it.
   int block_in_state(int n, int output) const {
-    const auto wanted = wanted_state_.find(graph_.nodes[n].outputs[output]);
-    if (wanted == wanted_state_.end()) return -1;
+    const auto wanted = place_in_state_.find(graph_.nodes[n].outputs[output]);
+    if (wanted == place_in_state_.end()) return -1;
     const int block = block_of_[wanted->second];
     if (blocks_[block].end > n || taken_at(n, block, output)) return -1;
     const Node& node = graph_.nodes[n];
@@ -164,6 +185,16 @@ class Planner {
     }
   }
 
+  void move_to_exchange() {
+    for (const Node& node : graph_.nodes) {
+      if (node.op->scope != OpRecord::Scope::kAxis) continue;
+      for (ValueId output : node.outputs) {
+        Block& block = blocks_[block_of_[output]];
+        if (block.space == Space::kArena) block.space = Space::kExchange;
+      }
+    }
+  }
+
   void add_workspace() {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       workspace_block_.push_back(
@@ -171,10 +202,12 @@ class Planner {
     }
   }
 
-  void place_blocks() {
+  // Returns how many bytes it takes.
+  size_t place_blocks(Space space) {
+    size_t total = 0;
     std::vector<int> order;
     for (size_t b = 0; b < blocks_.size(); ++b) {
-      if (blocks_[b].space == Space::kArena && blocks_[b].bytes > 0) order.push_back(static_cast<int>(b));
+      if (blocks_[b].space == space && blocks_[b].bytes > 0) order.push_back(static_cast<int>(b));
     }
     std::ranges::stable_sort(order, [&](int a, int b) { return blocks_[a].bytes > blocks_[b].bytes; });
     std::vector<int> placed;  // by offset
@@ -188,11 +221,11 @@ class Planner {
         offset = std::max(offset, b.offset + b.bytes);
       }
       block.offset = offset;
-      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + block.bytes);
+      total = std::max(total, offset + block.bytes);
       placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](int b) { return blocks_[b].offset; }),
                     index);
     }
-    for (int block : workspace_block_) plan_.workspace.push_back(blocks_[block].offset);
+    return total;
   }
 
   const Graph& graph_;
@@ -202,7 +235,8 @@ class Planner {
   std::vector<int> last_read_;
   std::vector<Block> blocks_;
   std::vector<int> workspace_block_;
-  std::map<ValueId, ValueId> wanted_state_;
+  std::map<ValueId, ValueId> wanted_state_;    // of updates
+  std::map<ValueId, ValueId> place_in_state_;  // and of what collectives make them from
   MemoryPlan plan_;
 };
 

@@ -12,7 +12,8 @@ namespace trireme {
 
 inline constexpr size_t kMemoryAlignment = 64;
 
-enum class Space { kArena, kStates, kInputs };
+// kExchange: a second arena, of what collectives make, in memory that the transport uses without a copy.
+enum class Space { kArena, kExchange, kStates, kInputs };
 
 struct Location {
   Space space = Space::kArena;
@@ -24,6 +25,7 @@ struct MemoryPlan {
   std::vector<size_t> workspace;  // per node: offset in the arena
   std::vector<Update> copies;     // updates whose value could not be written straight into the state
   size_t arena_bytes = 0;
+  size_t exchange_bytes = 0;
   size_t input_bytes = 0;
 };
 

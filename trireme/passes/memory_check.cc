@@ -54,6 +54,8 @@ class Player {
 
   void write(const Region& region, int tag) {
     if (region.space == Space::kArena && region.end > plan_.arena_bytes) fault("a write past the arena");
+    if (region.space == Space::kExchange && region.end > plan_.exchange_bytes)
+      fault("a write past the exchange memory");
     if (region.space == Space::kInputs && region.end > plan_.input_bytes) fault("a write past the inputs");
     std::vector<int>& memory = memory_[region.space];
     memory.resize(std::max(memory.size(), region.end), kNobody);

@@ -13,7 +13,7 @@ int spread_axis(const Mesh& mesh, std::string_view name) {
 }
 
 // Of activations of transformers, [batch, sequence, features].
-constexpr int kSequenceDim = 1;
+constexpr int kBatchDim = 0, kSequenceDim = 1;
 
 bool is_batch(const Value& value) {
   return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
@@ -21,10 +21,11 @@ bool is_batch(const Value& value) {
 
 class Presets {
  public:
-  Presets(const Plan& plan, SegmentKind kind)
+  Presets(const Plan& plan, SegmentKind kind, Microbatches microbatches)
       : plan_(plan),
         mesh_(plan.mesh),
         kind_(kind),
+        microbatches_(microbatches),
         data_(axis("data")),
         tensor_(plan.has("megatron") || plan.has("hybrid_cnn") ? axis("tensor") : -1),
         sequence_(plan.has("sequence") && tensor_ >= 0),
@@ -42,12 +43,12 @@ class Presets {
       } else if (given) {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
       } else if (is_batch(value)) {
-        pins.values[value.name] = along_batch(Placement::split(0));
+        pins.values[value.name] = along_batch(Placement::split(kBatchDim));
       }
     }
-    if (sequence_) {
+    if (tensor_ >= 0 && (sequence_ || plan_.has("hybrid_cnn"))) {
       pins.scatter_dims.assign(mesh_.axes().size(), -1);
-      pins.scatter_dims[tensor_] = kSequenceDim;
+      pins.scatter_dims[tensor_] = sequence_ ? kSequenceDim : kBatchDim;
     }
     if (kind_ == SegmentKind::kForwardBackward) {
       // Only the update adds them up, once a step.
@@ -55,7 +56,7 @@ class Presets {
       if (parameters_split_ && !graph.outputs.empty())
         pins.forward_end = graph.values[graph.outputs[0].value].name;
     }
-    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(0));
+    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(kBatchDim));
     return pins;
   }
 
@@ -78,8 +79,11 @@ class Presets {
     }
     if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
     if (role == "gradient") {
-      const Layout sum = with_sums(whole);
-      const Layout rest = gradients_split_ && part != whole ? part : sum;
+      const Layout sum = with_sums(value, whole);
+      // ZeRO-1 keeps them whole and scatters them in the update.
+      const bool added_at_once =
+          microbatches_ == Microbatches::kOne && (gradients_split_ || !optimizer_split_);
+      const Layout rest = gradients_split_ && part != whole ? part : added_at_once ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
     return {whole, whole};
@@ -87,11 +91,12 @@ class Presets {
 
   // How gradients of what lies as `whole` are accumulated: each rank adds up what its rows give, or its part
   // of the sequence.
-  Layout with_sums(Layout whole) const {
+  Layout with_sums(const Value& value, Layout whole) const {
     for (int batch_axis : batch_axes_) {
       if (whole[batch_axis].kind == Placement::Kind::kReplicated) whole[batch_axis] = Placement::sum();
     }
-    if (sequence_ && whole[tensor_].kind == Placement::Kind::kReplicated) whole[tensor_] = Placement::sum();
+    if (sequence_ && value.attrs.has("of") && whole[tensor_].kind == Placement::Kind::kReplicated)
+      whole[tensor_] = Placement::sum();
     return whole;
   }
 
@@ -158,6 +163,7 @@ class Presets {
   const Plan& plan_;
   const Mesh& mesh_;
   SegmentKind kind_;
+  Microbatches microbatches_;
   int data_, tensor_;  // axes; −1 where there is none
   bool sequence_;
   std::vector<int> batch_axes_;
@@ -178,7 +184,7 @@ Part batch_rows(const Plan& plan, int64_t rows, int rank) {
   Layout layout = replicated(plan.mesh);
   int64_t ways = 1;
   for (int axis : batch_axes(plan)) {
-    layout[axis] = Placement::split(0);
+    layout[axis] = Placement::split(kBatchDim);
     ways *= plan.mesh.axes()[axis].size;
   }
   if (rows < ways) {
@@ -191,8 +197,8 @@ Part batch_rows(const Plan& plan, int64_t rows, int rank) {
   return local_pieces({rows}, layout, plan.mesh, rank)[0][0];
 }
 
-Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind) {
-  return Presets(plan, kind).pins(graph);
+Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches) {
+  return Presets(plan, kind, microbatches).pins(graph);
 }
 
 }  // namespace trireme

@@ -10,12 +10,16 @@ namespace trireme {
 // at rest, the forward and backward parts take them whole.
 enum class SegmentKind { kForwardBackward, kUpdate, kEvaluate };
 
+// Gradients of several microbatches are kept as addends and added up over ranks once a step, in the update;
+// those of one are added up as they are made.
+enum class Microbatches { kOne, kSeveral };
+
 // `graph` has whole tensors. States are told apart by the attribute `role`: parameter, gradient, optimizer;
 // others are replicated. `of` names the parameter that a state goes with; `tensor_dim`, `tensor_unit` and
 // `tensor_blocks` say how tensor parallelism splits it, `tensor_sequence_dim` which dim of it runs along the
 // sequence. Inputs with dims are batches, but for `rng`, and are split along the first. Throws Error where
 // something is too small to be split so.
-Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind);
+Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches);
 
 // The axes over which batches are split, and the rows of one that a rank takes.
 std::vector<int> batch_axes(const Plan& plan);

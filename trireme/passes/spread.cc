@@ -114,7 +114,9 @@ class Search {
       if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, candidate.way)) continue;
       const OperandLayouts layouts = operand_layouts(graph_, node, candidate, mesh_);
       const double cost = cost_of_candidate(node, candidate, layouts);
-      if (cost >= best_cost) continue;
+      // Where it costs the same, what is added up later may be added up once for several.
+      const bool later = std::ranges::find(candidate.passes_sums, true) != candidate.passes_sums.end();
+      if (cost > best_cost || (cost == best_cost && !later)) continue;
       best_cost = cost;
       best = candidate;
       best.inputs = layouts.inputs;
@@ -136,34 +138,42 @@ class Search {
       if (cut && rule.may_split(cut->index) && std::ranges::find(result, AxisChoice{*cut}) == result.end())
         result.push_back({*cut});
     };
-    bool sums = !node.inputs.empty();
+    // Scalars become addends at no cost, so that the squares of many gradients are added up over ranks once.
+    bool sums = true, any_sum = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       bool is_sum = false;
       for (const Layout& version : versions_[node.inputs[i]]) {
         suggest(cut_from(rule, rule.inputs[i], version[axis], ways));
-        const bool adds = version[axis].kind == Placement::Kind::kSum;
-        if (adds) suggest(scattered(node.inputs[i], rule, rule.inputs[i], axis));
-        is_sum |= adds;
+        is_sum |= version[axis].kind == Placement::Kind::kSum;
       }
-      sums &= is_sum;
+      any_sum |= is_sum;
+      sums &= is_sum || graph_.type(node.inputs[i]).shape.rank() == 0;
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (const Layout* pinned = pinned_layout(pins_, graph_.values[node.outputs[o]]))
         suggest(cut_from(rule, rule.outputs[o], (*pinned)[axis], ways));
     }
-    if (sums && node.op->linear && node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
+    // Last: of ways that cost the same, the first is taken, and another input's layout is a better guide.
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      for (const Layout& version : versions_[node.inputs[i]]) {
+        if (version[axis].kind == Placement::Kind::kSum)
+          suggest(cut_from(rule, rule.inputs[i], put_together(node.inputs[i], axis), ways));
+      }
+    }
+    if (sums && any_sum && node.op->linear &&
+        node.op->linear({node.op->name, graph_.types_of(node.inputs), node.attrs}))
       result.push_back({{}, true});
     return result;
   }
 
-  // The cut of an input that a sum over the axis may be scattered along. Activations have it as an outer dim;
-  // weights and statistics are left alone.
-  std::optional<IndexCut> scattered(ValueId input, const IndexRule& rule, const IndexRule::Operand& operand,
-                                    int axis) const {
-    if (pins_.scatter_dims.empty() || pins_.scatter_dims[axis] < 0) return std::nullopt;
+  // How a sum over the axis is best put together. Only activations have the dim that it may be scattered
+  // along as an outer one; weights and statistics are left alone.
+  Placement put_together(ValueId value, size_t axis) const {
+    if (pins_.scatter_dims.empty() || pins_.scatter_dims[axis] < 0) return {};
     const int dim = pins_.scatter_dims[axis];
-    if (graph_.type(input).shape.rank() < dim + 2) return std::nullopt;
-    return cut_from(rule, operand, Placement::split(dim), mesh_.axes()[axis].size);
+    const Shape& shape = graph_.type(value).shape;
+    if (shape.rank() < dim + 2 || shape[dim] < mesh_.axes()[axis].size) return {};
+    return Placement::split(dim);
   }
 
   double cost_of_candidate(const Node& node, const NodeSpread& candidate,
@@ -200,7 +210,8 @@ class Search {
     if (renews) return cost;
     Layout added = layout;
     for (size_t a = 0; a < layout.size(); ++a) {
-      if (layout[a].is_partial() && !sums_stay_[id][a]) added[a] = {};
+      if (!layout[a].is_partial() || sums_stay_[id][a]) continue;
+      added[a] = layout[a].kind == Placement::Kind::kSum ? put_together(id, a) : Placement();
     }
     return bytes_between(value.type, layout, added);
   }

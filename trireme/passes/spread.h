@@ -26,7 +26,8 @@ struct Pins {
   std::map<std::string, Layout, std::less<>> values;       // of inputs (replicated otherwise) and of results
   std::map<std::string, Layout, std::less<>> outputs;      // replicated otherwise
   // Per axis a dim, or −1; empty: none. What is still to be added up over the axis may be put together split
-  // along that dim, where its reader can take it so: sequence parallelism.
+  // along that dim, where its reader can take it so: the sequence of a transformer, rows between fully
+  // connected layers and convolutions.
   std::vector<int> scatter_dims;
   // What was gathered from states before this value was made is dropped there and gathered anew after it: the
   // last value of the forward part. "": nothing is dropped.

@@ -2,6 +2,7 @@
 #include "trireme/program/program.h"
 
 #include <algorithm>
+#include <set>
 
 #include "trireme/base/error.h"
 
@@ -28,32 +29,65 @@ StatePart part_named(const StateParts& parts, const Value& state) {
   return whole;
 }
 
+// The names of states that a collective reads or makes.
+std::set<std::string_view> exchanged_states(const std::vector<Graph>& graphs) {
+  std::set<std::string_view> names;
+  for (const Graph& graph : graphs) {
+    for (const Node& node : graph.nodes) {
+      if (node.op->scope != OpRecord::Scope::kAxis) continue;
+      for (ValueId input : node.inputs) {
+        if (graph.values[input].kind == Value::Kind::kState) names.insert(graph.values[input].name);
+      }
+    }
+    for (const Update& update : graph.updates) {
+      const int maker = graph.values[update.value].node;
+      if (maker >= 0 && graph.nodes[maker].op->scope == OpRecord::Scope::kAxis)
+        names.insert(graph.values[update.state].name);
+    }
+  }
+  return names;
+}
+
+void add_state(Program& program, const Value& value, const StateParts& parts, const std::string& segment) {
+  const StateSlot* slot = program.find_state(value.name);
+  if (slot && slot->type != value.type) {
+    throw_error("state %{} is {} in segment '{}' but {} before", value.name, to_string(value.type), segment,
+                to_string(slot->type));
+  }
+  if (slot) return;
+  program.states.push_back(
+      {value.name, value.type, value.attrs, program.state_bytes, part_named(parts, value)});
+  program.state_bytes += (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+void add_states(Program& program, const std::vector<Graph>& graphs, const StateParts& parts) {
+  const std::set<std::string_view> exchanged = exchanged_states(graphs);
+  for (const bool by_collectives : {false, true}) {
+    if (by_collectives) program.exchanged_from = program.state_bytes;
+    for (const Graph& graph : graphs) {
+      for (const Value& value : graph.values) {
+        if (value.kind == Value::Kind::kState && exchanged.contains(value.name) == by_collectives)
+          add_state(program, value, parts, graph.name);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace, const StateParts& parts) {
   Program program;
+  add_states(program, graphs, parts);
   for (Graph& graph : graphs) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
     for (size_t i = 0; i < graph.values.size(); ++i) {
-      const Value& value = graph.values[i];
-      if (value.kind != Value::Kind::kState) continue;
-      const StateSlot* slot = program.find_state(value.name);
-      if (!slot) {
-        program.states.push_back(
-            {value.name, value.type, value.attrs, program.state_bytes, part_named(parts, value)});
-        program.state_bytes +=
-            (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
-        slot = &program.states.back();
-      }
-      if (slot->type != value.type) {
-        throw_error("state %{} is {} in segment '{}' but {} before", value.name, to_string(value.type),
-                    graph.name, to_string(slot->type));
-      }
-      state_offsets[i] = slot->offset;
+      if (graph.values[i].kind == Value::Kind::kState)
+        state_offsets[i] = program.find_state(graph.values[i].name)->offset;
     }
     for (const Node& node : graph.nodes) workspace_bytes.push_back(workspace(graph, node));
     MemoryPlan memory = plan_memory(graph, state_offsets, workspace_bytes);
     program.arena_bytes = std::max(program.arena_bytes, memory.arena_bytes);
+    program.exchange_bytes = std::max(program.exchange_bytes, memory.exchange_bytes);
     program.input_bytes += memory.input_bytes;
     program.segments.push_back({std::move(graph), std::move(memory)});
   }

@@ -56,7 +56,7 @@ class CpuDevice : public Device {
     if (!data)
       throw_error("{} of memory are not to be had; a smaller batch or model needs less", format_bytes(bytes));
     if (alignment == kHugePage) madvise(data, size, MADV_HUGEPAGE);
-    return Buffer(static_cast<std::byte*>(data), bytes, [](std::byte* p) { std::free(p); });
+    return Buffer({static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }}, bytes);
   }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(pool_); }
   const KernelTable& kernels() const override { return cpu_kernels(); }

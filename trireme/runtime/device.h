@@ -14,12 +14,12 @@ namespace trireme {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(std::byte* data, size_t bytes, void (*release)(std::byte*)) : data_(data, release), bytes_(bytes) {}
+  Buffer(std::shared_ptr<std::byte> data, size_t bytes) : data_(std::move(data)), bytes_(bytes) {}
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  std::unique_ptr<std::byte, void (*)(std::byte*)> data_{nullptr, +[](std::byte*) {}};
+  std::shared_ptr<std::byte> data_;
   size_t bytes_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/kernels/communicator.h"
 
 namespace trireme {
 namespace {
@@ -68,15 +69,28 @@ Executor::Executor(Program program, Device& device, Communicator* communicator)
       device_(device),
       communicator_(communicator),
       stream_(device.make_stream()),
-      states_(device.allocate(program_.state_bytes)),
-      arena_(device.allocate(program_.arena_bytes)) {
+      states_(device.allocate(program_.exchanged_from)),
+      arena_(device.allocate(program_.arena_bytes)),
+      exchanged_states_(exchange_memory(program_.state_bytes - program_.exchanged_from)),
+      exchange_(exchange_memory(program_.exchange_bytes)) {
   for (const Segment& segment : program_.segments) prepare(segment);
 }
 
 size_t Executor::allocated_bytes() const {
-  size_t total = states_.bytes() + arena_.bytes();
+  size_t total = states_.bytes() + arena_.bytes() + exchanged_states_.bytes() + exchange_.bytes();
   for (const Prepared& prepared : prepared_) total += prepared.inputs.bytes();
   return total;
+}
+
+// From the transport, where there is one: a collective then works on it in place.
+Buffer Executor::exchange_memory(size_t bytes) {
+  if (!communicator_ || bytes == 0) return device_.allocate(bytes);
+  return Buffer(communicator_->allocate(bytes), bytes);
+}
+
+std::byte* Executor::state_address(size_t offset) const {
+  return offset < program_.exchanged_from ? states_.data() + offset
+                                          : exchanged_states_.data() + (offset - program_.exchanged_from);
 }
 
 void Executor::prepare(const Segment& segment) {
@@ -84,10 +98,11 @@ void Executor::prepare(const Segment& segment) {
   Prepared prepared;
   prepared.inputs = device_.allocate(segment.memory.input_bytes);
   for (const Location& location : segment.memory.values) {
-    std::byte* base = location.space == Space::kArena    ? arena_.data()
-                      : location.space == Space::kStates ? states_.data()
-                                                         : prepared.inputs.data();
-    prepared.addresses.push_back(base + location.offset);
+    prepared.addresses.push_back(location.space == Space::kStates  ? state_address(location.offset)
+                                 : location.space == Space::kArena ? arena_.data() + location.offset
+                                 : location.space == Space::kExchange
+                                     ? exchange_.data() + location.offset
+                                     : prepared.inputs.data() + location.offset);
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -128,6 +143,7 @@ void Executor::run(int segment) {
   const Prepared& prepared = prepared_.at(segment);
   for (const Launch& one : prepared.launches) {
     launch(prepared, one);
+    if (communicator_) communicator_->progress();
     if (observer_) show(segment, one);
   }
   finish(segment);
@@ -220,7 +236,7 @@ float Executor::scalar_output(int segment, std::string_view name) {
 TensorView Executor::state(std::string_view name) const {
   const StateSlot* slot = program_.find_state(name);
   if (!slot) throw_error("the program has no state '{}'", name);
-  return {states_.data() + slot->offset, slot->type.dtype, slot->type.shape};
+  return {state_address(slot->offset), slot->type.dtype, slot->type.shape};
 }
 
 void Executor::write_state(std::string_view name, const void* data, size_t bytes) {

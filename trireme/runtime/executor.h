@@ -62,6 +62,8 @@ class Executor {
     Buffer inputs;
   };
 
+  Buffer exchange_memory(size_t bytes);
+  std::byte* state_address(size_t offset) const;
   void prepare(const Segment& segment);
   void launch(const Prepared& prepared, const Launch& launch);
   void finish(int segment);
@@ -72,7 +74,7 @@ class Executor {
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
-  Buffer states_, arena_;
+  Buffer states_, arena_, exchanged_states_, exchange_;
   std::vector<Prepared> prepared_;
   Observer observer_;
 };

@@ -1,6 +1,7 @@
 // Groups along the axes of a mesh.
 #include "trireme/runtime/mesh_communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,10 +14,23 @@ comm::ReduceOp op_of(Communicator::Reduction reduction) {
   return reduction == Communicator::Reduction::kMax ? comm::ReduceOp::max : comm::ReduceOp::sum;
 }
 
+// Adds the time that it lives to `total`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& total_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
 }  // namespace
 
 MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm all_reduce)
-    : mesh_(mesh), all_reduce_(all_reduce) {
+    : mesh_(mesh), transport_(context.transport()), all_reduce_(all_reduce) {
   if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
@@ -39,34 +53,53 @@ comm::Group& MeshCommunicator::group(std::string_view axis) {
 }
 
 template <typename Start>
-void MeshCommunicator::run(const Start& start) {
-  const auto begin = std::chrono::steady_clock::now();
-  comm::Handle handle = start();
-  handle.wait();
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+void MeshCommunicator::start(const std::byte* data, const Start& begin) {
+  const Stopwatch watch(seconds_);
+  under_way_.push_back({data, begin()});
 }
 
-void MeshCommunicator::all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                  Reduction reduction) {
-  run([&] {
+void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                                        Reduction reduction) {
+  start(data, [&] {
     return group(axis).all_reduce(data, count, dtype, op_of(reduction), {.algorithm = all_reduce_});
   });
 }
 
-void MeshCommunicator::reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                      Reduction reduction) {
-  run([&] { return group(axis).reduce_scatter(data, count, dtype, op_of(reduction)); });
+void MeshCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
+                                            DType dtype, Reduction reduction) {
+  start(data, [&] { return group(axis).reduce_scatter(data, count, dtype, op_of(reduction)); });
 }
 
-void MeshCommunicator::all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  run([&] { return group(axis).all_gather(data, count, dtype); });
+void MeshCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
+  start(data, [&] { return group(axis).all_gather(data, count, dtype); });
+}
+
+void MeshCommunicator::wait(const std::byte* data) {
+  const Stopwatch watch(seconds_);
+  const auto found = std::ranges::find(under_way_, data, &Started::data);
+  TRIREME_CHECK(found != under_way_.end());
+  found->handle.wait();
+  std::swap(*found, under_way_.back());
+  under_way_.pop_back();
+}
+
+void MeshCommunicator::progress() {
+  if (under_way_.empty()) return;
+  const Stopwatch watch(seconds_);
+  under_way_.front().handle.done();  // moves all that is under way on the transport
 }
 
 void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                                   DType dtype) {
   comm::Group& ranks = group(axis);
   counts_.assign(ranks.size(), count / ranks.size());
-  run([&] { return ranks.all_to_all(from, counts_, to, counts_, dtype); });
+  start(to, [&] { return ranks.all_to_all(from, counts_, to, counts_, dtype); });
+  wait(to);
+}
+
+std::shared_ptr<std::byte> MeshCommunicator::allocate(size_t bytes) {
+  const std::shared_ptr<comm::Memory> memory = transport_.allocate(bytes);
+  return {memory, memory->bytes().data()};
 }
 
 double MeshCommunicator::take_seconds() {

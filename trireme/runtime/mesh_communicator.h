@@ -18,25 +18,35 @@ class MeshCommunicator final : public Communicator {
   MeshCommunicator(const Mesh& mesh, comm::Context& context,
                    comm::Algorithm all_reduce = comm::Algorithm::automatic);
 
-  void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                  Reduction reduction) override;
-  void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                      Reduction reduction) override;
-  void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                        Reduction reduction) override;
+  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                            Reduction reduction) override;
+  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void wait(const std::byte* data) override;
+  void progress() override;
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
+  std::shared_ptr<std::byte> allocate(size_t bytes) override;
 
   bool adds_in_pairs() const override { return all_reduce_ == comm::Algorithm::butterfly; }
   double take_seconds() override;
 
  private:
+  struct Started {
+    const std::byte* data;
+    comm::Handle handle;
+  };
+
   comm::Group& group(std::string_view axis);
   template <typename Start>
-  void run(const Start& start);
+  void start(const std::byte* data, const Start& begin);
 
   const Mesh mesh_;
+  comm::Transport& transport_;
   comm::Algorithm all_reduce_;
   std::vector<std::unique_ptr<comm::Group>> groups_;  // per axis; null for one rank
+  std::vector<Started> under_way_;                    // few at a time
   std::vector<int64_t> counts_;                       // of an all_to_all; kept so that nothing is allocated
   double seconds_ = 0;
 };

@@ -14,10 +14,10 @@
 #include "trireme/train/data/loader.h"
 #include "trireme/train/optim/schedule.h"
 #include "trireme/train/progress.h"
+#include "trireme/train/rank_states.h"
 #include "trireme/train/run_folder.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/trainer.h"
-#include "trireme/train/whole_states.h"
 
 namespace trireme {
 namespace {
@@ -42,11 +42,10 @@ class Run {
         device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
-        whole_states_(trainer_, context.ranks),
         loader_(data_.train,
                 {.batch = config_.train.batch, .seed = static_cast<uint64_t>(config_.train.seed)}),
         folder_(make_run_folder(config_.run)),
-        checkpoints_(folder_, config_.run.keep) {}
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {}
 
   RunResult go() {
     const int64_t first = start();
@@ -131,10 +130,13 @@ class Run {
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
       return 0;
     }
-    whole_states_.load(found->model, found->optimizer);
+    const RankStates states = states_of(trainer_);
+    found->model.read_all(states.model);
+    found->optimizer.read_all(states.optimizer);
     loader_.seek(found->state.data);
     trainer_.loss_scale = found->state.loss_scale;
     trainer_.scale_age = found->state.scale_age;
+    saved_ = found->path;
     if (leads()) {
       for (const std::string& message : found->messages) fmt::print("{}\n", message);
       fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
@@ -190,16 +192,15 @@ class Run {
     state.data = loader_.position();
     state.loss_scale = trainer_.loss_scale;
     state.scale_age = trainer_.scale_age;
-    const WholeStates::Tensors whole = whole_states_.gather();
-    if (leads()) note(fmt::format("saved {}", checkpoints_.save(state, whole.model, whole.optimizer)));
+    const RankStates share = states_to_write(trainer_, context_.ranks);
+    saved_ = checkpoints_.save(state, share.model, share.optimizer);
+    note(fmt::format("saved {}", saved_));
   }
 
   void show_sample() {
-    if (!data_.tokenizer || config_.run.sample_tokens == 0) return;
-    const WholeStates::Tensors whole = whole_states_.gather();
-    if (!leads()) return;
+    if (!data_.tokenizer || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
     Sampler sampler(model_, *device_);
-    sampler.load(whole.model);
+    sampler.load(open_checkpoint(saved_).model);  // this rank alone may not have all weights
     SampleOptions options;
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;
@@ -213,10 +214,10 @@ class Run {
   ModelOptions model_;
   std::unique_ptr<Device> device_;
   Trainer trainer_;
-  WholeStates whole_states_;
   Loader loader_;
   std::string folder_;
   Checkpoints checkpoints_;
+  std::string saved_;  // the newest checkpoint
   // Of rank 0 alone.
   std::optional<MetricsFile> metrics_;
   std::optional<Progress> progress_;

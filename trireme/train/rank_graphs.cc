@@ -1,6 +1,10 @@
-// Segment -> pins -> expand -> spread -> partition -> fuse.
+// Segment -> pins -> expand -> spread -> partition -> fuse -> bucket.
 #include "trireme/train/rank_graphs.h"
 
+#include <algorithm>
+
+#include "trireme/ops/table.h"
+#include "trireme/passes/bucket.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
@@ -16,19 +20,24 @@ SegmentKind kind_of(const Graph& graph) {
 
 }  // namespace
 
-RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows,
-                       const OpTable& table) {
+RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
   RankGraphs result;
+  // What is added to, by another microbatch or shard, is added up over the ranks in the update.
+  const auto adds = [](const Graph& graph) { return graph.name == "next"; };
+  const Microbatches microbatches = rows == Rows::kOfOneRank || std::ranges::any_of(whole, adds)
+                                        ? Microbatches::kSeveral
+                                        : Microbatches::kOne;
   for (const Graph& segment : whole) {
     const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
     if (plan.mesh.ranks() == 1 || own) {
       result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, segment, kind_of(segment));
-    const Graph graph = expand(segment, plan.mesh, pins, table);
+    const Pins pins = pins_of(plan, segment, kind_of(segment), microbatches);
+    const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
-    result.graphs.push_back(optimized(partition(graph, plan.mesh, pins, spread, rank, table)));
+    const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops()));
+    result.graphs.push_back(bucket(local, ops()));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "trireme/ops/table.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 
@@ -18,9 +17,8 @@ struct RankGraphs {
 // rows of one rank's own, a shard (shards.h), so that there is nothing to split.
 enum class Rows { kOfAllRanks, kOfOneRank };
 
-// `whole`: the segments of a step (train/step.h) on whole tensors. `table`: the ops, by whose rules they are
-// spread; it outlives the graphs.
+// `whole`: the segments of a step (train/step.h) on whole tensors.
 RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank,
-                       Rows rows = Rows::kOfAllRanks, const OpTable& table = ops());
+                       Rows rows = Rows::kOfAllRanks);
 
 }  // namespace trireme

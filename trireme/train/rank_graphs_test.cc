@@ -140,6 +140,51 @@ TEST(RankGraphs, MegatronAddsUpTwiceABlockForwardAndTwiceBackward) {
   }
 }
 
+TEST(RankGraphs, SequenceParallelismScattersAndGathersInsteadAndSendsNoMore) {
+  for (const char* family : {"gpt", "llama"}) {
+    ModelOptions model = small_gpt();
+    model.family = family;
+    model.dropout = 0.1;
+    for (const int ranks : {2, 4}) {
+      model.heads = ranks;
+      const Step plain = spread_step(model, {Mesh({{"tensor", ranks}}), "megatron"});
+      const Step step = spread_step(model, {Mesh({{"tensor", ranks}}), "megatron+sequence"});
+      // Only the loss is still added up on all ranks.
+      EXPECT_EQ(step.first.all_reduce, 3) << family;
+      EXPECT_EQ(step.first.reduce_scatter, plain.first.all_reduce - 3 + 1)
+          << family;  // the embedding's gradient
+      EXPECT_EQ(step.first.all_gather, plain.first.all_reduce - 3 - 1) << family;
+      EXPECT_LE(step.first.bytes, plain.first.bytes) << family;
+      EXPECT_LE(step.next.bytes, plain.next.bytes) << family;
+      // Gradients of what no rank has a part of: gains and biases, once a step.
+      const double small = 2.0 * (ranks - 1) / ranks * 4 * 16 * (std::string(family) == "gpt" ? 14 : 5);
+      EXPECT_LE(step.update.bytes, plain.update.bytes + small) << family;
+    }
+  }
+}
+
+TEST(RankGraphs, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
+  ModelOptions model;
+  model.family = "lenet";
+  model.classes = 10;
+  const StepGraphs whole = step_graphs(model, {}, {}, {4, {1, 28, 28}});
+  const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"tensor", 2}}), "hybrid_cnn"}, 0);
+  const Graph& first = local.graphs[0];
+  for (const Node& node : first.nodes) {
+    if (node.op->name == "conv2d") EXPECT_EQ(first.type(node.inputs[0]).shape[0], 2);
+  }
+  EXPECT_EQ(first.type(first.find("conv1.weight")).shape, (Shape{6, 1, 5, 5}));
+  EXPECT_EQ(first.type(first.find("fc1.weight")).shape, (Shape{60, 400}));
+  EXPECT_EQ(first.type(first.find("fc3.weight")).shape, (Shape{10, 42}));
+  // Rows go to the fully connected layers and come back; weights of those are not sent.
+  const Counts counts = count(first);
+  EXPECT_EQ(counts.all_reduce, 0);
+  EXPECT_EQ(counts.all_gather, 3);
+  EXPECT_EQ(counts.reduce_scatter, 3);
+  const Counts update = count(local.graphs[1]);
+  EXPECT_EQ(update.all_reduce, 4 + 1 + 3);  // convolutions, a bias, and the norm, loss and count
+}
+
 TEST(RankGraphs, StatesTakeTheirShare) {
   const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {4, {8}});
   const auto local_bytes = [&](const std::string& preset, std::string_view role) {

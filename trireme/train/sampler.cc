@@ -57,19 +57,11 @@ void SampleOptions::validate() const {
 Sampler::Sampler(const ModelOptions& model, Device& device)
     : model_(model), executor_(make_program(model, device), device) {}
 
-void Sampler::load(std::span<const NamedTensor> weights) {
-  for (const StateSlot& slot : executor_.program().states) {
-    const auto found = std::ranges::find(weights, slot.name, &NamedTensor::name);
-    if (found == weights.end()) throw_error("the weights have no '{}'", slot.name);
-    executor_.write_state(slot.name, found->view.data, found->view.bytes());
-  }
-}
-
-void Sampler::load(const SafetensorsFile& file) {
+void Sampler::load(const TensorFiles& files) {
   std::vector<NamedTensor> tensors;
   for (const StateSlot& slot : executor_.program().states)
     tensors.push_back({slot.name, executor_.state(slot.name)});
-  file.read_all(tensors);
+  files.read_all(tensors);
 }
 
 void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& options,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/runtime/executor.h"
-#include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/checkpoint/tensor_files.h"
 #include "trireme/train/options.h"
 
 namespace trireme {
@@ -25,8 +25,7 @@ class Sampler {
  public:
   // model.vocab must be set. Weights are undefined until load().
   Sampler(const ModelOptions& model, Device& device);
-  void load(std::span<const NamedTensor> weights);
-  void load(const SafetensorsFile& file);
+  void load(const TensorFiles& files);
 
   // Continues `prompt` (at least one token), calling back with each new token as it is drawn.
   void generate(std::span<const int32_t> prompt, const SampleOptions& options,

@@ -1,6 +1,8 @@
 // Model -> forward graph -> precision -> autodiff; then, when it is known how it is spread, fuse -> prune.
 #include "trireme/train/step.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -112,7 +114,11 @@ Graph with_gradients(Graph forward, Accumulate accumulate, std::string_view pend
     const ValueId state = b.state(name, b.type(value), std::move(attrs));
     b.update(state, accumulate == Accumulate::kAdd ? b.op("add", {state, value}) : value);
   };
-  for (size_t i = 0; i < parameters.size(); ++i) {
+  // In the order in which they are made, so that neighbours in memory are reduced together.
+  std::vector<size_t> order(parameters.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return gradients[i]; });
+  for (size_t i : order) {
     // A parameter that the loss does not depend on has a gradient of zeros.
     const ValueId gradient =
         gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}});

@@ -196,12 +196,14 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
 std::string Trainer::first_bad_gradient() {
   std::vector<float> values;
   for (const StateSlot& slot : program().states) {
-    if (!slot.name.starts_with(gradient_name(""))) continue;
-    values.resize(slot.type.shape.elements());
-    executor_.read_state(slot.name, values.data(), slot.type.bytes());
+    if (slot.attrs.text("role", "") != "parameter") continue;
+    const std::string name = gradient_name(slot.name);
+    const StateSlot& gradient = *program().find_state(name);
+    values.resize(gradient.type.shape.elements());
+    executor_.read_state(name, values.data(), gradient.type.bytes());
     const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
     if (bad != values.end())
-      return fmt::format("the first gradient that is not finite: {}, with {} at element {}", slot.name, *bad,
+      return fmt::format("the first gradient that is not finite: {}, with {} at element {}", name, *bad,
                          bad - values.begin());
   }
   return "each gradient is finite, but the norm of all is too large for f32";

@@ -7,17 +7,16 @@
 namespace trireme::cpu {
 namespace {
 
-// Calls visit(columns of y, how many real elements their windows have) for the outputs of a row of windows;
-// between the edges all have the same number, and go in one call.
+// Calls visit(outputs, how many real elements each of their windows has) along a row of windows. Between the
+// edges windows are whole, and go in one call.
 template <typename Visit>
 void for_each_count(const PoolWindow& window, const Span& rows, const Visit& visit) {
-  const auto count = [&](int64_t j) {
-    return static_cast<float>(
-        std::max<int64_t>(1, rows.count() * PoolWindow::window_of(window.x, j).count()));
-  };
-  for (int64_t j = 0, last = 0; j < window.x.out(); j = last) {
-    for (last = j + 1; last < window.x.out() && count(last) == count(j);) ++last;
-    visit(Span{j, last}, count(j));
+  const WindowDim& x = window.x;
+  const Span whole{PoolWindow::outputs_at(x, 0).first, PoolWindow::outputs_at(x, x.kernel - 1).last};
+  for (int64_t j = 0, last = 0; j < x.out(); j = last) {
+    last = j == whole.first ? std::max(j + 1, whole.last) : j + 1;
+    const int64_t count = rows.count() * PoolWindow::window_of(x, j).count();
+    visit(Span{j, last}, static_cast<float>(std::max<int64_t>(1, count)));
   }
 }
 

@@ -8,34 +8,16 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/train/checkpoint/checkpoint_files.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModel = "model.safetensors";
-constexpr const char* kOptimizer = "optimizer.safetensors";
-constexpr const char* kState = "state.json";
-constexpr const char* kChecksums = "checksums.json";
 constexpr std::string_view kStepPrefix = "step-";
 constexpr const char* kIncoming = ".incoming-";
 constexpr const char* kOutgoing = ".outgoing-";
-
-FileDigest write_text(const fs::path& path, const std::string& text) {
-  FileWriter file(path);
-  file.write(text.data(), text.size());
-  return file.finish();
-}
-
-std::string read_text(const FileReader& file) {
-  constexpr uint64_t kMaxBytes = 64 << 20;
-  if (file.bytes() > kMaxBytes)
-    throw_error("{}: {}, expected a small file", file.path(), format_bytes(file.bytes()));
-  std::string text(file.bytes(), '\0');
-  file.read(0, text.data(), text.size());
-  return text;
-}
 
 // Takes the name away at once and the contents at leisure, so that no folder under a checkpoint's name is
 // ever partly removed. Failing to remove costs room, not correctness.
@@ -77,8 +59,8 @@ std::optional<int64_t> parse_checkpoint_name(std::string_view name) {
   return step >= 0 && checkpoint_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
-Checkpoints::Checkpoints(const std::string& run_dir, int64_t keep)
-    : path_(fs::path(run_dir) / "checkpoints"), keep_(keep) {
+Checkpoints::Checkpoints(const std::string& run_dir, int64_t keep, CheckpointPeers peers)
+    : path_(fs::path(run_dir) / "checkpoints"), keep_(keep), peers_(std::move(peers)) {
   TRIREME_CHECK(keep >= 1);
 }
 
@@ -97,40 +79,55 @@ std::vector<int64_t> Checkpoints::steps() const {
   return steps;
 }
 
-std::string Checkpoints::save(const TrainState& state, std::span<const NamedTensor> model,
-                              std::span<const NamedTensor> optimizer) const {
+std::string Checkpoints::save(const TrainState& state, std::span<const PartView> model,
+                              std::span<const PartView> optimizer) const {
   const std::string name = checkpoint_name(state.step);
   const fs::path folder(path_), incoming = folder / (kIncoming + name), final = folder / name;
-  const std::string state_text = render_state(state);
-  const uint64_t needed = safetensors_bytes(model) + safetensors_bytes(optimizer) + state_text.size();
-  try {
+  const CheckpointShare share{peers_.index, peers_.count, model, optimizer};
+  const bool leads = peers_.index == 0;
+  std::string problem;
+  const auto together = [&](const auto& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    return peers_.agree(problem.empty());
+  };
+  const auto prepare = [&] {
+    if (!leads) return;
     fs::create_directories(folder);
     fs::remove_all(incoming);  // left by a writer that was killed
     fs::create_directory(incoming);
-    Checksums checksums;
-    checksums[kModel] = write_safetensors(incoming / kModel, model);
-    checksums[kOptimizer] = write_safetensors(incoming / kOptimizer, optimizer);
-    checksums[kState] = write_text(incoming / kState, state_text);
-    write_text(incoming / kChecksums, render_checksums(checksums));
+  };
+  const auto write = [&] { write_share(incoming, share); };
+  const auto publish = [&] {
+    if (!leads) return;
+    join_shares(incoming, peers_.count, render_state(state));
     sync_directory(incoming);
     if (fs::exists(final)) discard(final);
     fs::rename(incoming, final);
     sync_directory(folder);
-  } catch (const std::exception& error) {
+  };
+  if (!together(prepare) || !together(write) || !together(publish)) {
     const std::string room = free_space(folder);
     std::error_code ignored;
-    fs::remove_all(incoming, ignored);
+    if (leads) fs::remove_all(incoming, ignored);
+    if (problem.empty())
+      throw_error("checkpoint {} was not written: another rank failed, and says why", final.string());
     std::vector<int64_t> left;
     try {
       left = steps();
     } catch (const Error&) {  // the folder itself cannot be read; the first error says more
     }
-    throw_error("checkpoint {} was not written: {}. It needs {} ({} bytes); {} were free. {}", final.string(),
-                error.what(), format_bytes(needed), needed, room,
+    const uint64_t needed = bytes_of(share);
+    throw_error("checkpoint {} was not written: {}. {} needs {} ({} bytes); {} were free. {}", final.string(),
+                problem, peers_.count == 1 ? "It" : "This rank's share", format_bytes(needed), needed, room,
                 left.empty()
                     ? std::string("There is no earlier checkpoint")
                     : fmt::format("The previous checkpoint, {}, is intact", checkpoint_name(left.back())));
   }
+  if (!leads) return final;
   // Newer ones than this belong to a run that went further before it fell back; they do not count, or a
   // damaged one could push out the one just written.
   std::vector<int64_t> older = steps();
@@ -140,21 +137,39 @@ std::string Checkpoints::save(const TrainState& state, std::span<const NamedTens
   return final;
 }
 
-LoadedCheckpoint open_checkpoint(const std::string& path) {
+LoadedCheckpoint open_checkpoint(const std::string& path, const CheckpointPeers& peers) {
   const fs::path folder(path);
-  const FileReader checksums_file(folder / kChecksums);
-  const Checksums checksums = parse_checksums(read_text(checksums_file), checksums_file.path());
-  for (const char* name : {kModel, kOptimizer, kState}) {
-    const auto expected = checksums.find(name);
-    if (expected == checksums.end()) throw_error("{}: no checksum of {}", checksums_file.path(), name);
-    verify(folder / name, expected->second);
+  const auto verify_share = [&](int index, int count) {
+    const CheckpointFiles files(folder);
+    int number = 0;
+    for (const auto& [name, digest] : files.checksums) {
+      if (number++ % count == index) verify(folder / name, digest);
+    }
+    return files;
+  };
+  bool good = false;
+  try {
+    verify_share(peers.index, peers.count);
+    good = true;
+  } catch (const Error&) {  // told below
   }
-  const FileReader state_file(folder / kState);
-  return {.path = path,
-          .state = parse_state(read_text(state_file), state_file.path()),
-          .model = SafetensorsFile(folder / kModel),
-          .optimizer = SafetensorsFile(folder / kOptimizer),
-          .messages = {}};
+  if (!peers.agree(good)) {
+    verify_share(0, 1);  // so that every peer can say what is wrong
+    throw_error("{}: another rank can not read it, or reads something else", path);
+  }
+  const CheckpointFiles files(folder);
+  LoadedCheckpoint loaded{.path = path,
+                          .state = parse_state(read_text(files.state), files.state),
+                          .model = TensorFiles(files.model),
+                          .optimizer = TensorFiles(files.optimizer),
+                          .messages = {}};
+  for (const TensorFiles* tensors : {&loaded.model, &loaded.optimizer}) {
+    for (const SafetensorsFile& file : tensors->files()) {
+      if (!files.checksums.contains(fs::path(file.path()).filename()))
+        throw_error("{}: no checksum of {}", path, file.path());
+    }
+  }
+  return loaded;
 }
 
 std::optional<LoadedCheckpoint> Checkpoints::load_latest() const {
@@ -164,7 +179,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_latest() const {
   for (; !candidates.empty(); candidates.pop_back()) {
     const std::string name = checkpoint_name(candidates.back());
     try {
-      LoadedCheckpoint loaded = open_checkpoint(fs::path(path_) / name);
+      LoadedCheckpoint loaded = open_checkpoint(fs::path(path_) / name, peers_);
       for (std::string& message : messages) message += fmt::format("; continuing from {}", name);
       loaded.messages = std::move(messages);
       return loaded;

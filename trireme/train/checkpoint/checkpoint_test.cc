@@ -39,9 +39,11 @@ std::string refusal(Function&& function) {
 struct Tensors {
   explicit Tensors(int64_t step, int64_t count = 1000)
       : weight(count, 1.0f * step), moment(count, 2.0f * step) {}
-  std::vector<NamedTensor> model() { return {{"w", {weight.data(), DType::f32, {int64_t(weight.size())}}}}; }
-  std::vector<NamedTensor> optimizer() {
-    return {{"w.m", {moment.data(), DType::f32, {int64_t(moment.size())}}}};
+  std::vector<PartView> model() { return {view("w", weight)}; }
+  std::vector<PartView> optimizer() { return {view("w.m", moment)}; }
+  static PartView view(const char* name, std::vector<float>& values) {
+    const Shape shape{static_cast<int64_t>(values.size())};
+    return {name, {values.data(), DType::f32, shape}, all_of(shape)};
   }
 
   std::vector<float> weight, moment;
@@ -246,7 +248,7 @@ TEST_F(CheckpointTest, AFailedWriteIsCleanedUpAndExplained) {
   limit_file_size(RLIM_INFINITY);
   EXPECT_THAT(message,
               AllOf(HasSubstr("step-00000002 was not written"), HasSubstr("model.safetensors: cannot write"),
-                    HasSubstr("File too large"), HasSubstr("It needs 8."),
+                    HasSubstr("File too large"), HasSubstr("It needs 7.8"),
                     HasSubstr("The previous checkpoint, step-00000001, is intact")));
   EXPECT_THAT(names(), ElementsAre("step-00000001"));
   EXPECT_EQ(loaded_step(), 1);

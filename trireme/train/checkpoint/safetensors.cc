@@ -10,10 +10,6 @@
 namespace trireme {
 namespace {
 
-std::string described(std::string_view format, const Shape& shape) {
-  return fmt::format("{} {}", format, to_string(shape));
-}
-
 // Order and offsets of the tensors in a file to be written.
 struct Layout {
   std::vector<const NamedTensor*> order;
@@ -42,14 +38,6 @@ Layout lay_out(std::span<const NamedTensor> tensors, const Metadata& metadata) {
   return layout;
 }
 
-// At most a few of the names: a wrong checkpoint differs in hundreds.
-std::string listed(const std::vector<std::string>& problems) {
-  constexpr size_t kShown = 5;
-  const std::span shown = std::span(problems).first(std::min(problems.size(), kShown));
-  const std::string text = join(shown, "; ");
-  return problems.size() <= kShown ? text : fmt::format("{}; and {} more", text, problems.size() - kShown);
-}
-
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
@@ -70,31 +58,9 @@ void SafetensorsFile::read(const StoredTensor& tensor, void* to) const {
   file_.read(data_offset_ + tensor.begin, to, tensor.bytes());
 }
 
-void SafetensorsFile::read_all(std::span<const NamedTensor> tensors) const {
-  std::map<std::string_view, const StoredTensor*> stored;
-  for (const StoredTensor& tensor : header_.tensors) stored[tensor.name] = &tensor;
-  std::vector<std::string> problems;
-  std::vector<std::pair<const StoredTensor*, void*>> reads;
-  for (const NamedTensor& wanted : tensors) {
-    const auto found = stored.find(wanted.name);
-    if (found == stored.end()) {
-      problems.push_back(fmt::format("'{}' is missing", wanted.name));
-      continue;
-    }
-    const StoredTensor& tensor = *found->second;
-    if (tensor.dtype != wanted.view.dtype || tensor.shape != wanted.view.shape) {
-      problems.push_back(fmt::format("'{}' is {}, expected {}", wanted.name,
-                                     described(tensor.format, tensor.shape),
-                                     described(safetensors_name(wanted.view.dtype), wanted.view.shape)));
-    }
-    reads.emplace_back(&tensor, wanted.view.data);
-    stored.erase(found);
-  }
-  for (const auto& [name, tensor] : stored) problems.push_back(fmt::format("'{}' is not expected", name));
-  if (!problems.empty()) {
-    throw_error("{}: its tensors are not those of this model: {}", path(), listed(problems));
-  }
-  for (const auto& [tensor, to] : reads) read(*tensor, to);
+void SafetensorsFile::read(const StoredTensor& tensor, uint64_t offset, void* to, size_t bytes) const {
+  TRIREME_CHECK(offset + bytes <= tensor.bytes());
+  file_.read(data_offset_ + tensor.begin + offset, to, bytes);
 }
 
 FileDigest write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
@@ -105,11 +71,6 @@ FileDigest write_safetensors(const std::string& path, std::span<const NamedTenso
   file.write(header.data(), header.size());
   for (const NamedTensor* tensor : layout.order) file.write(tensor->view.data, tensor->view.bytes());
   return file.finish();
-}
-
-uint64_t safetensors_bytes(std::span<const NamedTensor> tensors, const Metadata& metadata) {
-  const Layout layout = lay_out(tensors, metadata);
-  return render_header(layout.header).size() + layout.data_bytes;
 }
 
 }  // namespace trireme

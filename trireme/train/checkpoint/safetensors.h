@@ -31,9 +31,8 @@ class SafetensorsFile {
 
   // Copies one tensor to `to`, which has room for tensor.bytes().
   void read(const StoredTensor& tensor, void* to) const;
-  // Fills all of `tensors` by name. Format and shape must be the same, and the file must hold these tensors
-  // and no others; the Error names the differences, and nothing is read then.
-  void read_all(std::span<const NamedTensor> tensors) const;
+  // The same for bytes [offset, offset + bytes) of it.
+  void read(const StoredTensor& tensor, uint64_t offset, void* to, size_t bytes) const;
 
  private:
   FileReader file_;
@@ -48,7 +47,5 @@ using Metadata = std::map<std::string, std::string>;
 // an incomplete file behind.
 FileDigest write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                              const Metadata& metadata = {});
-// The size of that file.
-uint64_t safetensors_bytes(std::span<const NamedTensor> tensors, const Metadata& metadata = {});
 
 }  // namespace trireme

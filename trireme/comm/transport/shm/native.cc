@@ -110,7 +110,7 @@ bool ShmNative::run() {
     current_ = nullptr;
     if (queue_.empty()) break;
     current_ = queue_.front();
-    queue_.pop_front();
+    queue_.erase(queue_.begin());
   }
   return moved;
 }

@@ -6,7 +6,6 @@
 //   staged  otherwise: the same by way of chunks in shared memory that stay in the cache
 #pragma once
 
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -117,7 +116,7 @@ class ShmNative : public Native {
   std::vector<std::byte*> outputs_;
 
   NativeOperation* current_ = nullptr;
-  std::deque<NativeOperation*> queue_;  // those after it
+  std::vector<NativeOperation*> queue_;  // those after it; a deque would go on allocating
   std::vector<Watch> watches_;          // any of them lets it go on
   uint64_t started_ = 0;                // operations
   uint64_t finished_ = 0;               // of the direct way

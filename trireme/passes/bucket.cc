@@ -1,0 +1,214 @@
+// Two steps. First it is decided which collectives belong together and in which slot each bucket starts and
+// is waited for; slot i is the place before node i. Then the nodes are written anew with the starts and waits
+// in their slots.
+//
+// Ranks can not block each other: within a slot, waits for what was started in earlier slots come first, and
+// all ranks of an axis have the same slots but for nodes that are not collectives.
+#include "trireme/passes/bucket.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+using Tensors = OpRecord::InTime::Tensors;
+
+struct Bucket {
+  std::vector<int> members;  // nodes of the graph
+  int start = 0;             // slots
+  int wait = 0;
+  size_t bytes = 0;
+  std::vector<ValueId> started = {};  // what its start makes
+};
+
+class Bucketer {
+ public:
+  Bucketer(const Graph& graph, const OpTable& ops, const BucketOptions& options)
+      : graph_(graph), ops_(ops), options_(options), end_(static_cast<int>(graph.nodes.size())) {}
+
+  Graph run() {
+    find_needs();
+    std::vector<int> made, given;  // collectives of results; of states and inputs
+    for (int n = 0; n < end_; ++n) {
+      if (!may_start(n)) continue;
+      (ready(n) > 0 ? made : given).push_back(n);
+    }
+    std::ranges::stable_sort(made, {}, [&](int n) { return ready(n); });
+    for (int n : made) add_made(n);
+    limit_waits();
+    add_given(given);
+    std::erase_if(buckets_, [](const Bucket& b) { return b.members.size() == 1 && b.start == b.wait; });
+    std::ranges::stable_sort(buckets_, {}, &Bucket::start);
+    write();
+    debug_verify(result_);
+    return std::move(result_);
+  }
+
+ private:
+  const Node& node(int n) const { return graph_.nodes[n]; }
+
+  bool may_start(int n) const {
+    const OpRecord& op = *node(n).op;
+    if (op.in_time.start.empty()) return false;
+    return !op.in_time.allows || op.in_time.allows({op.name, graph_.types_of(node(n).inputs), node(n).attrs});
+  }
+
+  // The first slot in which a result of each node must be there.
+  void find_needs() {
+    needed_.assign(graph_.nodes.size(), end_);
+    for (int n = end_ - 1; n >= 0; --n) {
+      for (ValueId input : node(n).inputs) {
+        if (const int maker = graph_.values[input].node; maker >= 0) needed_[maker] = n;
+      }
+    }
+  }
+
+  // The first slot in which a collective may start. What another collective makes is not there before that is
+  // waited for.
+  int ready(int n) const {
+    int slot = 0;
+    for (ValueId input : node(n).inputs) {
+      const int maker = graph_.values[input].node;
+      if (maker >= 0) slot = std::max(slot, may_start(maker) ? needed_[maker] : maker + 1);
+    }
+    return slot;
+  }
+
+  // Of the whole tensor along the axis: equal on all ranks along it.
+  size_t bytes(int n) const {
+    return std::max(graph_.type(node(n).inputs[0]).bytes(), graph_.type(node(n).outputs[0]).bytes());
+  }
+
+  bool belongs(const Bucket& bucket, int n) const {
+    const Node &first = node(bucket.members[0]), &other = node(n);
+    return first.op == other.op && first.attrs == other.attrs &&
+           first.op->in_time.tensors == Tensors::kMany &&
+           graph_.type(first.inputs[0]).dtype == graph_.type(other.inputs[0]).dtype &&
+           bucket.bytes < options_.bytes && bucket.members.size() < OpRecord::InTime::kMost &&
+           std::max(bucket.start, ready(n)) <= std::min(bucket.wait, needed_[n]);
+  }
+
+  // In the order in which they are ready, into the newest bucket of their kind.
+  void add_made(int n) {
+    const auto same_kind = [&](const Bucket& b) {
+      return node(b.members[0]).op == node(n).op && node(b.members[0]).attrs == node(n).attrs;
+    };
+    const auto newest = std::find_if(buckets_.rbegin(), buckets_.rend(), same_kind);
+    if (newest == buckets_.rend() || !belongs(*newest, n)) {
+      buckets_.push_back({{n}, ready(n), needed_[n], bytes(n)});
+      return;
+    }
+    newest->members.push_back(n);
+    newest->start = std::max(newest->start, ready(n));
+    newest->wait = std::min(newest->wait, needed_[n]);
+    newest->bytes += bytes(n);
+  }
+
+  // What is copied to be sent takes memory until it is waited for; so that happens when two buckets more are
+  // under way at the latest.
+  void limit_waits() {
+    for (size_t i = 0; i < buckets_.size(); ++i) {
+      if (tensors(buckets_[i]) == Tensors::kMany) continue;
+      size_t later = 0;
+      for (size_t j = i + 1; j < buckets_.size() && later < 2 * options_.bytes; ++j) {
+        if (tensors(buckets_[j]) == Tensors::kMany) continue;
+        later += buckets_[j].bytes;
+        if (later >= 2 * options_.bytes)
+          buckets_[i].wait = std::clamp(buckets_[j].start, buckets_[i].start, buckets_[i].wait);
+      }
+    }
+  }
+  Tensors tensors(const Bucket& bucket) const { return node(bucket.members[0]).op->in_time.tensors; }
+
+  // In the order of their use: reductions into buckets, the others one by one but started together, when the
+  // first of those before them is waited for.
+  void add_given(std::vector<int> nodes) {
+    std::ranges::stable_sort(nodes, {}, [&](int n) { return needed_[n]; });
+    int previous = 0, first = 0;  // slots of the first wait of the group before, and of this one
+    size_t total = options_.bytes;
+    for (int n : nodes) {
+      if (node(n).op->in_time.tensors == Tensors::kMany) {
+        add_made(n);
+        continue;
+      }
+      if (total >= options_.bytes) {
+        previous = std::exchange(first, needed_[n]);
+        total = 0;
+      }
+      total += bytes(n);
+      buckets_.push_back({{n}, previous, needed_[n], bytes(n)});
+    }
+  }
+
+  void write() {
+    result_ = graph_;
+    result_.nodes.clear();
+    replaced_.assign(graph_.nodes.size(), false);
+    for (const Bucket& b : buckets_) {
+      for (int n : b.members) replaced_[n] = true;
+    }
+    for (int slot = 0; slot <= end_; ++slot) {
+      for (Bucket& b : buckets_) {
+        if (b.wait == slot && b.start < slot) add_wait(b);
+      }
+      for (Bucket& b : buckets_) {
+        if (b.start != slot) continue;
+        add_start(b);
+        if (b.wait == slot) add_wait(b);
+      }
+      if (slot < end_ && !replaced_[slot]) append(node(slot));
+    }
+  }
+
+  void append(Node node) {
+    for (ValueId output : node.outputs) result_.values[output].node = static_cast<int>(result_.nodes.size());
+    result_.nodes.push_back(std::move(node));
+  }
+
+  ValueId add_value(ValueId result, const TensorType& type) {
+    result_.values.push_back({.name = fmt::format("{}.started", graph_.values[result].name), .type = type});
+    return static_cast<ValueId>(result_.values.size()) - 1;
+  }
+
+  void add_start(Bucket& bucket) {
+    const Node& first = node(bucket.members[0]);
+    Node start{&ops_.at(first.op->in_time.start), {}, {}, first.attrs};
+    for (int n : bucket.members) start.inputs.push_back(node(n).inputs[0]);
+    const std::vector<TensorType> types = infer_types(*start.op, graph_.types_of(start.inputs), start.attrs);
+    TRIREME_CHECK(types.size() == bucket.members.size());
+    for (size_t i = 0; i < types.size(); ++i)
+      start.outputs.push_back(add_value(node(bucket.members[i]).outputs[0], types[i]));
+    bucket.started = start.outputs;
+    append(std::move(start));
+  }
+
+  void add_wait(const Bucket& bucket) {
+    const Node& first = node(bucket.members[0]);
+    Node wait{&ops_.at(first.op->in_time.wait), bucket.started, {}, first.attrs};
+    const Shape& shape = graph_.type(first.inputs[0]).shape;
+    wait.attrs.set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    for (int n : bucket.members) wait.outputs.push_back(node(n).outputs[0]);
+    append(std::move(wait));
+  }
+
+  const Graph& graph_;
+  const OpTable& ops_;
+  const BucketOptions& options_;
+  const int end_;            // the slot after all nodes
+  std::vector<int> needed_;  // per node, the first slot in which its results are read
+  std::vector<Bucket> buckets_;
+  std::vector<bool> replaced_;  // per node
+  Graph result_;
+};
+
+}  // namespace
+
+Graph bucket(const Graph& graph, const OpTable& ops, const BucketOptions& options) {
+  return Bucketer(graph, ops, options).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+// Takes collectives apart in time: each is started as soon as what it works on is there, and waited for right
+// before its result is read. Reductions that are ready one after another become one bucket, with one start.
+//
+//   %g1 = …  %s1 = all_reduce(%g1)  …  %g2 = …  %s2 = all_reduce(%g2)  …  reads %s1
+//   ->  %g1 = …  …  %g2 = …  %p1, %p2 = all_reduce_start(%g1, %g2)  …  %s1, %s2 = collective_wait(%p1, %p2)
+//
+// What is gathered from states is there from the beginning; it is started one bucket ahead of its use and no
+// earlier, so that weights that are split at rest do not all lie whole in memory.
+//
+// Runs last before memory is planned. All ranks of a mesh get the same collectives in the same order: what is
+// decided depends on sizes that are equal for all ranks along the axis of a collective.
+#pragma once
+
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+struct BucketOptions {
+  // A bucket is closed when it has as many. Large enough that the time for a bucket is that of its bytes,
+  // small enough that the first is under way early.
+  size_t bytes = size_t{4} << 20;
+};
+
+Graph bucket(const Graph& graph, const OpTable& ops, const BucketOptions& options = {});
+
+}  // namespace trireme

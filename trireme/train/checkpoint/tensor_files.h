@@ -1,0 +1,55 @@
+// Tensors of one safetensors file, or of several with an index beside them (tensor_index.h): ours, whose
+// tensors may be in parts, and those that other tools write.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/checkpoint/tensor_index.h"
+
+namespace trireme {
+
+class TensorFiles {
+ public:
+  // `path`: a safetensors file, or an index in JSON. Reads and validates all headers. Throws Error.
+  explicit TensorFiles(const std::string& path);
+
+  struct Tensor {
+    std::string name;
+    std::string format;  // "F32"
+    std::optional<DType> dtype;
+    Shape shape;  // of the whole
+    struct Source {
+      size_t file;
+      const StoredTensor* stored;
+      TensorPart part;
+    };
+    std::vector<Source> sources;
+
+    uint64_t bytes() const;
+  };
+
+  const std::string& path() const { return path_; }
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }  // by name; of one file as they lie in it
+  const Tensor* find(std::string_view name) const;                 // null when there is none
+
+  // Fills the parts, reading nothing else. Format and shape must be the same, and there must be these tensors
+  // and no others; the Error names the differences, and nothing is read then.
+  void read_all(std::span<const PartView> parts) const;
+  void read_all(std::span<const NamedTensor> tensors) const;
+
+ private:
+  void open_index();
+  void read(const Tensor& tensor, const PartView& to) const;
+
+  std::string path_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+// Shares out the writing of states.
+#include "trireme/train/rank_states.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+// Who writes what, the same on all ranks. Ranks that differ only along axes that do not split a state have
+// the same part of it, and the one whose files are smallest so far writes it.
+class Writers {
+ public:
+  explicit Writers(const Mesh& mesh) : mesh_(mesh), bytes_(mesh.ranks(), 0) {}
+
+  bool writes(int rank, const StateSlot& slot) {
+    const std::vector<std::string>& axes = slot.part.axes;
+    // Parts may be uneven, but all ranks must come to the same result, so the whole is what is counted.
+    const uint64_t bytes = TensorType{slot.type.dtype, slot.part.whole}.bytes();
+    std::vector<uint64_t> fullest(mesh_.ranks(), 0);
+    int copies = 0, ways = 0;
+    for (int r = 0; r < mesh_.ranks(); ++r) {
+      const int copy = copy_number(r, axes);
+      fullest[copy] = std::max(fullest[copy], bytes_[r]);
+      copies = std::max(copies, copy + 1);
+    }
+    ways = mesh_.ranks() / copies;
+    const int chosen =
+        static_cast<int>(std::min_element(fullest.begin(), fullest.begin() + copies) - fullest.begin());
+    for (int r = 0; r < mesh_.ranks(); ++r) {
+      if (copy_number(r, axes) == chosen) bytes_[r] += bytes / static_cast<uint64_t>(ways);
+    }
+    return copy_number(rank, axes) == chosen;
+  }
+
+ private:
+  // Counts the ranks that have the same part.
+  int copy_number(int rank, const std::vector<std::string>& split) const {
+    int number = 0;
+    for (size_t a = 0; a < mesh_.axes().size(); ++a) {
+      const Axis& axis = mesh_.axes()[a];
+      if (std::ranges::find(split, axis.name) == split.end())
+        number = number * axis.size + mesh_.coordinate(rank, static_cast<int>(a));
+    }
+    return number;
+  }
+
+  const Mesh& mesh_;
+  std::vector<uint64_t> bytes_;  // that each rank writes so far
+};
+
+template <typename Wanted>
+RankStates collect(Trainer& trainer, const Wanted& wanted) {
+  RankStates states;
+  for (const StateSlot& slot : trainer.program().states) {
+    const std::string_view role = slot.attrs.text("role", "");
+    const bool model = role == "parameter" || role == "buffer";
+    if ((!model && role != "optimizer") || !wanted(slot)) continue;
+    (model ? states.model : states.optimizer)
+        .push_back({slot.name, trainer.executor().state(slot.name), {slot.part.whole, slot.part.pieces}});
+  }
+  return states;
+}
+
+}  // namespace
+
+RankStates states_of(Trainer& trainer) {
+  return collect(trainer, [](const StateSlot&) { return true; });
+}
+
+RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {
+  Writers writers(ranks.plan.mesh);
+  return collect(trainer, [&](const StateSlot& slot) { return writers.writes(ranks.rank, slot); });
+}
+
+CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
+  if (ranks.plan.mesh.ranks() == 1) return {};
+  return {.index = ranks.rank,
+          .count = ranks.plan.mesh.ranks(),
+          .agree = [axes = ranks.plan.mesh.axes(), communicator = ranks.communicator](bool yes) {
+            int32_t no = yes ? 0 : 1;
+            for (const Axis& axis : axes) {
+              if (axis.size == 1) continue;
+              communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&no), 1, DType::i32,
+                                       Communicator::Reduction::kMax);
+            }
+            return no == 0;
+          }};
+}
+
+}  // namespace trireme
