@@ -4,6 +4,7 @@ Run by ctest; alone: python3 tests/cli/collectives_test.py build/release/trireme
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,20 @@ class Collectives(unittest.TestCase):
         Path(links).write_text(Path(links).read_text()[:-40])
         for flag in ("--links", "--calibrate"):
             self.assertIn("is not JSON", self.run_command(*short, "--transport", "inproc", flag, links, code=1))
+
+    def test_predictions_are_checked_in_turns(self):
+        # Good or not: the machine that runs this test is not quiet.
+        arguments = ["-n", "2", "--transport", "inproc", "--sizes", "1K", "--algorithm", "automatic,ring",
+                     "--check-predictions", "2", "--json", self.path("result.json")]
+        done = subprocess.run([self.trireme, *BENCH, *arguments], capture_output=True, text=True, timeout=300)
+        text = done.stdout + done.stderr
+        self.assertIn("of 1 predictions are within 20%", text)
+        self.assertIn("The automatic choice takes at most", text)
+        (automatic, ring) = json.loads(Path(self.path("result.json")).read_text())
+        self.assertGreater(automatic["predicted_ratio"], 0)
+        choice = float(re.search(r"at most (\S+) times", text)[1])
+        if abs(abs(ring["predicted_ratio"] - 1) - 0.2) > 0.01 and abs(choice - 1.1) > 0.01:
+            self.assertEqual(done.returncode, int(abs(ring["predicted_ratio"] - 1) > 0.2 or choice > 1.1), text)
 
     def test_wrong_arguments_are_refused_with_the_nearest(self):
         for arguments, words in (

@@ -57,7 +57,7 @@ class Plan(unittest.TestCase):
         self.train("one", "--train.steps=20")
         expected = self.losses("one")
         self.assertEqual(len(expected), 20)
-        for preset in ["data", "zero1", "zero2", "zero3", "megatron"]:
+        for preset in ["data", "zero1", "zero2", "zero3", "megatron", "megatron+sequence"]:
             text = self.train(preset, "--train.steps=20", "-n", "2", "--plan", preset)
             self.assertIn(f"plan     {preset} on the mesh", text)
             self.assertEqual(text.count("a sample of what it learned"), 1)
@@ -89,11 +89,43 @@ class Plan(unittest.TestCase):
         cases = [(None, "--plan=zero9", "neither a preset nor a file"),
                  ('{"mesh": "data:4"}', None, "has 4 ranks, but 2 are running"),
                  ('{"mesh": "data:2", "stages": 2}', None, "unknown key 'stages'"),
-                 ('{"mesh": "data:2", "preset": "zreo1"}', None, "did you mean 'zero1'?")]
+                 ('{"mesh": "data:2", "preset": "zreo1"}', None, "did you mean 'zero1'?"),
+                 ('{"mesh": "dta:2"}', None, "Did you mean 'data'?"),
+                 ('{"mesh": "data:2", "algorithm": "rign"}', None, "did you mean 'ring'?"),
+                 ('{"mesh": "data:2", "layouts": {"fc1.weight": "data:0"}}', None, "is the plan for another model?"),
+                 ('{"mesh": "tensor:2", "layouts": {"wte.weight": "tensor:2"}}', None, "does not exist"),
+                 (None, "--plan=hybrid_cnn", "this model has no convolutions")]
         for content, argument, message in cases:
             text = self.train("bad", "-n", "2", argument or self.plan(content), code=1)
             self.assertIn(message, text)
             self.assertNotIn("launched by", text)
+
+    def test_a_plan_says_more_than_the_mesh(self):
+        self.train("one", "--train.steps=10", "--train.accumulate=2")
+        text = self.train("plan", "--train.steps=10", "-n", "2", self.plan(
+            '{"mesh": "tensor:2", "preset": "megatron", "accumulate": 2, "algorithm": "ring",'
+            ' "layouts": {"h.0.mlp.*": ""}}'))
+        self.assertIn("plan     megatron on the mesh", text)
+        self.assert_same_losses("plan", self.losses("one"))
+        self.assertIn("train.accumulate is 4 (command line), but the plan says 2", self.train(
+            "bad", "-n", "2", "--train.accumulate=4", self.plan('{"mesh": "data:2", "accumulate": 2}'), code=1))
+
+    def test_a_rank_of_a_program_is_shown(self):
+        def inspect(*arguments):
+            return subprocess.run([self.trireme, "inspect", "program", *SMALL[:5], *arguments], capture_output=True,
+                                  text=True, timeout=60).stdout
+        text = inspect("-n", "2", "--plan=megatron", "--rank=1", "--collectives", "--segment=first")
+        self.assertIn("# rank 1 of 2, megatron on the mesh 'tensor:2'", text)
+        self.assertIn("= all_reduce(", text)
+        self.assertIn("# {} ", text)  # whole after it
+        self.assertNotIn("= matmul(", text)
+        # Four sums of [4, 16, 32] for one block, two more for embedding and head, three of [4, 16] for the loss.
+        rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if line.startswith("# ")}
+        self.assertEqual(rows["first"], ["1", "9", "0", "0", "0", str(6 * 4 * 16 * 32 * 4 + 3 * 4 * 16 * 4)])
+        self.assertIn("of role optimizer", text)
+        whole = inspect(self.plan('{"mesh": "data:2 tensor:2", "preset": "megatron+zero1"}'), "--segment=update")
+        self.assertIn("state %m.wte.weight: f32[128,16]", whole)
+        self.assertIn("{data:1 tensor:0}", whole)
 
     def test_too_few_rows_or_heads_are_refused(self):
         self.assertIn("can not be shared by 3 ranks", self.train("bad", "-n", "3", "--train.batch=2", code=1))

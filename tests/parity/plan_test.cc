@@ -54,11 +54,29 @@ TEST(Shards, GiveTheSameBits) {
   EXPECT_EQ(result.verdict, Verdict::kEqual) << result.reason << result.worst_tensor;
 }
 
-TEST(LocalBatchNorm, IsAnotherComputation) {
+// One rank takes statistics of as many groups of rows.
+TEST(LocalBatchNorm, IsThatOfGroups) {
+  Training training = training_of({"resnet20", "f32", {}});
+  training.model.batch_norm_groups = 2;
+  Reference reference(std::move(training));
   Plan local = plan("data", "data:2");
   local.batch_norm = Plan::BatchNorm::kLocal;
-  Reference reference(training_of({"resnet20", "f32", {}}));
-  EXPECT_EQ(verify(reference, local).verdict, Verdict::kRefused);
+  EXPECT_EQ(verify(reference, local).verdict, Verdict::kRounding);
+}
+
+// Over a preset, over none, and along an axis that no preset knows.
+TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
+  const auto verdict = [](const char* golden, std::string_view json) {
+    Reference reference(training_of({golden, "f32", {}}));
+    const Result result = verify(reference, parse_plan(json, "plan"));
+    return std::string(name(result.verdict)) + result.reason;
+  };
+  EXPECT_EQ(verdict("gpt", R"({"mesh": "tensor:2", "preset": "megatron",
+                               "layouts": {"h.0.*": "", "wte.weight": "tensor:1"}})"),
+            "rounding");
+  EXPECT_EQ(verdict("mlp", R"({"mesh": "data:2 rows:2", "preset": "zero1",
+                               "layouts": {"layers.0.weight": "rows:0", "layers.1.weight": "rows:1"}})"),
+            "rounding");
 }
 
 // Three ranks have parts that are not even. Golden gpts have vocabularies that do not divide.

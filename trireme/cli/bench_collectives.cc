@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
@@ -17,6 +17,7 @@
 #include "trireme/cli/collective_timing.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/machine.h"
+#include "trireme/cli/prediction_check.h"
 #include "trireme/cli/size_list.h"
 #include "trireme/cli/write_json.h"
 #include "trireme/comm/calibrate/calibrate.h"
@@ -41,6 +42,7 @@ struct Options {
   std::string json, svg;
   std::string calibrate;  // written
   std::string links;      // read
+  int check_rounds = 0;   // of links and collectives in turns; 0: no check
 };
 
 // The value with this name; names(i) is that of value i.
@@ -114,11 +116,11 @@ void write_links(const std::string& path, const comm::LinkModel& model) {
 
 comm::LinkModel links_of(comm::Context& context, const Options& options, comm::MemoryKind memory) {
   if (!options.links.empty()) return comm::read_links(context, options.links, memory);
-  const bool full = !options.calibrate.empty();
+  const bool full = !options.calibrate.empty() || options.check_rounds > 0;
   const comm::LinkModel model = comm::measure_links(
       context,
       {.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe, .memory = memory});
-  if (full && context.rank() == 0) {
+  if (!options.calibrate.empty() && context.rank() == 0) {
     write_links(options.calibrate, model);
     fmt::print("links of {} with {} ranks written to {}\n", model.transport, model.ranks, options.calibrate);
   }
@@ -146,39 +148,8 @@ std::string algorithm_text(const CollectiveTime& time) {
 void print_time(const CollectiveTime& time) {
   fmt::print("{:>10} {:<36} {:>11.2f} {:>11.2f} {:>9.3f} {:>12.2f} {:>9.2f}\n", time.bytes,
              algorithm_text(time), time.median_seconds * 1e6, time.p90_seconds * 1e6,
-             time.bus_bytes_per_second / 1e9, time.predicted_seconds * 1e6,
-             time.predicted_seconds / time.median_seconds);
+             time.bus_bytes_per_second / 1e9, time.predicted_seconds * 1e6, prediction_ratio(time));
   std::fflush(stdout);
-}
-
-// How good the predictions and the choice were.
-void print_verdict(const std::vector<CollectiveTime>& times) {
-  int close = 0, predicted = 0;
-  double worst_choice = 0;
-  size_t worst_bytes = 0;
-  for (const CollectiveTime& time : times) {
-    if (time.asked != Algorithm::automatic) {
-      const double ratio = time.predicted_seconds / time.median_seconds;
-      predicted += time.predicted_seconds > 0 ? 1 : 0;
-      close += ratio >= 1 / 1.2 && ratio <= 1.2 ? 1 : 0;
-      continue;
-    }
-    double best = std::numeric_limits<double>::infinity();
-    for (const CollectiveTime& other : times) {
-      if (other.bytes == time.bytes && other.asked != Algorithm::automatic) {
-        best = std::min(best, other.median_seconds);
-      }
-    }
-    if (time.median_seconds / best <= worst_choice) continue;
-    worst_choice = time.median_seconds / best;
-    worst_bytes = time.bytes;
-  }
-  if (predicted > 0) fmt::print("\n{} of {} predictions are within 20% of the median.\n", close, predicted);
-  if (worst_choice > 0) {
-    fmt::print(
-        "The automatic choice takes at most {:.2f} times as long as the best that was fixed ({} bytes).\n",
-        worst_choice, worst_bytes);
-  }
 }
 
 Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion& question,
@@ -200,6 +171,7 @@ Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion&
                     {"p90_seconds", time.p90_seconds},
                     {"min_seconds", time.min_seconds},
                     {"predicted_seconds", time.predicted_seconds},
+                    {"predicted_ratio", prediction_ratio(time)},
                     {"bus_bytes_per_second", time.bus_bytes_per_second},
                     {"cpu", cpu_model()},
                     {"cores", core_count()}});
@@ -207,25 +179,41 @@ Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion&
   return list;
 }
 
-void run_rank(comm::Context& context, const Options& options, CollectiveQuestion question) {
+void print_heading(const Options& options, const CollectiveQuestion& question) {
+  fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
+             name(question.collective), name(question.dtype), options.memory, cpu_model(), core_count());
+  fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "p90 µs",
+             "bus GB/s", "predicted µs", "/measured");
+}
+
+std::vector<CollectiveTime> measure(comm::Context& context, const Options& options,
+                                    CollectiveQuestion question) {
+  const bool speaks = context.rank() == 0;
+  const auto print = [&](const CollectiveTime& time) {
+    if (speaks) print_time(time);
+  };
   const comm::LinkModel links = links_of(context, options, question.memory);
   context.set_links(links);
   comm::Group world = context.world();
   if (question.algorithms.empty())
     question.algorithms = sensible_algorithms(question.collective, context, links);
-  const bool speaks = context.rank() == 0;
-  if (speaks) {
-    fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
-               name(question.collective), name(question.dtype), options.memory, cpu_model(), core_count());
-    fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs",
-               "p90 µs", "bus GB/s", "predicted µs", "/measured");
+  if (speaks) print_heading(options, question);
+  if (options.check_rounds > 0) {
+    const std::vector<CollectiveTime> times =
+        check_predictions(context, world, question, options.check_rounds);
+    std::ranges::for_each(times, print);
+    return times;
   }
-  const auto each = [&](const CollectiveTime& time) {
-    if (speaks) print_time(time);
-  };
-  const std::vector<CollectiveTime> times = time_collective(context, world, question, each);
-  if (!speaks) return;
-  print_verdict(times);
+  return time_collective(context, world, question, print);
+}
+
+// Whether predictions were good enough, where that was asked.
+bool run_rank(comm::Context& context, const Options& options, const CollectiveQuestion& question) {
+  const std::vector<CollectiveTime> times = measure(context, options, question);
+  const PredictionVerdict verdict = judge_predictions(times);
+  const bool good = options.check_rounds == 0 || verdict.good;
+  if (context.rank() != 0) return good;
+  if (!verdict.text.empty()) fmt::print("\n{}", verdict.text);
   if (!options.json.empty()) write_json(options.json, json_of(times, question, context));
   if (!options.svg.empty()) {
     const std::string title =
@@ -233,18 +221,21 @@ void run_rank(comm::Context& context, const Options& options, CollectiveQuestion
                     context.ranks(), context.transport().name(), options.memory);
     write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), core_count()), times);
   }
+  return good;
 }
 
 int run(Options options) {
   const CollectiveQuestion question = question_of(options);
   if (!options.calibrate.empty()) models_in(options.calibrate);  // what is no such file is not written over
   const auto program = [&](comm::Context& context) {
-    run_rank(context, options, question);
-    return static_cast<int>(kOk);
+    return static_cast<int>(run_rank(context, options, question) ? kOk : kFailed);
   };
   if (options.launch.transport == "inproc") {
-    comm::run_rank_threads(std::max(options.launch.ranks, 2), program, options.launch.timeout_seconds);
-    return kOk;
+    std::atomic<int> code = kOk;
+    comm::run_rank_threads(
+        std::max(options.launch.ranks, 2), [&](comm::Context& context) { code = program(context); },
+        options.launch.timeout_seconds);
+    return code;
   }
   return comm::run_launched(options.launch, program);
 }
@@ -276,6 +267,13 @@ int bench_collectives(std::span<const std::string> arguments) {
                                    "measure the links thoroughly first, and write them to this file");
   app.add_option("--links", options.links, "use the links that --calibrate wrote; else a quick probe")
       ->excludes(calibrate);
+  app.add_option("--check-predictions", options.check_rounds,
+                 "measure links and collectives in turns, so many rounds, and end with 1 when predictions or "
+                 "choices are off")
+      ->type_name("ROUNDS")
+      ->expected(0, 1)
+      ->default_str("10")
+      ->check(CLI::Range(1, 1000));
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   return run(std::move(options));
 }

@@ -23,7 +23,7 @@
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"
-#include "trireme/train/shards.h"
+#include "trireme/train/plan_settings.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {
@@ -234,10 +234,10 @@ int run_launched(const Options& options) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
   if (environment.ranks == 1 && !environment.starts_ranks) return run(options, {});
   read_plan(options.plan, environment.ranks);  // a mistake is told once, before any rank is started
-  const comm::Algorithm all_reduce = all_reduce_of(set_up_step(options.source).config.train);
+  const TrainOptions train = set_up_step(options.source).config.train;
   return comm::run_launched(options.launch, [&](comm::Context& context) {
     const Plan plan = read_plan(options.plan, context.ranks());
-    MeshCommunicator communicator(plan.mesh, context, all_reduce);
+    MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, train));
     return run(options, {{plan, context.rank(), &communicator}, &context});
   });
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "trireme/cli/collective_case.h"
 #include "trireme/comm/collective/link_model.h"
 #include "trireme/comm/context.h"
 
@@ -29,11 +31,43 @@ struct CollectiveTime {
   double p90_seconds = 0;
   double min_seconds = 0;
   double predicted_seconds = 0;
+  std::vector<double> turns;  // the median of each turn,
+  std::vector<double>
+      turn_predictions;  // and what was predicted for it, where links were measured in turns, too
   double bus_bytes_per_second = 0;
 };
 
-// Collective. Every rank gets the times, each that of the slowest rank; `each` is called as they come. Throws
-// Error, on all ranks, when a result is wrong: nothing of that size is then timed.
+// All algorithms of one size. They take turns, so that what disturbs the machine for a while disturbs them
+// alike. Everything here is collective.
+class SizeTiming {
+ public:
+  // Throws Error, on all ranks, when a result is wrong.
+  SizeTiming(comm::Context& context, comm::Group& group, const CollectiveQuestion& question, size_t bytes,
+             double turn_seconds);
+  ~SizeTiming();
+  SizeTiming(SizeTiming&&) noexcept;
+
+  void take_turns();  // each algorithm one
+  // Each time is that of the slowest rank; equal on all.
+  std::vector<CollectiveTime> times() const;
+
+ private:
+  struct Timed;
+  void check(comm::Algorithm algorithm);
+  void prepare(Timed& timed, double turn_seconds);
+  double once(comm::Algorithm algorithm);
+
+  comm::Group* group_;
+  std::unique_ptr<CollectiveCase> test_;
+  std::vector<Timed> all_;
+  size_t rounds_ = 0;
+};
+
+// Ranks that have just started are still being moved between cores.
+void warm_up(comm::Group& group);
+
+// Size by size; `each` is called as times come. Throws Error, on all ranks, when a result is wrong: nothing
+// of that size is then timed.
 std::vector<CollectiveTime> time_collective(comm::Context& context, comm::Group& group,
                                             const CollectiveQuestion& question,
                                             const std::function<void(const CollectiveTime&)>& each);

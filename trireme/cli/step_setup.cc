@@ -87,7 +87,7 @@ int64_t StepSetup::units_per_step() const {
   return tokens ? config.train.batch * config.model.seq : config.train.batch;
 }
 
-StepSetup set_up_step(const StepSource& source) {
+ResolvedConfig resolve_step(const StepSource& source) {
   ConfigSources sources;
   if (!source.config_path.empty()) {
     sources.file = read_config_file(source.config_path);
@@ -98,18 +98,30 @@ StepSetup set_up_step(const StepSource& source) {
   // Image models ask for a path, and no data is read here; a path of the user's comes later and wins.
   sources.command_line = {"data.path=none"};
   sources.command_line.insert(sources.command_line.end(), source.settings.begin(), source.settings.end());
+  return resolve_config(sources);
+}
 
+StepSetup set_up_step(const StepSource& source) {
+  const std::string& file = source.config_path;
+  return set_up_step(resolve_step(source).config,
+                     !file.empty()            ? file
+                     : !source.preset.empty() ? "preset " + source.preset
+                                              : "defaults",
+                     source.image);
+}
+
+StepSetup set_up_step(Config config, std::string name, const std::string& image) {
   StepSetup setup;
-  setup.name = sources.file ? sources.file->name : "defaults";
-  setup.config = resolve_config(sources).config;
+  setup.name = std::move(name);
+  setup.config = std::move(config);
   ModelOptions& model = setup.config.model;
   setup.tokens = find_model(model.family).input == InputKind::kTokens;
   if (setup.tokens && model.vocab == 0) model.vocab = kDefaultVocab;
   if (!setup.tokens && model.classes == 0) model.classes = kDefaultClasses;
   setup.shape.rows = setup.config.train.batch / setup.config.train.accumulate;
-  setup.shape.sample = setup.tokens           ? Shape{model.seq}
-                       : source.image.empty() ? usual_image(model)
-                                              : parse_image(source.image);
+  setup.shape.sample = setup.tokens    ? Shape{model.seq}
+                       : image.empty() ? usual_image(model)
+                                       : parse_image(image);
   return setup;
 }
 

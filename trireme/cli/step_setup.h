@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/train/config.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
 #include "trireme/train/step.h"
@@ -31,6 +32,9 @@ struct StepSetup {
 
 std::vector<std::string> preset_names();
 StepSetup set_up_step(const StepSource& source);
+// The same in two steps, between which a plan may have its say.
+ResolvedConfig resolve_step(const StepSource& source);
+StepSetup set_up_step(Config config, std::string name, const std::string& image = "");
 
 // One batch of random tokens or images with random targets; a function of the seed.
 Batch random_batch(const StepSetup& setup, uint64_t seed);

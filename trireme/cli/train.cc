@@ -14,10 +14,13 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
 #include "trireme/cli/launch_flags.h"
+#include "trireme/cli/step_setup.h"
 #include "trireme/comm/context.h"
+#include "trireme/passes/plan_check.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"
 #include "trireme/train/loop.h"
+#include "trireme/train/plan_settings.h"
 #include "trireme/train/run_folder.h"
 #include "trireme/train/shards.h"
 
@@ -56,7 +59,8 @@ std::string shared_text(comm::Context& context, std::string text) {
 
 int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text) {
   const Plan plan = read_plan(plan_text, context.ranks());
-  MeshCommunicator communicator(plan.mesh, context, all_reduce_of(config.config.train));
+  apply_plan(plan, config);
+  MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, config.config.train));
   RunOptions& run = config.config.run;
   run.dir = shared_text(context, context.rank() == 0 ? make_run_folder(run) : "");
   const std::vector<int>& hosts = context.hosts();
@@ -66,6 +70,16 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
                                          .peak_flops = peak_flops(config.config.train, here, context.ranks()),
                                          .ranks = {plan, context.rank(), &communicator},
                                          .ranks_here = here}));
+}
+
+// A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
+// assumed here, and checked again by each rank.
+void check_before_start(const Plan& plan, ResolvedConfig config) {
+  apply_plan(plan, config);
+  axis_algorithms(plan, config.config.train);
+  if (shards_of(config.config.train, plan, /*rank=*/0).total > 0) return;
+  const StepSetup step = set_up_step(config.config, "");
+  check_plan(plan, step_graphs(step.config.model, step.config.train, step.config.optim, step.shape).graphs);
 }
 
 }  // namespace
@@ -107,8 +121,7 @@ int train(std::span<const std::string> arguments) {
                                            .stop = &stop_requested,
                                            .peak_flops = peak_flops(config.config.train, 1, 1)}));
   }
-  // A mistake is told once, before any rank is started.
-  shards_of(config.config.train, read_plan(plan, environment.ranks), /*rank=*/0);
+  check_before_start(read_plan(plan, environment.ranks), config);
   return comm::run_launched(launch,
                             [&](comm::Context& context) { return train_rank(context, config, plan); });
 }

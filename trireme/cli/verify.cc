@@ -19,6 +19,7 @@
 #include "trireme/train/data/loader.h"
 #include "trireme/train/loop.h"
 #include "trireme/train/optim/schedule.h"
+#include "trireme/train/plan_settings.h"
 
 namespace trireme::cli {
 namespace {
@@ -142,7 +143,10 @@ int verify(std::span<const std::string> arguments) {
 
   ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
   if (!path.empty()) sources.file = read_config_file(path);
-  return verify_config(resolve_config(sources).config, plan_of(plan, ranks), steps);
+  ResolvedConfig config = resolve_config(sources);
+  const Plan spread = plan_of(plan, ranks);
+  apply_plan(spread, config);
+  return verify_config(config.config, spread, steps);
 }
 
 }  // namespace trireme::cli

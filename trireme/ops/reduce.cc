@@ -84,6 +84,9 @@ void add_reduce(OpTable& table) {
                        .whole("r…");
                  },
              .gradient = kBackwardOp});
+  // With of = "addends": the squares of the addends that the value is still made of, each for itself, where
+  // it lies on a mesh as a sum. So it is no function of the value alone: it measures how addends differ. To
+  // the partition pass it is linear, since squares of addends are addends of the result.
   table.add({.name = "sum_squares",
              .index = [](const OpInstance& op) { return rule(op, "x[i…] -> y[]"); },
              .outputs = {DTypeRule::kF32},
@@ -94,7 +97,8 @@ void add_reduce(OpTable& table) {
                    return std::vector{g.op("mul", {g.op("affine", {g.in(0)}, {{"scale", 2.0}}), dy})};
                  },
              .flops = [](const OpInstance& op,
-                         const IndexRule&) { return 2.0 * static_cast<double>(op.shape(0).elements()); }});
+                         const IndexRule&) { return 2.0 * static_cast<double>(op.shape(0).elements()); },
+             .linear = [](const OpInstance& op) { return op.attrs.text("of", "") == "addends"; }});
 }
 
 }  // namespace trireme

@@ -41,7 +41,7 @@ class Bucketer {
     for (int n : made) add_made(n);
     limit_waits();
     add_given(given);
-    std::erase_if(buckets_, [](const Bucket& b) { return b.members.size() == 1 && b.start == b.wait; });
+    std::erase_if(buckets_, [&](const Bucket& b) { return gains_nothing(b); });
     std::ranges::stable_sort(buckets_, {}, &Bucket::start);
     write();
     debug_verify(result_);
@@ -83,12 +83,24 @@ class Bucketer {
     return std::max(graph_.type(node(n).inputs[0]).bytes(), graph_.type(node(n).outputs[0]).bytes());
   }
 
+  // One collective with no other node between its start and its wait.
+  static bool gains_nothing(const Bucket& b) {
+    const int n = b.members[0];
+    return b.members.size() == 1 && b.start <= n && n <= b.wait && b.wait - b.start <= 1;
+  }
+
+  bool reads_from(int n, const Bucket& bucket) const {
+    const int maker = graph_.values[node(n).inputs[0]].node;
+    return std::ranges::find(bucket.members, maker) != bucket.members.end();
+  }
+
   bool belongs(const Bucket& bucket, int n) const {
     const Node &first = node(bucket.members[0]), &other = node(n);
     return first.op == other.op && first.attrs == other.attrs &&
            first.op->in_time.tensors == Tensors::kMany &&
            graph_.type(first.inputs[0]).dtype == graph_.type(other.inputs[0]).dtype &&
-           bucket.bytes < options_.bytes && bucket.members.size() < OpRecord::InTime::kMost &&
+           !reads_from(n, bucket) && bucket.bytes < options_.bytes &&
+           bucket.members.size() < OpRecord::InTime::kMost &&
            std::max(bucket.start, ready(n)) <= std::min(bucket.wait, needed_[n]);
   }
 

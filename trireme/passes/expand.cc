@@ -12,7 +12,7 @@ namespace {
 
 struct Expanded {
   Graph graph;
-  // Per node of the graph that it came from: the values between the smaller ops.
+  // Per node of the graph that it came from: what smaller ops take from one another.
   std::vector<std::vector<ValueId>> between;
 };
 
@@ -31,7 +31,8 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(moved[input]);
     const std::string& name = from.values[node.outputs[0]].name;
-    const ValueId first = static_cast<ValueId>(b.graph().values.size());
+    const ValueId first_value = static_cast<ValueId>(b.graph().values.size());
+    const size_t first_node = b.graph().nodes.size();
     const std::vector<ValueId> results = chosen[n] ? node.op->expand(b, inputs, node.attrs, name)
                                                    : b.node(node.op->name, inputs, node.attrs, name);
     TRIREME_CHECK(results.size() == node.outputs.size());
@@ -39,8 +40,10 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
       TRIREME_CHECK(b.type(results[o]) == from.type(node.outputs[o]));
       moved[node.outputs[o]] = results[o];
     }
-    for (ValueId id = first; id < static_cast<ValueId>(b.graph().values.size()); ++id) {
-      if (std::ranges::find(results, id) == results.end()) result.between[n].push_back(id);
+    for (size_t smaller = first_node; smaller < b.graph().nodes.size(); ++smaller) {
+      for (ValueId input : b.graph().nodes[smaller].inputs) {
+        if (input >= first_value) result.between[n].push_back(input);
+      }
     }
   }
   for (const Update& update : from.updates) b.update(moved[update.state], moved[update.value]);

@@ -1,8 +1,8 @@
 // Ops whose parts can be split where the whole can not: a loss over split classes, a batch norm over split
 // rows. A node is replaced by the smaller ops of its record (OpRecord::expand) where the layouts of a plan
 // make one of the values between them a sum or maximum still to be put together; elsewhere the one op, which
-// goes over memory once, stays. Runs after autodiff and before spread. States, inputs, outputs and results
-// keep their names.
+// goes over memory once, stays. Runs after autodiff and before spread. States, inputs, outputs and first
+// results keep their names.
 #pragma once
 
 #include "trireme/passes/spread.h"

@@ -19,8 +19,14 @@ struct Version {
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const Mesh& mesh, const Pins& pins, const Spread& spread, int rank,
-              const OpTable& ops)
-      : graph_(graph), mesh_(mesh), pins_(pins), spread_(spread), rank_(rank), b_(ops, graph.name) {}
+              const OpTable& ops, NamedLayouts* layouts)
+      : graph_(graph),
+        mesh_(mesh),
+        pins_(pins),
+        spread_(spread),
+        rank_(rank),
+        b_(ops, graph.name),
+        layouts_(layouts) {}
 
   Graph run() {
     versions_.resize(graph_.values.size());
@@ -44,13 +50,18 @@ class Partitioner {
     return {whole.dtype, local_shape(whole.shape, layout, mesh_, rank_)};
   }
 
+  Version noted(const Layout& layout, ValueId local) {
+    if (layouts_) (*layouts_)[b_.graph().values[local].name] = layout;
+    return {layout, local};
+  }
+
   void start_value(ValueId id) {
     const Value& value = graph_.values[id];
     const Layout& layout = spread_.values[id];
     if (value.kind == Value::Kind::kInput)
-      versions_[id] = {{layout, b_.input(value.name, local_type(id, layout))}};
+      versions_[id] = {noted(layout, b_.input(value.name, local_type(id, layout)))};
     if (value.kind == Value::Kind::kState)
-      versions_[id] = {{layout, b_.state(value.name, local_type(id, layout), value.attrs)}};
+      versions_[id] = {noted(layout, b_.state(value.name, local_type(id, layout), value.attrs))};
   }
 
   void add_node(int index) {
@@ -65,7 +76,7 @@ class Partitioner {
       const ValueId id = node.outputs[o];
       const Layout& layout = spread_.values[id];
       TRIREME_CHECK(b_.type(results[o]) == local_type(id, layout));
-      versions_[id] = {{layout, results[o]}};
+      versions_[id] = {noted(layout, results[o])};
       // A pinned value is had as it is pinned from here on.
       if (const Layout* pinned = pinned_layout(pins_, graph_.values[id])) lying(id, *pinned);
       if (graph_.values[id].name == pins_.forward_end) drop_gathered();
@@ -138,7 +149,7 @@ class Partitioner {
     const Axis& axis = mesh_.axes()[change.axis];
     const int coordinate = mesh_.coordinate(rank_, change.axis);
     if (change.kind == Change::Kind::kSlice)
-      return {layout, sliced(from.local, change.to, axis.size, coordinate)};
+      return noted(layout, sliced(from.local, change.to, axis.size, coordinate));
     if (change.kind == Change::Kind::kAddend)
       return {layout, coordinate == 0 ? from.local : b_.op("affine", {from.local}, {{"scale", 0.0}})};
     Attrs attrs{{"axis", axis.name}, {"ways", int64_t{axis.size}}, {"coordinate", int64_t{coordinate}}};
@@ -159,7 +170,7 @@ class Partitioner {
         b_.op(name(change.kind), {from.local}, attrs,
               fmt::format("{}.{}.{}", graph_.values[id].name, name(change.kind), axis.name));
     TRIREME_CHECK(b_.shape(local) == shape);
-    return {layout, local};
+    return noted(layout, local);
   }
 
   // This rank's part of a local value, one slice per block.
@@ -182,6 +193,7 @@ class Partitioner {
   const Spread& spread_;
   int rank_;
   Builder b_;
+  NamedLayouts* layouts_;  // may be null
   std::vector<std::vector<Version>>
       versions_;  // per value of the whole graph; of a state the first is at rest
 };
@@ -189,9 +201,9 @@ class Partitioner {
 }  // namespace
 
 Graph partition(const Graph& graph, const Mesh& mesh, const Pins& pins, const Spread& spread, int rank,
-                const OpTable& ops) {
+                const OpTable& ops, NamedLayouts* layouts) {
   TRIREME_CHECK(rank < mesh.ranks());
-  return Partitioner(graph, mesh, pins, spread, rank, ops).run();
+  return Partitioner(graph, mesh, pins, spread, rank, ops, layouts).run();
 }
 
 }  // namespace trireme

@@ -15,24 +15,21 @@ int spread_axis(const Mesh& mesh, std::string_view name) {
 // Of activations of transformers, [batch, sequence, features].
 constexpr int kBatchDim = 0, kSequenceDim = 1;
 
-bool is_batch(const Value& value) {
-  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
-}
-
 class Presets {
  public:
   Presets(const Plan& plan, SegmentKind kind, Microbatches microbatches)
       : plan_(plan),
         mesh_(plan.mesh),
         kind_(kind),
-        microbatches_(microbatches),
         data_(axis("data")),
         tensor_(plan.has("megatron") || plan.has("hybrid_cnn") ? axis("tensor") : -1),
         sequence_(plan.has("sequence") && tensor_ >= 0),
         batch_axes_(batch_axes(plan)),
         parameters_split_(plan.has("zero3")),
         gradients_split_(parameters_split_ || plan.has("zero2")),
-        optimizer_split_(gradients_split_ || plan.has("zero1")) {}
+        optimizer_split_(gradients_split_ || plan.has("zero1")),
+        // ZeRO-1 keeps gradients whole and scatters them in the update.
+        added_at_once_(microbatches == Microbatches::kOne && (gradients_split_ || !optimizer_split_)) {}
 
   Pins pins(const Graph& graph) const {
     Pins pins;
@@ -49,6 +46,13 @@ class Presets {
     if (tensor_ >= 0 && (sequence_ || plan_.has("hybrid_cnn"))) {
       pins.scatter_dims.assign(mesh_.axes().size(), -1);
       pins.scatter_dims[tensor_] = sequence_ ? kSequenceDim : kBatchDim;
+    }
+    // Each rank makes its addend, even where gathering what it is made of would move less: the computation is
+    // to be shared too.
+    for (const Update& update : graph.updates) {
+      const Value& state = graph.values[update.state];
+      if (kind_ != SegmentKind::kUpdate && added_at_once_ && state.attrs.text("role", "") == "gradient")
+        pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
     if (kind_ == SegmentKind::kForwardBackward) {
       // Only the update adds them up, once a step.
@@ -80,10 +84,7 @@ class Presets {
     if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
     if (role == "gradient") {
       const Layout sum = with_sums(value, whole);
-      // ZeRO-1 keeps them whole and scatters them in the update.
-      const bool added_at_once =
-          microbatches_ == Microbatches::kOne && (gradients_split_ || !optimizer_split_);
-      const Layout rest = gradients_split_ && part != whole ? part : added_at_once ? whole : sum;
+      const Layout rest = gradients_split_ && part != whole ? part : added_at_once_ ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
     }
     return {whole, whole};
@@ -131,27 +132,43 @@ class Presets {
         value.name, to_string(value.type.shape), units, split.dim, ways);
   }
 
-  // How ZeRO splits what lies as `whole`: along the first dim that tensor parallelism leaves alone and that
-  // divides evenly; else along the one that it has cut, if that still divides; else along the largest that
-  // gives each rank something; else not at all.
-  Layout by_zero(const Value& value, const Layout& whole) const {
-    if (data_ < 0) return whole;
-    const Shape& shape = value.type.shape;
-    const int64_t ways = mesh_.axes()[data_].size;
-    if (whole[data_].kind != Placement::Kind::kReplicated) return whole;
-    const Placement tensor = tensor_ >= 0 ? whole[tensor_] : Placement();
-    int best = -1;
-    for (int d = 0; d < shape.rank() && best < 0; ++d) {
-      if (d != tensor.dim && shape[d] >= ways && shape[d] % ways == 0) best = d;
+  // Whether another axis than data splits a dim.
+  bool is_cut(const Layout& layout, int dim) const {
+    for (size_t a = 0; a < layout.size(); ++a) {
+      if (static_cast<int>(a) != data_ && layout[a].kind == Placement::Kind::kSplit && layout[a].dim == dim)
+        return true;
     }
-    if (best < 0 && tensor.kind == Placement::Kind::kSplit) {
-      const int64_t tensor_ways = mesh_.axes()[tensor_].size,
-                    units = shape[tensor.dim] / tensor.unit / tensor.blocks;
-      if (units % tensor_ways == 0 && shape[tensor.dim] / tensor_ways % ways == 0) best = tensor.dim;
+    return false;
+  }
+
+  // Whether each rank has the same number of elements along a dim that is also split over data.
+  bool divides(const Shape& shape, const Layout& layout, int dim) const {
+    int64_t left = shape[dim];
+    for (size_t a = layout.size(); a-- > 0;) {
+      if (layout[a].kind != Placement::Kind::kSplit || layout[a].dim != dim) continue;
+      if (left / layout[a].unit / layout[a].blocks % mesh_.axes()[a].size != 0) return false;
+      left /= mesh_.axes()[a].size;
+    }
+    const int64_t ways = mesh_.axes()[data_].size;
+    return left >= ways && left % ways == 0;
+  }
+
+  // How ZeRO splits what lies as `whole`: along the first dim that no other axis cuts and that divides
+  // evenly; else along one that is cut, if that still divides; else along the largest that gives each rank
+  // something; else not at all.
+  Layout by_zero(const Value& value, const Layout& whole) const {
+    if (data_ < 0 || whole[data_].kind != Placement::Kind::kReplicated) return whole;
+    const Shape& shape = value.type.shape;
+    int best = -1;
+    for (const bool cut : {false, true}) {
+      for (int d = 0; d < shape.rank() && best < 0; ++d) {
+        if (is_cut(whole, d) == cut && divides(shape, whole, d)) best = d;
+      }
     }
     if (best < 0) {
       for (int d = 0; d < shape.rank(); ++d) {
-        if (d != tensor.dim && shape[d] >= ways && (best < 0 || shape[d] > shape[best])) best = d;
+        const bool possible = !is_cut(whole, d) && shape[d] >= mesh_.axes()[data_].size;
+        if (possible && (best < 0 || shape[d] > shape[best])) best = d;
       }
     }
     if (best < 0) return whole;
@@ -163,14 +180,23 @@ class Presets {
   const Plan& plan_;
   const Mesh& mesh_;
   SegmentKind kind_;
-  Microbatches microbatches_;
   int data_, tensor_;  // axes; −1 where there is none
   bool sequence_;
   std::vector<int> batch_axes_;
   bool parameters_split_, gradients_split_, optimizer_split_;
+  bool added_at_once_;  // gradients over the ranks, as they are made
 };
 
 }  // namespace
+
+SegmentKind segment_kind(const Graph& graph) {
+  if (graph.name == "update") return SegmentKind::kUpdate;
+  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
+}
+
+bool is_batch(const Value& value) {
+  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
+}
 
 std::vector<int> batch_axes(const Plan& plan) {
   std::vector<int> axes;

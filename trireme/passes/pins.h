@@ -9,6 +9,10 @@ namespace trireme {
 // What a segment of a step does with states decides how it wants them: the update takes weights as they lie
 // at rest, the forward and backward parts take them whole.
 enum class SegmentKind { kForwardBackward, kUpdate, kEvaluate };
+SegmentKind segment_kind(const Graph& graph);  // by its name: update, evaluate, or one of the others
+
+// Whether a value is an input with a row for each sample.
+bool is_batch(const Value& value);
 
 // Gradients of several microbatches are kept as addends and added up over ranks once a step, in the update;
 // those of one are added up as they are made.

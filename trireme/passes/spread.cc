@@ -53,6 +53,7 @@ class Search {
       return [&layout](size_t a) { return layout[a].kind == Placement::Kind::kSum; };
     };
     for (const Update& update : graph_.updates) {
+      if (pinned_layout(pins_, graph_.values[update.value])) continue;  // below
       const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
       // A split state owes one reduce_scatter at the end, however many addends came together on the way.
       restrict_to(update.value, [&](size_t a) {

@@ -82,7 +82,7 @@ std::string text_of(const Json& value, std::string_view key, std::string_view so
   return value.get<std::string>();
 }
 
-Json object_of(const Json& value, std::string_view key, std::string_view source) {
+const Json& object_of(const Json& value, std::string_view key, std::string_view source) {
   if (!value.is_object()) throw_error("{}: {} is {}; an object expected", source, key, value.dump());
   return value;
 }
@@ -210,6 +210,7 @@ Plan read_plan(const std::string& text, int ranks) {
           "{{\"mesh\": \"{}:… {}:…\", \"preset\": \"{}\"}}",
           text, join(axes, " and "), axes[0], axes[1], text);
     }
+    if (ranks == 0) throw_error("--plan {}: how many ranks? Say -n, or give a file with a mesh", text);
     return {.mesh = Mesh({{axes[0], ranks}}), .preset = text};
   }
   std::ifstream file(text);
@@ -220,7 +221,7 @@ Plan read_plan(const std::string& text, int ranks) {
   std::stringstream content;
   content << file.rdbuf();
   const Plan plan = parse_plan(content.str(), text);
-  if (plan.mesh.ranks() != ranks) {
+  if (ranks != 0 && plan.mesh.ranks() != ranks) {
     throw_error("{}: its mesh '{}' has {} ranks, but {} are running; start that many with -n {}", text,
                 to_string(plan.mesh), plan.mesh.ranks(), ranks, plan.mesh.ranks());
   }

@@ -50,7 +50,7 @@ struct Plan {
 std::vector<std::string> preset_plans();
 
 // `text`: a preset that needs one axis, which gets all ranks; or the path of a file. Throws Error for unknown
-// keys, presets and axes, and when the mesh has another number of ranks.
+// keys, presets and axes, and when the mesh has another number of ranks. 0 ranks: as many as the file says.
 Plan read_plan(const std::string& text, int ranks);
 Plan parse_plan(std::string_view json, std::string_view source);
 std::string to_json(const Plan& plan);

@@ -45,6 +45,66 @@ TEST(Plan, TextRoundTrip) {
   EXPECT_EQ(again.preset, plan.preset);
 }
 
+TEST(Plan, PartsOverOneAxisNeedNoFile) {
+  EXPECT_EQ(to_string(read_plan("megatron+sequence", 4).mesh), "tensor:4");
+  EXPECT_EQ(to_string(read_plan("hybrid_cnn", 4).mesh), "tensor:4");
+  EXPECT_THAT(error_of([] { read_plan("megatron+zero1", 4); }),
+              HasSubstr("write {\"mesh\": \"tensor:… data:…\", \"preset\": \"megatron+zero1\"}"));
+  EXPECT_THAT(error_of([] { read_plan("zero1", 0); }), HasSubstr("how many ranks?"));
+}
+
+TEST(Plan, LayoutsOfSingleValues) {
+  const Plan plan = parse_plan(
+      R"({"mesh": "data:2 tensor:2", "layouts": {"fc1.*": "tensor:0", "fc*": "{}", "x": "{data:0 tensor:1/8}"}})",
+      "plan.json");
+  const auto layout = [&](std::string_view name) {
+    const Layout* found = plan.layout_of(name);
+    return found ? to_string(*found, plan.mesh) : "none";
+  };
+  EXPECT_EQ(layout("fc1.weight"), "{tensor:0}");  // the first that fits
+  EXPECT_EQ(layout("fc2.weight"), "{}");
+  EXPECT_EQ(layout("x"), "{data:0 tensor:1/8}");
+  EXPECT_EQ(layout("y"), "none");
+  EXPECT_TRUE(fits_pattern("*.weight", "h.0.weight"));
+  EXPECT_TRUE(fits_pattern("h.*.c_*", "h.0.attn.c_attn.weight"));
+  EXPECT_FALSE(fits_pattern("h.*.c_", "h.0.attn.c_attn.weight"));
+}
+
+TEST(Plan, AllKeysRoundTrip) {
+  const std::string_view text = R"({"mesh": "data:2 tensor:2", "preset": "megatron+zero1", "accumulate": 4,
+      "precision": "bf16", "exchange": "all_reduce", "batch_norm": "local", "layouts": {"w*": "tensor:0"},
+      "algorithm": {"data": "ring"}})";
+  const Plan plan = parse_plan(to_json(parse_plan(text, "plan.json")), "plan.json");
+  EXPECT_EQ(plan.accumulate, 4);
+  EXPECT_EQ(plan.precision, "bf16");
+  EXPECT_EQ(plan.batch_norm, Plan::BatchNorm::kLocal);
+  EXPECT_EQ(plan.algorithms.at("data"), "ring");
+  EXPECT_EQ(plan.algorithms.count("tensor"), 0u);
+  ASSERT_NE(plan.layout_of("wte"), nullptr);
+  const Plan all =
+      parse_plan(R"({"mesh": "data:2 tensor:2", "preset": "megatron", "algorithm": "tree"})", "p");
+  EXPECT_EQ(all.algorithms.at("data") + all.algorithms.at("tensor"), "treetree");
+}
+
+TEST(Plan, MistakesInSingleKeysAreNamed) {
+  const auto with = [](const std::string& rest) {
+    return parse_error(R"({"mesh": "data:2", )" + rest + "}");
+  };
+  EXPECT_THAT(with(R"("preset": "sequence")"), HasSubstr("'sequence' goes with megatron only"));
+  EXPECT_THAT(with(R"("accumulate": 0)"), HasSubstr("accumulate is 0; a whole number of microbatches"));
+  EXPECT_THAT(with(R"("accumulate": "4")"), HasSubstr("accumulate is \"4\""));
+  EXPECT_THAT(with(R"("precision": "bf61")"), HasSubstr("did you mean 'bf16'?"));
+  EXPECT_THAT(with(R"("exchange": "gossip")"),
+              HasSubstr("there is no exchange 'gossip'; known are all_reduce"));
+  EXPECT_THAT(with(R"("batch_norm": "locale")"), HasSubstr("did you mean 'local'?"));
+  EXPECT_THAT(with(R"("algorithm": {"tensor": "ring"})"), HasSubstr("tensor"));
+  EXPECT_THAT(with(R"("algorithm": 3)"), HasSubstr("algorithm is 3; a name, or an object"));
+  EXPECT_THAT(with(R"("layouts": "w")"), HasSubstr("layouts is \"w\"; an object expected"));
+  EXPECT_THAT(with(R"("layouts": {"w": "dat:0"})"), HasSubstr("the layout of w: "));
+  EXPECT_THAT(with(R"("layouts": {"w": "data:a"})"), HasSubstr("a dim such as data:0"));
+  EXPECT_THAT(parse_error(R"({"mesh": "dta:2"})"), HasSubstr("Did you mean 'data'?"));
+}
+
 TEST(Plan, MistakesAreNamed) {
   EXPECT_THAT(parse_error("data"), HasSubstr("no JSON object"));
   EXPECT_THAT(parse_error("{}"), HasSubstr("there is no mesh"));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/collective/algorithms.h"
 
 namespace trireme {
 namespace {
@@ -27,10 +28,16 @@ class Stopwatch {
   const Clock::time_point begin_ = Clock::now();
 };
 
+comm::CollectiveOptions options_for(comm::Algorithm wanted, comm::Collective collective) {
+  if (wanted == comm::Algorithm::automatic || wanted == comm::Algorithm::native) return {.algorithm = wanted};
+  const std::vector<comm::Algorithm> known = comm::algorithms_of(collective);
+  return {.algorithm = std::ranges::find(known, wanted) == known.end() ? comm::Algorithm::automatic : wanted};
+}
+
 }  // namespace
 
-MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm all_reduce)
-    : mesh_(mesh), transport_(context.transport()), all_reduce_(all_reduce) {
+MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, const AxisAlgorithms& algorithms)
+    : mesh_(mesh), transport_(context.transport()) {
   if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
@@ -38,6 +45,11 @@ MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, com
   }
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
     groups_.emplace_back();
+    const auto named = algorithms.find(mesh.axes()[a].name);
+    const comm::Algorithm wanted = named == algorithms.end() ? comm::Algorithm::automatic : named->second;
+    options_.push_back({.all_reduce = options_for(wanted, comm::Collective::all_reduce),
+                        .reduce_scatter = options_for(wanted, comm::Collective::reduce_scatter),
+                        .all_gather = options_for(wanted, comm::Collective::all_gather)});
     if (mesh.axes()[a].size == 1) continue;
     // Not make_unique: a group does not move, it is made in its place.
     groups_.back().reset(new comm::Group(
@@ -45,11 +57,21 @@ MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, com
   }
 }
 
-comm::Group& MeshCommunicator::group(std::string_view axis) {
+int MeshCommunicator::find(std::string_view axis) const {
   const int found = mesh_.find(axis);
   TRIREME_CHECK(found >= 0);
   TRIREME_CHECK(groups_[found] != nullptr);
-  return *groups_[found];
+  return found;
+}
+
+comm::Group& MeshCommunicator::group(std::string_view axis) {
+  return *groups_[find(axis)];
+}
+
+bool MeshCommunicator::adds_in_pairs() const {
+  return std::ranges::all_of(options_, [](const Options& options) {
+    return options.all_reduce.algorithm == comm::Algorithm::butterfly;
+  });
 }
 
 template <typename Start>
@@ -61,17 +83,20 @@ void MeshCommunicator::start(const std::byte* data, const Start& begin) {
 void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                                         Reduction reduction) {
   start(data, [&] {
-    return group(axis).all_reduce(data, count, dtype, op_of(reduction), {.algorithm = all_reduce_});
+    return group(axis).all_reduce(data, count, dtype, op_of(reduction), options_[find(axis)].all_reduce);
   });
 }
 
 void MeshCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
                                             DType dtype, Reduction reduction) {
-  start(data, [&] { return group(axis).reduce_scatter(data, count, dtype, op_of(reduction)); });
+  start(data, [&] {
+    return group(axis).reduce_scatter(data, count, dtype, op_of(reduction),
+                                      options_[find(axis)].reduce_scatter);
+  });
 }
 
 void MeshCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  start(data, [&] { return group(axis).all_gather(data, count, dtype); });
+  start(data, [&] { return group(axis).all_gather(data, count, dtype, options_[find(axis)].all_gather); });
 }
 
 void MeshCommunicator::wait(const std::byte* data) {

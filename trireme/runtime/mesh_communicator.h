@@ -1,6 +1,7 @@
 // The communicator of a rank on a mesh: one group of ranks per axis, over one transport.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,12 +12,14 @@
 
 namespace trireme {
 
+// An algorithm for the collectives along an axis, by its name; automatic for an axis that is not there.
+using AxisAlgorithms = std::map<std::string, comm::Algorithm, std::less<>>;
+
 class MeshCommunicator final : public Communicator {
  public:
   // Collective over all ranks of the job, of which the mesh has as many. Axes of one rank need no group.
-  // `all_reduce`: the algorithm of every all_reduce.
-  MeshCommunicator(const Mesh& mesh, comm::Context& context,
-                   comm::Algorithm all_reduce = comm::Algorithm::automatic);
+  // A collective for which an axis' algorithm does not exist chooses its own.
+  MeshCommunicator(const Mesh& mesh, comm::Context& context, const AxisAlgorithms& algorithms = {});
 
   void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                         Reduction reduction) override;
@@ -29,7 +32,7 @@ class MeshCommunicator final : public Communicator {
                   DType dtype) override;
   std::shared_ptr<std::byte> allocate(size_t bytes) override;
 
-  bool adds_in_pairs() const override { return all_reduce_ == comm::Algorithm::butterfly; }
+  bool adds_in_pairs() const override;
   double take_seconds() override;
 
  private:
@@ -38,13 +41,19 @@ class MeshCommunicator final : public Communicator {
     comm::Handle handle;
   };
 
+  // Of one axis: its algorithm, where the collective has it.
+  struct Options {
+    comm::CollectiveOptions all_reduce, reduce_scatter, all_gather;
+  };
+
+  int find(std::string_view axis) const;
   comm::Group& group(std::string_view axis);
   template <typename Start>
   void start(const std::byte* data, const Start& begin);
 
   const Mesh mesh_;
   comm::Transport& transport_;
-  comm::Algorithm all_reduce_;
+  std::vector<Options> options_;                      // per axis
   std::vector<std::unique_ptr<comm::Group>> groups_;  // per axis; null for one rank
   std::vector<Started> under_way_;                    // few at a time
   std::vector<int64_t> counts_;                       // of an all_to_all; kept so that nothing is allocated

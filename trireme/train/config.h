@@ -56,4 +56,8 @@ std::string config_toml(const Config& config);             // reads back as the 
 std::string config_help();                                 // one line per setting: --help
 std::string config_markdown();                             // docs/config.md
 
+// Where train.batch_per_rank is set: the batch, and the batch that optim.lr is for, when so many ranks share
+// it. Throws Error when that does not fit the other settings.
+void use_batch_per_rank(Config& config, int64_t ranks);
+
 }  // namespace trireme

@@ -61,6 +61,8 @@ std::vector<Field> config_fields(Config& c) {
       {"model.dropout", &c.model.dropout, "share of activations dropped in training", fraction()},
       {"model.rope_base", &c.model.rope_base, "base of the rotary positions' frequencies (llama)",
        at_least(1)},
+      {"model.batch_norm_groups", &c.model.batch_norm_groups,
+       "groups of a microbatch's rows, each normalised with its own statistics (resnet)", at_least(1)},
 
       {"data.kind",
        &c.data.kind,
@@ -102,6 +104,10 @@ std::vector<Field> config_fields(Config& c) {
 
       {"train.batch", &c.train.batch, "samples per step of the optimizer, over all microbatches and ranks",
        at_least(1)},
+      {"train.batch_per_rank", &c.train.batch_per_rank,
+       "samples per step and rank: train.batch is then this times the ranks that share the batch; 0: train.batch "
+       "holds",
+       at_least(0)},
       {"train.accumulate", &c.train.accumulate,
        "microbatches that a step is split into to save memory; the result is the same", at_least(1)},
       {"train.shards", &c.train.shards,
@@ -117,6 +123,8 @@ std::vector<Field> config_fields(Config& c) {
        {"f32", "bf16", "f16"}},
       {"train.device", &c.train.device, "where ranks compute", {}, {"cpu"}},
       {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
+      {"train.noise_scale", &c.train.noise_scale,
+       "measure the gradient noise scale (critical batch) from microbatches and ranks"},
       {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes",
        fraction()},
       {"train.max_skipped", &c.train.max_skipped,
@@ -150,7 +158,7 @@ std::vector<Field> config_fields(Config& c) {
        "batch at which optim.lr was found",
        at_least(0),
        {},
-       "train.batch"},
+       "train.batch_per_rank, or train.batch"},
 
       {"schedule.kind",
        &c.schedule.kind,

@@ -134,6 +134,13 @@ std::vector<std::string> config_problems(const Config& c) {
   return problems;
 }
 
+void use_batch_per_rank(Config& config, int64_t ranks) {
+  if (config.train.batch_per_rank == 0) return;
+  config.train.batch = config.train.batch_per_rank * ranks;
+  if (config.optim.base_batch == 0) config.optim.base_batch = config.train.batch_per_rank;
+  validate(config);
+}
+
 void validate(const Config& config) {
   const std::vector<std::string> problems = config_problems(config);
   if (!problems.empty()) throw Error("the settings do not fit together: " + join(problems, "\n  and "));

@@ -32,18 +32,26 @@ int thread_count(const TrainOptions& train, int ranks_here) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
+// With the batch that the ranks of the plan share.
+Config with_batch(Config config, const Plan& plan) {
+  const int data = plan.mesh.find("data");
+  use_batch_per_rank(config, data < 0 ? 1 : plan.mesh.axes()[data].size);
+  return config;
+}
+
 class Run {
  public:
   Run(const ResolvedConfig& resolved, const RunContext& context)
-      : config_(resolved.config),
+      : config_(with_batch(resolved.config, context.ranks.plan)),
         context_(context),
         data_(open_run_data(config_, context.default_text)),
         model_(complete_model(config_, data_)),
         device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
-        loader_(data_.train,
-                {.batch = config_.train.batch, .seed = static_cast<uint64_t>(config_.train.seed)}),
+        loader_(data_.train, {.batch = config_.train.batch,
+                              .seed = static_cast<uint64_t>(config_.train.seed),
+                              .parts = trainer_.own_rows()}),
         folder_(make_run_folder(config_.run)),
         checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {}
 
@@ -55,6 +63,8 @@ class Run {
       progress_.emplace(make_progress());
     }
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
+    const Clock::time_point start_of_steps = Clock::now();
+    const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
     for (int64_t step = first; step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
@@ -65,6 +75,7 @@ class Run {
       result.steps = step + 1;
       result.loss = done.loss;
       const double seconds = seconds_since(begin);
+      critical_batch_.add(done.squares);
       const StepMetrics line{step + 1,
                              done.loss,
                              rate,
@@ -72,7 +83,10 @@ class Run {
                              static_cast<double>(config_.train.batch) * per_sample / seconds,
                              seconds,
                              context_.ranks.communicator ? context_.ranks.communicator->take_seconds() : 0,
-                             trainer_.program().peak_bytes()};
+                             trainer_.program().peak_bytes(),
+                             samples_seen(),
+                             seconds_before + seconds_since(start_of_steps),
+                             critical_batch(done)};
       if (leads()) {
         metrics_->write(line);
         progress_->step(line);
@@ -109,6 +123,16 @@ class Run {
                                               Communicator::Reduction::kMax);
     }
     return asked != 0;
+  }
+  int64_t samples_seen() const {
+    const DataPosition position = loader_.position();
+    return position.epoch * data_.train->size() + position.index;
+  }
+  // In samples, as train.batch is.
+  std::optional<double> critical_batch(const StepResult& done) const {
+    const std::optional<double> targets = critical_batch_.targets();
+    if (!config_.train.noise_scale || !targets || done.squares.count == 0) return std::nullopt;
+    return *targets * static_cast<double>(config_.train.batch) / done.squares.count;
   }
   std::string skip_note(int64_t step) const {
     return fmt::format("step {}: the gradient is not finite; skipped{}", step,
@@ -172,7 +196,9 @@ class Run {
 
   void validate_now(int64_t step) {
     if (!data_.validation) return;
-    Loader loader(data_.validation, evaluation(config_.train.batch / config_.train.accumulate));
+    LoaderOptions options = evaluation(config_.train.batch / config_.train.accumulate);
+    options.parts = trainer_.own_evaluation_rows();
+    Loader loader(data_.validation, options);
     Evaluation total;
     for (int64_t i = 0; i < config_.train.eval_batches; ++i) {
       Batch& batch = loader.next();
@@ -217,6 +243,7 @@ class Run {
   Loader loader_;
   std::string folder_;
   Checkpoints checkpoints_;
+  CriticalBatch critical_batch_;
   std::string saved_;  // the newest checkpoint
   // Of rank 0 alone.
   std::optional<MetricsFile> metrics_;

@@ -26,7 +26,8 @@ struct ModelOptions {
   int64_t seq = 128;         // tokens per sequence
   int64_t classes = 0;       // automatic: from the data; image models only
   double dropout = 0.0;
-  double rope_base = 10000.0;  // llama only
+  double rope_base = 10000.0;     // llama only
+  int64_t batch_norm_groups = 1;  // of rows, each normalised with its own statistics; resnet only
 };
 
 struct DataSettings {
@@ -42,15 +43,17 @@ struct DataSettings {
 };
 
 struct TrainOptions {
-  int64_t batch = 16;      // samples in one step of the optimizer, over all microbatches and ranks
-  int64_t accumulate = 1;  // microbatches that one step is split into; the result is the same
-  int64_t shards = 0;      // virtual shards of a batch (shards.h); a power of two; 0: none
+  int64_t batch = 16;          // samples in one step of the optimizer, over all microbatches and ranks
+  int64_t batch_per_rank = 0;  // above 0: batch is this times the ranks that share it (use_batch_per_rank)
+  int64_t accumulate = 1;      // microbatches that one step is split into; the result is the same
+  int64_t shards = 0;          // virtual shards of a batch (shards.h); a power of two; 0: none
   int64_t steps = 500;
   int64_t seed = 1;
   int64_t threads = 0;  // automatic: one per core
   std::string precision = "f32";
   std::string device = "cpu";
-  double clip_norm = 1.0;  // 0: off
+  double clip_norm = 1.0;    // 0: off
+  bool noise_scale = false;  // measure the critical batch (critical_batch.h)
   double label_smoothing = 0.0;
   int64_t max_skipped = 10;   // steps in a row; f16 goes on for as long as its loss scale can be lowered
   int64_t log_every = 1;      // steps
@@ -69,7 +72,7 @@ struct OptimOptions {
   bool nesterov = false;
   double trust = 0.001;             // the trust coefficient of LARS
   std::string batch_rule = "none";  // how lr grows when the batch does
-  int64_t base_batch = 0;           // automatic: train.batch, so nothing grows
+  int64_t base_batch = 0;           // automatic: train.batch_per_rank; without, train.batch, so nothing grows
 };
 
 struct ScheduleOptions {

@@ -47,6 +47,7 @@ std::string Progress::describe(const StepMetrics& m) const {
     text +=
         fmt::format("  MFU {:.1f}%", 100 * options_.flops_per_step / m.step_seconds / options_.peak_flops);
   }
+  if (m.critical_batch) text += fmt::format("  critical batch {:.1f}", *m.critical_batch);
   text += fmt::format("  mem {}  comm {:.1f}%  ETA {}", format_bytes(m.peak_bytes),
                       m.step_seconds > 0 ? 100 * m.comm_seconds / m.step_seconds : 0.0,
                       format_duration(seconds_ / static_cast<double>(done) * static_cast<double>(left)));

@@ -6,21 +6,13 @@
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
 #include "trireme/passes/expand.h"
-#include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
+#include "trireme/passes/plan_check.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
-namespace {
-
-SegmentKind kind_of(const Graph& graph) {
-  if (graph.name == "update") return SegmentKind::kUpdate;
-  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
-}
-
-}  // namespace
-
 RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int rank, Rows rows) {
+  if (rows == Rows::kOfAllRanks) check_plan(plan, whole);
   RankGraphs result;
   // What is added to, by another microbatch or shard, is added up over the ranks in the update.
   const auto adds = [](const Graph& graph) { return graph.name == "next"; };
@@ -28,15 +20,16 @@ RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int ra
                                         ? Microbatches::kSeveral
                                         : Microbatches::kOne;
   for (const Graph& segment : whole) {
-    const bool own = rows == Rows::kOfOneRank && kind_of(segment) == SegmentKind::kForwardBackward;
+    NamedLayouts& layouts = result.layouts.emplace_back();
+    const bool own = rows == Rows::kOfOneRank && segment_kind(segment) == SegmentKind::kForwardBackward;
     if (plan.mesh.ranks() == 1 || own) {
       result.graphs.push_back(optimized(segment));
       continue;
     }
-    const Pins pins = pins_of(plan, segment, kind_of(segment), microbatches);
+    const Pins pins = pins_of(plan, segment, segment_kind(segment), microbatches);
     const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
-    const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops()));
+    const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops(), &layouts));
     result.graphs.push_back(bucket(local, ops()));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;

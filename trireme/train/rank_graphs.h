@@ -3,14 +3,16 @@
 
 #include <vector>
 
+#include "trireme/passes/partition.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 
 namespace trireme {
 
 struct RankGraphs {
-  std::vector<Graph> graphs;  // fused, in the order given
-  StateParts parts;           // what this rank has of each state
+  std::vector<Graph> graphs;          // fused, in the order given
+  StateParts parts;                   // what this rank has of each state
+  std::vector<NamedLayouts> layouts;  // of each graph's values; empty where nothing is split
 };
 
 // What the forward and backward parts in `whole` work on: all rows of a microbatch, which the plan splits; or

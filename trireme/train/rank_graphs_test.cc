@@ -20,21 +20,27 @@ ModelOptions small_gpt() {
 }
 
 struct Counts {
-  int all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;
+  int all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;  // tensors
+  int buckets = 0;   // collectives that several of them share, or that are under way while others run
   double bytes = 0;  // that a rank sends, by the best algorithms
 };
 
 Counts count(const Graph& graph) {
   Counts counts;
   for (const Node& node : graph.nodes) {
-    if (node.op->scope != OpRecord::Scope::kAxis) continue;
+    if (node.op->scope != OpRecord::Scope::kAxis || node.op->name.ends_with("_wait")) continue;
     const double ways = static_cast<double>(node.attrs.integer("ways")), share = (ways - 1) / ways;
-    const double in = static_cast<double>(graph.type(node.inputs[0]).bytes());
-    const double out = static_cast<double>(graph.type(node.outputs[0]).bytes());
-    if (node.op->name == "all_reduce") ++counts.all_reduce, counts.bytes += 2 * share * in;
-    if (node.op->name == "reduce_scatter") ++counts.reduce_scatter, counts.bytes += share * in;
-    if (node.op->name == "all_gather") ++counts.all_gather, counts.bytes += share * out;
-    if (node.op->name == "all_to_all") ++counts.all_to_all, counts.bytes += share * in;
+    const bool started = node.op->name.ends_with("_start");
+    const std::string_view name = started ? node.op->name.substr(0, node.op->name.size() - 6) : node.op->name;
+    counts.buckets += started;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const double in = static_cast<double>(graph.type(node.inputs[i]).bytes());
+      const double out = static_cast<double>(graph.type(node.outputs[i]).bytes());
+      if (name == "all_reduce") ++counts.all_reduce, counts.bytes += 2 * share * in;
+      if (name == "reduce_scatter") ++counts.reduce_scatter, counts.bytes += share * in;
+      if (name == "all_gather") ++counts.all_gather, counts.bytes += share * out;
+      if (name == "all_to_all") ++counts.all_to_all, counts.bytes += share * in;
+    }
   }
   return counts;
 }
@@ -78,10 +84,19 @@ TEST(RankGraphs, DataParallelismAddsUpGradientsOnceAStep) {
     EXPECT_EQ(step.first.bytes, 0);
     EXPECT_EQ(step.next.bytes, 0);
     EXPECT_EQ(step.update.all_reduce, step.parameters + 2);
+    EXPECT_EQ(step.update.buckets, 1);  // of 4 MiB at most
     EXPECT_EQ(step.update.reduce_scatter + step.update.all_gather + step.update.all_to_all, 0);
     EXPECT_DOUBLE_EQ(step.update.bytes,
                      2.0 * (ranks - 1) / ranks * step.parameter_bytes + scalar_bytes(2, ranks));
   }
+}
+
+// Nothing is added to what one microbatch gives, so that it can be on its way while the backward part runs.
+TEST(RankGraphs, OneMicrobatchIsAddedUpWhereItIsMade) {
+  const Step step = spread_step("data", 2, 1);
+  EXPECT_EQ(step.first.all_reduce, step.parameters + 2);
+  EXPECT_EQ(step.first.buckets, 1);
+  EXPECT_EQ(step.update.bytes, 0);
 }
 
 TEST(RankGraphs, Zero1MovesAsMuchAsDataParallelism) {
@@ -171,18 +186,41 @@ TEST(RankGraphs, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
   const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"tensor", 2}}), "hybrid_cnn"}, 0);
   const Graph& first = local.graphs[0];
   for (const Node& node : first.nodes) {
-    if (node.op->name == "conv2d") EXPECT_EQ(first.type(node.inputs[0]).shape[0], 2);
+    if (node.op->name == "conv2d") {
+      EXPECT_EQ(first.type(node.inputs[0]).shape[0], 2);
+    }
   }
   EXPECT_EQ(first.type(first.find("conv1.weight")).shape, (Shape{6, 1, 5, 5}));
   EXPECT_EQ(first.type(first.find("fc1.weight")).shape, (Shape{60, 400}));
   EXPECT_EQ(first.type(first.find("fc3.weight")).shape, (Shape{10, 42}));
   // Rows go to the fully connected layers and come back; weights of those are not sent.
   const Counts counts = count(first);
-  EXPECT_EQ(counts.all_reduce, 0);
+  EXPECT_EQ(counts.all_reduce, 4 + 1 + 2);  // gradients of convolutions and of a bias, loss and count
   EXPECT_EQ(counts.all_gather, 3);
   EXPECT_EQ(counts.reduce_scatter, 3);
   const Counts update = count(local.graphs[1]);
-  EXPECT_EQ(update.all_reduce, 4 + 1 + 3);  // convolutions, a bias, and the norm, loss and count
+  EXPECT_EQ(update.all_reduce, 1);  // the norm
+}
+
+TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
+  ModelOptions model;
+  model.family = "resnet";
+  model.layers = 8;
+  model.classes = 10;
+  constexpr int kNorms = 7;
+  const auto first = [&](int64_t groups) {
+    model.batch_norm_groups = groups;
+    const StepGraphs whole = step_graphs(model, {}, {}, {4, {3, 16, 16}});
+    return count(rank_graphs(whole.graphs, {Mesh({{"data", 2}}), "data"}, 0).graphs[0]);
+  };
+  // A sum and squares forward, two sums backward.
+  const Counts synchronised = first(1);
+  EXPECT_EQ(synchronised.all_reduce, 4 * kNorms);
+  EXPECT_EQ(synchronised.all_gather + synchronised.reduce_scatter + synchronised.all_to_all, 0);
+  // Each rank on its own: only running statistics, a mean and a variance.
+  const Counts local = first(2);
+  EXPECT_EQ(local.all_reduce, 2 * kNorms);
+  EXPECT_EQ(local.all_gather + local.reduce_scatter + local.all_to_all, 0);
 }
 
 TEST(RankGraphs, StatesTakeTheirShare) {

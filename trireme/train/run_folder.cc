@@ -23,15 +23,22 @@ void write_file(const fs::path& path, const std::string& text) {
   if (!out) throw_error("cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
-// Lines of steps up to `step`; lines that are no JSON (a crash in the middle of one) are dropped.
-std::string lines_up_to(const fs::path& path, int64_t step) {
+// Lines of steps up to `step`, and the last time in them; lines that are no JSON (a crash in the middle of
+// one) are dropped.
+struct KeptLines {
+  std::string text;
+  double seconds = 0;
+};
+KeptLines lines_up_to(const fs::path& path, int64_t step) {
   std::ifstream in(path);
-  std::string kept;
+  KeptLines kept;
   for (std::string line; std::getline(in, line);) {
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
         object["step"].get<int64_t>() <= step) {
-      kept += line + "\n";
+      kept.text += line + "\n";
+      if (const auto seconds = object.find("seconds"); seconds != object.end() && seconds->is_number())
+        kept.seconds = seconds->get<double>();
     }
   }
   return kept;
@@ -72,8 +79,9 @@ MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_vi
       rate_name_(rate_name),
       file_(nullptr, std::fclose) {
   if (fs::exists(path_)) {
-    const std::string kept = lines_up_to(path_, step);
-    write_file(path_ + ".new", kept);
+    const KeptLines kept = lines_up_to(path_, step);
+    seconds_ = kept.seconds;
+    write_file(path_ + ".new", kept.text);
     fs::rename(path_ + ".new", path_);
   }
   file_.reset(std::fopen(path_.c_str(), "a"));
@@ -95,7 +103,10 @@ void MetricsFile::write(const StepMetrics& m) {
                                 {rate_name_, m.samples_per_second},
                                 {"step_seconds", m.step_seconds},
                                 {"comm_seconds", m.comm_seconds},
-                                {"peak_bytes", m.peak_bytes}};
+                                {"peak_bytes", m.peak_bytes},
+                                {"samples", m.samples},
+                                {"seconds", m.seconds}};
+  if (m.critical_batch) object["critical_batch"] = number(*m.critical_batch);
   line(object.dump());
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,9 @@ struct StepMetrics {
   double samples_per_second = 0;  // tokens for language models
   double step_seconds = 0, comm_seconds = 0;
   size_t peak_bytes = 0;
+  int64_t samples = 0;                   // seen in the whole run
+  double seconds = 0;                    // of the whole run, with what it did before it was stopped
+  std::optional<double> critical_batch;  // samples; see critical_batch.h
 };
 struct ValidationMetrics {
   int64_t step = 0;
@@ -36,6 +40,7 @@ class MetricsFile {
  public:
   // Lines of steps after `step` are removed: a run that goes on from a checkpoint writes them anew.
   MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name);
+  double seconds() const { return seconds_; }  // that the steps before took
   void write(const StepMetrics& metrics);
   void write(const ValidationMetrics& metrics);
 
@@ -43,6 +48,7 @@ class MetricsFile {
   void line(const std::string& text);
   std::string path_;
   std::string rate_name_;  // "tokens_per_second" or "samples_per_second"
+  double seconds_ = 0;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 

@@ -12,6 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/plan_settings.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
@@ -111,7 +112,7 @@ Outcome run(const Case& one, int64_t shards, int ranks, int threads) {
   std::mutex mutex;
   comm::run_rank_threads(ranks, [&](comm::Context& context) {
     const Plan plan{.mesh = Mesh({{"data", ranks}})};
-    MeshCommunicator communicator(plan.mesh, context, all_reduce_of(train));
+    MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, train));
     const std::unique_ptr<Device> device = make_cpu_device(threads);
     const Shape sample = one.family == "gpt" ? Shape{8} : Shape{3, 8, 8};
     Trainer trainer(model, train, {}, {kRows, sample}, *device,

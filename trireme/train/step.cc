@@ -44,7 +44,7 @@ Graph model_graph(std::string name, const ModelOptions& options, const TrainOpti
   }
   Builder b(ops(), std::move(name));
   const ValueId input = b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape});
-  Network net(b, mode, options.dropout);
+  Network net(b, mode, options.dropout, options.batch_norm_groups);
   const ValueId logits = model.logits(net, options, input);
   if (outputs != Outputs::kLogits) {
     const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape});
@@ -102,8 +102,8 @@ Graph with_pending_states(Graph forward, Accumulate accumulate, std::string_view
 }
 
 // Adds the backward part and stores gradients, loss and count in states.
-Graph with_gradients(Graph forward, Accumulate accumulate, std::string_view pending) {
-  forward = with_pending_states(std::move(forward), accumulate, pending);
+Graph with_gradients(Graph forward, Accumulate accumulate, const TrainOptions& train) {
+  forward = with_pending_states(std::move(forward), accumulate, pending_role(train));
   const std::vector<ValueId> parameters = parameters_of(forward);
   const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
   forward.outputs.clear();
@@ -118,15 +118,25 @@ Graph with_gradients(Graph forward, Accumulate accumulate, std::string_view pend
   std::vector<size_t> order(parameters.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return gradients[i]; });
+  ValueId squares = kNoValue;
   for (size_t i : order) {
     // A parameter that the loss does not depend on has a gradient of zeros.
     const ValueId gradient =
         gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}});
+    // Before it is stored: where the state is split, addends are put together for that.
+    if (train.noise_scale) {
+      const ValueId part = b.op("sum_squares", {gradient}, {{"of", "addends"}});
+      squares = squares == kNoValue ? part : b.op("add", {squares, part});
+    }
     const Value parameter = b.graph().values[parameters[i]];
     store(gradient_name(parameter.name), gradient, companion_attrs(parameter, "gradient"));
   }
   store(kLossState, loss, {{"role", "gradient"}});
   store(kCountState, count, {{"role", "gradient"}});
+  if (train.noise_scale) {
+    store(kSquaresState, squares, {{"role", "gradient"}});
+    store(kCountSquaresState, b.op("sum_squares", {count}, {{"of", "addends"}}), {{"role", "gradient"}});
+  }
   b.output("loss", loss);
   b.output("count", count);
   return b.take();
@@ -148,14 +158,13 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
   StepGraphs result;
   const Graph forward = model_graph("first", model, train, shape, Mode::kTrain, Outputs::kLoss, precision);
   for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
-  result.graphs.push_back(with_gradients(forward, Accumulate::kReplace, pending_role(train)));
+  result.graphs.push_back(with_gradients(forward, Accumulate::kReplace, train));
   if (train.accumulate > 1) {
     Graph next = forward;
     next.name = "next";
-    result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd, pending_role(train)));
+    result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd, train));
   }
-  result.graphs.push_back(
-      update_graph(result.parameters, renewed_states(forward), optim, train.clip_norm, train.shards));
+  result.graphs.push_back(update_graph(result.parameters, renewed_states(forward), optim, train));
   const StepShape evaluated{shape.evaluate_rows ? shape.evaluate_rows : shape.rows, shape.sample};
   result.graphs.push_back(
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision));

@@ -116,15 +116,27 @@ std::vector<Trainer::Piece> Trainer::pieces() const {
   return pieces;
 }
 
+std::vector<Part> Trainer::own_rows() const {
+  std::vector<Part> parts;
+  for (const Piece& piece : pieces_) parts.push_back({piece.row, rows_.size});
+  return parts;
+}
+
+std::vector<Part> Trainer::own_evaluation_rows() const {
+  std::vector<Part> parts;
+  for (int64_t row = 0; row < shape_.rows; row += rows_at_once_)
+    parts.push_back({row + rows_.begin, rows_.size});
+  return parts;
+}
+
 void Trainer::load_rows(int segment, Batch& batch, int64_t first_row) {
+  const int64_t place = batch.place_of(first_row, rows_.size);
   for (auto& [name, tensor] : batch.tensors) {
-    if (tensor.shape[0] < first_row + rows_.size) {
-      throw_error("the batch has {} rows of '{}', but rows {} to {} are needed", tensor.shape[0], name,
-                  first_row, first_row + rows_.size);
-    }
+    if (tensor.shape[0] < place + rows_.size)
+      throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], name);
     const size_t row_bytes =
         static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, name, tensor.bytes.data() + first_row * row_bytes, rows_.size * row_bytes);
+    executor_.set_input(segment, name, tensor.bytes.data() + place * row_bytes, rows_.size * row_bytes);
   }
 }
 
@@ -156,6 +168,11 @@ StepResult Trainer::update(int64_t step, double rate) {
   const float count = executor_.scalar_output(update_, "count");
   result.loss = executor_.scalar_output(update_, "loss") / std::max(1.0f, count);
   result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
+  if (train_.noise_scale) {
+    const double norm = result.norm * count;
+    result.squares = {executor_.scalar_output(update_, "squares") / (loss_scale * loss_scale),
+                      executor_.scalar_output(update_, "count_squares"), norm * norm, count};
+  }
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss)) explain_bad_loss(first_, result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
@@ -239,7 +256,8 @@ void Trainer::evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total) 
         std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
     const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
     const int64_t width = shape.back();
-    const int64_t first = (first_row + rows_.begin) * (shape.elements() / width / rows_.size);
+    const int64_t first =
+        batch.place_of(first_row + rows_.begin, rows_.size) * (shape.elements() / width / rows_.size);
     double correct = 0;
     for (int64_t row = 0; row * width < shape.elements(); ++row) {
       if (targets[first + row] < 0) continue;

@@ -10,6 +10,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/critical_batch.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
 #include "trireme/train/shards.h"
@@ -18,9 +19,10 @@
 namespace trireme {
 
 struct StepResult {
-  double loss = 0;       // mean over counted targets
-  double norm = 0;       // of the gradient, before clipping
-  bool skipped = false;  // the gradient was not finite, or no target counted; nothing changed
+  double loss = 0;          // mean over counted targets
+  double norm = 0;          // of the gradient, before clipping
+  bool skipped = false;     // the gradient was not finite, or no target counted; nothing changed
+  GradientSquares squares;  // with train.noise_scale
 };
 
 struct Evaluation {
@@ -56,7 +58,8 @@ class Trainer {
   // element) alone.
   void initialise(uint64_t seed);
 
-  // One step on a batch of shape.rows * accumulate rows, all of which every rank is given. `step` counts from
+  // One step on a batch of shape.rows * accumulate rows, of which this rank is given at least own_rows().
+  // `step` counts from
   // 0, `rate` is the learning rate. Throws an Error that names the first op that made a non-finite number
   // when the loss is not finite, and one that names the first gradient when more than train.max_skipped steps
   // in a row had a gradient that is not finite (f16: when the loss scale cannot be lowered). Either way all
@@ -70,8 +73,13 @@ class Trainer {
   void forward_backward(Batch& batch, int64_t step);
   StepResult update(int64_t step, double rate);
 
-  // Adds up over a batch of shape.rows rows; rows with ignored targets do not count.
+  // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
+  // with ignored targets do not count.
   void evaluate(Batch& batch, Evaluation& total);
+
+  // The rows of a whole batch that this rank computes, for its loader.
+  std::vector<Part> own_rows() const;
+  std::vector<Part> own_evaluation_rows() const;
 
   // f16: the factor on the loss, halved after an overflow and doubled after many good steps.
   double loss_scale = 1;

@@ -2,6 +2,7 @@
 #include "trireme/comm/calibrate/calibrate.h"
 
 #include "trireme/base/error.h"
+#include "trireme/comm/calibrate/combine.h"
 #include "trireme/comm/calibrate/measurement.h"
 #include "trireme/comm/calibrate/share.h"
 
@@ -10,7 +11,12 @@ namespace trireme::comm {
 LinkModel measure_links(Context& context, const CalibrationOptions& options) {
   if (context.ranks() < 2)
     throw_error("links are measured between ranks, and there is one alone; -n RANKS starts some");
-  LinkModel model = Measurement(context, options).run();
+  const std::vector<LinkModel> passes = Measurement(context, options).run();
+  return combine_links(context, passes);
+}
+
+LinkModel combine_links(Context& context, std::span<const LinkModel> passes) {
+  const LinkModel model = median_of(passes);
   return parse_link_models(text_of_rank_0(context, to_json({&model, 1})), "the links that rank 0 measured")
       .front();
 }

@@ -2,6 +2,8 @@
 // decides how collectives run and what they should cost (collective/link_model.h).
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 
 #include "trireme/comm/collective/link_model.h"
@@ -17,10 +19,14 @@ enum class Thoroughness : uint8_t {
 struct CalibrationOptions {
   Thoroughness thoroughness = Thoroughness::probe;
   MemoryKind memory = MemoryKind::transport;
+  std::optional<Collective> native;  // of which the transport's own way is measured; all, if not said
 };
 
 // Collective over all ranks, of which there are two or more; all get the same.
 LinkModel measure_links(Context& context, const CalibrationOptions& options);
+
+// Collective: the medians of what rank 0 has measured in several passes (measurement.h), for all.
+LinkModel combine_links(Context& context, std::span<const LinkModel> passes);
 
 // The model of a file that fits this job, read by rank 0. Throws Error on all ranks when there is none.
 LinkModel read_links(Context& context, const std::string& path, MemoryKind memory = MemoryKind::transport);

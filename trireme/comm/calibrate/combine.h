@@ -7,7 +7,8 @@
 
 namespace trireme::comm {
 
-// Point by point, and rising with the size where more bytes cannot take less time. The models have the same curves, with points at the same sizes; there is one at least.
+// Point by point, and rising with the size where more bytes cannot take less time. The models have the same
+// curves, with points at the same sizes; there is one at least.
 LinkModel median_of(std::span<const LinkModel> models);
 
 }  // namespace trireme::comm

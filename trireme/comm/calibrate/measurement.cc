@@ -7,7 +7,6 @@
 #include <numeric>
 #include <thread>
 
-#include "trireme/comm/calibrate/combine.h"
 #include "trireme/comm/choice.h"
 #include "trireme/comm/transport/heap_memory.h"
 
@@ -17,7 +16,11 @@ namespace {
 constexpr double kWarmupSeconds = 10e-3;
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
-constexpr size_t kVectorSegment = kDefaultSegmentBytes;  // in which whole vectors are exchanged
+
+// In which whole vectors are exchanged: about what is chosen for them.
+size_t vector_segment(size_t bytes) {
+  return std::clamp(bytes / 4, 16 * kKi, kDefaultSegmentBytes);
+}
 
 MeasuredSizes sizes_for(Thoroughness thoroughness) {
   if (thoroughness == Thoroughness::probe) {
@@ -32,13 +35,15 @@ MeasuredSizes sizes_for(Thoroughness thoroughness) {
   }
   MeasuredSizes sizes{
       .messages = {8, 512, 4 * kKi, 16 * kKi, 64 * kKi, 256 * kKi, kMi},
-      .vectors = {512 * kKi, kMi, 2 * kMi, 4 * kMi, 16 * kMi, 64 * kMi},
+      .vectors = {32 * kKi, 64 * kKi, 128 * kKi, 256 * kKi, 512 * kKi, kMi, 2 * kMi, 4 * kMi, 16 * kMi,
+                  64 * kMi},
       .native = {},
       .native_collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
                              Collective::broadcast, Collective::barrier},
       .rounds = 8,
-      .passes = 5,
-      .effort = {.seconds = 8e-3, .fewest = 5}};
+      .passes = 3,
+      .most_seconds = 60,
+      .effort = {.seconds = 6e-3, .fewest = 3}};
   for (size_t bytes = 8; bytes <= 64 * kMi; bytes *= 2) sizes.native.push_back(bytes);
   return sizes;
 }
@@ -80,33 +85,40 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
                .recorder = &context.recorder(),
                .name = "links"}),
       watch_(engine_, sizes_.effort) {
+  if (options.native) sizes_.native_collectives = {*options.native};
   // With one rank on each host, what is between hosts is all there is.
   if (inside_.empty()) inside_ = across_;
   const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.native.back()});
   const bool own = options.memory == MemoryKind::transport;
   buffer_ = own ? context.transport().allocate(most) : heap_memory(most);
+  std::memset(buffer_->bytes().data(), 0, buffer_->bytes().size());
 }
 
-LinkModel Measurement::run() {
-  std::memset(buffer_->bytes().data(), 0, buffer_->bytes().size());
+double Measurement::seconds_since(Clock::time_point begin) {
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+  return static_cast<double>(watch_.from_rank_0(microseconds.count())) * 1e-6;
+}
+
+std::vector<LinkModel> Measurement::run() {
   const auto begin = Clock::now();
-  const auto passed = [&] {  // as rank 0 sees it
-    const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
-    return static_cast<double>(watch_.from_rank_0(microseconds.count())) * 1e-6;
-  };
-  // In vain: ranks that have just started are still being moved between cores.
+  warm_up();
+  std::vector<LinkModel> models;
+  do {
+    models.push_back(pass());
+  } while (static_cast<int>(models.size()) < sizes_.passes && seconds_since(begin) < sizes_.most_seconds);
+  return models;
+}
+
+// Messages in vain: ranks that have just started are still being moved between cores.
+void Measurement::warm_up() {
+  const auto begin = Clock::now();
   const Steps moving = ping_pong(context_.ranks(), inside_, 32);
   const uint32_t program = ++programs_;
-  while (passed() < kWarmupSeconds) {
+  while (seconds_since(begin) < kWarmupSeconds) {
     Operation& operation = engine_.steps(label(8), program, moving, 8, buffer_->bytes().data());
     engine_.wait(operation);
     engine_.release(operation);
   }
-  std::vector<LinkModel> models;
-  do {
-    models.push_back(pass());
-  } while (static_cast<int>(models.size()) < sizes_.passes && passed() < sizes_.most_seconds);
-  return median_of(models);
 }
 
 LinkModel Measurement::pass() {
@@ -156,7 +168,7 @@ void Measurement::add_exchanges(LinkModel& model) {
   const int ranks = context_.ranks();
   std::vector<CurvePoint> exchange, add, reduce;
   for (const size_t bytes : sizes_.messages) {
-    const int chains = bytes < 64 * kKi ? 4 : 2;
+    const int chains = bytes < 16 * kKi ? 4 : 2;  // so that all of it stays where a vector of this size would
     const auto seconds = [&](const Steps& steps) {
       const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
       return own_share_ * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains);
@@ -177,9 +189,12 @@ void Measurement::add_vectors(LinkModel& model) {
   const int ranks = context_.ranks();
   std::vector<CurvePoint> exchange, add, reduce;
   for (const size_t bytes : sizes_.vectors) {
-    const int chunks = static_cast<int>(bytes / kVectorSegment);
+    const size_t segment = vector_segment(bytes);
+    const int chunks = static_cast<int>(bytes / segment);
+    // What a message costs whatever its size is no part of the pass: the cost model adds it for each.
+    const double messages = chunks * model.inside.exchange.seconds(0);
     const auto seconds = [&](const Steps& steps) {
-      return own_share_ * steps_seconds(steps, bytes, kVectorSegment);
+      return std::max(0.0, own_share_ * steps_seconds(steps, bytes, segment) - messages);
     };
     const double taken = seconds(vector_exchange(ranks, inside_, chunks, Action::copy));
     exchange.push_back({bytes, taken});

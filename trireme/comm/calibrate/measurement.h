@@ -27,14 +27,17 @@ struct MeasuredSizes {
 class Measurement {
  public:
   Measurement(Context& context, const CalibrationOptions& options);
-  LinkModel run();  // rank 0's counts
+  // All of these are collective. Rank 0's figures count: see share.h.
+  std::vector<LinkModel> run();  // passes, for combine_links()
+  void warm_up();
+  LinkModel pass();  // everything once
 
  private:
-  LinkModel pass();
   LinkCurves link(std::span<const RankPair> pairs);
   void add_exchanges(LinkModel& model);
   void add_vectors(LinkModel& model);
   Curve native_curve(Collective collective);
+  double seconds_since(Clock::time_point begin);  // as rank 0 sees it
   // Without what starting and ending the operation takes.
   double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);
 

@@ -43,8 +43,8 @@ double Stopwatch::seconds(const std::function<void()>& body) {
        .op = ReduceOp::max,
        .count = count},
       times_.data());
-  std::ranges::nth_element(times_, times_.begin() + count / 4);
-  return times_[static_cast<size_t>(count) / 4];
+  std::ranges::nth_element(times_, times_.begin() + count / 2);
+  return times_[static_cast<size_t>(count) / 2];
 }
 
 double Stopwatch::operation_seconds(const std::function<Operation&()>& start) {

@@ -1,5 +1,6 @@
-// Times operations of all ranks together: what the slowest rank took, again and again, and of that the lower
-// quartile. On a machine that others use too, a few disturbances would move the median of few repetitions.
+// Times operations of all ranks together: what the slowest rank took, again and again, and of that the
+// median. Less would be a promise that half of all operations break: ranks that share cores have good and bad
+// moments.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,11 @@ namespace trireme::comm {
 Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
               bool native_offered);
 
-// The same, to give to a Group.
+// What a call that names its algorithm should take in messages of so many bytes.
+double predict_call(const Call& call, size_t segment_bytes, int ranks, std::span<const int> hosts,
+                    const LinkModel& model);
+
+// The same as choose(), to give to a Group.
 Chooser make_chooser(LinkModel model, std::vector<int> hosts);
 
 }  // namespace trireme::comm

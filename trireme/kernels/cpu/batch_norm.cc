@@ -1,7 +1,8 @@
-// batch_norm, batch_norm_grad and batch_norm_inference over x[n c s…]. One channel is one unit of work.
-// Statistics are taken block by block: a block fits the first-level cache, so its mean and its squared
-// deviations from that mean take one read of memory, and blocks are merged in double precision, in
-// order. That is as stable as two passes over the channel, and reads it once.
+// batch_norm, batch_norm_grad and batch_norm_inference over x[n c s…], and the parts that they are made of
+// where rows are split. One channel is one unit of work. Statistics are taken block by block: a block fits
+// the first-level cache, so its mean and its squared deviations from that mean take one read of memory, and
+// blocks are merged in double precision, in order. That is as stable as two passes over the channel, and
+// reads it once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/kernels/cpu/batch_norm.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -206,53 +207,123 @@ void for_each_channel(const KernelContext& context, const Shape& x, const Body& 
     for (int64_t c = begin; c < end; ++c) body(c, c * count);
   });
 }
-Channel channel_of(const Shape& x) {
+// One of `groups` of rows.
+Channel channel_of(const Shape& x, int64_t groups = 1) {
   const int64_t count = x.elements(2, x.rank());
-  return {x[0], count, x[1] * count};
+  return {x[0] / groups, count, x[1] * count};
 }
 
 void batch_norm(const KernelContext& context) {
   const Shape& shape = context.inputs[0].shape;
-  const Channel channel = channel_of(shape);
+  const int64_t groups = context.attrs.integer("groups", 1), channels = shape[1];
+  const Channel channel = channel_of(shape, groups);
   const double eps = context.attrs.real("eps"), momentum = context.attrs.real("momentum", 0.1);
   const double size = static_cast<double>(channel.elements());
+  // Running statistics take the mean over all groups, of which a part adds its share.
+  const double all_groups = static_cast<double>(context.attrs.integer("all_groups", groups));
   const float *const x = context.in<float>(0), *const gain = context.in<float>(1),
                      *const bias = context.in<float>(2);
   const float *const running_mean = context.in<float>(3), *const running_var = context.in<float>(4);
   float *const y = context.out<float>(0), *const mean = context.out<float>(1),
                *const rstd = context.out<float>(2);
   float *const new_mean = context.out<float>(3), *const new_var = context.out<float>(4);
-  for_each_channel(context, shape, [&](int64_t c, int64_t offset) {
-    const Moments moments = HWY_DYNAMIC_DISPATCH(channel_moments)(x + offset, channel);
-    mean[c] = static_cast<float>(moments.mean);
-    rstd[c] = static_cast<float>(1 / std::sqrt(moments.squares / size + eps));
-    const double unbiased = moments.squares / std::max(1.0, size - 1);
-    new_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * moments.mean);
-    new_var[c] = static_cast<float>((1 - momentum) * running_var[c] + momentum * unbiased);
-    HWY_DYNAMIC_DISPATCH(normalize_channel)
-    (x + offset, channel, mean[c], rstd[c] * gain[c], bias[c], y + offset);
+  for_each_channel(context, shape, [&](int64_t c, int64_t first) {
+    double mean_of_groups = 0, var_of_groups = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t offset = first + g * channel.planes * channel.stride, at = g * channels + c;
+      const Moments moments = HWY_DYNAMIC_DISPATCH(channel_moments)(x + offset, channel);
+      mean[at] = static_cast<float>(moments.mean);
+      rstd[at] = static_cast<float>(1 / std::sqrt(moments.squares / size + eps));
+      mean_of_groups += moments.mean / all_groups;
+      var_of_groups += moments.squares / std::max(1.0, size - 1) / all_groups;
+      HWY_DYNAMIC_DISPATCH(normalize_channel)
+      (x + offset, channel, mean[at], rstd[at] * gain[c], bias[c], y + offset);
+    }
+    const double kept = (1 - momentum) * static_cast<double>(groups) / all_groups;
+    new_mean[c] = static_cast<float>(kept * running_mean[c] + momentum * mean_of_groups);
+    new_var[c] = static_cast<float>(kept * running_var[c] + momentum * var_of_groups);
   });
+}
+
+// dx = gain·rstd · (dy − dbias/size − x̂·dgain/size), with x̂ = (x − mean)·rstd. dy_x is dgain / rstd.
+void apply_grad(const float* dy, const float* x, const Channel& channel, const GradSums& sums, double size,
+                double gain, float mean, double rstd, float* dx) {
+  const double scale = gain * rstd;
+  const double by_x = -scale * rstd * rstd * sums.dy_x / size;
+  HWY_DYNAMIC_DISPATCH(channel_grad)
+  (dy, x, channel, mean, static_cast<float>(scale), static_cast<float>(by_x),
+   static_cast<float>(-scale * sums.dy / size), dx);
 }
 
 void batch_norm_grad(const KernelContext& context) {
   const Shape& shape = context.inputs[0].shape;
-  const Channel channel = channel_of(shape);
+  const int64_t groups = context.attrs.integer("groups", 1), channels = shape[1];
+  const Channel channel = channel_of(shape, groups);
   const double size = static_cast<double>(channel.elements());
   const float *const dy = context.in<float>(0), *const x = context.in<float>(1),
                      *const gain = context.in<float>(2);
   const float *const mean = context.in<float>(3), *const rstd = context.in<float>(4);
   float *const dx = context.out<float>(0), *const dgain = context.out<float>(1),
                *const dbias = context.out<float>(2);
+  for_each_channel(context, shape, [&](int64_t c, int64_t first) {
+    double gain_sum = 0, bias_sum = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t offset = first + g * channel.planes * channel.stride, at = g * channels + c;
+      const GradSums sums =
+          HWY_DYNAMIC_DISPATCH(channel_grad_sums)(dy + offset, x + offset, mean[at], channel);
+      gain_sum += sums.dy_x * rstd[at];
+      bias_sum += sums.dy;
+      apply_grad(dy + offset, x + offset, channel, sums, size, gain[c], mean[at], rstd[at], dx + offset);
+    }
+    dgain[c] = static_cast<float>(gain_sum);
+    dbias[c] = static_cast<float>(bias_sum);
+  });
+}
+
+void batch_norm_grad_sums(const KernelContext& context) {
+  const Shape& shape = context.inputs[0].shape;
+  const Channel channel = channel_of(shape);
+  const float *const dy = context.in<float>(0), *const x = context.in<float>(1);
+  const float *const mean = context.in<float>(2), *const rstd = context.in<float>(3);
+  float *const dgain = context.out<float>(0), *const dbias = context.out<float>(1);
   for_each_channel(context, shape, [&](int64_t c, int64_t offset) {
     const GradSums sums = HWY_DYNAMIC_DISPATCH(channel_grad_sums)(dy + offset, x + offset, mean[c], channel);
     dgain[c] = static_cast<float>(sums.dy_x * rstd[c]);
     dbias[c] = static_cast<float>(sums.dy);
-    // dx = gain·rstd · (dy − dbias/size − x̂·dgain/size), with x̂ = (x − mean)·rstd
-    const double scale = static_cast<double>(gain[c]) * rstd[c];
-    const double by_x = -scale * rstd[c] * rstd[c] * sums.dy_x / size;
-    HWY_DYNAMIC_DISPATCH(channel_grad)
-    (dy + offset, x + offset, channel, mean[c], static_cast<float>(scale), static_cast<float>(by_x),
-     static_cast<float>(-scale * sums.dy / size), dx + offset);
+  });
+}
+
+void batch_norm_grad_input(const KernelContext& context) {
+  const Shape& shape = context.inputs[0].shape;
+  const Channel channel = channel_of(shape);
+  const double size = context.attrs.real("count");
+  const float *const dy = context.in<float>(0), *const x = context.in<float>(1),
+                     *const gain = context.in<float>(2), *const mean = context.in<float>(3),
+                     *const rstd = context.in<float>(4);
+  const float *const dgain = context.in<float>(5), *const dbias = context.in<float>(6);
+  float* const dx = context.out<float>(0);
+  for_each_channel(context, shape, [&](int64_t c, int64_t offset) {
+    const GradSums sums{dbias[c], static_cast<double>(dgain[c]) / rstd[c]};
+    apply_grad(dy + offset, x + offset, channel, sums, size, gain[c], mean[c], rstd[c], dx + offset);
+  });
+}
+
+void channel_sum(const KernelContext& context) {
+  const Channel channel = channel_of(context.inputs[0].shape);
+  const float* const x = context.in<float>(0);
+  for_each_channel(context, context.inputs[0].shape, [&](int64_t c, int64_t offset) {
+    const Moments moments = HWY_DYNAMIC_DISPATCH(channel_moments)(x + offset, channel);
+    context.out<float>(0)[c] = static_cast<float>(moments.mean * static_cast<double>(channel.elements()));
+  });
+}
+
+void channel_squares(const KernelContext& context) {
+  const Channel channel = channel_of(context.inputs[0].shape);
+  const float *const x = context.in<float>(0), *const mean = context.in<float>(1);
+  for_each_channel(context, context.inputs[0].shape, [&](int64_t c, int64_t offset) {
+    const Moments moments = HWY_DYNAMIC_DISPATCH(channel_moments)(x + offset, channel);
+    const double distance = moments.mean - mean[c], size = static_cast<double>(channel.elements());
+    context.out<float>(0)[c] = static_cast<float>(moments.squares + distance * distance * size);
   });
 }
 
@@ -276,6 +347,10 @@ void add_batch_norm(KernelTable& table) {
   table.add("batch_norm", DType::f32, {batch_norm});
   table.add("batch_norm_grad", DType::f32, {batch_norm_grad});
   table.add("batch_norm_inference", DType::f32, {batch_norm_inference});
+  table.add("channel_sum", DType::f32, {channel_sum});
+  table.add("channel_squares", DType::f32, {channel_squares});
+  table.add("batch_norm_grad_sums", DType::f32, {batch_norm_grad_sums});
+  table.add("batch_norm_grad_input", DType::f32, {batch_norm_grad_input});
 }
 
 }  // namespace trireme::cpu

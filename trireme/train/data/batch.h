@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
+#include "trireme/base/part.h"
 #include "trireme/base/shape.h"
 #include "trireme/base/tensor_view.h"
 
@@ -53,7 +54,12 @@ struct Batch {
   int64_t rows = 0;         // rows that hold samples; rows after them are padding
   DataPosition position;    // of the first sample of the whole batch (all ranks' rows)
   bool ends_epoch = false;  // the last sample of an epoch is in the whole batch
+  // Which rows of the whole batch it has, one part after another; none: all of them.
+  std::vector<Part> parts;
 
+  // Where row `row` of the whole batch is in this one, with all of the `count` rows that begin there. Throws
+  // Error.
+  int64_t place_of(int64_t row, int64_t count) const;
   HostTensor& at(std::string_view name);  // throws Error with the names there are
 };
 

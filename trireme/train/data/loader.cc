@@ -18,7 +18,10 @@ namespace {
 class Producer {
  public:
   Producer(const DataSet& data, const LoaderOptions& options)
-      : data_(data), options_(options), order_(data.size(), options.order, options.seed) {}
+      : data_(data), options_(options), order_(data.size(), options.order, options.seed) {
+    if (options_.parts.empty()) options_.parts = {{0, options_.batch}};
+    for (const Part& part : options_.parts) own_rows_ += part.size;
+  }
 
   DataPosition position;
 
@@ -26,18 +29,23 @@ class Producer {
     const int64_t left = data_.size() - position.index;  // of this epoch; at least 1
     const int64_t samples =
         options_.last == LastBatch::wrap ? options_.batch : std::min(left, options_.batch);
-    const int64_t first = options_.first_row, last = first + options_.own_rows();
-    batch.rows = std::clamp<int64_t>(samples - first, 0, last - first);
+    batch.rows = 0;
+    for (const Part& part : options_.parts)
+      batch.rows += std::clamp<int64_t>(samples - part.begin, 0, part.size);
+    batch.parts = options_.parts;
     batch.position = position;
     batch.ends_epoch = options_.batch >= left;
-    shape(batch, options_.last == LastBatch::shorten ? batch.rows : last - first);
-    for (int64_t row = first; row < last; ++row) {
-      if (row < samples) {
-        const int64_t place = position.index + row;
-        const int64_t epoch = position.epoch + place / data_.size();
-        data_.write(epoch, order_.sample(epoch, place % data_.size()), row - first, batch);
-      } else if (options_.last == LastBatch::pad) {
-        data_.write_padding(row - first, batch);
+    shape(batch, options_.last == LastBatch::shorten ? batch.rows : own_rows_);
+    int64_t to = 0;
+    for (const Part& part : options_.parts) {
+      for (int64_t row = part.begin; row < part.end(); ++row, ++to) {
+        if (row < samples) {
+          const int64_t place = position.index + row;
+          const int64_t epoch = position.epoch + place / data_.size();
+          data_.write(epoch, order_.sample(epoch, place % data_.size()), to, batch);
+        } else if (options_.last == LastBatch::pad) {
+          data_.write_padding(to, batch);
+        }
       }
     }
     const int64_t end = position.index + samples;
@@ -59,8 +67,9 @@ class Producer {
   }
 
   const DataSet& data_;
-  const LoaderOptions options_;
+  LoaderOptions options_;
   EpochOrder order_;
+  int64_t own_rows_ = 0;
 };
 
 struct Slot {
@@ -74,10 +83,15 @@ void LoaderOptions::validate() const {
   if (batch < 1) throw_error("batch is {}, at least 1 was expected", batch);
   if (prefetch < 0 || prefetch > 1024)
     throw_error("prefetch is {}, a number of batches from 0 to 1024 was expected", prefetch);
-  if (first_row < 0 || rows < 0 || own_rows() < 1 || first_row + own_rows() > batch) {
-    throw_error("rows [{}, {}) are not within a batch of {}", first_row, first_row + own_rows(), batch);
+  int64_t end = 0;
+  for (const Part& part : parts) {
+    if (part.begin < end || part.size < 1 || part.end() > batch) {
+      throw_error("rows [{}, {}) are not within a batch of {}, or not after those before", part.begin,
+                  part.end(), batch);
+    }
+    end = part.end();
   }
-  if (last == LastBatch::shorten && own_rows() != batch) {
+  if (last == LastBatch::shorten && !parts.empty()) {
     throw_error(
         "a batch that is split over ranks cannot be shortened, since some ranks would have no rows; use "
         "padding");

@@ -35,11 +35,9 @@ struct LoaderOptions {
   uint64_t seed = 0;
   SampleOrder order = SampleOrder::shuffled;
   LastBatch last = LastBatch::wrap;
-  int64_t first_row = 0;  // this rank makes rows [first_row, first_row + rows) of the whole batch
-  int64_t rows = 0;       // 0: all from first_row on
-  int prefetch = 2;       // batches made ahead; 0: no thread, next() makes the batch
+  std::vector<Part> parts;  // the rows of the whole batch that this rank makes, ascending; none: all of them
+  int prefetch = 2;         // batches made ahead; 0: no thread, next() makes the batch
 
-  int64_t own_rows() const { return rows == 0 ? batch - first_row : rows; }
   void validate() const;  // throws Error
 };
 

@@ -147,8 +147,8 @@ TEST(Loader, ResumesExactly) {
 
 TEST(Loader, RanksMakeTheirRowsOfTheSameBatch) {
   Loader whole(std::make_shared<Numbers>(11), {.batch = 6, .seed = 4});
-  Loader low(std::make_shared<Numbers>(11), {.batch = 6, .seed = 4, .rows = 2});
-  Loader high(std::make_shared<Numbers>(11), {.batch = 6, .seed = 4, .first_row = 2});
+  Loader low(std::make_shared<Numbers>(11), {.batch = 6, .seed = 4, .parts = {{0, 2}}});
+  Loader high(std::make_shared<Numbers>(11), {.batch = 6, .seed = 4, .parts = {{2, 4}}});
   for (int i = 0; i < 7; ++i) {
     std::vector<int32_t> joined = take(low, 1);
     const std::vector<int32_t> rest = take(high, 1);
@@ -157,7 +157,7 @@ TEST(Loader, RanksMakeTheirRowsOfTheSameBatch) {
     EXPECT_EQ(low.position(), whole.position());
   }
   LoaderOptions padded = evaluation(6);
-  padded.first_row = 4;
+  padded.parts = {{4, 2}};
   Loader tail(std::make_shared<Numbers>(9),
               padded);  // the second batch has three samples, none in rows 4 and 5
   EXPECT_EQ(take(tail, 2), (std::vector<int32_t>{4, 5, kIgnoreTarget, kIgnoreTarget}));
@@ -190,9 +190,10 @@ TEST(Loader, PrefetchIsBoundedAndBuffersAreReused) {
 TEST(Loader, RefusesWhatCannotBe) {
   const auto data = std::make_shared<Numbers>(4);
   EXPECT_THAT(error_of([&] { Loader(data, {.batch = 0}); }), HasSubstr("batch is 0"));
-  EXPECT_THAT(error_of([&] { Loader(data, {.batch = 4, .first_row = 3, .rows = 2}); }),
-              HasSubstr("rows [3, 5)"));
-  EXPECT_THAT(error_of([&] { Loader(data, {.batch = 4, .last = LastBatch::shorten, .rows = 2}); }),
+  EXPECT_THAT(error_of([&] { Loader(data, {.batch = 4, .parts = {{3, 2}}}); }), HasSubstr("rows [3, 5)"));
+  EXPECT_THAT(error_of([&] {
+                Loader(data, {.batch = 4, .last = LastBatch::shorten, .parts = {{0, 2}}});
+              }),
               HasSubstr("shortened"));
   EXPECT_THAT(error_of([&] { Loader(std::make_shared<Numbers>(0), {}); }), HasSubstr("empty"));
   EXPECT_THAT(error_of([&] { Loader(data, {}).seek({0, 4}); }), HasSubstr("other data"));

@@ -86,13 +86,16 @@ ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Sto
 
 ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {
   const int64_t h = shape(x).back();
-  const ValueId gain = parameter(name + ".weight", {h}, Init::ones()),
-                bias = parameter(name + ".bias", {h}, Init::zeros());
+  const Attrs norm{{"layer", "norm"}};
+  const ValueId gain = parameter(name + ".weight", {h}, Init::ones(), norm),
+                bias = parameter(name + ".bias", {h}, Init::zeros(), norm);
   return op("layer_norm", {x, gain, bias}, {{"eps", eps}});
 }
 
 ValueId Network::rms_norm(ValueId x, const std::string& name, double eps) {
-  return op("rms_norm", {x, parameter(name + ".weight", {shape(x).back()}, Init::ones())}, {{"eps", eps}});
+  return op("rms_norm",
+            {x, parameter(name + ".weight", {shape(x).back()}, Init::ones(), {{"layer", "norm"}})},
+            {{"eps", eps}});
 }
 
 ValueId Network::batch_norm(ValueId x, const std::string& name) {
@@ -101,8 +104,15 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
                 bias = parameter(name + ".bias", {c}, Init::zeros());
   const ValueId mean = buffer(name + ".running_mean", {c}, Init::zeros()),
                 var = buffer(name + ".running_var", {c}, Init::ones());
-  const Attrs attrs{{"eps", 1e-5}};
+  Attrs attrs{{"eps", 1e-5}};
   if (mode_ == Mode::kEvaluate) return op("batch_norm_inference", {x, gain, bias, mean, var}, attrs);
+  if (shape(x)[0] % batch_norm_groups_ != 0) {
+    throw_error(
+        "a microbatch of {} rows can not be normalised in {} equal groups (batch_norm of each rank on "
+        "its own, or model.batch_norm_groups); another train.batch is needed",
+        shape(x)[0], batch_norm_groups_);
+  }
+  if (batch_norm_groups_ > 1) attrs.set("groups", batch_norm_groups_);
   const std::vector<ValueId> results = builder_.node("batch_norm", {x, gain, bias, mean, var}, attrs);
   builder_.update(mean, results[3]);
   builder_.update(var, results[4]);

@@ -27,8 +27,8 @@ enum class Bias { kNone, kZeros, kUniform };
 
 // How tensor parallelism may split the weights of a layer: the first layer of a pair by its outputs, the
 // second by its inputs, so that nothing moves between them. Kept as attributes of the parameter
-// (`tensor_dim`, `tensor_unit`, `tensor_blocks`) for plans to read (passes/pins.h). Convolutions have the
-// attribute `layer`, by which plans know that they are better split by batch.
+// (`tensor_dim`, `tensor_unit`, `tensor_blocks`) for plans to read (passes/pins.h). The attribute
+// `layer` tells plans convolutions, which are better split by batch, and norms, which go along the sequence.
 struct TensorSplit {
   enum class Side { kNone, kOutputs, kInputs } side = Side::kNone;
   int64_t unit = 1;    // features that stay together: those of a head
@@ -37,8 +37,8 @@ struct TensorSplit {
 
 class Network {
  public:
-  Network(Builder& builder, Mode mode, double dropout_rate)
-      : builder_(builder), mode_(mode), dropout_rate_(dropout_rate) {}
+  Network(Builder& builder, Mode mode, double dropout_rate, int64_t batch_norm_groups = 1)
+      : builder_(builder), mode_(mode), dropout_rate_(dropout_rate), batch_norm_groups_(batch_norm_groups) {}
 
   Mode mode() const { return mode_; }
   Builder& builder() { return builder_; }
@@ -65,6 +65,7 @@ class Network {
   ValueId layer_norm(ValueId x, const std::string& name, double eps = 1e-5);
   ValueId rms_norm(ValueId x, const std::string& name, double eps = 1e-5);
   // `name.{weight,bias,running_mean,running_var}`; batch statistics in training, running ones in evaluation.
+  // Rows are normalised in batch_norm_groups groups of neighbours.
   ValueId batch_norm(ValueId x, const std::string& name);
   // A square kernel with padding (kernel − 1)/2 unless given; `name.weight`, and `name.bias` where asked for.
   struct Conv {
@@ -82,6 +83,7 @@ class Network {
   Builder& builder_;
   Mode mode_;
   double dropout_rate_;
+  int64_t batch_norm_groups_;
   std::vector<ValueId> parameters_;
   ValueId rng_ = kNoValue;
   int64_t dropouts_ = 0;

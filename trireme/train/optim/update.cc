@@ -127,7 +127,7 @@ std::string gradient_name(std::string_view parameter) {
 }
 
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, double clip_norm, int64_t shards) {
+                   const OptimOptions& options, const TrainOptions& train) {
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
   const TensorType scalar{DType::f32, {}};
@@ -146,15 +146,19 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
     squares = squares == kNoValue ? part : b.op("add", {squares, part});
   }
   const std::vector<ValueId> scale =
-      b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", clip_norm}});
+      b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", train.clip_norm}});
   for (size_t i = 0; i < parameters.size(); ++i) {
     optimizer.update({b, options, parameters[i], weights[i], gradients[i], lr, scale[0], step});
   }
-  for (const Value& buffer : buffers) renew(b, buffer, scale[0], shards);
+  for (const Value& buffer : buffers) renew(b, buffer, scale[0], train.shards);
   b.output("scale", scale[0]);
   b.output("norm", scale[1]);
   b.output("loss", loss);
   b.output("count", count);
+  if (train.noise_scale) {
+    b.output("squares", b.state(kSquaresState, scalar, {{"role", "gradient"}}));
+    b.output("count_squares", b.state(kCountSquaresState, scalar, {{"role", "gradient"}}));
+  }
   return b.take();
 }
 

@@ -4,7 +4,7 @@
 //            `accumulated.count` and `accumulated.loss`; buffers (running statistics), `new.NAME` for each
 //   inputs   lr[], step[] (from 1), loss_scale[]
 //   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
-//            (sums)
+//            (sums); with train.noise_scale squares and count_squares
 //
 // A skipped step changes no state that lasts: neither weights nor the optimizer's nor buffers.
 #pragma once
@@ -24,11 +24,13 @@ std::string pending_name(std::string_view buffer);
 Attrs companion_attrs(const Value& parameter, std::string_view role);
 inline constexpr std::string_view kCountState = "accumulated.count";
 inline constexpr std::string_view kLossState = "accumulated.loss";
+// Squares of the pieces that a gradient and its count are made of; see critical_batch.h.
+inline constexpr std::string_view kSquaresState = "accumulated.squares";
+inline constexpr std::string_view kCountSquaresState = "accumulated.count_squares";
 
-// `parameters`: the trained states; `buffers`: those that the forward part renews. `shards`: over how many
-// shards `new.NAME` is the sum, like a gradient; 0: it is the value itself. Throws an Error when the
-// optimizer is not known.
+// `parameters`: the trained states; `buffers`: those that the forward part renews. With train.shards
+// `new.NAME` is the sum over shards, like a gradient. Throws an Error when the optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, double clip_norm, int64_t shards = 0);
+                   const OptimOptions& options, const TrainOptions& train);
 
 }  // namespace trireme

@@ -23,7 +23,9 @@ class Update : public testing::Test {
   void make(const OptimOptions& options, double clip_norm = 0) {
     device_ = make_cpu_device(1);
     std::vector<Graph> graphs;
-    graphs.push_back(update_graph({parameter("w", {1, 2}), parameter("b", {1})}, {}, options, clip_norm));
+    TrainOptions train;
+    train.clip_norm = clip_norm;
+    graphs.push_back(update_graph({parameter("w", {1, 2}), parameter("b", {1})}, {}, options, train));
     executor_ =
         std::make_unique<Executor>(build_program(std::move(graphs), workspace_query(*device_)), *device_);
     for (const StateSlot& state : executor_->program().states)

@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/shards.h"
+#include "trireme/train/plan_settings.h"
 
 namespace trireme::parity {
 namespace {
@@ -26,12 +26,6 @@ struct PlanRun {
 };
 
 std::vector<Program> make_programs(const Training& training, const Plan& plan, const ProgramMaker& make) {
-  if (plan.batch_norm == Plan::BatchNorm::kLocal) {
-    throw_error(
-        "batch_norm is local: each rank takes statistics of its own rows, which is not what one rank "
-        "computes; "
-        "leave it out to compare");
-  }
   std::vector<Program> programs;
   const std::unique_ptr<Device> device = make_cpu_device(1);
   for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
@@ -52,7 +46,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   std::mutex mutex;
   const auto one_rank = [&](comm::Context& context) {
     const int rank = context.rank();
-    MeshCommunicator communicator(plan.mesh, context, all_reduce_of(training.train));
+    MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, training.train));
     const std::unique_ptr<Device> device = make_cpu_device(1);
     Trainer trainer(std::move(programs[rank]), training.train, training.shape, *device,
                     {plan, rank, context.ranks() > 1 ? &communicator : nullptr});

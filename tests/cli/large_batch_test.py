@@ -1,0 +1,64 @@
+"""What a person does who adds ranks and lets the batch grow: the rate follows, and the metrics say what it brought.
+
+Run by ctest; alone: python3 tests/cli/large_batch_test.py build/release/trireme/cli/trireme.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.threads=1",
+         "--run.sample_tokens=0", "--train.eval_every=0", "--schedule.warmup_steps=2", "--schedule.kind=constant",
+         "--train.batch_per_rank=4", "--train.noise_scale=true", "--optim.lr=1e-3"]
+
+
+class LargeBatch(unittest.TestCase):
+    trireme = "trireme"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "text.txt").write_text("row, row, row your boat " * 200)
+
+    def train(self, run, *arguments, code=0):
+        command = [self.trireme, "train", *SMALL, f"--data.path={self.folder / 'text.txt'}",
+                   f"--run.dir={self.folder / run}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        lines = (self.folder / run / "metrics.jsonl").read_text().splitlines() if code == 0 else []
+        return done.stdout + done.stderr, [o for o in map(json.loads, lines) if "loss" in o]
+
+    def test_the_rate_follows_the_batch(self):
+        for ranks, rule, rate in [(1, "linear", 1e-3), (2, "linear", 2e-3), (4, "sqrt", 2e-3), (2, "none", 1e-3)]:
+            _, steps = self.train(f"{rule}{ranks}", "-n", str(ranks), f"--optim.batch_rule={rule}", "--train.steps=3")
+            self.assertAlmostEqual(steps[-1]["lr"], rate, places=9)
+            self.assertEqual([o["samples"] for o in steps], [4 * ranks * step for step in (1, 2, 3)])
+
+    def test_the_critical_batch_is_measured_where_there_are_pieces(self):
+        text, steps = self.train("two", "-n", "2", "--train.steps=5")
+        self.assertGreater(steps[-1]["critical_batch"], 0)
+        self.assertIn("critical batch", text)
+        self.assertNotIn("critical_batch", self.train("one", "--train.steps=2")[1][-1])
+        self.assertIn("critical_batch", self.train("parts", "--train.accumulate=2", "--train.steps=5")[1][-1])
+
+    def test_seconds_go_on_where_a_run_goes_on(self):
+        self.train("run", "--train.steps=3")
+        _, steps = self.train("run", "--train.steps=6")
+        self.assertEqual([o["step"] for o in steps], [1, 2, 3, 4, 5, 6])
+        seconds = [o["seconds"] for o in steps]
+        self.assertEqual(seconds, sorted(seconds))
+        self.assertGreaterEqual(seconds[-1], sum(o["step_seconds"] for o in steps) * 0.99)
+
+    def test_a_batch_that_does_not_fit_is_told(self):
+        self.assertIn("cannot be split evenly into train.accumulate = 3",
+                      self.train("bad", "-n", "2", "--train.accumulate=3", "--train.batch=3", code=1)[0])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        LargeBatch.trireme = sys.argv.pop(1)
+    unittest.main()

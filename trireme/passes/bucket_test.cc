@@ -1,0 +1,99 @@
+#include "trireme/passes/bucket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/ir/text.h"
+#include "trireme/ir/verify.h"
+#include "trireme/ops/table.h"
+#include "trireme/passes/memory.h"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> ops_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes) names.emplace_back(node.op->name);
+  return names;
+}
+
+Graph bucketed(const std::string& body, size_t bytes = 1 << 20) {
+  Graph graph = bucket(parse_graph("graph g\n" + body, ops()), ops(), {.bytes = bytes});
+  verify(graph);
+  return graph;
+}
+
+const std::string kSum = " {axis=\"data\", ways=2, coordinate=0, reduction=\"sum\"}\n";
+const std::string kGather = " {axis=\"data\", ways=2, coordinate=0, dim=0, extent=8}\n";
+
+// Two gradients and a computation beside them.
+const std::string kGradients =
+    "state %ga: f32[16]\nstate %gb: f32[16]\ninput %x: f32[16]\n"
+    "%a: f32[16] = gelu(%x)\n"
+    "%b: f32[16] = gelu(%a)\n"
+    "%c: f32[16] = gelu(%b)\n"
+    "%sa: f32[16] = all_reduce(%a)" +
+    kSum + "%sb: f32[16] = all_reduce(%b)" + kSum + "update %ga <- %sa\nupdate %gb <- %sb\noutput c = %c\n";
+
+TEST(Bucket, StartsWhenAllIsReadyAndWaitsAtTheEnd) {
+  EXPECT_THAT(ops_of(bucketed(kGradients)),
+              ElementsAre("gelu", "gelu", "all_reduce_start", "gelu", "collective_wait"));
+}
+
+TEST(Bucket, AFullOneIsStartedAlone) {
+  EXPECT_THAT(ops_of(bucketed(kGradients, 64)),
+              ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start", "gelu", "collective_wait",
+                          "collective_wait"));
+}
+
+TEST(Bucket, WhatIsReadAtOnceStaysAsItIs) {
+  EXPECT_THAT(ops_of(bucketed("input %x: f32[16]\n%a: f32[16] = gelu(%x)\n%s: f32[16] = all_reduce(%a)" +
+                              kSum + "%y: f32[16] = gelu(%s)\noutput y = %y\n")),
+              ElementsAre("gelu", "all_reduce", "gelu"));
+}
+
+// One sum is made of the other, so they can not be one bucket.
+TEST(Bucket, ChainsStayInOrder) {
+  EXPECT_THAT(ops_of(bucketed("input %x: f32[16]\n%a: f32[16] = gelu(%x)\n%s: f32[16] = all_reduce(%a)" +
+                              kSum + "%t: f32[16] = all_reduce(%s)" + kSum +
+                              "%y: f32[16] = gelu(%x)\noutput y = %y\n"
+                              "output t = %t\n")),
+              ElementsAre("gelu", "all_reduce", "all_reduce_start", "gelu", "collective_wait"));
+}
+
+// Three weights that are split at rest: the second is gathered while the first is used, not before.
+TEST(Bucket, WeightsAreGatheredOneAhead) {
+  std::string text;
+  for (const char* w : {"u", "v", "w"}) text += "state %" + std::string(w) + ": f32[4]\n";
+  text += "input %x: f32[8]\n";
+  std::string last = "x";
+  for (const std::string w : {"u", "v", "w"}) {
+    text += "%whole_" + w + ": f32[8] = all_gather(%" + w + ")" + kGather;
+    text += "%y_" + w + ": f32[8] = mul(%" + last + ", %whole_" + w + ")\n";
+    last = "y_" + w;
+  }
+  EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\n", 32)),
+              ElementsAre("all_gather", "all_gather_start", "mul", "collective_wait", "all_gather_start", "mul",
+                          "collective_wait", "mul"));
+}
+
+// A gradient is made, reduced and kept in one place.
+TEST(Bucket, GradientsAreReducedWhereTheyAreKept) {
+  const Graph graph = bucketed(kGradients);
+  std::vector<size_t> offsets(graph.values.size());
+  offsets[graph.find("gb")] = 64;
+  const MemoryPlan plan = plan_memory(graph, offsets, std::vector<size_t>(graph.nodes.size()));
+  EXPECT_TRUE(plan.copies.empty());
+  for (const char* name : {"sb", "sb.started"}) {
+    const Location& at = plan.values[graph.find(name)];
+    EXPECT_EQ(at.space, Space::kStates) << name;
+    EXPECT_EQ(at.offset, 64u) << name;
+  }
+  // What another op reads after the start can not be given up to it.
+  EXPECT_EQ(plan.values[graph.find("b")].space, Space::kArena);
+}
+
+}  // namespace
+}  // namespace trireme

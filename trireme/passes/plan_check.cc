@@ -1,0 +1,109 @@
+// What models say of their parameters (attributes of states; train/models/network.h) against what plans want.
+#include "trireme/passes/plan_check.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/passes/pins.h"
+
+namespace trireme {
+namespace {
+
+bool any_parameter(const Graph& graph, bool (*fits)(const Value&)) {
+  return std::ranges::any_of(graph.values, [&](const Value& value) {
+    return value.kind == Value::Kind::kState && value.attrs.text("role", "") == "parameter" && fits(value);
+  });
+}
+
+bool is_convolution(const Value& value) {
+  return value.attrs.text("layer", "") == "convolution";
+}
+bool is_norm(const Value& value) {
+  return value.attrs.text("layer", "") == "norm";
+}
+bool has_features(const Value& value) {
+  return value.attrs.has("tensor_dim");
+}
+
+void check_presets(const Plan& plan, const Graph& graph) {
+  const bool convolutions = any_parameter(graph, is_convolution);
+  const bool features = any_parameter(graph, has_features);
+  if (plan.has("megatron") && convolutions) {
+    throw_error(
+        "the preset megatron does not suit this model: it leaves convolutions whole, so that every rank of "
+        "the "
+        "axis tensor would do all of them; hybrid_cnn splits them by batch");
+  }
+  if (plan.has("megatron") && !features) {
+    throw_error(
+        "the preset megatron has nothing to split: no weight of this model says how it may be (tensor_dim, "
+        "train/models/network.h); data and zero1 to zero3 work for every model");
+  }
+  if (plan.has("sequence") && !any_parameter(graph, is_norm)) {
+    throw_error(
+        "sequence splits what lies between the blocks of a transformer (norms, dropout, residual sums), and "
+        "this model has no such norms; megatron without it works");
+  }
+  if (plan.has("hybrid_cnn") && (!convolutions || !features)) {
+    throw_error(
+        "the preset hybrid_cnn splits convolutions by batch and fully connected layers by features, but this "
+        "model has no {}",
+        convolutions ? "fully connected layer that says how it may be split" : "convolutions");
+  }
+}
+
+// What a layout may be given to: not gradients and moments, which follow their parameter.
+bool may_be_named(const Value& value) {
+  return !value.attrs.has("of");
+}
+
+void check_layouts(const Plan& plan, const std::vector<Graph>& whole) {
+  std::vector<std::string> names;
+  for (const auto& [pattern, layout] : plan.layouts) {
+    bool found = false;
+    for (const Graph& graph : whole) {
+      for (const Value& value : graph.values) {
+        if (!may_be_named(value)) continue;
+        names.push_back(value.name);
+        if (!fits_pattern(pattern, value.name)) continue;
+        found = true;
+        check_layout(layout, value.type.shape, plan.mesh, value.name);
+        if (value.kind == Value::Kind::kResult) continue;
+        if (std::ranges::any_of(layout, [](const Placement& placement) { return placement.is_partial(); })) {
+          throw_error(
+              "layout {} of {}: a state or input can be split, but not be a sum or maximum still to be "
+              "put together",
+              to_string(layout, plan.mesh), value.name);
+        }
+      }
+    }
+    if (found) continue;
+    const std::string near = nearest(pattern, names);
+    throw_error(
+        "the plan gives a layout to '{}', but this model has no value that is called so{}; is the plan "
+        "for another model? `trireme inspect graph` shows all names",
+        pattern, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+  }
+}
+
+void check_rows(const Plan& plan, const Graph& graph) {
+  for (const Value& value : graph.values) {
+    if (is_batch(value)) batch_rows(plan, value.type.shape[0], /*rank=*/0);
+  }
+}
+
+}  // namespace
+
+void check_plan(const Plan& plan, const std::vector<Graph>& whole) {
+  if (plan.mesh.ranks() == 1) return;
+  for (const Graph& graph : whole) {
+    if (segment_kind(graph) != SegmentKind::kForwardBackward) continue;
+    check_presets(plan, graph);
+    check_rows(plan, graph);
+  }
+  check_layouts(plan, whole);
+  for (const Graph& graph : whole) pins_of(plan, graph, segment_kind(graph), Microbatches::kOne);
+}
+
+}  // namespace trireme

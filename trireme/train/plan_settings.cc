@@ -1,0 +1,66 @@
+// Plan over default, and never silently over what a person has set.
+#include "trireme/train/plan_settings.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/comm/collective/algorithms.h"
+#include "trireme/passes/pins.h"
+#include "trireme/train/shards.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kOrigin = "plan";
+
+template <typename T>
+void take(std::string_view name, const T& wanted, T& setting, ResolvedConfig& config) {
+  if (setting != wanted && !config.is_default(name) && config.origins.find(name)->second != kOrigin) {
+    throw_error("{} is {} ({}), but the plan says {}; take one of them away", name, setting,
+                config.origins.find(name)->second, wanted);
+  }
+  setting = wanted;
+  config.origins[std::string(name)] = kOrigin;
+}
+
+}  // namespace
+
+void apply_plan(const Plan& plan, ResolvedConfig& config) {
+  if (plan.accumulate) take("train.accumulate", *plan.accumulate, config.config.train.accumulate, config);
+  if (plan.precision) take("train.precision", *plan.precision, config.config.train.precision, config);
+  if (plan.batch_norm == Plan::BatchNorm::kLocal) {
+    int64_t parts = 1;
+    for (const int axis : batch_axes(plan)) parts *= plan.mesh.axes()[axis].size;
+    take("model.batch_norm_groups", parts, config.config.model.batch_norm_groups, config);
+  }
+  validate(config.config);
+}
+
+AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train) {
+  const comm::Algorithm wanted = all_reduce_of(train);
+  AxisAlgorithms result;
+  for (const Axis& axis : plan.mesh.axes()) result[axis.name] = wanted;
+  for (const auto& [axis, text] : plan.algorithms) {
+    std::vector<std::string> known = {"automatic", "native"};
+    for (const comm::Algorithm one : comm::algorithms_of(comm::Collective::all_reduce))
+      known.emplace_back(comm::name(one));
+    if (std::ranges::find(known, text) == known.end()) {
+      const std::string near = nearest(text, known);
+      throw_error("the plan's algorithm for the axis {} is '{}'; {}", axis, text,
+                  near.empty() ? fmt::format("known are {}", join(known, ", "))
+                               : fmt::format("did you mean '{}'?", near));
+    }
+    const comm::Algorithm algorithm = *comm::parse_algorithm(text);
+    if (wanted != comm::Algorithm::automatic && algorithm != wanted) {
+      throw_error(
+          "the plan's algorithm for the axis {} is {}, but train.shards = {} adds up by {}; take one of "
+          "them away",
+          axis, text, train.shards, comm::name(wanted));
+    }
+    result[axis] = algorithm;
+  }
+  return result;
+}
+
+}  // namespace trireme

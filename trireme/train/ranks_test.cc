@@ -1,0 +1,158 @@
+// What ranks must agree on though each sees other rows: what to skip, what to count, and which rows are
+// whose.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "trireme/base/rng.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/data/batch.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kRows = 7;  // of a microbatch; uneven on two ranks and on three
+
+Batch random_batch(int64_t rows) {
+  Batch batch;
+  HostTensor images, labels;
+  images.reset(DType::f32, {rows, 1, 3, 3});
+  labels.reset(DType::i32, {rows});
+  uint64_t element = 0;
+  for (float& value : images.values<float>()) value = uniform(RngKey{5, 6}, element++);
+  for (int32_t& value : labels.values<int32_t>())
+    value = static_cast<int32_t>(uniform(RngKey{5, 7}, element++) * 10);
+  batch.tensors = {{"images", images}, {"labels", labels}};
+  return batch;
+}
+
+// The rows that a loader makes for a rank.
+Batch rows_of(Batch& whole, const std::vector<Part>& parts) {
+  Batch batch;
+  batch.parts = parts;
+  for (auto& [name, tensor] : whole.tensors) {
+    const size_t row_bytes = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
+    HostTensor own;
+    Shape shape = tensor.shape;
+    shape.set(0, 0);
+    own.reset(tensor.dtype, shape);
+    for (const Part& part : parts) {
+      const auto begin = tensor.bytes.begin() + static_cast<int64_t>(row_bytes) * part.begin;
+      own.bytes.insert(own.bytes.end(), begin, begin + static_cast<int64_t>(row_bytes) * part.size);
+      own.shape.set(0, own.shape[0] + part.size);
+    }
+    batch.tensors.emplace_back(name, own);
+  }
+  return batch;
+}
+
+// Runs the body on each rank with a trainer of an mlp.
+void on_ranks(int ranks, const TrainOptions& train,
+              const std::function<void(Trainer& trainer, int rank)>& body) {
+  ModelOptions model;
+  model.family = "mlp";
+  model.layers = 2;
+  model.hidden = 16;
+  model.classes = 10;
+  comm::run_rank_threads(ranks, [&](comm::Context& context) {
+    const Plan plan{.mesh = Mesh({{"data", ranks}})};
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(model, train, {}, {kRows, {1, 3, 3}}, *device,
+                    {plan, context.rank(), ranks > 1 ? &communicator : nullptr});
+    trainer.initialise(1);
+    body(trainer, context.rank());
+  });
+}
+
+std::vector<float> weights(Trainer& trainer) {
+  std::vector<float> values;
+  for (const NamedTensor& tensor : trainer.model_tensors()) {
+    const float* data = static_cast<const float*>(tensor.view.data);
+    values.insert(values.end(), data, data + tensor.view.elements());
+  }
+  return values;
+}
+
+TEST(Ranks, ARankNeedsOnlyItsOwnRows) {
+  TrainOptions train;
+  train.accumulate = 2;
+  for (const int ranks : {1, 2, 3}) {
+    std::vector<std::vector<float>> all(ranks), own(ranks);
+    std::vector<int64_t> taken(2 * kRows, 0);
+    std::mutex mutex;
+    on_ranks(ranks, train, [&](Trainer& trainer, int rank) {
+      Batch whole = random_batch(2 * kRows);
+      trainer.step(whole, 0, 1e-2);
+      all[rank] = weights(trainer);
+    });
+    on_ranks(ranks, train, [&](Trainer& trainer, int rank) {
+      Batch whole = random_batch(2 * kRows), part = rows_of(whole, trainer.own_rows());
+      trainer.step(part, 0, 1e-2);
+      own[rank] = weights(trainer);
+      const std::lock_guard lock(mutex);
+      for (const Part& rows : trainer.own_rows()) {
+        for (int64_t row = rows.begin; row < rows.end(); ++row) ++taken[row];
+      }
+    });
+    EXPECT_EQ(own, all);
+    EXPECT_EQ(taken, std::vector<int64_t>(2 * kRows, 1));  // each row by one rank
+  }
+}
+
+TEST(Ranks, RowsThatAreNotThereAreTold) {
+  on_ranks(1, {}, [&](Trainer& trainer, int) {
+    Batch whole = random_batch(kRows), part = rows_of(whole, {{2, 3}});
+    EXPECT_THROW(trainer.step(part, 0, 1e-2), Error);
+    Batch few = random_batch(kRows - 1);
+    EXPECT_THROW(trainer.step(few, 0, 1e-2), Error);
+  });
+}
+
+// The last batch of held-out data ends in padding, which one rank may have nothing but.
+TEST(Ranks, AnUnevenEndOfAnEpochCountsEveryRowOnce) {
+  Evaluation expected;
+  for (const int ranks : {1, 2, 3}) {
+    on_ranks(ranks, {}, [&](Trainer& trainer, int rank) {
+      Batch whole = random_batch(kRows);
+      for (int64_t row = 4; row < kRows; ++row) whole.at("labels").values<int32_t>()[row] = kIgnoreTarget;
+      Batch part = rows_of(whole, trainer.own_evaluation_rows());
+      Evaluation total;
+      trainer.evaluate(part, total);
+      if (rank != 0) return;
+      EXPECT_EQ(total.count, 4);
+      if (ranks == 1) expected = total;
+      EXPECT_EQ(total.correct, expected.correct);
+      EXPECT_NEAR(total.loss, expected.loss, 1e-5 * expected.loss);
+    });
+  }
+}
+
+// In f16 the rows of one rank overflow: no rank changes anything, and all lower the loss scale.
+TEST(Ranks, AnOverflowOnOneRankIsSkippedByAll) {
+  TrainOptions train;
+  train.precision = "f16";
+  for (const int ranks : {1, 2, 3}) {
+    on_ranks(ranks, train, [&](Trainer& trainer, int rank) {
+      const std::vector<float> before = weights(trainer);
+      const double scale = trainer.loss_scale;
+      Batch batch = random_batch(kRows);
+      trainer.loss_scale = 1e30;                     // far too large for every row that counts…
+      for (int64_t row = 0; row < kRows - 1; ++row)  // …which is the last one alone
+        batch.at("labels").values<int32_t>()[row] = kIgnoreTarget;
+      const StepResult result = trainer.step(batch, 0, 1e-2);
+      EXPECT_TRUE(result.skipped) << "rank " << rank << " of " << ranks;
+      EXPECT_EQ(weights(trainer), before) << "rank " << rank << " of " << ranks;
+      EXPECT_EQ(trainer.loss_scale, 5e29) << "rank " << rank << " of " << ranks;
+      trainer.loss_scale = scale;
+      EXPECT_FALSE(trainer.step(batch, 1, 1e-2).skipped) << "rank " << rank << " of " << ranks;
+      EXPECT_NE(weights(trainer), before);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace trireme
