@@ -91,11 +91,17 @@ parity::Training training_of(const ParityModel& model, const ParityColumn& colum
   return training;
 }
 
-parity::Result verify_plan(parity::Reference& reference, const ParityPlan& plan) {
+parity::Result verify_plan(parity::Reference& reference, const ParityPlan& text) {
+  Plan plan;
   try {
-    return parity::verify(reference, parse_plan(plan.json, "the plan"));
+    plan = parse_plan(text.json, "the plan");
   } catch (const Error& error) {
     return {.verdict = parity::Verdict::kRefused, .reason = error.what()};
+  }
+  try {
+    return parity::verify(reference, plan);
+  } catch (const Error& error) {  // of ranks on their way: nobody refused
+    return {.verdict = parity::Verdict::kBug, .reason = error.what()};
   }
 }
 
