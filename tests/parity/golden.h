@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/train/parity/states.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::parity {
@@ -48,7 +49,6 @@ void start(Trainer& trainer, const Golden& golden);
 std::vector<float> starting_values(const Golden& golden, const std::string& name);
 
 // Weights, running statistics and states of the optimizer.
-using States = std::map<std::string, std::vector<float>>;
 States read_states(Trainer& trainer);
 
 // Steps [first, last) with the golden's batches and rates; past its end they begin again.

@@ -13,6 +13,7 @@ enum ExitCode : int {
   kFailed = 1,       // an Error, which was printed
   kUsage = 2,        // the command line was not understood
   kInterrupted = 3,  // SIGINT or SIGTERM: the step was finished and a checkpoint written
+  kDiffers = 4,      // verify: a plan computes something else than one rank
 };
 
 struct Command {
@@ -23,6 +24,7 @@ struct Command {
 };
 
 int train(std::span<const std::string> arguments);
+int verify(std::span<const std::string> arguments);
 int sample(std::span<const std::string> arguments);
 int inspect(std::span<const std::string> arguments);
 int bench(std::span<const std::string> arguments);

@@ -17,6 +17,7 @@ using trireme::cli::Command;
 constexpr Command kCommands[] = {
     {"train", "train a model; without a config, a small language model on this repository's text",
      trireme::cli::train},
+    {"verify", "run a plan against one rank: equal, rounding, or a bug", trireme::cli::verify},
     {"sample", "generate text from a trained model", trireme::cli::sample},
     {"inspect", "show a graph, a checkpoint or a run", trireme::cli::inspect},
     {"bench", "check and time kernels, collectives or training", trireme::cli::bench},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <thread>
 
 #include "trireme/base/text.h"
@@ -13,6 +12,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/default_text.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/link_choice.h"
 #include "trireme/cli/step_setup.h"
@@ -35,13 +35,6 @@ std::atomic<bool> stop_requested{false};
 void request_stop(int signal) {
   stop_requested.store(true);
   std::signal(signal, SIG_DFL);  // a second one ends the process at once
-}
-
-// The text that is learned when no data is named: the repository that this program was built from, or the
-// folder it is run in when that is gone.
-std::string default_text() {
-  return std::filesystem::is_directory(TRIREME_SOURCE_DIR) ? TRIREME_SOURCE_DIR
-                                                           : std::filesystem::current_path().string();
 }
 
 // Of all ranks, which measure at the same time.

@@ -24,7 +24,7 @@ namespace {
 
 StatePart part_named(const StateParts& parts, const Value& state) {
   if (const auto found = parts.find(state.name); found != parts.end()) return found->second;
-  StatePart whole{state.type.shape, {}, {}};
+  StatePart whole{state.type.shape, {}, {}, {}};
   for (int64_t extent : state.type.shape) whole.pieces.push_back({{0, extent}});
   return whole;
 }

@@ -13,6 +13,8 @@ struct StatePart {
   Shape whole;
   std::vector<Pieces> pieces;     // per dim; see mesh/layout.h
   std::vector<std::string> axes;  // of the mesh, that split it: ranks along them have the whole together
+  std::vector<std::string>
+      sums;  // axes along which each rank has one addend of it; the same along all others
 };
 using StateParts = std::map<std::string, StatePart, std::less<>>;
 

@@ -144,8 +144,20 @@ void Executor::run(int segment) {
   for (const Launch& one : prepared.launches) {
     launch(prepared, one);
     if (communicator_) communicator_->progress();
+    if (observer_) show(segment, one);
   }
   finish(segment);
+}
+
+void Executor::show(int segment, const Launch& one) {
+  std::vector<std::byte> host;
+  for (int i = 0; i < one.outputs; ++i) {
+    const TensorView& result = prepared_[segment].views[one.first_output + i];
+    host.resize(result.bytes());
+    stream_->download(host.data(), static_cast<const std::byte*>(result.data), host.size());
+    observer_(segment, one.node, i, {host.data(), result.dtype, result.shape});
+    stream_->upload(static_cast<std::byte*>(result.data), host.data(), host.size());
+  }
 }
 
 void Executor::run_timed(int segment, const std::function<void(int, double)>& report) {

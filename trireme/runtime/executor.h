@@ -40,6 +40,10 @@ class Executor {
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
   // place move on as in a run. For explaining a bad loss, not for speed.
   std::string find_non_finite(int segment);
+  // From now on, run() shows every result of every node to `observer` right after it was made, in host
+  // memory, and goes on with what it has made of it. For studies of rounding, not for speed. Null: no more.
+  using Observer = std::function<void(int segment, int node, int output, const TensorView& result)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
   // Runs a segment and calls back after each node with its index and seconds; for profiles.
   void run_timed(int segment, const std::function<void(int node, double seconds)>& report);
 
@@ -63,6 +67,7 @@ class Executor {
   void prepare(const Segment& segment);
   void launch(const Prepared& prepared, const Launch& launch);
   void finish(int segment);
+  void show(int segment, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
 
   Program program_;
@@ -71,6 +76,7 @@ class Executor {
   std::unique_ptr<Stream> stream_;
   Buffer states_, arena_, exchanged_states_, exchange_;
   std::vector<Prepared> prepared_;
+  Observer observer_;
 };
 
 }  // namespace trireme

@@ -35,9 +35,10 @@ RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int ra
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;
       StatePart& part = result.parts[value.name];
-      part = {value.type.shape, local_pieces(value.type.shape, rest, plan.mesh, rank), {}};
+      part = {value.type.shape, local_pieces(value.type.shape, rest, plan.mesh, rank), {}, {}};
       for (size_t a = 0; a < rest.size(); ++a) {
         if (rest[a].kind == Placement::Kind::kSplit) part.axes.push_back(plan.mesh.axes()[a].name);
+        if (rest[a].kind == Placement::Kind::kSum) part.sums.push_back(plan.mesh.axes()[a].name);
       }
     }
   }

@@ -19,24 +19,6 @@ namespace {
 constexpr double kFirstMeanScale = 65536, kLargestMeanScale = 65536 * 256, kSmallestMeanScale = 1;
 constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
 
-Program make_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                     const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
-  const ShardShare shards = shards_of(train, ranks.plan, ranks.rank);
-  StepShape once = shape;
-  if (shards.total > 0) {
-    TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator->adds_in_pairs()));
-    TRIREME_CHECK(shape.rows % shards.total == 0);
-    once.rows = shape.rows / shards.total;
-    once.evaluate_rows = shape.rows / shards.own;
-  }
-  std::vector<Graph> graphs = step_graphs(model, train, optim, once).graphs;
-  if (shards.total > 0) std::ranges::move(shard_graphs(graphs[0], shards.own), std::back_inserter(graphs));
-  RankGraphs local =
-      rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
-  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
-}
-
 float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
   if (kind == "ones") return 1;
   if (kind == "normal") return static_cast<float>(scale) * normal(key, element);
@@ -62,6 +44,24 @@ bool has_input(const Graph& graph, std::string_view name) {
 
 }  // namespace
 
+Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                     const StepShape& shape, const Device& device, const RankOptions& ranks) {
+  const ShardShare shards = shards_of(train, ranks.plan, ranks.rank);
+  StepShape once = shape;
+  if (shards.total > 0) {
+    TRIREME_CHECK(shape.rows % shards.total == 0);
+    once.rows = shape.rows / shards.total;
+    once.evaluate_rows = shape.rows / shards.own;
+  }
+  batch_rows(ranks.plan, shards.total > 0 ? once.evaluate_rows : shape.rows,
+             ranks.rank);  // there must be some
+  std::vector<Graph> graphs = step_graphs(model, train, optim, once).graphs;
+  if (shards.total > 0) std::ranges::move(shard_graphs(graphs[0], shards.own), std::back_inserter(graphs));
+  RankGraphs local =
+      rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
+  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
+}
+
 void initialise_states(Executor& executor, uint64_t seed) {
   std::vector<float> values;
   for (const StateSlot& slot : executor.program().states) {
@@ -77,8 +77,8 @@ void initialise_states(Executor& executor, uint64_t seed) {
   }
 }
 
-Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                 const StepShape& shape, Device& device, const RankOptions& ranks)
+Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,
+                 const RankOptions& ranks)
     : train_(train),
       shape_(shape),
       ranks_(ranks),
@@ -86,11 +86,13 @@ Trainer::Trainer(const ModelOptions& model, const TrainOptions& train, const Opt
       rows_at_once_(shards_.total > 0 ? shape.rows / shards_.own : shape.rows),
       rows_(batch_rows(ranks.plan, rows_at_once_, ranks.rank)),
       half_(precision_of(train) == DType::f16),
-      executor_(make_program(model, train, optim, shape, device, ranks), device, ranks.communicator),
-      first_(program().segment("first")),
-      update_(program().segment("update")),
-      evaluate_(program().segment("evaluate")),
+      executor_(std::move(program), device, ranks.communicator),
+      first_(executor_.program().segment("first")),
+      update_(executor_.program().segment("update")),
+      evaluate_(executor_.program().segment("evaluate")),
       pieces_(pieces()) {
+  TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
+  TRIREME_CHECK((shards_.total == 0 || ranks.plan.mesh.ranks() == 1 || ranks.communicator->adds_in_pairs()));
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
@@ -138,7 +140,7 @@ void Trainer::load_rows(int segment, Batch& batch, int64_t first_row) {
   }
 }
 
-StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
+void Trainer::forward_backward(Batch& batch, int64_t step) {
   const int64_t all_pieces = shards_.total > 0 ? shards_.total : train_.accumulate;
   for (const auto& [segment, merge, row, number] : pieces_) {
     load_rows(segment, batch, row);
@@ -153,6 +155,9 @@ StepResult Trainer::step(Batch& batch, int64_t step, double rate) {
     if (!std::isfinite(loss) && !ranks_.communicator) explain_bad_loss(segment, loss, step);
     if (merge >= 0) executor_.run(merge);
   }
+}
+
+StepResult Trainer::update(int64_t step, double rate) {
   set_scalar(executor_, update_, "lr", rate);
   set_scalar(executor_, update_, "step", static_cast<double>(step + 1));
   set_scalar(executor_, update_, "loss_scale", loss_scale);

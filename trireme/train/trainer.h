@@ -38,12 +38,21 @@ struct RankOptions {
   Communicator* communicator = nullptr;  // must be there when the plan has more than one rank
 };
 
+// What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. vocab and classes
+// in `model` must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …
+Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                     const StepShape& shape, const Device& device, const RankOptions& ranks = {});
+
 class Trainer {
  public:
-  // vocab and classes in `model` must be set. Allocates everything that training will use. `shape` is that of
-  // a whole microbatch (with train.shards: of a whole batch); the plan says which rows of it this rank takes.
+  // Allocates everything that training will use. `shape` is that of a whole microbatch (with train.shards: of
+  // a whole batch); the plan says which rows of it this rank takes.
   Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-          const StepShape& shape, Device& device, const RankOptions& ranks = {});
+          const StepShape& shape, Device& device, const RankOptions& ranks = {})
+      : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
+  // The program is step_program()'s, for who had a look at it before.
+  Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,
+          const RankOptions& ranks);
 
   // Fills parameters, buffers and optimizer states with their starting values, a function of (seed, name,
   // element) alone.
@@ -55,7 +64,14 @@ class Trainer {
   // when the loss is not finite, and one that names the first gradient when more than train.max_skipped steps
   // in a row had a gradient that is not finite (f16: when the loss scale cannot be lowered). Either way all
   // states are as before the step.
-  StepResult step(Batch& batch, int64_t step, double rate);
+  StepResult step(Batch& batch, int64_t step, double rate) {
+    forward_backward(batch, step);
+    return update(step, rate);
+  }
+  // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
+  // from there.
+  void forward_backward(Batch& batch, int64_t step);
+  StepResult update(int64_t step, double rate);
 
   // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
   // with ignored targets do not count.

@@ -1,0 +1,246 @@
+// Mistakes put into the programs of a plan are called bugs, each with the first tensor that it spoils. They
+// are of the kinds that parallel training gets wrong: a rule of an op that allows a split it should not, a
+// collective that is missing or reduces otherwise, a part left out, an average that forgets its weights.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "golden.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ops/table.h"
+#include "trireme/passes/expand.h"
+#include "trireme/passes/partition.h"
+#include "trireme/passes/pins.h"
+#include "trireme/train/parity/verify.h"
+
+namespace trireme::parity {
+namespace {
+
+using testing::HasSubstr;
+
+struct Mistake {
+  const OpRecord* record = nullptr;                                  // in the place of the op's own
+  std::function<void(Graph&, int rank)> local = [](Graph&, int) {};  // done to what a rank runs
+};
+
+Training training_of(const std::string& name, double dropout = 0) {
+  const Golden golden = read_golden(name);
+  Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
+  training.model.dropout = dropout;
+  for (int64_t step = 0; step < 2; ++step) {
+    training.batches.push_back(make_batch(golden, step));
+    training.rates.push_back(golden.rates[step]);
+  }
+  return training;
+}
+
+// As rank_graphs() does it, by the rules of `table`. Gradients are added up in the update and collectives
+// stay single nodes, so that a mistake can be put into one.
+Program program_of(const Training& t, const Device& device, const RankOptions& ranks, const OpTable& table,
+                   const Mistake& mistake) {
+  const Mesh& mesh = ranks.plan.mesh;
+  std::vector<Graph> graphs;
+  StateParts parts;
+  for (Graph& whole : step_graphs(t.model, t.train, t.optim, t.shape).graphs) {
+    for (Node& node : whole.nodes) node.op = &table.at(node.op->name);
+    const SegmentKind kind = whole.name == "update"     ? SegmentKind::kUpdate
+                             : whole.name == "evaluate" ? SegmentKind::kEvaluate
+                                                        : SegmentKind::kForwardBackward;
+    const Pins pins = pins_of(ranks.plan, whole, kind, Microbatches::kSeveral);
+    const Graph graph = expand(whole, mesh, pins, table);
+    graphs.push_back(optimized(partition(graph, mesh, pins, spread(graph, mesh, pins), ranks.rank, table)));
+    mistake.local(graphs.back(), ranks.rank);
+    for (const Value& value : graph.values) {
+      if (value.kind != Value::Kind::kState) continue;
+      const Layout rest = state_layout(pins, value, mesh).rest;
+      StatePart& part = parts[value.name];
+      part = {value.type.shape, local_pieces(value.type.shape, rest, mesh, ranks.rank), {}, {}};
+      for (size_t a = 0; a < rest.size(); ++a) {
+        if (rest[a].kind == Placement::Kind::kSplit) part.axes.push_back(mesh.axes()[a].name);
+        if (rest[a].kind == Placement::Kind::kSum) part.sums.push_back(mesh.axes()[a].name);
+      }
+    }
+  }
+  return build_program(std::move(graphs), workspace_query(device), parts);
+}
+
+Result verify_with(Training training, const Plan& plan, const Mistake& mistake) {
+  OpTable table;
+  for (const std::string& name : ops().names())
+    table.add(mistake.record && mistake.record->name == name ? *mistake.record : ops().at(name));
+  Reference reference(std::move(training));
+  return verify(reference, plan, [&](const Training& t, const Device& device, const RankOptions& ranks) {
+    return program_of(t, device, ranks, table, mistake);
+  });
+}
+
+Plan plan(const std::string& preset, const std::string& mesh) {
+  return {.mesh = parse_mesh(mesh), .preset = preset};
+}
+
+void become_copy(Node& node) {
+  node.op = &ops().at("affine");
+  node.attrs = {{"scale", 1.0}};
+}
+
+TEST(Mistakes, NoneIsNoBug) {
+  const Result result = verify_with(training_of("gpt"), plan("zero2", "data:2"), {});
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+// Statistics of a part of the batch, taken for addends of those of the batch.
+TEST(Mistakes, BatchNormThatMayBeSplitByRows) {
+  OpRecord record = ops().at("batch_norm");
+  record.index = [](const OpInstance& op) {
+    IndexRule rule = ops().at("batch_norm").index(op);
+    for (Index& index : rule.indices) index.split = Index::Split::kAllowed;
+    return rule;
+  };
+  const Result result = verify_with(training_of("resnet20"), plan("data", "data:2"), {.record = &record});
+  EXPECT_EQ(result.verdict, Verdict::kBug);
+}
+
+TEST(Mistakes, PartialProductsAreMaxed) {
+  OpRecord record = ops().at("matmul");
+  record.index = [](const OpInstance& op) {
+    IndexRule rule = ops().at("matmul").index(op);
+    for (Index& index : rule.indices) {
+      if (index.name == "k") index.combine = Index::Combine::kMax;
+    }
+    return rule;
+  };
+  const Result result = verify_with(training_of("gpt"), plan("megatron", "tensor:2"), {.record = &record});
+  EXPECT_EQ(result.verdict, Verdict::kBug);
+  EXPECT_THAT(result.reason, HasSubstr("accumulated.loss"));
+}
+
+// All ranks draw the numbers of the first rows.
+TEST(Mistakes, DropoutThatDoesNotKnowItsPlace) {
+  OpRecord record = ops().at("dropout");
+  record.localize = nullptr;
+  EXPECT_EQ(verify_with(training_of("gpt", 0.1), plan("data", "data:2"), {}).verdict, Verdict::kRounding);
+  const Result result = verify_with(training_of("gpt", 0.1), plan("data", "data:2"), {.record = &record});
+  EXPECT_EQ(result.verdict, Verdict::kBug);
+}
+
+TEST(Mistakes, MissingAllReduce) {
+  const Mistake mistake{.local = [](Graph& graph, int) {
+    for (Node& node : graph.nodes) {
+      if (graph.values[node.outputs[0]].name.starts_with("grad.ln_f.weight.all_reduce")) become_copy(node);
+    }
+  }};
+  const Result result = verify_with(training_of("gpt"), plan("data", "data:2"), mistake);
+  EXPECT_EQ(result.verdict, Verdict::kBug);
+  EXPECT_THAT(result.reason, HasSubstr("ranks that should have the same have not"));
+}
+
+TEST(Mistakes, ReductionOfOneTensorReplaced) {
+  const Mistake mistake{.local = [](Graph& graph, int) {
+    for (Node& node : graph.nodes) {
+      if (graph.values[node.outputs[0]].name.starts_with("grad.h.1.ln_2.bias.reduce_scatter"))
+        node.attrs.set("reduction", "max");
+    }
+  }};
+  const Result result = verify_with(training_of("gpt"), plan("zero1", "data:2"), mistake);
+  EXPECT_EQ(result.verdict, Verdict::kBug);
+  EXPECT_THAT(result.reason, HasSubstr("update: "));
+  EXPECT_THAT(result.reason, HasSubstr("h.1.ln_2.bias"));
+}
+
+// One rank's gradient of one tensor is not in the sum.
+TEST(Mistakes, GradientLacksAPart) {
+  const Mistake mistake{.local = [](Graph& graph, int rank) {
+    if (rank != 1 || graph.name != "first") return;
+    Builder b(ops(), std::move(graph));
+    const ValueId state = b.graph().find("grad.h.0.mlp.c_fc.weight");
+    ValueId gradient = kNoValue;
+    for (const Update& update : b.graph().updates) {
+      if (update.state == state) gradient = update.value;
+    }
+    const ValueId nothing = b.op("affine", {gradient}, {{"scale", 0.0}});
+    graph = b.take();
+    for (Update& update : graph.updates) {
+      if (update.state == state) update.value = nothing;
+    }
+  }};
+  const Result result = verify_with(training_of("gpt"), plan("data", "data:3"), mistake);
+  EXPECT_EQ(result.verdict, Verdict::kBug);
+  EXPECT_THAT(result.reason, HasSubstr("step 1, forward and backward: grad.h.0.mlp.c_fc.weight is"));
+}
+
+// Every rank takes the mean over its own targets for as good as any other's. Right only if all have as many.
+TEST(Mistakes, AverageWithoutWeights) {
+  const auto scale_count = [](double ranks) {
+    return Mistake{.local = [ranks](Graph& graph, int) {
+      for (Node& node : graph.nodes) {
+        if (!graph.values[node.outputs[0]].name.starts_with("accumulated.count.all_reduce")) continue;
+        become_copy(node);
+        node.attrs.set("scale", ranks);
+      }
+    }};
+  };
+  EXPECT_EQ(verify_with(training_of("gpt"), plan("data", "data:2"), scale_count(2)).verdict,
+            Verdict::kRounding);
+  EXPECT_EQ(verify_with(training_of("gpt_ignored"), plan("data", "data:2"), scale_count(2)).verdict,
+            Verdict::kBug);
+}
+
+// The norm of a rank's own part in the place of the whole gradient's.
+TEST(Mistakes, ClippingByTheOwnPart) {
+  const Mistake mistake{.local = [](Graph& graph, int) {
+    if (graph.name != "update") return;
+    for (Node& node : graph.nodes) {
+      const bool scalar = graph.type(node.outputs[0]).shape.rank() == 0;
+      const std::string& name = graph.values[node.outputs[0]].name;
+      if (node.op->name == "all_reduce" && scalar && !name.starts_with("accumulated.")) become_copy(node);
+    }
+  }};
+  EXPECT_EQ(verify_with(training_of("gpt"), plan("zero2", "data:2"), mistake).verdict, Verdict::kBug);
+}
+
+// Sharp: whichever value of one rank's program is off by a hundredth, it is seen.
+TEST(Mistakes, AnyValueOffByAHundredth) {
+  const Training training = training_of("mlp");
+  int nodes = 0;
+  const auto count = [&](Graph& graph, int rank) {
+    if (rank == 1 && graph.name != "evaluate") nodes += static_cast<int>(graph.nodes.size());
+  };
+  verify_with(training, plan("zero1", "data:2"), {.local = count});
+  ASSERT_GT(nodes, 30);
+  for (int victim = 0; victim < nodes; ++victim) {
+    int before = 0;
+    std::string what;
+    const Mistake mistake{.local = [&](Graph& graph, int rank) {
+      if (rank != 1 || graph.name == "evaluate") return;
+      const int index = victim - before;
+      before += static_cast<int>(graph.nodes.size());
+      if (index < 0 || index >= static_cast<int>(graph.nodes.size())) return;
+      const Node& node = graph.nodes[index];
+      const Value& value = graph.values[node.outputs[0]];
+      if (!is_float(value.type.dtype)) return;
+      what = fmt::format("{} makes {}", node.op->name, value.name);
+      // What reads it, reads 1.01 times it instead.
+      Graph changed = graph;
+      const ValueId other = static_cast<ValueId>(changed.values.size());
+      changed.values.push_back(value);
+      changed.values.back().name = "moved";
+      for (size_t n = index + 1; n < changed.nodes.size(); ++n)
+        std::ranges::replace(changed.nodes[n].inputs, node.outputs[0], other);
+      for (Update& update : changed.updates) {
+        if (update.value == node.outputs[0]) update.value = other;
+      }
+      for (Output& output : changed.outputs) {
+        if (output.value == node.outputs[0]) output.value = other;
+      }
+      changed.nodes.insert(changed.nodes.begin() + index + 1,
+                           Node{&ops().at("affine"), {node.outputs[0]}, {other}, {{"scale", 1.01}}});
+      graph = std::move(changed);
+    }};
+    const Result result = verify_with(training, plan("zero1", "data:2"), mistake);
+    if (what.empty()) continue;
+    EXPECT_EQ(result.verdict, Verdict::kBug) << what << ", worst " << result.worst;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::parity

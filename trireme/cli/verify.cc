@@ -1,0 +1,152 @@
+// `trireme verify [config.toml] --plan PLAN [--steps K] [--section.key=value…]`: a plan, its ranks as
+// threads, against one rank. `trireme verify --table FILE`: the table of docs/parity.md.
+#include "trireme/train/parity/verify.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/command.h"
+#include "trireme/cli/default_text.h"
+#include "trireme/cli/parity_table.h"
+#include "trireme/train/config.h"
+#include "trireme/train/data/loader.h"
+#include "trireme/train/loop.h"
+#include "trireme/train/optim/schedule.h"
+#include "trireme/train/plan_settings.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr std::string_view kMark = "<!-- made by `trireme verify --table FILE`; do not edit below -->\n";
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw_error("{} can not be read", path);
+  std::stringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+// A file says how many ranks it is for.
+Plan plan_of(const std::string& text, int ranks) {
+  if (ranks == 0 && std::filesystem::is_regular_file(text)) return parse_plan(read_text(text), text);
+  return read_plan(text, ranks == 0 ? 2 : ranks);
+}
+
+// The first batches that training would see.
+parity::Training training_of(const Config& config, int64_t steps) {
+  const OpenedData data = open_run_data(config, default_text());
+  parity::Training training{complete_model(config, data),
+                            config.train,
+                            config.optim,
+                            {config.train.batch / config.train.accumulate, data.input},
+                            {},
+                            {}};
+  Loader loader(data.train, {.batch = config.train.batch, .seed = static_cast<uint64_t>(config.train.seed)});
+  for (int64_t step = 0; step < steps; ++step) {
+    training.batches.push_back(loader.next());
+    training.rates.push_back(
+        learning_rate(config.optim, config.schedule, config.train.batch, config.train.steps, step));
+  }
+  return training;
+}
+
+int verify_config(const Config& config, const Plan& plan, int64_t steps) {
+  parity::Reference reference(training_of(config, steps));
+  fmt::print("model    {}, {}\n", config.model.family, config.train.precision);
+  fmt::print("plan     {} on the mesh {}: {} ranks as threads, against one\n", plan.preset,
+             to_string(plan.mesh), plan.mesh.ranks());
+  std::fflush(stdout);
+  const parity::Result result = parity::verify(reference, plan);
+  if (result.verdict == parity::Verdict::kRefused) throw_error("the plan is refused: {}", result.reason);
+  for (size_t i = 0; i < result.losses.size(); ++i)
+    fmt::print("step {}   loss {:.7g}, one rank {:.7g}\n", i + 1, result.losses[i].plan,
+               result.losses[i].one_rank);
+  fmt::print("verdict  {}", parity::name(result.verdict));
+  if (result.verdict == parity::Verdict::kEqual) fmt::print(": all bits of {} tensors", result.tensors);
+  if (result.verdict == parity::Verdict::kRounding)
+    fmt::print(": of {} tensors the worst is {}, off by {:.2g} of what rounding may do", result.tensors,
+               result.worst_tensor, result.worst);
+  if (result.verdict == parity::Verdict::kBug) fmt::print(": {}", result.reason);
+  fmt::print("\n");
+  return result.verdict == parity::Verdict::kBug ? kDiffers : kOk;
+}
+
+int make_table(const std::string& path, const std::string& filter) {
+  const std::string before = path == "-" ? "" : read_text(path);
+  const size_t mark = before.find(kMark);
+  if (path != "-" && mark == before.npos)
+    throw_error("{} has no line\n{}after which the table would be put", path, kMark);
+  const ParityTable table = parity_table();
+  std::vector<ParityCell> cells;
+  bool bugs = false;
+  fill(table, filter, [&](const ParityCell& cell) {
+    cells.push_back(cell);
+    const ParityColumn& column = table.columns[cell.column];
+    bugs |= cell.result.verdict == parity::Verdict::kBug;
+    fmt::print(stderr, "{} | {} | {} ×{} {}: {} {:.2f} {}\n", table.models[cell.model].name,
+               table.plans[cell.plan].name, column.precision, column.accumulate, column.optimizer,
+               parity::name(cell.result.verdict), cell.result.worst,
+               cell.result.reason.empty() ? cell.result.worst_tensor : cell.result.reason);
+  });
+  const std::string text = to_markdown(table, cells);
+  if (path == "-") {
+    fmt::print("{}", text);
+  } else {
+    std::ofstream file(path);
+    file << before.substr(0, mark) << kMark << "\n" << text;
+    if (!file.flush()) throw_error("{} can not be written", path);
+  }
+  return bugs ? kDiffers : kOk;
+}
+
+}  // namespace
+
+int verify(std::span<const std::string> arguments) {
+  const SplitArguments split = split_settings(arguments);
+  CLI::App app(
+      fmt::format("Runs a plan, its ranks as threads, and one rank side by side on the same data, and says "
+                  "whether they agree: equal\n(in all bits), rounding, or bug, with the first tensor that is "
+                  "off and exit code {}. See docs/parity.md.",
+                  static_cast<int>(kDiffers)),
+      "trireme verify");
+  std::string path, plan, table, filter;
+  int ranks = 0;
+  int64_t steps = 3;
+  app.add_option("config", path, "a TOML file");
+  CLI::Option* plan_option =
+      app.add_option("--plan", plan, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")));
+  app.add_option("-n,--ranks", ranks, "of a preset; 2 if not said")
+      ->type_name("RANKS")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--steps", steps, "how many steps are compared")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  CLI::Option* table_option =
+      app.add_option("--table", table,
+                     "make the table of docs/parity.md in FILE, below its mark; - prints it")
+          ->type_name("FILE");
+  app.add_option("--filter", filter, "of the table, only rows whose \"MODEL PLAN\" has this text")
+      ->needs(table_option)
+      ->type_name("TEXT");
+  plan_option->excludes(table_option);
+  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (!table.empty()) return make_table(table, filter);
+  if (plan.empty()) throw_error("which plan? Say --plan FILE or --plan {}", join(preset_plans(), "|"));
+
+  ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
+  if (!path.empty()) sources.file = read_config_file(path);
+  ResolvedConfig config = resolve_config(sources);
+  const Plan spread = plan_of(plan, ranks);
+  apply_plan(spread, config);
+  return verify_config(config.config, spread, steps);
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,152 @@
+// See states.h.
+#include "trireme/train/parity/states.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "trireme/base/error.h"
+
+namespace trireme::parity {
+namespace {
+
+bool is_lasting(std::string_view role) {
+  return role == "parameter" || role == "buffer" || role == "optimizer";
+}
+
+// The nodes of all segments, one after another: when each state gets its first new value.
+std::map<std::string, int> first_updates(const Program& program) {
+  std::map<std::string, int> result;
+  int before = 0;
+  for (const Segment& segment : program.segments) {
+    const Graph& graph = segment.graph;
+    std::vector<int> maker(graph.values.size(), -1);
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      for (ValueId output : graph.nodes[n].outputs) maker[output] = static_cast<int>(n);
+    }
+    for (const Update& update : graph.updates)
+      result.emplace(graph.values[update.state].name, before + maker[update.value]);
+    before += static_cast<int>(graph.nodes.size());
+  }
+  return result;
+}
+
+int coordinates_along(const std::vector<std::string>& axes, const Mesh& mesh, int rank) {
+  int result = 0;
+  for (const std::string& name : axes) {
+    const int axis = mesh.axis(name);
+    result = result * mesh.axes()[axis].size + mesh.coordinate(rank, axis);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> states_of(const Program& program, StateGroup group) {
+  const Graph& update = program.segments[program.segment("update")].graph;
+  const std::map<std::string, int> order = first_updates(program);
+  std::vector<std::pair<int, std::string>> found;
+  for (const Value& value : update.values) {
+    if (value.kind != Value::Kind::kState) continue;
+    if (is_lasting(value.attrs.text("role", "")) != (group == StateGroup::kLasting)) continue;
+    const auto made = order.find(value.name);
+    found.emplace_back(made == order.end() ? std::numeric_limits<int>::max() : made->second, value.name);
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<int, std::string>::first);
+  std::vector<std::string> names;
+  for (auto& [when, name] : found) names.push_back(std::move(name));
+  return names;
+}
+
+States read_states(Trainer& trainer, const std::vector<std::string>& names) {
+  States states;
+  for (const std::string& name : names) {
+    std::vector<float>& values = states[name];
+    values.resize(trainer.executor().state(name).elements());
+    trainer.executor().read_state(name, values.data(), values.size() * sizeof(float));
+  }
+  return states;
+}
+
+void write_states(Trainer& trainer, const States& states) {
+  std::vector<float> local;
+  for (const auto& [name, values] : states) {
+    const StateSlot* slot = trainer.program().find_state(name);
+    TRIREME_CHECK(slot != nullptr);
+    local.resize(slot->type.shape.elements());
+    const std::vector<float>& whole = values;
+    for_each_run(slot->part, [&](int64_t from, int64_t to, int64_t count) {
+      std::copy_n(whole.begin() + from, count, local.begin() + to);
+    });
+    trainer.executor().write_state(name, local.data(), local.size() * sizeof(float));
+  }
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void Gathering::add(Trainer& trainer, const std::vector<std::string>& names, const Mesh& mesh, int rank) {
+  for (const std::string& name : names) {
+    const StateSlot* slot = trainer.program().find_state(name);
+    TRIREME_CHECK(slot != nullptr);
+    std::vector<float> local(slot->type.shape.elements());
+    trainer.executor().read_state(name, local.data(), local.size() * sizeof(float));
+    const size_t elements = static_cast<size_t>(slot->part.whole.elements());
+    Addend& addend = states_[name][coordinates_along(slot->part.sums, mesh, rank)];
+    addend.values.resize(elements, std::numeric_limits<float>::quiet_NaN());
+    addend.owner.resize(elements, -1);
+    for_each_run(slot->part, [&](int64_t to, int64_t from, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) put(addend, to + i, local[from + i], rank, name);
+    });
+  }
+}
+
+void Gathering::add(const std::string& name, double value, int rank) {
+  Addend& addend = states_[name][0];
+  addend.values.resize(1);
+  addend.owner.resize(1, -1);
+  put(addend, 0, static_cast<float>(value), rank, name);
+}
+
+void Gathering::put(Addend& addend, int64_t element, float value, int rank, const std::string& name) {
+  float& known = addend.values[element];
+  int& owner = addend.owner[element];
+  if (owner >= 0 && std::memcmp(&known, &value, sizeof value) != 0 && disagreement_.empty()) {
+    disagreement_ = fmt::format("rank {} has {} and rank {} has {} at element {} of {}", owner, known, rank,
+                                value, element, name);
+  }
+  known = value;
+  owner = rank;
+}
+
+States Gathering::whole() const {
+  States result;
+  for (const auto& [name, addends] : states_) {
+    std::vector<double> sum(addends.begin()->second.values.size());
+    for (const auto& [where, addend] : addends) {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(addend.values[i]);
+    }
+    std::vector<float>& values = result[name];
+    for (double value : sum) values.push_back(static_cast<float>(value));
+    if (addends.size() == 1) values = addends.begin()->second.values;  // also keeps −0 what it is
+  }
+  return result;
+}
+
+States Gathering::reach() const {
+  States result;
+  for (const auto& [name, addends] : states_) {
+    std::vector<float>& reach = result[name];
+    reach.assign(addends.begin()->second.values.size(), 0);
+    if (addends.size() == 1) continue;
+    const float factor = 0x1p-23f * std::sqrt(static_cast<float>(addends.size()));
+    for (const auto& [where, addend] : addends) {
+      for (size_t i = 0; i < reach.size(); ++i) reach[i] += factor * std::abs(addend.values[i]);
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme::parity
