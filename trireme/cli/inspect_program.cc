@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kCollectives[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
 
-enum class Show { kAll, kCollectives };
+enum class Show { kAll, kCollectivesOnly };
 
 // The names of the values that a line of a graph's text makes.
 std::vector<std::string> names_in(std::string_view line) {
@@ -52,7 +52,7 @@ void print_segment(const Graph& graph, const NamedLayouts& layouts, const Mesh& 
       note += fmt::format(" {:.0f} bytes sent", sent->second);
       collective = true;
     }
-    if (show == Show::kCollectives && !collective && !line.starts_with("graph ")) continue;
+    if (show == Show::kCollectivesOnly && !collective && !line.starts_with("graph ")) continue;
     fmt::print("{}{}{}\n", line, note.empty() ? "" : "  #", note);
   }
 }
@@ -140,7 +140,7 @@ int inspect_program(std::span<const std::string> arguments) {
   for (size_t g = 0; g < local.graphs.size(); ++g) {
     if (!segment.empty() && segment != local.graphs[g].name) continue;
     print_segment(local.graphs[g], local.layouts[g], plan.mesh,
-                  collectives ? Show::kCollectives : Show::kAll);
+                  collectives ? Show::kCollectivesOnly : Show::kAll);
   }
   print_table(local.graphs, setup.config.train.accumulate);
   print_states(local.graphs);

@@ -206,6 +206,12 @@ std::vector<int> batch_axes(const Plan& plan) {
   return axes;
 }
 
+int64_t batch_parts(const Plan& plan) {
+  int64_t parts = 1;
+  for (const int axis : batch_axes(plan)) parts *= plan.mesh.axes()[axis].size;
+  return parts;
+}
+
 Part batch_rows(const Plan& plan, int64_t rows, int rank) {
   Layout layout = replicated(plan.mesh);
   int64_t ways = 1;

@@ -25,8 +25,9 @@ enum class Microbatches { kOne, kSeveral };
 // something is too small to be split so.
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches);
 
-// The axes over which batches are split, and the rows of one that a rank takes.
+// The axes over which batches are split, into how many parts that makes, and the rows of one that a rank takes.
 std::vector<int> batch_axes(const Plan& plan);
+int64_t batch_parts(const Plan& plan);
 Part batch_rows(const Plan& plan, int64_t rows, int rank);
 
 }  // namespace trireme

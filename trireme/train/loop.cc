@@ -10,6 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/ops/table.h"
+#include "trireme/passes/pins.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/optim/schedule.h"
@@ -34,8 +35,7 @@ int thread_count(const TrainOptions& train, int ranks_here) {
 
 // With the batch that the ranks of the plan share.
 Config with_batch(Config config, const Plan& plan) {
-  const int data = plan.mesh.find("data");
-  use_batch_per_rank(config, data < 0 ? 1 : plan.mesh.axes()[data].size);
+  use_batch_per_rank(config, batch_parts(plan));
   return config;
 }
 

@@ -30,10 +30,9 @@ void apply_plan(const Plan& plan, ResolvedConfig& config) {
   if (plan.accumulate) take("train.accumulate", *plan.accumulate, config.config.train.accumulate, config);
   if (plan.precision) take("train.precision", *plan.precision, config.config.train.precision, config);
   if (plan.batch_norm == Plan::BatchNorm::kLocal) {
-    int64_t parts = 1;
-    for (const int axis : batch_axes(plan)) parts *= plan.mesh.axes()[axis].size;
-    take("model.batch_norm_groups", parts, config.config.model.batch_norm_groups, config);
+    take("model.batch_norm_groups", batch_parts(plan), config.config.model.batch_norm_groups, config);
   }
+  use_batch_per_rank(config.config, batch_parts(plan));
   validate(config.config);
 }
 

@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-// Takes accumulate, precision and batch_norm from the plan into the settings. The plan beats defaults; a
-// setting that was given otherwise and differs is an Error with both and where they come from.
+// Takes accumulate, precision and batch_norm from the plan into the settings, and makes the batch that its
+// ranks share. The plan beats defaults; a setting that was given otherwise and differs is an Error with both
+// and where they come from.
 void apply_plan(const Plan& plan, ResolvedConfig& config);
 
 // The algorithms that the plan names for its axes. Throws Error with the nearest name when there is no such
