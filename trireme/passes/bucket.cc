@@ -1,9 +1,6 @@
 // Two steps. First it is decided which collectives belong together and in which slot each bucket starts and
 // is waited for; slot i is the place before node i. Then the nodes are written anew with the starts and waits
-// in their slots.
-//
-// Ranks can not block each other: within a slot, waits for what was started in earlier slots come first, and
-// all ranks of an axis have the same slots but for nodes that are not collectives.
+// in their slots. Ranks can not block each other: all have the same starts and waits in the same slots.
 #include "trireme/passes/bucket.h"
 
 #include <algorithm>
@@ -22,15 +19,15 @@ struct Bucket {
   int start = 0;             // slots
   int wait = 0;
   size_t bytes = 0;
-  std::vector<ValueId> started = {};  // what its start makes
 };
 
-class Bucketer {
+class Decider {
  public:
-  Bucketer(const Graph& graph, const OpTable& ops, const BucketOptions& options)
-      : graph_(graph), ops_(ops), options_(options), end_(static_cast<int>(graph.nodes.size())) {}
+  Decider(const Graph& graph, const BucketOptions& options)
+      : graph_(graph), options_(options), end_(static_cast<int>(graph.nodes.size())) {}
 
-  Graph run() {
+  // In the order of their starts.
+  std::vector<Bucket> run() {
     find_needs();
     std::vector<int> made, given;  // collectives of results; of states and inputs
     for (int n = 0; n < end_; ++n) {
@@ -43,9 +40,7 @@ class Bucketer {
     add_given(given);
     std::erase_if(buckets_, [&](const Bucket& b) { return gains_nothing(b); });
     std::ranges::stable_sort(buckets_, {}, &Bucket::start);
-    write();
-    debug_verify(result_);
-    return std::move(result_);
+    return std::move(buckets_);
   }
 
  private:
@@ -156,25 +151,42 @@ class Bucketer {
     }
   }
 
-  void write() {
-    result_ = graph_;
+  const Graph& graph_;
+  const BucketOptions& options_;
+  const int end_;            // the slot after all nodes
+  std::vector<int> needed_;  // per node, the first slot in which its results are read
+  std::vector<Bucket> buckets_;
+};
+
+class Writer {
+ public:
+  Writer(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), result_(graph) {}
+
+  Graph run(const std::vector<Bucket>& buckets) {
+    const int end = static_cast<int>(graph_.nodes.size());
     result_.nodes.clear();
-    replaced_.assign(graph_.nodes.size(), false);
-    for (const Bucket& b : buckets_) {
-      for (int n : b.members) replaced_[n] = true;
+    std::vector<bool> replaced(graph_.nodes.size());
+    for (const Bucket& b : buckets) {
+      for (int n : b.members) replaced[n] = true;
     }
-    for (int slot = 0; slot <= end_; ++slot) {
-      for (Bucket& b : buckets_) {
-        if (b.wait == slot && b.start < slot) add_wait(b);
+    started_.resize(buckets.size());
+    for (int slot = 0; slot <= end; ++slot) {
+      for (size_t i = 0; i < buckets.size(); ++i) {
+        if (buckets[i].wait == slot && buckets[i].start < slot) add_wait(buckets[i], started_[i]);
       }
-      for (Bucket& b : buckets_) {
-        if (b.start != slot) continue;
-        add_start(b);
-        if (b.wait == slot) add_wait(b);
+      for (size_t i = 0; i < buckets.size(); ++i) {
+        if (buckets[i].start != slot) continue;
+        started_[i] = add_start(buckets[i]);
+        if (buckets[i].wait == slot) add_wait(buckets[i], started_[i]);
       }
-      if (slot < end_ && !replaced_[slot]) append(node(slot));
+      if (slot < end && !replaced[slot]) append(graph_.nodes[slot]);
     }
+    debug_verify(result_);
+    return std::move(result_);
   }
+
+ private:
+  const Node& node(int n) const { return graph_.nodes[n]; }
 
   void append(Node node) {
     for (ValueId output : node.outputs) result_.values[output].node = static_cast<int>(result_.nodes.size());
@@ -186,7 +198,7 @@ class Bucketer {
     return static_cast<ValueId>(result_.values.size()) - 1;
   }
 
-  void add_start(Bucket& bucket) {
+  std::vector<ValueId> add_start(const Bucket& bucket) {
     const Node& first = node(bucket.members[0]);
     Node start{&ops_.at(first.op->in_time.start), {}, {}, first.attrs};
     for (int n : bucket.members) start.inputs.push_back(node(n).inputs[0]);
@@ -194,13 +206,13 @@ class Bucketer {
     TRIREME_CHECK(types.size() == bucket.members.size());
     for (size_t i = 0; i < types.size(); ++i)
       start.outputs.push_back(add_value(node(bucket.members[i]).outputs[0], types[i]));
-    bucket.started = start.outputs;
-    append(std::move(start));
+    append(start);
+    return start.outputs;
   }
 
-  void add_wait(const Bucket& bucket) {
+  void add_wait(const Bucket& bucket, const std::vector<ValueId>& started) {
     const Node& first = node(bucket.members[0]);
-    Node wait{&ops_.at(first.op->in_time.wait), bucket.started, {}, first.attrs};
+    Node wait{&ops_.at(first.op->in_time.wait), started, {}, first.attrs};
     const Shape& shape = graph_.type(first.inputs[0]).shape;
     wait.attrs.set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
     for (int n : bucket.members) wait.outputs.push_back(node(n).outputs[0]);
@@ -209,18 +221,21 @@ class Bucketer {
 
   const Graph& graph_;
   const OpTable& ops_;
-  const BucketOptions& options_;
-  const int end_;            // the slot after all nodes
-  std::vector<int> needed_;  // per node, the first slot in which its results are read
-  std::vector<Bucket> buckets_;
-  std::vector<bool> replaced_;  // per node
   Graph result_;
+  std::vector<std::vector<ValueId>> started_;  // per bucket, what its start makes
 };
+
+bool same_nodes(const Graph& a, const Graph& b) {
+  return std::ranges::equal(a.nodes, b.nodes, [](const Node& x, const Node& y) {
+    return x.op == y.op && x.inputs == y.inputs && x.outputs == y.outputs;
+  });
+}
 
 }  // namespace
 
-Graph bucket(const Graph& graph, const OpTable& ops, const BucketOptions& options) {
-  return Bucketer(graph, ops, options).run();
+Graph bucket(const Graph& graph, const Graph& leader, const OpTable& ops, const BucketOptions& options) {
+  TRIREME_CHECK(same_nodes(graph, leader));
+  return Writer(graph, ops).run(Decider(leader, options).run());
 }
 
 }  // namespace trireme

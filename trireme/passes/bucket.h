@@ -7,8 +7,8 @@
 // What is gathered from states is there from the beginning; it is started one bucket ahead of its use and no
 // earlier, so that weights that are split at rest do not all lie whole in memory.
 //
-// Runs last before memory is planned. All ranks of a mesh get the same collectives in the same order: what is
-// decided depends on sizes that are equal for all ranks along the axis of a collective.
+// Runs last before memory is planned. Ranks whose collectives meet must decide alike, and their parts may
+// differ in size: so each decides by the graph of one rank, the leader, which has the same nodes.
 #pragma once
 
 #include "trireme/ir/graph.h"
@@ -21,6 +21,6 @@ struct BucketOptions {
   size_t bytes = size_t{4} << 20;
 };
 
-Graph bucket(const Graph& graph, const OpTable& ops, const BucketOptions& options = {});
+Graph bucket(const Graph& graph, const Graph& leader, const OpTable& ops, const BucketOptions& options = {});
 
 }  // namespace trireme

@@ -20,7 +20,8 @@ std::vector<std::string> ops_of(const Graph& graph) {
 }
 
 Graph bucketed(const std::string& body, size_t bytes = 1 << 20) {
-  Graph graph = bucket(parse_graph("graph g\n" + body, ops()), ops(), {.bytes = bytes});
+  const Graph whole = parse_graph("graph g\n" + body, ops());
+  Graph graph = bucket(whole, whole, ops(), {.bytes = bytes});
   verify(graph);
   return graph;
 }
@@ -46,6 +47,19 @@ TEST(Bucket, AFullOneIsStartedAlone) {
   EXPECT_THAT(ops_of(bucketed(kGradients, 64)),
               ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start", "gelu", "collective_wait",
                           "collective_wait"));
+}
+
+// A rank whose parts are smaller, and would fill a bucket later, does as the leader does.
+TEST(Bucket, RanksDecideAlike) {
+  std::string smaller = kGradients;
+  for (size_t at = 0; (at = smaller.find("[16]", at)) != smaller.npos;) smaller.replace(at, 4, "[15]");
+  const Graph leader = parse_graph("graph g\n" + kGradients, ops());
+  const Graph other = parse_graph("graph g\n" + smaller, ops());
+  const auto ops_by = [&](const Graph& decides) {
+    return ops_of(bucket(other, decides, ops(), {.bytes = 64}));
+  };
+  EXPECT_NE(ops_by(other), ops_of(bucketed(kGradients, 64)));
+  EXPECT_EQ(ops_by(leader), ops_of(bucketed(kGradients, 64)));
 }
 
 TEST(Bucket, WhatIsReadAtOnceStaysAsItIs) {
@@ -75,8 +89,8 @@ TEST(Bucket, WeightsAreGatheredOneAhead) {
     last = "y_" + w;
   }
   EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\n", 32)),
-              ElementsAre("all_gather", "all_gather_start", "mul", "collective_wait", "all_gather_start", "mul",
-                          "collective_wait", "mul"));
+              ElementsAre("all_gather", "all_gather_start", "mul", "collective_wait", "all_gather_start",
+                          "mul", "collective_wait", "mul"));
 }
 
 // A gradient is made, reduced and kept in one place.

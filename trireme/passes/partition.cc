@@ -151,7 +151,8 @@ class Partitioner {
     if (change.kind == Change::Kind::kSlice)
       return noted(layout, sliced(from.local, change.to, axis.size, coordinate));
     if (change.kind == Change::Kind::kAddend)
-      return {layout, coordinate == 0 ? from.local : b_.op("affine", {from.local}, {{"scale", 0.0}})};
+      // A node on the rank that keeps its value too: graphs of all ranks have the same nodes.
+      return {layout, b_.op("affine", {from.local}, {{"scale", coordinate == 0 ? 1.0 : 0.0}})};
     Attrs attrs{{"axis", axis.name}, {"ways", int64_t{axis.size}}, {"coordinate", int64_t{coordinate}}};
     const auto describe = [&](const std::string& prefix, const Placement& placement) {
       attrs.set(prefix + "dim", int64_t{placement.dim});

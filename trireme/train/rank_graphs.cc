@@ -29,8 +29,9 @@ RankGraphs rank_graphs(const std::vector<Graph>& whole, const Plan& plan, int ra
     const Pins pins = pins_of(plan, segment, segment_kind(segment), microbatches);
     const Graph graph = expand(segment, plan.mesh, pins, ops());
     const Spread spread = trireme::spread(graph, plan.mesh, pins);
+    const Graph leader = optimized(partition(graph, plan.mesh, pins, spread, /*rank=*/0, ops()));
     const Graph local = optimized(partition(graph, plan.mesh, pins, spread, rank, ops(), &layouts));
-    result.graphs.push_back(bucket(local, ops()));
+    result.graphs.push_back(bucket(local, leader, ops()));
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, plan.mesh).rest;
