@@ -163,7 +163,7 @@ class Plan(unittest.TestCase):
         output = process.stdout.read()
         process.stdout.close()
         self.assertNotEqual(process.wait(timeout=60), 0)
-        self.assertLess(time.monotonic() - killed, 10, output)  # two seconds on a quiet machine
+        self.assertLess(time.monotonic() - killed, 2 if "TRIREME_STRICT_TIMES" in os.environ else 10, output)
         self.assertIn("rank 1", output)
         text = self.train("run", "--train.steps=60", "--train.batch=6", "--schedule.decay_steps=100000")
         self.assertIn("goes on from", text)
