@@ -4,7 +4,6 @@ Run by ctest; alone: python3 tests/cli/checkpoint_test.py build/release/trireme/
 """
 
 import json
-import random
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import unittest
 from pathlib import Path
 
 from checkpoint_files import read_checkpoint
+from training import read_metrics, write_words
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=24", "--model.seq=12", "--train.batch=4",
          "--model.dropout=0.1", "--train.threads=1", "--run.sample_tokens=0", "--train.eval_every=0",
@@ -29,8 +29,7 @@ class CrossPlans(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.temporary.name)
-        words = random.Random(1).choices(["oar", "mast", "keel", "bank", "row", "pull"], k=4000)
-        (cls.folder / "text.txt").write_text(" ".join(words))
+        write_words(cls.folder / "text.txt")
         for name, (ranks, plan) in PLANS.items():
             cls.train(f"{name}.whole", name, 9, "--run.checkpoint_every=5")
             # What a run leaves that ends after step 5, without its later checkpoint.
@@ -55,8 +54,7 @@ class CrossPlans(unittest.TestCase):
         return done.stdout + done.stderr
 
     def losses(self, run):
-        lines = (self.folder / run / "metrics.jsonl").read_text().splitlines()
-        return {o["step"]: o["loss"] for o in map(json.loads, lines) if "loss" in o}
+        return {line["step"]: line["loss"] for line in read_metrics(self.folder / run)}
 
     def checkpoint(self, run, step):
         return self.folder / run / "checkpoints" / f"step-{step:08}"

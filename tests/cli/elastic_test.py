@@ -3,15 +3,13 @@
 Run by ctest; alone: python3 tests/cli/elastic_test.py build/release/trireme/cli/trireme.
 """
 
-import random
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 from checkpoint_files import read_checkpoint
+from training import Training
 
 MPIRUN = str(Path(__file__).parent.parent / "multirank" / "mpirun.sh")
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=8",
@@ -19,23 +17,12 @@ SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.se
          "--run.sample_tokens=0", "--train.eval_every=0"]
 
 
-class Elastic(unittest.TestCase):
-    trireme = "trireme"
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        words = random.Random(1).choices(["oar", "mast", "keel", "bank", "row", "pull"], k=4000)
-        self.text = self.folder / "text.txt"
-        self.text.write_text(" ".join(words))
+class Elastic(Training):
+    settings = SMALL
 
     def train(self, run, *arguments, before=(), shards=4, threads=1, code=0):
-        command = [*before, self.trireme, "train", *SMALL, f"--train.shards={shards}", f"--train.threads={threads}",
-                   f"--data.path={self.text}", f"--run.dir={self.folder / run}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout + done.stderr
+        return super().train(run, f"--train.shards={shards}", f"--train.threads={threads}", *arguments, before=before,
+                             code=code)
 
     def bytes_of(self, run):
         return read_checkpoint(self.folder / run / "checkpoints" / "step-00000006")

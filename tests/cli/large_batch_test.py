@@ -3,34 +3,22 @@
 Run by ctest; alone: python3 tests/cli/large_batch_test.py build/release/trireme/cli/trireme.
 """
 
-import json
-import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
+
+from training import Training, read_metrics
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.threads=1",
          "--run.sample_tokens=0", "--train.eval_every=0", "--schedule.warmup_steps=2", "--schedule.kind=constant",
          "--train.batch_per_rank=4", "--train.noise_scale=true", "--optim.lr=1e-3"]
 
 
-class LargeBatch(unittest.TestCase):
-    trireme = "trireme"
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "text.txt").write_text("row, row, row your boat " * 200)
+class LargeBatch(Training):
+    settings = SMALL
 
     def train(self, run, *arguments, code=0):
-        command = [self.trireme, "train", *SMALL, f"--data.path={self.folder / 'text.txt'}",
-                   f"--run.dir={self.folder / run}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        lines = (self.folder / run / "metrics.jsonl").read_text().splitlines() if code == 0 else []
-        return done.stdout + done.stderr, [o for o in map(json.loads, lines) if "loss" in o]
+        text = super().train(run, *arguments, code=code)
+        return text, read_metrics(self.folder / run) if code == 0 else []
 
     def test_the_rate_follows_the_batch(self):
         for ranks, rule, rate in [(1, "linear", 1e-3), (2, "linear", 2e-3), (4, "sqrt", 2e-3), (2, "none", 1e-3)]:

@@ -3,42 +3,20 @@
 Run by ctest; alone: python3 tests/cli/train_test.py build/release/trireme/cli/trireme.
 """
 
-import json
-import random
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
+
+from training import Training
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=4",
          "--train.accumulate=2", "--model.dropout=0.1", "--train.threads=2", "--run.sample_tokens=5"]
 
 
-class Train(unittest.TestCase):
-    trireme = "trireme"
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        words = random.Random(1).choices(["oar", "mast", "keel", "bank", "row", "pull"], k=4000)
-        self.text = self.folder / "text.txt"
-        self.text.write_text(" ".join(words))
-
-    def command(self, run, *arguments):
-        return [self.trireme, "train", *SMALL, f"--data.path={self.text}", f"--run.dir={self.folder / run}", *arguments]
-
-    def train(self, run, *arguments, code=0):
-        done = subprocess.run(self.command(run, *arguments), capture_output=True, text=True, timeout=300)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout + done.stderr
-
-    def losses(self, run):
-        lines = (self.folder / run / "metrics.jsonl").read_text().splitlines()
-        return {o["step"]: o["loss"] for o in map(json.loads, lines) if "loss" in o}
+class Train(Training):
+    settings = SMALL
 
     def test_loss_falls_and_a_sample_is_drawn(self):
         text = self.train("run", "--train.steps=120", "--optim.lr=0.01")

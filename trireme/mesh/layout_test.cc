@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -12,16 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const Mesh kMesh({{"data", 2}, {"tensor", 2}});
-
-template <typename Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Layout, TextRoundTrip) {
   for (const char* text : {"{}", "{data:0}", "{data:1 tensor:sum}", "{tensor:1/64}", "{tensor:1x3}",

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -10,16 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Mesh, NumbersRanksWithTheLastAxisInnermost) {
   const Mesh mesh({{"data", 2}, {"tensor", 3}});

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/formula.h"
@@ -117,15 +118,6 @@ TEST(DoubleTree, HasAtMostTwoChildrenInBothTreesTogether) {
       EXPECT_LE(adds, 2) << "rank " << rank << " of " << ranks;
     }
   }
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string verdict(const Steps& steps, Collective collective) {

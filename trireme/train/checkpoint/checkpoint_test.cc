@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -24,16 +25,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <typename Function>
-std::string refusal(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 // Weights and a moment whose values tell the step.
 struct Tensors {
@@ -178,7 +169,7 @@ TEST_F(CheckpointTest, AnyDamageFallsBackToThePreviousOneAndSaysSo) {
 TEST_F(CheckpointTest, ChecksumsAreNamedWhenTheyDiffer) {
   save(1);
   std::ofstream(folder(1) / "state.json", std::ios::in | std::ios::out).seekp(3).put('#');
-  EXPECT_THAT(refusal([&] { checkpoints().load_latest(); }),
+  EXPECT_THAT(error_of([&] { checkpoints().load_latest(); }),
               AllOf(HasSubstr("no checkpoint in"), HasSubstr("state.json: its checksum is"),
                     HasSubstr("expected"), HasSubstr("Move them away")));
 }
@@ -187,9 +178,9 @@ TEST_F(CheckpointTest, ChecksumsAreNamedWhenTheyDiffer) {
 TEST_F(CheckpointTest, MalformedStateIsRefused) {
   const std::string good = render_state({.step = 3});
   EXPECT_EQ(parse_state(good, "s").step, 3);
-  EXPECT_THAT(refusal([] { parse_state("[]", "s"); }), HasSubstr("s: not a JSON object"));
-  EXPECT_THAT(refusal([] { parse_state(R"({"format":2})", "s"); }), HasSubstr("format 2, expected 1"));
-  EXPECT_THAT(refusal([] { parse_state(R"({"format":1,"data":{},"extra":{}})", "s"); }),
+  EXPECT_THAT(error_of([] { parse_state("[]", "s"); }), HasSubstr("s: not a JSON object"));
+  EXPECT_THAT(error_of([] { parse_state(R"({"format":2})", "s"); }), HasSubstr("format 2, expected 1"));
+  EXPECT_THAT(error_of([] { parse_state(R"({"format":1,"data":{},"extra":{}})", "s"); }),
               HasSubstr("'step' is missing"));
   for (const auto& [from, to] :
        {std::pair("\"step\": 3", "\"step\": -3"), std::pair("\"step\": 3", "\"step\": 1e3"),
@@ -199,9 +190,9 @@ TEST_F(CheckpointTest, MalformedStateIsRefused) {
     std::string bad = good;
     ASSERT_NE(bad.find(from), std::string::npos) << from << " in " << good;
     bad.replace(bad.find(from), std::string(from).size(), to);
-    EXPECT_NE(refusal([&] { parse_state(bad, "s"); }), "accepted") << to;
+    EXPECT_NE(error_of([&] { parse_state(bad, "s"); }), "no error") << to;
   }
-  EXPECT_THAT(refusal([] { render_state({.extra = "[1]"}); }), HasSubstr("not a JSON object"));
+  EXPECT_THAT(error_of([] { render_state({.extra = "[1]"}); }), HasSubstr("not a JSON object"));
 }
 
 TEST_F(CheckpointTest, WhatAKilledWriterLeavesIsIgnoredAndCleanedUp) {
@@ -244,7 +235,7 @@ TEST_F(CheckpointTest, AFailedWriteIsCleanedUpAndExplained) {
   save(1);
   signal(SIGXFSZ, SIG_IGN);
   limit_file_size(2000);
-  const std::string message = refusal([&] { save(2); });
+  const std::string message = error_of([&] { save(2); });
   limit_file_size(RLIM_INFINITY);
   EXPECT_THAT(message,
               AllOf(HasSubstr("step-00000002 was not written"), HasSubstr("model.safetensors: cannot write"),
@@ -264,7 +255,7 @@ TEST_F(CheckpointTest, AFullDiskIsCleanedUpAndExplained) {
         << "mounting a small file system is not permitted here; AFailedWriteIsCleanedUp covers the same path";
   }
   save(1);
-  const std::string message = refusal([&] { save(2, 3, 100'000); });
+  const std::string message = error_of([&] { save(2, 3, 100'000); });
   EXPECT_THAT(message, AllOf(HasSubstr("No space left on device"), HasSubstr("It needs 781."),
                              HasSubstr("step-00000001, is intact")));
   EXPECT_THAT(names(), ElementsAre("step-00000001"));
@@ -276,9 +267,9 @@ TEST_F(CheckpointTest, AFullDiskIsCleanedUpAndExplained) {
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsExplained) {
   std::ofstream(run_ / "checkpoints") << "a file in the way";
-  EXPECT_THAT(refusal([&] { save(1); }),
+  EXPECT_THAT(error_of([&] { save(1); }),
               AllOf(HasSubstr("was not written"), HasSubstr("no earlier checkpoint")));
-  EXPECT_THAT(refusal([&] { checkpoints().load_latest(); }), HasSubstr("cannot list the checkpoints"));
+  EXPECT_THAT(error_of([&] { checkpoints().load_latest(); }), HasSubstr("cannot list the checkpoints"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/train/checkpoint/tensor_files.h"
 
@@ -18,16 +19,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <typename Function>
-std::string refusal(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 class Safetensors : public ::testing::Test {
  protected:
@@ -177,26 +168,27 @@ const BadHeader kBadHeaders[] = {
 
 TEST(SafetensorsHeader, RefusesAllElse) {
   for (const BadHeader& bad : kBadHeaders) {
-    EXPECT_THAT(refusal([&] { parse_header(bad.json, bad.data_bytes, "x.st"); }),
+    EXPECT_THAT(error_of([&] { parse_header(bad.json, bad.data_bytes, "x.st"); }),
                 AllOf(HasSubstr("x.st: "), HasSubstr(bad.message)))
         << bad.json;
   }
   // What follows a NUL would be invisible to the JSON reader.
-  EXPECT_THAT(refusal([] { parse_header(std::string_view("{}\0{}", 5), 0, "x.st"); }), HasSubstr("NUL byte"));
+  EXPECT_THAT(error_of([] { parse_header(std::string_view("{}\0{}", 5), 0, "x.st"); }),
+              HasSubstr("NUL byte"));
 }
 
 TEST_F(Safetensors, RefusesWrongLengths) {
   const auto open = [&] { SafetensorsFile file(path_); };
   write_bytes("1234567");
-  EXPECT_THAT(refusal(open), HasSubstr("7 bytes; a safetensors file has at least 8"));
+  EXPECT_THAT(error_of(open), HasSubstr("7 bytes; a safetensors file has at least 8"));
   write_bytes(std::string("\xff\xff\xff\xff\0\0\0\0{}", 10));
-  EXPECT_THAT(refusal(open), HasSubstr("a header of 4294967295 bytes, expected at most 100000000"));
+  EXPECT_THAT(error_of(open), HasSubstr("a header of 4294967295 bytes, expected at most 100000000"));
   write_bytes(std::string("\3\0\0\0\0\0\0\0{}", 10));
-  EXPECT_THAT(refusal(open), HasSubstr("a header of 3 bytes in a file of 10: the file is cut short"));
+  EXPECT_THAT(error_of(open), HasSubstr("a header of 3 bytes in a file of 10: the file is cut short"));
   std::filesystem::remove(path_);
-  EXPECT_THAT(refusal(open), HasSubstr("No such file"));
+  EXPECT_THAT(error_of(open), HasSubstr("No such file"));
   path_ = folder_;
-  EXPECT_THAT(refusal(open), HasSubstr("not a regular file"));
+  EXPECT_THAT(error_of(open), HasSubstr("not a regular file"));
 }
 
 TEST_F(Safetensors, EveryTruncationAndEveryFlippedHeaderByteIsSurvived) {
@@ -205,16 +197,16 @@ TEST_F(Safetensors, EveryTruncationAndEveryFlippedHeaderByteIsSurvived) {
   const std::string whole = read_bytes();
   for (size_t length = 0; length < whole.size(); ++length) {
     write_bytes(whole.substr(0, length));
-    EXPECT_NE(refusal([&] { SafetensorsFile file(path_); }), "accepted") << length;
+    EXPECT_NE(error_of([&] { SafetensorsFile file(path_); }), "no error") << length;
   }
   write_bytes(whole + '\0');
-  EXPECT_NE(refusal([&] { SafetensorsFile file(path_); }), "accepted");
+  EXPECT_NE(error_of([&] { SafetensorsFile file(path_); }), "no error");
   for (size_t at = 0; at < whole.size() - sizeof(data); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = whole;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << bit));
       write_bytes(flipped);
-      refusal([&] { SafetensorsFile file(path_); });  // an Error or a file of other names, never a crash
+      error_of([&] { SafetensorsFile file(path_); });  // an Error or a file of other names, never a crash
     }
   }
 }
@@ -225,7 +217,7 @@ TEST_F(Safetensors, ReadAllNamesEveryDifference) {
       path_, std::vector<NamedTensor>{{"a", {data, DType::f32, {2}}}, {"extra", {data, DType::f32, {1}}}});
   const TensorFiles file(path_);
   float target[2] = {-1, -1};
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(error_of([&] {
                 file.read_all(std::vector<NamedTensor>{{"a", {target, DType::f32, {2, 1}}},
                                                        {"b", {target, DType::f32, {1}}}});
               }),
@@ -238,7 +230,7 @@ TEST_F(Safetensors, WriterRefusesNamesThatCouldNotBeReadBack) {
   float x = 0;
   const TensorView view{&x, DType::f32, {1}};
   const auto write = [&](std::vector<NamedTensor> tensors) {
-    return refusal([&] { write_safetensors(path_, tensors); });
+    return error_of([&] { write_safetensors(path_, tensors); });
   };
   EXPECT_THAT(write({{"a", view}, {"a", view}}), HasSubstr("named 'a'"));
   EXPECT_THAT(write({{"__metadata__", view}}), HasSubstr("__metadata__"));

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 
@@ -19,16 +20,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
-
-template <typename Function>
-std::string refusal(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 std::vector<float> numbers(int64_t count) {
   std::vector<float> values(count);
@@ -192,7 +183,7 @@ TEST_F(Sharded, AFailedShareFailsAllAndLeavesThePreviousOne) {
     Memory weight(kCuts[0].second, peers.index, 2);
     std::vector<PartView> model = {weight.view("w")};
     if (peers.index == 1) model.push_back(model[0]);  // equal names can not be written
-    const std::string message = refusal([&] { Checkpoints(run_, 2, peers).save({.step = 2}, model, {}); });
+    const std::string message = error_of([&] { Checkpoints(run_, 2, peers).save({.step = 2}, model, {}); });
     EXPECT_THAT(message, HasSubstr("step-00000002 was not written"));
     EXPECT_THAT(message, HasSubstr(peers.index == 1 ? "This rank's share needs" : "another rank failed"));
   });
@@ -208,7 +199,7 @@ TEST_F(Sharded, SharesThatDoNotHaveEveryElementOnceAreRefused) {
   together(2, [&](const CheckpointPeers& peers) {
     Memory weight(peers.index == 0 ? kCuts[0].second : all, peers.index, 2);
     const std::vector<PartView> model = {weight.view("w")};
-    const std::string message = refusal([&] { Checkpoints(run_, 2, peers).save({.step = 2}, model, {}); });
+    const std::string message = error_of([&] { Checkpoints(run_, 2, peers).save({.step = 2}, model, {}); });
     if (peers.index == 0) first = message;
   });
   EXPECT_THAT(first, HasSubstr("have the same elements of 'w'"));
@@ -235,7 +226,7 @@ TEST(TensorIndex, RefusesWhatWasNotWritten) {
        }) {
     std::string bad = good;
     bad.replace(bad.find(from), std::string(from).size(), to);
-    EXPECT_THAT(refusal([&] { check_complete(parse_index(bad, "i"), "i"); }), HasSubstr(message)) << bad;
+    EXPECT_THAT(error_of([&] { check_complete(parse_index(bad, "i"), "i"); }), HasSubstr(message)) << bad;
   }
 }
 

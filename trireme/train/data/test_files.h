@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -59,18 +60,6 @@ inline std::optional<std::filesystem::path> test_data(const std::string& name) {
       (folder != nullptr ? std::filesystem::path(folder) : source.parent_path() / "shared/data") / name;
   if (std::filesystem::exists(path)) return path;
   return std::nullopt;
-}
-
-// The message of the Error that `action` throws; "" and a test failure when it throws none.
-template <typename Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "an Error was expected";
-  return "";
 }
 
 }  // namespace trireme
