@@ -71,6 +71,15 @@ class Cli(unittest.TestCase):
         self.assertIn("adam", ops)
         self.assertIn("matmul", text)
 
+    def test_train_takes_settings_from_the_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = Path(folder) / "plan.json"
+            plan.write_text('{"mesh": "data:2", "precision": "bf16"}')
+            arguments = ["bench", "train", *SMALL, "-n", "2", "--plan", str(plan)]
+            _, (result,) = self.run_json(*arguments)
+            self.assertEqual((result["ranks"], result["precision"]), (2, "bf16"))
+            self.assertIn("but the plan says bf16", self.run_command(*arguments, "--train.precision=f32", code=1))
+
     def test_train_profiles_accumulation_by_shape(self):
         _, (result,) = self.run_json("bench", "train", *SMALL, "--train.accumulate=2", "--by-shape")
         attention = [row for row in result["profile"] if row["op"] == "attention"]

@@ -182,8 +182,7 @@ nlohmann::ordered_json report_json(const Report& report, const StepSetup& setup,
   };
 }
 
-int run(const Options& options, const Rank& rank) {
-  const StepSetup setup = set_up_step(options.source);
+int run(const Options& options, const StepSetup& setup, const Rank& rank) {
   Report report;
   report.ranks = rank.ranks();
   const long threads = setup.config.train.threads;
@@ -232,13 +231,15 @@ int run(const Options& options, const Rank& rank) {
 
 int run_launched(const Options& options) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
-  if (environment.ranks == 1 && !environment.starts_ranks) return run(options, {});
-  read_plan(options.plan, environment.ranks);  // a mistake is told once, before any rank is started
-  const TrainOptions train = set_up_step(options.source).config.train;
+  if (environment.ranks == 1 && !environment.starts_ranks)
+    return run(options, set_up_step(options.source), {});
+  // A mistake is told once, before any rank is started.
+  const Plan plan = read_plan(options.plan, environment.ranks);
+  const StepSetup setup = set_up_step(options.source, plan);
+  const AxisAlgorithms algorithms = axis_algorithms(plan, setup.config.train);
   return comm::run_launched(options.launch, [&](comm::Context& context) {
-    const Plan plan = read_plan(options.plan, context.ranks());
-    MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, train));
-    return run(options, {{plan, context.rank(), &communicator}, &context});
+    MeshCommunicator communicator(plan.mesh, context, algorithms);
+    return run(options, setup, {{plan, context.rank(), &communicator}, &context});
   });
 }
 

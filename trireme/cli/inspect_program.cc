@@ -128,10 +128,8 @@ int inspect_program(std::span<const std::string> arguments) {
   if (rank < 0 || rank >= plan.mesh.ranks())
     throw_error("--rank is {}; the mesh '{}' has ranks 0 to {}", rank, to_string(plan.mesh),
                 plan.mesh.ranks() - 1);
-  ResolvedConfig config = resolve_step(source);
-  apply_plan(plan, config);
-  axis_algorithms(plan, config.config.train);
-  const StepSetup setup = set_up_step(config.config, "", source.image);
+  const StepSetup setup = set_up_step(source, plan);
+  axis_algorithms(plan, setup.config.train);
   const RankGraphs local =
       rank_graphs(step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape).graphs,
                   plan, rank);

@@ -7,8 +7,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/base/text.h"
-#include "trireme/train/config.h"
 #include "trireme/train/models/model.h"
+#include "trireme/train/plan_settings.h"
 
 namespace trireme::cli {
 namespace {
@@ -75,18 +75,6 @@ Shape usual_image(const ModelOptions& model) {
   return imagenet ? Shape{3, 224, 224} : Shape{3, 32, 32};
 }
 
-}  // namespace
-
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
-  return names;
-}
-
-int64_t StepSetup::units_per_step() const {
-  return tokens ? config.train.batch * config.model.seq : config.train.batch;
-}
-
 ResolvedConfig resolve_step(const StepSource& source) {
   ConfigSources sources;
   if (!source.config_path.empty()) {
@@ -101,9 +89,23 @@ ResolvedConfig resolve_step(const StepSource& source) {
   return resolve_config(sources);
 }
 
-StepSetup set_up_step(const StepSource& source) {
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  return names;
+}
+
+int64_t StepSetup::units_per_step() const {
+  return tokens ? config.train.batch * config.model.seq : config.train.batch;
+}
+
+StepSetup set_up_step(const StepSource& source, const Plan& plan) {
   const std::string& file = source.config_path;
-  return set_up_step(resolve_step(source).config,
+  ResolvedConfig config = resolve_step(source);
+  apply_plan(plan, config);
+  return set_up_step(std::move(config.config),
                      !file.empty()            ? file
                      : !source.preset.empty() ? "preset " + source.preset
                                               : "defaults",

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/plan/plan.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
@@ -31,9 +32,9 @@ struct StepSetup {
 };
 
 std::vector<std::string> preset_names();
-StepSetup set_up_step(const StepSource& source);
-// The same in two steps, between which a plan may have its say.
-ResolvedConfig resolve_step(const StepSource& source);
+// With what the plan says of settings (train/plan_settings.h). Throws Error as that does.
+StepSetup set_up_step(const StepSource& source, const Plan& plan = {});
+// Of settings in which the plan has had its say. `image` as in StepSource.
 StepSetup set_up_step(Config config, std::string name, const std::string& image = "");
 
 // One batch of random tokens or images with random targets; a function of the seed.

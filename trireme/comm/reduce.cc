@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "trireme/base/error.h"
+#include "trireme/base/with_type.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::comm::HWY_NAMESPACE {
@@ -222,23 +223,7 @@ ReduceFunctions functions_of(ReduceOp op) {
 }  // namespace
 
 ReduceFunctions reduce_functions(DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::f64:
-      return functions_of<double>(op);
-    case DType::f32:
-      return functions_of<float>(op);
-    case DType::f16:
-      return functions_of<F16>(op);
-    case DType::bf16:
-      return functions_of<Bf16>(op);
-    case DType::i64:
-      return functions_of<int64_t>(op);
-    case DType::i32:
-      return functions_of<int32_t>(op);
-    case DType::u8:
-      return functions_of<uint8_t>(op);
-  }
-  throw_error("number format {} is unknown", static_cast<int>(dtype));
+  return with_type(dtype, [op](auto zero) { return functions_of<decltype(zero)>(op); });
 }
 
 void scale_floats(std::byte* data, DType dtype, size_t bytes, int ranks) {

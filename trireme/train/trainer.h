@@ -59,11 +59,10 @@ class Trainer {
   void initialise(uint64_t seed);
 
   // One step on a batch of shape.rows * accumulate rows, of which this rank is given at least own_rows().
-  // `step` counts from
-  // 0, `rate` is the learning rate. Throws an Error that names the first op that made a non-finite number
-  // when the loss is not finite, and one that names the first gradient when more than train.max_skipped steps
-  // in a row had a gradient that is not finite (f16: when the loss scale cannot be lowered). Either way all
-  // states are as before the step.
+  // `step` counts from 0, `rate` is the learning rate. Throws an Error that names the first op that made a
+  // non-finite number when the loss is not finite, and one that names the first gradient when more than
+  // train.max_skipped steps in a row had a gradient that is not finite (f16: when the loss scale cannot be
+  // lowered). Either way all states are as before the step.
   StepResult step(Batch& batch, int64_t step, double rate) {
     forward_backward(batch, step);
     return update(step, rate);
@@ -111,10 +110,9 @@ class Trainer {
   StepShape shape_;
   RankOptions ranks_;
   ShardShare shards_;
-  int64_t
-      rows_at_once_;  // that all ranks together compute at a time: those of a microbatch, or of a shard each
-  Part rows_;         // of those, that this rank takes
-  bool half_;         // f16, which needs loss scaling
+  int64_t rows_at_once_;  // of all ranks together: those of a microbatch, or of a shard each
+  Part rows_;             // of those, that this rank takes
+  bool half_;             // f16, which needs loss scaling
   Executor executor_;
   int first_, update_, evaluate_;  // segments
   std::vector<Piece> pieces_;

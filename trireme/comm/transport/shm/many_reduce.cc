@@ -5,6 +5,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/base/error.h"
+#include "trireme/base/with_type.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/comm/transport/shm/many_reduce.cc"
@@ -196,23 +197,7 @@ ManyReduce pick_op(ReduceOp op) {
 }  // namespace
 
 ManyReduce pick(DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::f64:
-      return pick_op<double>(op);
-    case DType::f32:
-      return pick_op<float>(op);
-    case DType::f16:
-      return pick_op<F16>(op);
-    case DType::bf16:
-      return pick_op<Bf16>(op);
-    case DType::i64:
-      return pick_op<int64_t>(op);
-    case DType::i32:
-      return pick_op<int32_t>(op);
-    case DType::u8:
-      return pick_op<uint8_t>(op);
-  }
-  throw_error("number format {} is unknown", static_cast<int>(dtype));
+  return with_type(dtype, [op](auto zero) { return pick_op<decltype(zero)>(op); });
 }
 
 }  // namespace trireme::comm::shm::HWY_NAMESPACE
