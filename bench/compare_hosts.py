@@ -12,6 +12,7 @@ within 20% of the measured one, and with 77 where namespaces or tbf are not perm
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,9 @@ def main():
     parser.add_argument("--json", help="write the comparison to this file")
     arguments = parser.parse_args()
     trireme = arguments.trireme or find_trireme(HERE.parent)
+    if not (shutil.which("ip") and shutil.which("tc")):
+        print("skipped: there are no commands ip and tc (package iproute2)")
+        sys.exit(77)
     try:
         make_hosts(arguments.rate)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -14,6 +14,7 @@ packages=(
   libsodium-dev
   libjpeg-dev libpng-dev zlib1g-dev
   libopenmpi-dev openmpi-bin
+  iproute2
 )
 for argument in "$@"; do
   case "$argument" in

@@ -7,6 +7,7 @@ python3 tests/fault/link_test.py RANK_PROGRAM [unittest arguments]
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,6 +117,9 @@ if __name__ == "__main__":
         sys.argv.remove("--few-cuts")
         CUT = ["all_reduce", "broadcast", "barrier"]
     PROGRAM = os.path.abspath(sys.argv[1])
+    if shutil.which("ip") is None:
+        print("skipped: there is no command ip (package iproute2)")
+        sys.exit(77)
     try:
         make_hosts()
     except (OSError, subprocess.CalledProcessError) as error:
