@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "trireme/comm/choice.h"
 #include "trireme/comm/transport/heap_memory.h"
@@ -20,6 +22,22 @@ constexpr size_t kMi = 1024 * 1024;
 // In which whole vectors are exchanged: about what is chosen for them.
 size_t vector_segment(size_t bytes) {
   return std::clamp(bytes / 4, 16 * kKi, kDefaultSegmentBytes);
+}
+
+int vector_chunks(size_t bytes) {
+  return static_cast<int>(bytes / vector_segment(bytes));
+}
+
+// Exchanges at once: so many that all of it stays where a vector of this size would.
+int chains_of(size_t message_bytes) {
+  return message_bytes < 16 * kKi ? 4 : 2;
+}
+
+// Both with points at the same sizes.
+Curve at_least(const Curve& curve, const Curve& least) {
+  std::vector<CurvePoint> points = curve.points();
+  for (CurvePoint& point : points) point.seconds = std::max(point.seconds, least.seconds(point.bytes));
+  return Curve(std::move(points));
 }
 
 MeasuredSizes sizes_for(Thoroughness thoroughness) {
@@ -62,10 +80,17 @@ std::vector<int> all_ranks(const Context& context) {
   return members;
 }
 
-// Ranks of one host that are at work when all pairs are.
-double ranks_at_work(const Context& context) {
-  const auto on_host = std::ranges::count(context.hosts(), context.hosts()[0]);
-  return static_cast<double>(std::max<int64_t>(on_host / 2 * 2, 1));
+// What a rank that shares its core with others while all pairs are at work does for itself in that time. They
+// take turns in collectives, too, where the cost model lets them wait for the core, so their own times are
+// what they would be alone.
+double own_share(const Places& places, std::span<const RankPair> pairs) {
+  if (places.cores.empty()) return 1;
+  std::map<int, int> at_work;
+  int most = 1;
+  for (const RankPair& pair : pairs) {
+    for (const int rank : {pair.first, pair.second}) most = std::max(most, ++at_work[places.cores[rank]]);
+  }
+  return 1.0 / most;
 }
 
 }  // namespace
@@ -74,10 +99,11 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
     : context_(context),
       sizes_(sizes_for(options.thoroughness)),
       memory_(options.memory),
-      inside_(pairs_inside(context.hosts())),
-      across_(pairs_across(context.hosts())),
       cores_(static_cast<int>(std::thread::hardware_concurrency())),
-      own_share_(std::min(1.0, cores_ / ranks_at_work(context))),
+      places_(places_of(context.hosts(), cores_)),
+      inside_(pairs_inside(places_)),
+      same_core_(pairs_of_cores(places_)),
+      across_(pairs_across(places_)),
       members_(all_ranks(context)),
       engine_(context.transport(), context.number_group("links", members_), members_,
               {.timeout_seconds = context.timeout_seconds(),
@@ -86,7 +112,8 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
                .name = "links"}),
       watch_(engine_, sizes_.effort) {
   if (options.native) sizes_.native_collectives = {*options.native};
-  // With one rank on each host, what is between hosts is all there is.
+  // With one core on each host, or one rank, what is on the core or between hosts is all there is.
+  if (inside_.empty()) inside_ = std::exchange(same_core_, {});
   if (inside_.empty()) inside_ = across_;
   const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.native.back()});
   const bool own = options.memory == MemoryKind::transport;
@@ -122,31 +149,71 @@ void Measurement::warm_up() {
 }
 
 LinkModel Measurement::pass() {
-  operation_seconds_ = 0;
+  operation_seconds_ = switch_seconds_ = 0;
   operation_seconds_ = steps_seconds(ping_pong(context_.ranks(), inside_, 0), 8, 8);
+  if (!places_.cores.empty()) find_switch_seconds();
   LinkModel model;
   model.transport = context_.transport().name();
   model.memory = memory_;
   model.ranks = context_.ranks();
   model.cores = cores_;
   model.operation_seconds = operation_seconds_;
+  model.switch_seconds = switch_seconds_;
   model.inside = link(inside_);
+  add_exchanges(model.inside, inside_);
+  if (!same_core_.empty()) {
+    model.same_core = link(same_core_);
+    add_exchanges(model.same_core, same_core_);
+  }
   if (!across_.empty()) model.across = link(across_);
-  add_exchanges(model);
-  add_vectors(model);
+  add_vectors(model.inside, inside_);
+  if (!same_core_.empty()) add_vectors(model.same_core, same_core_);
+  add_reduce(model);
   for (const Collective collective : sizes_.native_collectives) {
     if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
   }
   return model;
 }
 
-double Measurement::steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes) {
+double Measurement::steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes,
+                                  double least_share) {
   const Call call = label(vector_bytes);
   const uint32_t program = ++programs_;
   const double seconds = watch_.operation_seconds([&]() -> Operation& {
     return engine_.steps(call, program, steps, segment_bytes, buffer_->bytes().data());
   });
-  return std::max(seconds - operation_seconds_, 0.0);
+  const double own = std::max(seconds - operation_seconds_, 0.0);
+  if (switch_seconds_ == 0) return own;
+  return std::max(own - switch_seconds_ * switches(steps, vector_bytes, segment_bytes), least_share * own);
+}
+
+// As often as the cost model says: where that is not what happens, both are wrong alike.
+double Measurement::switches(const Steps& steps, size_t vector_bytes, size_t segment_bytes) const {
+  Costs costs = uniform_costs({}, Ports::one);
+  costs.places = places_;
+  costs.switch_seconds = 1;
+  const auto chunks = static_cast<size_t>(steps.chunks());
+  return predict_seconds(steps, std::vector<size_t>(chunks, vector_bytes / chunks), segment_bytes, costs);
+}
+
+// A ping-pong between ranks of one core goes from one to the other for every message, an exchange for
+// several. Two equations for what a message and a switch cost. On rank 0, whose figures count.
+void Measurement::find_switch_seconds() {
+  constexpr size_t kBytes = 8;
+  const std::span<const RankPair> pairs = same_core_.empty() ? inside_ : same_core_;
+  const Steps there_and_back = ping_pong(context_.ranks(), pairs, 4 * sizes_.rounds);
+  const Steps both = exchanges(context_.ranks(), pairs, chains_of(kBytes), sizes_.rounds, Action::copy);
+  const size_t both_bytes = kBytes * static_cast<size_t>(both.chunks());
+  const double waiting = steps_seconds(there_and_back, kBytes, kBytes);
+  const double busy = steps_seconds(both, both_bytes, kBytes);
+  if (context_.rank() != 0) return;
+  const double waiting_switches = switches(there_and_back, kBytes, kBytes);
+  const double busy_switches = switches(both, both_bytes, kBytes);
+  const double waiting_messages = 4 * sizes_.rounds;
+  const double busy_messages = sizes_.rounds * chains_of(kBytes) / own_share(places_, pairs);
+  const double ratio = busy_switches / waiting_switches;
+  const double message = std::max(0.0, (busy - ratio * waiting) / (busy_messages - ratio * waiting_messages));
+  switch_seconds_ = std::max(0.0, (waiting - waiting_messages * message) / waiting_switches);
 }
 
 LinkCurves Measurement::link(std::span<const RankPair> pairs) {
@@ -154,54 +221,80 @@ LinkCurves Measurement::link(std::span<const RankPair> pairs) {
   std::vector<CurvePoint> message, gap;
   for (const size_t bytes : sizes_.messages) {
     const int hops = sizes_.rounds * (bytes <= 4 * kKi ? 4 : 1);
-    message.push_back({bytes, steps_seconds(ping_pong(context_.ranks(), pairs, hops), bytes, bytes) / hops});
+    message.push_back(
+        {bytes, steps_seconds(ping_pong(context_.ranks(), pairs, hops), bytes, bytes, 0) / hops});
     const int messages = bytes < 256 * kKi ? 8 : 4;
     const double burst =
         steps_seconds(bursts(context_.ranks(), pairs, messages, kPhases), messages * bytes, bytes);
     const double gaps = burst / kPhases - message.back().seconds;
-    gap.push_back({bytes, own_share_ * std::max(gaps, 0.0) / (messages - 1)});
+    gap.push_back({bytes, own_share(places_, pairs) * std::max(gaps, 0.0) / (messages - 1)});
   }
-  return {.message = Curve(message), .gap = Curve(gap), .exchange = {}};
+  LinkCurves link;
+  link.message = Curve(message);
+  link.gap = Curve(gap);
+  return link;
 }
 
-void Measurement::add_exchanges(LinkModel& model) {
-  const int ranks = context_.ranks();
-  std::vector<CurvePoint> exchange, add, reduce;
+void Measurement::add_exchanges(LinkCurves& link, std::span<const RankPair> pairs) {
+  const double share = own_share(places_, pairs);
+  std::vector<CurvePoint> exchange, add;
   for (const size_t bytes : sizes_.messages) {
-    const int chains = bytes < 16 * kKi ? 4 : 2;  // so that all of it stays where a vector of this size would
-    const auto seconds = [&](const Steps& steps) {
-      const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
-      return own_share_ * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains);
+    const auto seconds = [&](Action action) {
+      return exchange_seconds(exchanges(context_.ranks(), pairs, chains_of(bytes), sizes_.rounds, action),
+                              share, bytes);
     };
-    const double taken = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::copy));
-    const double added = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::add));
-    const double reduced = seconds(mirrored(ranks, inside_, chains, sizes_.rounds));
-    exchange.push_back({bytes, taken});
-    add.push_back({bytes, std::max(0.0, added - taken)});
-    reduce.push_back({bytes, std::max(0.0, reduced - taken)});
+    exchange.push_back({bytes, seconds(Action::copy)});
+    add.push_back({bytes, std::max(0.0, seconds(Action::add) - exchange.back().seconds)});
   }
-  model.inside.exchange = Curve(exchange);
-  model.add = Curve(add);
-  model.reduce = Curve(reduce);
+  link.exchange = Curve(exchange);
+  link.add = Curve(add);
+  // On a shared core a message is little more than a switch, and what is left of it no good figure.
+  if (!places_.cores.empty()) link.message = at_least(link.message, link.exchange);
 }
 
-void Measurement::add_vectors(LinkModel& model) {
-  const int ranks = context_.ranks();
-  std::vector<CurvePoint> exchange, add, reduce;
+// Of one message of the program, of which there are so many chains at once.
+double Measurement::exchange_seconds(const Steps& steps, double share, size_t bytes) {
+  const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
+  return share * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains_of(bytes));
+}
+
+void Measurement::add_vectors(LinkCurves& link, std::span<const RankPair> pairs) {
+  const double share = own_share(places_, pairs);
+  std::vector<CurvePoint> exchange, add;
   for (const size_t bytes : sizes_.vectors) {
-    const size_t segment = vector_segment(bytes);
-    const int chunks = static_cast<int>(bytes / segment);
-    // What a message costs whatever its size is no part of the pass: the cost model adds it for each.
-    const double messages = chunks * model.inside.exchange.seconds(0);
-    const auto seconds = [&](const Steps& steps) {
-      return std::max(0.0, own_share_ * steps_seconds(steps, bytes, segment) - messages);
+    const auto seconds = [&](Action action) {
+      return vector_seconds(vector_exchange(context_.ranks(), pairs, vector_chunks(bytes), action), share,
+                            bytes, link.exchange.seconds(0));
     };
-    const double taken = seconds(vector_exchange(ranks, inside_, chunks, Action::copy));
-    exchange.push_back({bytes, taken});
-    add.push_back({bytes, seconds(vector_exchange(ranks, inside_, chunks, Action::add))});
-    reduce.push_back({bytes, std::max(0.0, seconds(mirrored(ranks, inside_, chunks, 1)) - taken)});
+    exchange.push_back({bytes, seconds(Action::copy)});
+    add.push_back({bytes, seconds(Action::add)});
   }
-  model.vectors = {Curve(exchange), Curve(add), Curve(reduce)};
+  link.exchange_vectors = Curve(exchange);
+  link.add_vectors = Curve(add);
+}
+
+// What a message costs whatever its size is no part of the pass: the cost model adds it for each.
+double Measurement::vector_seconds(const Steps& steps, double share, size_t bytes, double message_seconds) {
+  const double all = share * steps_seconds(steps, bytes, vector_segment(bytes));
+  return std::max(0.0, all - steps.chunks() * message_seconds);
+}
+
+void Measurement::add_reduce(LinkModel& model) {
+  const LinkCurves& link = model.inside;
+  const double share = own_share(places_, inside_);
+  std::vector<CurvePoint> messages, vectors;
+  for (const size_t bytes : sizes_.messages) {
+    const double reduced =
+        exchange_seconds(mirrored(context_.ranks(), inside_, chains_of(bytes), sizes_.rounds), share, bytes);
+    messages.push_back({bytes, std::max(0.0, reduced - link.exchange.seconds(bytes))});
+  }
+  for (const size_t bytes : sizes_.vectors) {
+    const double reduced = vector_seconds(mirrored(context_.ranks(), inside_, vector_chunks(bytes), 1), share,
+                                          bytes, link.exchange.seconds(0));
+    vectors.push_back({bytes, std::max(0.0, reduced - link.exchange_vectors.seconds(bytes))});
+  }
+  model.reduce = Curve(messages);
+  model.reduce_vectors = Curve(vectors);
 }
 
 Curve Measurement::native_curve(Collective collective) {

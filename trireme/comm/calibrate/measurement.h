@@ -33,28 +33,36 @@ class Measurement {
   LinkModel pass();  // everything once
 
  private:
+  // Of the pairs: messages one after another and in a row; messages that nobody has to wait for; vectors.
   LinkCurves link(std::span<const RankPair> pairs);
-  void add_exchanges(LinkModel& model);
-  void add_vectors(LinkModel& model);
+  void add_exchanges(LinkCurves& link, std::span<const RankPair> pairs);
+  void add_vectors(LinkCurves& link, std::span<const RankPair> pairs);
+  double exchange_seconds(const Steps& steps, double share, size_t bytes);
+  double vector_seconds(const Steps& steps, double share, size_t bytes, double message_seconds);
+  // Adding what was taken before.
+  void add_reduce(LinkModel& model);
+  void find_switch_seconds();
   Curve native_curve(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
-  // Without what starting and ending the operation takes.
-  double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);
+  // Without what starting and ending the operation takes, and what the switches do; but at least a share,
+  // because ranks that always have something to do switch less often than the cost model says.
+  double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes,
+                       double least_share = 2.0 / 3);
+  double switches(const Steps& steps, size_t vector_bytes, size_t segment_bytes) const;
 
   Context& context_;
   MeasuredSizes sizes_;
   MemoryKind memory_;
-  std::vector<RankPair> inside_, across_;
   int cores_;
-  // Ranks that share cores while all pairs are at work do so in collectives too, where the cost model lets
-  // them wait for one. So their own times are what they would be alone: this share of what was measured.
-  double own_share_;
+  Places places_;
+  std::vector<RankPair> inside_, same_core_, across_;
   std::vector<int> members_;
   Engine engine_;
   Stopwatch watch_;
   std::unique_ptr<Memory> buffer_;
   uint32_t programs_ = 0;  // so far
   double operation_seconds_ = 0;
+  double switch_seconds_ = 0;
 };
 
 }  // namespace trireme::comm
