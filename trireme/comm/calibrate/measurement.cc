@@ -162,6 +162,7 @@ LinkModel Measurement::pass() {
   model.operation_seconds = operation_seconds_;
   model.inside = link(inside_);
   add_exchanges(model.inside, inside_);
+  add_reduce(model);
   if (!same_core_.empty()) {
     model.same_core = link(same_core_);
     add_exchanges(model.same_core, same_core_);
@@ -169,8 +170,8 @@ LinkModel Measurement::pass() {
   if (!across_.empty()) model.across = link(across_);
   if (!places_.cores.empty()) find_switches(model);
   add_vectors(model.inside, inside_);
+  add_reduce_vectors(model);
   if (!same_core_.empty()) add_vectors(model.same_core, same_core_);
-  add_reduce(model);
   for (const Collective collective : sizes_.native_collectives) {
     if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
   }
@@ -246,21 +247,27 @@ double Measurement::vector_seconds(const Steps& steps, double share, size_t byte
   return std::max(0.0, all - steps.chunks() * message_seconds);
 }
 
+// Right after the exchanges that are subtracted: what a vector of 64 MiB leaves in the caches would count.
 void Measurement::add_reduce(LinkModel& model) {
-  const LinkCurves& link = model.inside;
   const double share = own_share(places_, inside_);
-  std::vector<CurvePoint> messages, vectors;
+  std::vector<CurvePoint> messages;
   for (const size_t bytes : sizes_.messages) {
     const double reduced =
         exchange_seconds(mirrored(context_.ranks(), inside_, chains_of(bytes), sizes_.rounds), share, bytes);
-    messages.push_back({bytes, std::max(0.0, reduced - link.exchange.seconds(bytes))});
+    messages.push_back({bytes, std::max(0.0, reduced - model.inside.exchange.seconds(bytes))});
   }
+  model.reduce = Curve(messages);
+}
+
+void Measurement::add_reduce_vectors(LinkModel& model) {
+  const LinkCurves& link = model.inside;
+  const double share = own_share(places_, inside_);
+  std::vector<CurvePoint> vectors;
   for (const size_t bytes : sizes_.vectors) {
     const double reduced = vector_seconds(mirrored(context_.ranks(), inside_, vector_chunks(bytes), 1), share,
                                           bytes, link.exchange.seconds(0));
     vectors.push_back({bytes, std::max(0.0, reduced - link.exchange_vectors.seconds(bytes))});
   }
-  model.reduce = Curve(messages);
   model.reduce_vectors = Curve(vectors);
 }
 

@@ -41,6 +41,7 @@ class Measurement {
   double vector_seconds(const Steps& steps, double share, size_t bytes, double message_seconds);
   // Adding what was taken before.
   void add_reduce(LinkModel& model);
+  void add_reduce_vectors(LinkModel& model);
   void find_switches(LinkModel& model) const;
   Curve native_curve(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
