@@ -4,7 +4,8 @@
   bench/compare_collectives.py [--ranks 2] [--rounds 3] [--json FILE]
 
 Each round runs every contender once, so that a machine that slows down slows all of them; medians over the
-rounds of the median times are compared. A peer that is not installed is left out, with a word. Everything is
+rounds of the median times are compared. A peer that is not installed is left out, with a word. What the machine
+itself needs for an exchange of a few bytes between two ranks is measured in the same turns. Everything is
 run with the highest priority that is allowed, in sessions of their own: Linux shares processors between
 sessions first (autogroup), so that `nice` alone does not help against other sessions.
 """
@@ -86,6 +87,17 @@ def gloo_contender(ranks, sizes):
     return None
 
 
+def least_exchange(folder):
+    """What times the bare exchange of two ranks, by shared memory and by TCP."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        print("the least exchange is left out: there is no cc")
+        return None
+    program = folder / "least_exchange"
+    run([compiler, "-O2", "-o", program, HERE / "peers" / "least_exchange.c"])
+    return lambda: rows_of(run([program]))
+
+
 def trireme_contender(trireme, folder, ranks, sizes, transport, memory):
     links, result = folder / "links.json", folder / "result.json"
     command = [trireme, "bench", "collectives", "-n", ranks, "--transport", transport, "--memory", memory,
@@ -116,6 +128,13 @@ def compare(results, targets):
                                     "bytes": own["bytes"], "ratio": other["median_seconds"] / own["median_seconds"],
                                     "target": target})
     return comparisons
+
+
+def least_text(runs):
+    """One line: the medians over the rounds."""
+    times = {rows[0]["exchange"]: statistics.median(row["median_seconds"] for row in rows) for rows in zip(*runs)}
+    return "least exchange of two ranks: " + ", ".join(
+        f"{seconds * 1e6:.2f} µs by {name}" for name, seconds in times.items())
 
 
 def times_table(results):
@@ -151,13 +170,18 @@ def main():
         contenders["mpi"] = mpi_contender(folder, arguments.ranks, SIZES)
         contenders["gloo"] = gloo_contender(arguments.ranks, SIZES)
         runs = {label: [] for label, measure in contenders.items() if measure}
+        least, least_runs = least_exchange(folder), []
         for _ in range(arguments.rounds):
+            if least:
+                least_runs.append(least())
             for label in runs:
                 runs[label].append(contenders[label]())
     results = {label: medians(rounds) for label, rounds in runs.items()}
     comparisons = compare(results, TARGETS)
     print(f"{cpu_info()[0]}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; {arguments.ranks} ranks, "
           f"all-reduce of f32, medians of {arguments.rounds} rounds\n")
+    if least_runs:
+        print(least_text(least_runs) + "\n")
     print(times_table(results) + "\n\n" + ratios_table(comparisons))
     if arguments.json:
         times = [{**row, "benchmark": "collective", "contender": label, "ranks": arguments.ranks,

@@ -23,5 +23,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # What it must overlook to keep what is built with precompiled headers; and one tree's results serve another's.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_DEPEND=true CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE})
 endif()

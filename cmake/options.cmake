@@ -3,7 +3,7 @@ add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -fno-
 # Contraction into FMA is left to Highway's MulAdd, so that the scalar tail of a
 # kernel cannot round differently from one compiler version to the next.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-restrict)  # false alarms of GCC 12 on std::string
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)  # false alarms of GCC 12 on std::string
 endif()
 add_compile_options(-ffp-contract=off)
 

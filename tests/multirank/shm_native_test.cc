@@ -86,8 +86,8 @@ class Runner {
   Runner(Transport& transport, uint32_t group, std::vector<int> members)
       : transport_(transport), native_(transport.native(group, members)) {}
   void run(const Call& call, std::span<std::byte> data) {
-    NativeOperation operation;
-    native_->start(call, data.data(), data.size(), operation);
+    NativeOperation operation{.done = false, .call = call.pack(), .data = data.data(), .bytes = data.size()};
+    native_->start(operation);
     finish(operation);
   }
   void finish(NativeOperation& operation) {
@@ -198,7 +198,8 @@ TEST(ShmGroups, operations_in_flight) {
       const Call call{Collective::all_reduce, Algorithm::native, DType::f32, ReduceOp::max, 0, count};
       for (int i = 0; i < 2 * kEach; ++i) {
         fill(data[i], DType::f32, self.rank());
-        (i % 2 == 0 ? first : second).native().start(call, data[i].data(), bytes, operations[i]);
+        operations[i] = {.done = false, .call = call.pack(), .data = data[i].data(), .bytes = bytes};
+        (i % 2 == 0 ? first : second).native().start(operations[i]);
       }
       for (int i = 2 * kEach - 1; i >= 0; --i) (i % 2 == 0 ? first : second).finish(operations[i]);
       const auto wanted = expected(bytes, DType::f32, ReduceOp::max, 3);

@@ -151,18 +151,26 @@ Operation& Engine::begin(RecipePage& page, uint64_t stream, bool announced, std:
   operation.label = {stream, page.call};
   operation.start_ticks = read_ticks();
   operation.state = Operation::State::running;
-  if (options_.recorder != nullptr) {
-    operation.record = options_.recorder->started(stream, operation.label.call, page.recipe.bytes);
-  }
   enlist(operation);
+  // A native start gives the others a word and returns: what is recorded then costs nothing, as the word is
+  // on its way.
+  if (!page.native) record(operation);
   try {
     if (announced) transport_.announce(operation.label);
     operation.start(data, output);
   } catch (const PeerError& error) {
+    if (page.native) record(operation);
     fail(&operation, error);
   }
+  if (page.native) record(operation);
   if (operation.complete()) finish(operation);
   return operation;
+}
+
+void Engine::record(Operation& operation) {
+  if (options_.recorder == nullptr) return;
+  operation.record = options_.recorder->started(operation.label.stream, operation.label.call,
+                                                operation.recipe.bytes, operation.start_ticks);
 }
 
 void Engine::enlist(Operation& operation) {
@@ -182,7 +190,7 @@ void Engine::finish(Operation& operation) {
   unlink(operation);
   operation.end_ticks = read_ticks();
   operation.state = Operation::State::finished;
-  if (options_.recorder != nullptr) options_.recorder->finished(operation.record);
+  if (options_.recorder != nullptr) options_.recorder->finished(operation.record, operation.end_ticks);
 }
 
 // Moves everything on the transport once, whichever group it belongs to.
@@ -213,6 +221,7 @@ void Engine::wait(Operation& operation) {
         for (int look = 0; look < kNativeLooks; ++look) {
           if (operation.progress()) ++operation.movements;
           if (operation.complete()) return finish(operation);
+          relax();
         }
       }
       const bool moved = move_all();

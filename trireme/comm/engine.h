@@ -42,6 +42,7 @@ class Engine {
  private:
   RecipePage& make_collective(RecipeKey key, Call call, size_t segment_bytes);
   Operation& begin(RecipePage& page, uint64_t stream, bool announced, std::byte* data, std::byte* output);
+  void record(Operation& operation);
   bool move_all();
   void finish(Operation& operation);
   void enlist(Operation& operation);

@@ -55,7 +55,7 @@ void Engine::fail_live() {
     if (&operation->engine == this) {
       unlink(*operation);
       operation->state = Operation::State::failed;
-      if (options_.recorder != nullptr) options_.recorder->failed(operation->record);
+      if (options_.recorder != nullptr) options_.recorder->failed(operation->record, read_ticks());
     }
     operation = next;
   }

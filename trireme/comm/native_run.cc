@@ -15,7 +15,7 @@ class NativeRun final : public Operation {
                   .call = label.call,
                   .data = data,
                   .bytes = recipe.bytes};
-    native_.start(recipe.call, data, recipe.bytes, operation_);
+    native_.start(operation_);
     complete_ = operation_.done;
   }
 

@@ -196,7 +196,7 @@ Recorder::Recorder(std::span<std::byte> memory, int rank, int ranks)
   TRIREME_CHECK(rank < ranks);
 }
 
-uint32_t Recorder::started(uint64_t stream, uint64_t call, size_t bytes) {
+uint32_t Recorder::started(uint64_t stream, uint64_t call, size_t bytes, uint64_t ticks) {
   TRIREME_CHECK(rank_ >= 0);
   Block& block = *block_of(memory_, rank_);
   const uint64_t index = block.started.load(std::memory_order_relaxed);
@@ -209,7 +209,7 @@ uint32_t Recorder::started(uint64_t stream, uint64_t call, size_t bytes) {
   write(entry.stream, stream);
   write(entry.call, call);
   write(entry.bytes, bytes);
-  write(entry.started_ticks, read_ticks());
+  write(entry.started_ticks, ticks);
   write(entry.ended_ticks, 0);
   write(entry.state, kRunning);
   write(entry.version, 2 * index + 2);
@@ -217,22 +217,22 @@ uint32_t Recorder::started(uint64_t stream, uint64_t call, size_t bytes) {
   return static_cast<uint32_t>(index);
 }
 
-void Recorder::end(uint32_t entry, uint64_t state) {
+void Recorder::end(uint32_t entry, uint64_t state, uint64_t ticks) {
   Block& block = *block_of(memory_, rank_);
   Entry& slot = block.entries[entry % kEntries];
   // More than kEntries operations in flight: the slot belongs to a later one.
   const uint64_t index = slot.version.load(std::memory_order_relaxed) / 2 - 1;
   if (static_cast<uint32_t>(index) != entry) return;
-  slot.ended_ticks.store(read_ticks(), std::memory_order_relaxed);
+  slot.ended_ticks.store(ticks, std::memory_order_relaxed);
   slot.state.store(state, std::memory_order_release);
 }
 
-void Recorder::finished(uint32_t entry) {
-  end(entry, kDone);
+void Recorder::finished(uint32_t entry, uint64_t ticks) {
+  end(entry, kDone, ticks);
 }
 
-void Recorder::failed(uint32_t entry) {
-  end(entry, kFailed);
+void Recorder::failed(uint32_t entry, uint64_t ticks) {
+  end(entry, kFailed, ticks);
 }
 
 void Recorder::name_group(uint32_t group, std::string_view name) {

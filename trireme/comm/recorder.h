@@ -19,10 +19,11 @@ class Recorder {
   // or each has its own and sees only itself. `rank` -1: a reader that records nothing.
   Recorder(std::span<std::byte> memory, int rank, int ranks);
 
-  // A few plain stores: this is called for every collective. Returns the entry for finished() and failed().
-  uint32_t started(uint64_t stream, uint64_t call, size_t bytes);
-  void finished(uint32_t entry);
-  void failed(uint32_t entry);
+  // A few plain stores: this is called for every collective. `ticks` is when, by read_ticks(), which costs as
+  // much as all the rest. Returns the entry for finished() and failed().
+  uint32_t started(uint64_t stream, uint64_t call, size_t bytes, uint64_t ticks);
+  void finished(uint32_t entry, uint64_t ticks);
+  void failed(uint32_t entry, uint64_t ticks);
 
   // Names the group for the table; kept in the memory as well. At most 31 characters are kept.
   void name_group(uint32_t group, std::string_view name);
@@ -32,7 +33,7 @@ class Recorder {
   std::string table(int rows = 4) const;
 
  private:
-  void end(uint32_t entry, uint64_t state);
+  void end(uint32_t entry, uint64_t state, uint64_t ticks);
 
   std::span<std::byte> memory_;
   int rank_;

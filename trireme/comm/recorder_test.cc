@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/comm/call.h"
+#include "trireme/comm/ticks.h"
 #include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
@@ -49,10 +50,11 @@ TEST(Recorder, OneRowAnOperationNewestLast) {
   Recorder first(memory.bytes, 0, 2), second(memory.bytes, 1, 2);
   for (Recorder* recorder : {&first, &second}) {
     recorder->name_group(kWorld, "world");
-    recorder->finished(recorder->started(make_stream(kWorld, 0), all_reduce_of(1024), 4096));
+    recorder->finished(recorder->started(make_stream(kWorld, 0), all_reduce_of(1024), 4096, read_ticks()),
+                       read_ticks());
   }
-  second.failed(second.started(make_stream(kWorld, 1), all_reduce_of(3), 12));
-  first.started(make_stream(kWorld, 1), all_reduce_of(3), 12);
+  second.failed(second.started(make_stream(kWorld, 1), all_reduce_of(3), 12, read_ticks()), read_ticks());
+  first.started(make_stream(kWorld, 1), all_reduce_of(3), 12, read_ticks());
 
   const Recorder reader(memory.bytes, -1, 2);
   const std::vector<std::string> lines = lines_of(reader.table());
@@ -70,8 +72,10 @@ TEST(Recorder, MarksWhoIsBehind) {
   std::vector<Recorder> ranks;
   for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(memory.bytes, rank, 3);
   for (Recorder& recorder : ranks) recorder.name_group(kWorld, "world");
-  for (uint32_t i = 0; i < 12; ++i) ranks[0].finished(ranks[0].started(make_stream(kWorld, i), 0, 0));
-  for (uint32_t i = 0; i < 5; ++i) ranks[2].finished(ranks[2].started(make_stream(kWorld, i), 0, 0));
+  for (uint32_t i = 0; i < 12; ++i)
+    ranks[0].finished(ranks[0].started(make_stream(kWorld, i), 0, 0, read_ticks()), read_ticks());
+  for (uint32_t i = 0; i < 5; ++i)
+    ranks[2].finished(ranks[2].started(make_stream(kWorld, i), 0, 0, read_ticks()), read_ticks());
   const std::string table = ranks[0].table();
   EXPECT_THAT(table, HasSubstr("<- behind: others are at 11"));
   EXPECT_THAT(table, HasSubstr("rank 2 is behind in 'world': at number 4, others are at 11"));
@@ -82,20 +86,20 @@ TEST(Recorder, MarksWhoIsBehind) {
 TEST(Recorder, GroupsAreApart) {
   SharedMemory memory(Recorder::bytes_for(2));
   Recorder first(memory.bytes, 0, 2), second(memory.bytes, 1, 2);
-  for (uint32_t i = 0; i < 9; ++i) first.started(make_stream(1, i), 0, 0);
-  for (Recorder* recorder : {&first, &second}) recorder->started(make_stream(2, 3), 0, 0);
+  for (uint32_t i = 0; i < 9; ++i) first.started(make_stream(1, i), 0, 0, read_ticks());
+  for (Recorder* recorder : {&first, &second}) recorder->started(make_stream(2, 3), 0, 0, read_ticks());
   EXPECT_THAT(first.table(), Not(HasSubstr("behind")));
-  first.started(make_stream(2, 4), 0, 0);
+  first.started(make_stream(2, 4), 0, 0, read_ticks());
   EXPECT_THAT(first.table(), HasSubstr("rank 1 is behind in '0x2': at number 3, others are at 4"));
 }
 
 TEST(Recorder, OldEntriesAreOverwrittenAndEndNothingElse) {
   SharedMemory memory(Recorder::bytes_for(1));
   Recorder recorder(memory.bytes, 0, 1);
-  const uint32_t old = recorder.started(make_stream(kWorld, 0), all_reduce_of(1), 4);
+  const uint32_t old = recorder.started(make_stream(kWorld, 0), all_reduce_of(1), 4, read_ticks());
   for (uint32_t i = 1; i <= Recorder::kEntries; ++i)
-    recorder.started(make_stream(kWorld, i), all_reduce_of(2), 8);
-  recorder.finished(old);  // its slot has a new owner, which is still running
+    recorder.started(make_stream(kWorld, i), all_reduce_of(2), 8, read_ticks());
+  recorder.finished(old, read_ticks());  // its slot has a new owner, which is still running
   const std::string table = recorder.table(Recorder::kEntries);
   EXPECT_THAT(table, Not(HasSubstr("done")));
   EXPECT_THAT(table, Not(HasSubstr("of 1 f32")));
@@ -106,7 +110,7 @@ TEST(Recorder, LongNamesAreCut) {
   SharedMemory memory(Recorder::bytes_for(1));
   Recorder recorder(memory.bytes, 0, 1);
   recorder.name_group(1, std::string(40, 'x'));
-  recorder.started(make_stream(1, 0), 0, 0);
+  recorder.started(make_stream(1, 0), 0, 0, read_ticks());
   EXPECT_THAT(recorder.table(), HasSubstr(std::string(31, 'x') + " "));
   EXPECT_THAT(recorder.table(), Not(HasSubstr(std::string(32, 'x'))));
 }
@@ -120,8 +124,9 @@ TEST(Recorder, SurvivesKill) {
   if (child == 0) {
     Recorder recorder(memory.bytes, 1, 2);
     recorder.name_group(kWorld, "world");
-    recorder.finished(recorder.started(make_stream(kWorld, 41), all_reduce_of(10), 40));
-    recorder.started(make_stream(kWorld, 42), all_reduce_of(1000), 4000);
+    recorder.finished(recorder.started(make_stream(kWorld, 41), all_reduce_of(10), 40, read_ticks()),
+                      read_ticks());
+    recorder.started(make_stream(kWorld, 42), all_reduce_of(1000), 4000, read_ticks());
     if (write(ready[1], "x", 1) != 1) _exit(1);
     for (;;) pause();
   }
@@ -147,7 +152,9 @@ TEST(Recorder, ReadersNeverSeeHalfAnEntry) {
   std::thread writer([&] {
     Recorder recorder(memory.bytes, 0, 1);
     for (uint32_t i = 0; !stop; ++i) {
-      recorder.finished(recorder.started(make_stream(kWorld, i), all_reduce_of(i % 90 + 10), i % 90 + 10));
+      recorder.finished(
+          recorder.started(make_stream(kWorld, i), all_reduce_of(i % 90 + 10), i % 90 + 10, read_ticks()),
+          read_ticks());
       // Slow enough that a reader finds anything but torn entries, fast enough that it finds those too.
       if (i % 512 == 0) std::this_thread::sleep_for(std::chrono::microseconds(1));
     }

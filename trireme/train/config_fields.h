@@ -65,6 +65,6 @@ void assign_text(const Field& field, const std::string& text, std::string_view w
 [[noreturn]] void refuse_name(const std::string& name, std::string_view where);
 
 // "…" with TOML's escapes.
-std::string quoted(std::string_view text);
+std::string toml_quoted(std::string_view text);
 
 }  // namespace trireme

@@ -87,7 +87,7 @@ std::string limits_text(const Limits& limits, bool is_integer) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string toml_quoted(std::string_view text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') {
@@ -116,7 +116,7 @@ std::string value_text(const Field& field) {
   if (auto* number = std::get_if<double*>(&field.value)) return number_text(**number);
   if (auto* flag = std::get_if<bool*>(&field.value)) return **flag ? "true" : "false";
   if (auto* values = std::get_if<std::vector<double>*>(&field.value)) return list_text(**values);
-  return quoted(*std::get<std::string*>(field.value));
+  return toml_quoted(*std::get<std::string*>(field.value));
 }
 
 void refuse_value(const Field& field, std::string_view found, std::string_view where) {
@@ -177,12 +177,12 @@ void assign(const Field& field, bool value, std::string_view where) {
 void assign(const Field& field, const std::string& value, std::string_view where) {
   if (!is_utf8(value)) throw_error("{}: {} is not valid UTF-8", where, field.name);
   auto* target = std::get_if<std::string*>(&field.value);
-  if (!target) refuse_value(field, "the string " + quoted(value), where);
+  if (!target) refuse_value(field, "the string " + toml_quoted(value), where);
   const auto& choices = field.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
     const std::string suggestion = nearest(value, choices);
     refuse_value(field,
-                 quoted(value) + (suggestion.empty() ? "" : fmt::format(" (did you mean {}?)", suggestion)),
+                 toml_quoted(value) + (suggestion.empty() ? "" : fmt::format(" (did you mean {}?)", suggestion)),
                  where);
   }
   **target = value;
@@ -203,7 +203,7 @@ void assign_text(const Field& field, const std::string& text, std::string_view w
   } else if (std::holds_alternative<std::vector<double>*>(field.value) && parse_list(text, list)) {
     assign(field, list, where);
   } else {
-    refuse_value(field, quoted(text), where);
+    refuse_value(field, toml_quoted(text), where);
   }
 }
 

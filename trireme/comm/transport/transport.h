@@ -106,9 +106,10 @@ class Native {
   // Whether it can run this. The answer must be the same on all ranks of the group, so it may depend on the
   // call alone, not on where the buffer lies.
   virtual bool offers(const Call& call) const = 0;
-  // Collective over the group; operations of one group are started in the same order on all its ranks. `data`
-  // is in place: whole vector in, result out.
-  virtual void start(const Call& call, std::byte* data, size_t bytes, NativeOperation& operation) = 0;
+  // Collective over the group; operations of one group are started in the same order on all its ranks. The
+  // caller has filled in sequence, call, data and bytes. `data` is in place: whole vector in, result out. Lets
+  // the other ranks know and returns: the rest is left to progress().
+  virtual void start(NativeOperation& operation) = 0;
   // Does what can be done without waiting; true when it moved anything. Sets operation.done.
   virtual bool progress(NativeOperation& operation) = 0;
 };

@@ -76,12 +76,21 @@ HWY_INLINE void tile_step(const float* HWY_RESTRICT a, const float* HWY_RESTRICT
    ...);
 }
 
+// Written out, because a loop would become a call of memset, with the tile in memory.
+template <size_t... kIndex>
+HWY_INLINE void tile_clear(TileVector* HWY_RESTRICT sum, std::index_sequence<kIndex...>) {
+  ((sum[kIndex] = hn::Zero(TileTag())), ...);
+}
+
 template <size_t kVectors, size_t... kIndex>
 HWY_INLINE void tile_store(const TileVector* HWY_RESTRICT sum, const TileOutput& out,
                            std::index_sequence<kIndex...>) {
   const TileTag d;
-  const auto place = [&](size_t i) {
-    return out.c + static_cast<int64_t>(i / kVectors) * out.stride + (i % kVectors) * kTileLanes;
+  // Copies: stores of vectors could change what `out` refers to, for all the compiler knows.
+  float* const c = out.c;
+  const int64_t stride = out.stride;
+  const auto place = [=](size_t i) {
+    return c + static_cast<int64_t>(i / kVectors) * stride + (i % kVectors) * kTileLanes;
   };
   if (out.mode == TileSum::kAdd) {
     (hn::StoreU(hn::Add(hn::LoadU(d, place(kIndex)), sum[kIndex]), d, place(kIndex)), ...);
@@ -94,7 +103,7 @@ template <size_t kRows, size_t kVectors>
 HWY_NOINLINE void tile_product(const TileTerms& terms, const TileOutput& out) {
   using Indices = std::make_index_sequence<kRows * kVectors>;
   TileVector sum[kRows * kVectors];
-  for (size_t i = 0; i < kRows * kVectors; ++i) sum[i] = hn::Zero(TileTag());
+  tile_clear(sum, Indices());
   // C is rarely in cache, and by the end of the loop it should be.
   for (size_t i = 0; i < kRows; ++i) {
     for (size_t j = 0; j < kVectors * kTileLanes; j += 16) {

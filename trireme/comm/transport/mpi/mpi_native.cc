@@ -79,12 +79,8 @@ class MpiNative final : public Native {
     }
   }
 
-  void start(const Call& call, std::byte* data, size_t bytes, NativeOperation& operation) override {
+  void start(NativeOperation& operation) override {
     transport_.check_alive();
-    operation.done = false;
-    operation.call = call.pack();
-    operation.data = data;
-    operation.bytes = bytes;
     transport_.note_native(1);
     operation.detail = pending_.empty() ? 0 : pending_.rbegin()->first + 1;
     Pending& pending = pending_[operation.detail];

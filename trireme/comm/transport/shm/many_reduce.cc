@@ -137,40 +137,72 @@ struct Min {
 
 enum class Finish { none, average };
 
-// Bytes [begin, end) by vectors of D, as far as whole ones go; returns where it stopped. kInputs 0: as many
-// as there are.
-template <typename T, typename Op, Finish kFinish, int kInputs, typename D>
-HWY_INLINE size_t reduce_by(D d, std::span<const std::byte* const> inputs,
-                            std::span<std::byte* const> outputs, size_t begin, size_t end) {
-  using Wide = typename Format<T>::Wide;
-  const size_t step = hn::Lanes(d) * sizeof(T);
-  const size_t count = kInputs != 0 ? kInputs : inputs.size();
-  size_t at = begin;
-  for (; at + step <= end; at += step) {
-    auto value = Format<T>::load(d, reinterpret_cast<const T*>(inputs[0] + at));
-    for (size_t i = 1; i < count; ++i) {
-      value = Op::apply(d, value, Format<T>::load(d, reinterpret_cast<const T*>(inputs[i] + at)));
+// Bytes [begin, end) by vectors of D, as far as whole ones go; returns where it stopped.
+struct Many {
+  template <typename T, typename Op, Finish kFinish, typename D>
+  static HWY_INLINE size_t reduce(D d, std::span<const std::byte* const> inputs,
+                                  std::span<std::byte* const> outputs, size_t begin, size_t end) {
+    using Wide = typename Format<T>::Wide;
+    const size_t step = hn::Lanes(d) * sizeof(T);
+    size_t at = begin;
+    for (; at + step <= end; at += step) {
+      auto value = Format<T>::load(d, reinterpret_cast<const T*>(inputs[0] + at));
+      for (size_t i = 1; i < inputs.size(); ++i) {
+        value = Op::apply(d, value, Format<T>::load(d, reinterpret_cast<const T*>(inputs[i] + at)));
+      }
+      if constexpr (kFinish == Finish::average) {
+        value = hn::Mul(value, hn::Set(d, Wide(1) / static_cast<Wide>(inputs.size())));
+      }
+      for (std::byte* output : outputs) Format<T>::store(value, d, reinterpret_cast<T*>(output + at));
     }
-    if constexpr (kFinish == Finish::average) {
-      value = hn::Mul(value, hn::Set(d, Wide(1) / static_cast<Wide>(count)));
-    }
-    for (std::byte* output : outputs) Format<T>::store(value, d, reinterpret_cast<T*>(output + at));
+    return at;
   }
-  return at;
+};
+
+// The same for two inputs and one or two outputs, with all places in registers: a store of bytes may change
+// anything, the spans too, which would be read again after every one.
+template <int kOutputs>
+struct Two {
+  template <typename T, typename Op, Finish kFinish, typename D>
+  static HWY_INLINE size_t reduce(D d, std::span<const std::byte* const> inputs,
+                                  std::span<std::byte* const> outputs, size_t begin, size_t end) {
+    using Wide = typename Format<T>::Wide;
+    const std::byte* const left = inputs[0];
+    const std::byte* const right = inputs[1];
+    std::byte* const output = outputs[0];
+    std::byte* const copy = outputs[kOutputs - 1];
+    const size_t step = hn::Lanes(d) * sizeof(T);
+    size_t at = begin;
+    for (; at + step <= end; at += step) {
+      auto value = Op::apply(d, Format<T>::load(d, reinterpret_cast<const T*>(left + at)),
+                             Format<T>::load(d, reinterpret_cast<const T*>(right + at)));
+      if constexpr (kFinish == Finish::average) value = hn::Mul(value, hn::Set(d, Wide(1) / Wide(2)));
+      Format<T>::store(value, d, reinterpret_cast<T*>(output + at));
+      if constexpr (kOutputs == 2) Format<T>::store(value, d, reinterpret_cast<T*>(copy + at));
+    }
+    return at;
+  }
+};
+
+template <typename Way, typename T, typename Op, Finish kFinish>
+HWY_INLINE void reduce_all(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                           size_t bytes) {
+  using Wide = typename Format<T>::Wide;
+  const hn::ScalableTag<Wide> whole;
+  const hn::CappedTag<Wide, 1> one;
+  const size_t rest = Way::template reduce<T, Op, kFinish>(whole, inputs, outputs, 0, bytes);
+  Way::template reduce<T, Op, kFinish>(one, inputs, outputs, rest, bytes);
 }
 
 template <typename T, typename Op, Finish kFinish>
 void many_reduce(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
                  size_t bytes) {
-  using Wide = typename Format<T>::Wide;
-  const hn::ScalableTag<Wide> whole;
-  const hn::CappedTag<Wide, 1> one;
-  if (inputs.size() == 2) {
-    const size_t rest = reduce_by<T, Op, kFinish, 2>(whole, inputs, outputs, 0, bytes);
-    reduce_by<T, Op, kFinish, 2>(one, inputs, outputs, rest, bytes);
+  if (inputs.size() == 2 && outputs.size() == 1) {
+    reduce_all<Two<1>, T, Op, kFinish>(inputs, outputs, bytes);
+  } else if (inputs.size() == 2 && outputs.size() == 2) {
+    reduce_all<Two<2>, T, Op, kFinish>(inputs, outputs, bytes);
   } else {
-    const size_t rest = reduce_by<T, Op, kFinish, 0>(whole, inputs, outputs, 0, bytes);
-    reduce_by<T, Op, kFinish, 0>(one, inputs, outputs, rest, bytes);
+    reduce_all<Many, T, Op, kFinish>(inputs, outputs, bytes);
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 // reading half of the inputs and half of the results.
 constexpr size_t kAlwaysMail = 1024;
 size_t mail_limit(int ranks) {
-  return ranks == 2 ? kMailBytes : std::max<size_t>(kMailBytes / 4 / ranks, 512);
+  return ranks == 2 ? kMailBytes : std::max<size_t>(kMailBytes / 2 / ranks, 512);
 }
 
 }  // namespace
@@ -83,21 +83,18 @@ bool ShmNative::offers(const Call& call) const {
   }
 }
 
-void ShmNative::start(const Call& call, std::byte* data, size_t bytes, NativeOperation& operation) {
+void ShmNative::start(NativeOperation& operation) {
   parts_.peers.check();
-  operation = {.done = false,
-               .sequence = operation.sequence,
-               .call = call == call_ ? word_ : call.pack(),
-               .data = data,
-               .bytes = bytes,
-               .phase = static_cast<uint32_t>(Phase::waiting)};
+  operation.phase = static_cast<uint32_t>(Phase::waiting);
   if (current_ != nullptr) return queue_.push_back(&operation);
   current_ = &operation;
-  run();
+  watches_.clear();
+  if (connect()) begin(operation);
 }
 
 bool ShmNative::progress(NativeOperation&) {
   parts_.peers.check();
+  if (!watches_.empty() && !ready()) return false;
   return run();
 }
 
@@ -172,9 +169,12 @@ void ShmNative::begin(NativeOperation& operation) {
   ++started_;
   Mail& own = mail(me_);
   own.call = operation.call;
-  const uint64_t place = bytes_ > always_mail_ ? parts_.segments.heap->place_of(data_, bytes_) : 0;
-  if (bytes_ > kMailInline) std::memcpy(own.small.data(), &place, sizeof place);
-  if (place == 0 && bytes_ <= mail_limit_) {
+  place_ = 0;
+  if (bytes_ > always_mail_) {
+    place_ = parts_.segments.heap->place_of(data_, bytes_);
+    std::memcpy(own.bytes.data(), &place_, sizeof place_);
+  }
+  if (place_ == 0 && bytes_ <= mail_limit_) {
     const Range part = reduces() ? Range{0, bytes_} : slice(me_);
     if (part.size > 0) std::memcpy(payload(me_) + part.begin, data_ + part.begin, part.size);
   }
@@ -182,10 +182,12 @@ void ShmNative::begin(NativeOperation& operation) {
   parts_.peers.wake(mask_);
 }
 
-// Reads the mail of all; false until it is there. Then the operation is done, or has a way to go on.
+// Reads the mail of the others; false until it is there. Then the operation is done, or has a way to go on. A
+// rank's own mail is not looked at: its lines are in the caches of those who read it, and would come back.
 bool ShmNative::open_mail(NativeOperation& operation) {
-  int placed = 0;
+  int placed = place_ != 0 ? 1 : 0;
   for (int m = 0; m < ranks_; ++m) {
+    if (m == me_) continue;
     Member& member = members_[m];
     const Mail& theirs = mail(m);
     if (theirs.stamp.load(std::memory_order_acquire) < started_) {
@@ -196,9 +198,9 @@ bool ShmNative::open_mail(NativeOperation& operation) {
       parts_.peers.fail(Failure::mismatch, member.rank,
                         calls_differ(members_[me_].rank, operation.call, member.rank, theirs.call));
     }
-    if (bytes_ <= kMailInline) continue;
+    if (bytes_ <= always_mail_) continue;
     uint64_t place = 0;
-    std::memcpy(&place, theirs.small.data(), sizeof place);
+    std::memcpy(&place, theirs.bytes.data(), sizeof place);
     member.buffer = member.segment->at(place);
     placed += place != 0 ? 1 : 0;
   }
@@ -244,7 +246,7 @@ Mail& ShmNative::mail(int member) const {
 }
 
 std::byte* ShmNative::payload(int member) const {
-  return bytes_ <= kMailInline ? mail(member).small.data() : mail(member).payload.data();
+  return mail(member).bytes.data() + (bytes_ <= always_mail_ ? 0 : kMailHead);
 }
 
 void ShmNative::work_in_place() {

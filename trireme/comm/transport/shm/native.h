@@ -47,7 +47,7 @@ class ShmNative : public Native {
   ~ShmNative() override;
 
   bool offers(const Call& call) const override;
-  void start(const Call& call, std::byte* data, size_t bytes, NativeOperation& operation) override;
+  void start(NativeOperation& operation) override;
   bool progress(NativeOperation& operation) override;
 
   // Whether progress() would do anything, and for which ranks it waits.
@@ -117,16 +117,17 @@ class ShmNative : public Native {
 
   NativeOperation* current_ = nullptr;
   std::vector<NativeOperation*> queue_;  // those after it; a deque would go on allocating
-  std::vector<Watch> watches_;          // any of them lets it go on
-  uint64_t started_ = 0;                // operations
-  uint64_t finished_ = 0;               // of the direct way
-  uint64_t chunks_before_ = 0;          // of operations that ended
+  std::vector<Watch> watches_;           // any of them lets it go on
+  uint64_t started_ = 0;                 // operations
+  uint64_t finished_ = 0;                // of the direct way
+  uint64_t chunks_before_ = 0;           // of operations that ended
 
   // Of the operation under way.
   Call call_;
   uint64_t word_ = 0;  // the same, packed
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+  uint64_t place_ = 0;  // of data_ in this rank's segment; 0: it is not there, or goes by mail wherever it is
   ManyReduce function_ = nullptr;
   uint64_t chunks_ = 0;
   uint64_t staged_ = 0;

@@ -11,17 +11,17 @@
 
 namespace trireme::comm::shm {
 
-inline constexpr size_t kMailInline = 48;        // payload that shares a line with its stamp
-inline constexpr size_t kMailBytes = 64 * 1024;  // payload of the other kind
+inline constexpr size_t kMailHead = 48;          // what shares a line with the stamp
+inline constexpr size_t kMailBytes = 32 * 1024;  // longest contribution that travels so
 inline constexpr uint64_t kStages = 4;           // chunks that may be under way between two ranks
 
 // A rank's word to all others about one operation: what it called, and either its whole contribution or
-// where that lies.
+// where that lies. A short contribution begins in the line of the stamp; before a longer one the rest of
+// that line says where it lies, 0 for here. Two lines, as neighbours are fetched in pairs.
 struct Mail {
-  alignas(kLine) std::atomic<uint64_t> stamp;  // number of the operation, from 1
+  alignas(2 * kLine) std::atomic<uint64_t> stamp;  // number of the operation, from 1
   uint64_t call;
-  std::array<std::byte, kMailInline> small;
-  std::array<std::byte, kMailBytes> payload;
+  std::array<std::byte, kMailHead + kMailBytes> bytes;
 };
 
 // How far a rank is, counted over all operations of the group.
