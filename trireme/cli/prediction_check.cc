@@ -27,13 +27,14 @@ double ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   return median_of(std::move(ratios));
 }
 
-// The links of each round: medians over it and its neighbours, since a figure of one pass may be disturbed.
+// The links of each round: medians over three, it and its neighbours, since a figure of one pass may be
+// disturbed.
 std::vector<comm::LinkModel> smoothed(comm::Context& context, std::span<const comm::LinkModel> passes) {
+  const size_t width = std::min<size_t>(3, passes.size());
   std::vector<comm::LinkModel> links;
   for (size_t i = 0; i < passes.size(); ++i) {
-    const size_t first = i == 0 ? 0 : i - 1;
-    links.push_back(
-        comm::combine_links(context, passes.subspan(first, std::min(i + 2, passes.size()) - first)));
+    const size_t first = std::min(i == 0 ? 0 : i - 1, passes.size() - width);
+    links.push_back(comm::combine_links(context, passes.subspan(first, width)));
   }
   return links;
 }

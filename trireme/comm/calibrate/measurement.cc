@@ -33,11 +33,14 @@ int chains_of(size_t message_bytes) {
   return message_bytes < 16 * kKi ? 4 : 2;
 }
 
-// Both with points at the same sizes.
-Curve at_least(const Curve& curve, const Curve& least) {
+// A curve without a part of it. Never less than a third: what is subtracted was measured, too.
+template <typename Part>
+Curve less(const Curve& curve, const Part& part) {
   std::vector<CurvePoint> points = curve.points();
-  for (CurvePoint& point : points) point.seconds = std::max(point.seconds, least.seconds(point.bytes));
-  return Curve(std::move(points));
+  for (CurvePoint& point : points) {
+    point.seconds = std::max(point.seconds / 3, point.seconds - part(point.bytes));
+  }
+  return points.empty() ? Curve() : Curve(std::move(points));
 }
 
 MeasuredSizes sizes_for(Thoroughness thoroughness) {
@@ -149,71 +152,39 @@ void Measurement::warm_up() {
 }
 
 LinkModel Measurement::pass() {
-  operation_seconds_ = switch_seconds_ = 0;
+  operation_seconds_ = 0;
   operation_seconds_ = steps_seconds(ping_pong(context_.ranks(), inside_, 0), 8, 8);
-  if (!places_.cores.empty()) find_switch_seconds();
   LinkModel model;
   model.transport = context_.transport().name();
   model.memory = memory_;
   model.ranks = context_.ranks();
   model.cores = cores_;
   model.operation_seconds = operation_seconds_;
-  model.switch_seconds = switch_seconds_;
   model.inside = link(inside_);
   add_exchanges(model.inside, inside_);
+  add_reduce(model);
   if (!same_core_.empty()) {
     model.same_core = link(same_core_);
     add_exchanges(model.same_core, same_core_);
   }
   if (!across_.empty()) model.across = link(across_);
+  if (!places_.cores.empty()) find_switches(model);
   add_vectors(model.inside, inside_);
+  add_reduce_vectors(model);
   if (!same_core_.empty()) add_vectors(model.same_core, same_core_);
-  add_reduce(model);
   for (const Collective collective : sizes_.native_collectives) {
     if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
   }
   return model;
 }
 
-double Measurement::steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes,
-                                  double least_share) {
+double Measurement::steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes) {
   const Call call = label(vector_bytes);
   const uint32_t program = ++programs_;
   const double seconds = watch_.operation_seconds([&]() -> Operation& {
     return engine_.steps(call, program, steps, segment_bytes, buffer_->bytes().data());
   });
-  const double own = std::max(seconds - operation_seconds_, 0.0);
-  if (switch_seconds_ == 0) return own;
-  return std::max(own - switch_seconds_ * switches(steps, vector_bytes, segment_bytes), least_share * own);
-}
-
-// As often as the cost model says: where that is not what happens, both are wrong alike.
-double Measurement::switches(const Steps& steps, size_t vector_bytes, size_t segment_bytes) const {
-  Costs costs = uniform_costs({}, Ports::one);
-  costs.places = places_;
-  costs.switch_seconds = 1;
-  const auto chunks = static_cast<size_t>(steps.chunks());
-  return predict_seconds(steps, std::vector<size_t>(chunks, vector_bytes / chunks), segment_bytes, costs);
-}
-
-// A ping-pong between ranks of one core goes from one to the other for every message, an exchange for
-// several. Two equations for what a message and a switch cost. On rank 0, whose figures count.
-void Measurement::find_switch_seconds() {
-  constexpr size_t kBytes = 8;
-  const std::span<const RankPair> pairs = same_core_.empty() ? inside_ : same_core_;
-  const Steps there_and_back = ping_pong(context_.ranks(), pairs, 4 * sizes_.rounds);
-  const Steps both = exchanges(context_.ranks(), pairs, chains_of(kBytes), sizes_.rounds, Action::copy);
-  const size_t both_bytes = kBytes * static_cast<size_t>(both.chunks());
-  const double waiting = steps_seconds(there_and_back, kBytes, kBytes);
-  const double busy = steps_seconds(both, both_bytes, kBytes);
-  if (context_.rank() != 0) return;
-  const double waiting_switches = switches(there_and_back, kBytes, kBytes);
-  const double busy_switches = switches(both, both_bytes, kBytes);
-  const double waiting_messages = 4 * sizes_.rounds;
-  const double busy_messages = sizes_.rounds * chains_of(kBytes) / own_share(places_, pairs);
-  const double ratio = busy_switches / waiting_switches;
-  const double message = std::max(0.0, (busy - ratio * waiting) / (busy_messages - ratio * waiting_messages));
-  switch_seconds_ = std::max(0.0, (waiting - waiting_messages * message) / waiting_switches);
+  return std::max(seconds - operation_seconds_, 0.0);
 }
 
 LinkCurves Measurement::link(std::span<const RankPair> pairs) {
@@ -221,8 +192,7 @@ LinkCurves Measurement::link(std::span<const RankPair> pairs) {
   std::vector<CurvePoint> message, gap;
   for (const size_t bytes : sizes_.messages) {
     const int hops = sizes_.rounds * (bytes <= 4 * kKi ? 4 : 1);
-    message.push_back(
-        {bytes, steps_seconds(ping_pong(context_.ranks(), pairs, hops), bytes, bytes, 0) / hops});
+    message.push_back({bytes, steps_seconds(ping_pong(context_.ranks(), pairs, hops), bytes, bytes) / hops});
     const int messages = bytes < 256 * kKi ? 8 : 4;
     const double burst =
         steps_seconds(bursts(context_.ranks(), pairs, messages, kPhases), messages * bytes, bytes);
@@ -248,8 +218,6 @@ void Measurement::add_exchanges(LinkCurves& link, std::span<const RankPair> pair
   }
   link.exchange = Curve(exchange);
   link.add = Curve(add);
-  // On a shared core a message is little more than a switch, and what is left of it no good figure.
-  if (!places_.cores.empty()) link.message = at_least(link.message, link.exchange);
 }
 
 // Of one message of the program, of which there are so many chains at once.
@@ -279,22 +247,41 @@ double Measurement::vector_seconds(const Steps& steps, double share, size_t byte
   return std::max(0.0, all - steps.chunks() * message_seconds);
 }
 
+// Right after the exchanges that are subtracted: what a vector of 64 MiB leaves in the caches would count.
 void Measurement::add_reduce(LinkModel& model) {
-  const LinkCurves& link = model.inside;
   const double share = own_share(places_, inside_);
-  std::vector<CurvePoint> messages, vectors;
+  std::vector<CurvePoint> messages;
   for (const size_t bytes : sizes_.messages) {
     const double reduced =
         exchange_seconds(mirrored(context_.ranks(), inside_, chains_of(bytes), sizes_.rounds), share, bytes);
-    messages.push_back({bytes, std::max(0.0, reduced - link.exchange.seconds(bytes))});
+    messages.push_back({bytes, std::max(0.0, reduced - model.inside.exchange.seconds(bytes))});
   }
+  model.reduce = Curve(messages);
+}
+
+void Measurement::add_reduce_vectors(LinkModel& model) {
+  const LinkCurves& link = model.inside;
+  const double share = own_share(places_, inside_);
+  std::vector<CurvePoint> vectors;
   for (const size_t bytes : sizes_.vectors) {
     const double reduced = vector_seconds(mirrored(context_.ranks(), inside_, vector_chunks(bytes), 1), share,
                                           bytes, link.exchange.seconds(0));
     vectors.push_back({bytes, std::max(0.0, reduced - link.exchange_vectors.seconds(bytes))});
   }
-  model.reduce = Curve(messages);
   model.reduce_vectors = Curve(vectors);
+}
+
+// Where ranks share cores, every message of a ping-pong costs a switch, and in an exchange a rank sends those
+// of two rounds before the other gets its turn. The cost model counts switches for themselves, so they are
+// taken out. Of passes over vectors they are a small part, and their number is not known as well.
+void Measurement::find_switches(LinkModel& model) const {
+  const LinkCurves& near = same_core_.empty() ? model.inside : model.same_core;
+  const auto share = [](size_t bytes) { return 1.0 / (2 * chains_of(bytes)); };
+  model.switch_seconds = std::max(0.0, near.message.seconds(0) - near.exchange.seconds(0)) / (1 - share(0));
+  for (LinkCurves* link : {&model.inside, &model.same_core}) {
+    link->message = less(link->message, [&](size_t) { return model.switch_seconds; });
+    link->exchange = less(link->exchange, [&](size_t bytes) { return share(bytes) * model.switch_seconds; });
+  }
 }
 
 Curve Measurement::native_curve(Collective collective) {

@@ -41,14 +41,12 @@ class Measurement {
   double vector_seconds(const Steps& steps, double share, size_t bytes, double message_seconds);
   // Adding what was taken before.
   void add_reduce(LinkModel& model);
-  void find_switch_seconds();
+  void add_reduce_vectors(LinkModel& model);
+  void find_switches(LinkModel& model) const;
   Curve native_curve(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
-  // Without what starting and ending the operation takes, and what the switches do; but at least a share,
-  // because ranks that always have something to do switch less often than the cost model says.
-  double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes,
-                       double least_share = 2.0 / 3);
-  double switches(const Steps& steps, size_t vector_bytes, size_t segment_bytes) const;
+  // Without what starting and ending the operation takes.
+  double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);
 
   Context& context_;
   MeasuredSizes sizes_;
@@ -62,7 +60,6 @@ class Measurement {
   std::unique_ptr<Memory> buffer_;
   uint32_t programs_ = 0;  // so far
   double operation_seconds_ = 0;
-  double switch_seconds_ = 0;
 };
 
 }  // namespace trireme::comm
