@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "trireme/cli/statistics.h"
 #include "trireme/comm/calibrate/calibrate.h"
@@ -25,18 +23,6 @@ double ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
   for (size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
   return median_of(std::move(ratios));
-}
-
-// The links of each round: medians over three, it and its neighbours, since a figure of one pass may be
-// disturbed.
-std::vector<comm::LinkModel> smoothed(comm::Context& context, std::span<const comm::LinkModel> passes) {
-  const size_t width = std::min<size_t>(3, passes.size());
-  std::vector<comm::LinkModel> links;
-  for (size_t i = 0; i < passes.size(); ++i) {
-    const size_t first = std::min(i == 0 ? 0 : i - 1, passes.size() - width);
-    links.push_back(comm::combine_links(context, passes.subspan(first, width)));
-  }
-  return links;
 }
 
 // As a share of what was measured.
@@ -103,12 +89,12 @@ std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Grou
   for (const size_t bytes : question.sizes) {
     sizes.emplace_back(context, group, question, bytes, question.seconds / rounds);
   }
-  std::vector<comm::LinkModel> passes;
+  std::vector<comm::LinkModel> links;
   for (int round = 0; round < rounds; ++round) {
-    passes.push_back(measurement.pass());
+    const comm::LinkModel pass = measurement.pass();
+    links.push_back(comm::combine_links(context, {&pass, 1}));
     for (SizeTiming& size : sizes) size.take_turns();
   }
-  const std::vector<comm::LinkModel> links = smoothed(context, passes);
   std::vector<CollectiveTime> all;
   for (const SizeTiming& size : sizes) {
     for (CollectiveTime& time : size.times()) {
@@ -117,8 +103,8 @@ std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Grou
                             .dtype = question.dtype,
                             .count = static_cast<int64_t>(time.bytes / size_of(question.dtype))};
       for (const comm::LinkModel& model : links) {
-        time.turn_predictions.push_back(comm::predict_call(
-            call, time.segment_bytes, context.ranks(), comm::places_of(context.hosts(), model.cores), model));
+        time.turn_predictions.push_back(
+            comm::predict_call(call, time.segment_bytes, context.ranks(), context.hosts(), model));
       }
       time.predicted_seconds = median_of(time.turn_predictions);
       all.push_back(time);

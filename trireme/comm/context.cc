@@ -45,15 +45,12 @@ Group Context::group(const std::string& name, const std::vector<int>& members) {
   const uint32_t number = number_group(name, members);
   GroupOptions options{
       .timeout_seconds = parts_.timeout_seconds, .recorder = parts_.recorder.get(), .name = name};
-  const Places all = places_of(parts_.hosts, links_ ? links_->cores : 0);
-  std::vector<int> cores;
   for (int member : members) {
     // Members that are no ranks are refused by the group itself.
     const bool known = member >= 0 && member < ranks();
     options.hosts.push_back(known ? parts_.hosts[static_cast<size_t>(member)] : 0);
-    if (!all.cores.empty()) cores.push_back(known ? all.cores[static_cast<size_t>(member)] : 0);
   }
-  if (links_) options.chooser = make_chooser(*links_, {options.hosts, std::move(cores)});
+  if (links_) options.chooser = make_chooser(*links_, options.hosts);
   return Group(*parts_.transport, number, members, std::move(options));
 }
 

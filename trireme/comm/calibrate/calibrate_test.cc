@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <thread>
 
 #include "trireme/base/error.h"
 #include "trireme/comm/calibrate/combine.h"
@@ -54,7 +53,7 @@ TEST(Calibrate, AllRanksGetTheSameAndUseIt) {
     EXPECT_EQ(models[0].ranks, ranks);
     for (const CurvePoint& point : models[0].inside.message.points()) EXPECT_GT(point.seconds, 0);
     for (const CurvePoint& point : models[0].inside.exchange.points()) EXPECT_GT(point.seconds, 0);
-    EXPECT_GT(models[0].inside.add_vectors.seconds(1 << 20), 0);
+    EXPECT_GT(models[0].vectors.add.seconds(1 << 20), 0);
   }
 }
 
@@ -66,17 +65,6 @@ TEST(Calibrate, GroupsOfSomeRanksChooseForThemselves) {
     std::vector<float> values(100'000, 1);
     pair.all_reduce(values.data(), static_cast<int64_t>(values.size()), DType::f32, ReduceOp::sum).wait();
     EXPECT_EQ(values.back(), 2);
-  });
-}
-
-TEST(Calibrate, RanksThatShareCoresAreMeasuredAsSuch) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (cores > 4) GTEST_SKIP() << "too many threads for a test";
-  run_rank_threads(2 * cores, [&](Context& context) {
-    const LinkModel model = measure_links(context, {});
-    EXPECT_EQ(model.cores, cores);
-    EXPECT_EQ(model.same_core.exchange.empty(), cores == 1);  // then all that is inside is on one core
-    EXPECT_GT(model.switch_seconds, 0);
   });
 }
 
@@ -126,15 +114,11 @@ TEST(Calibrate, MediansPointByPoint) {
   std::vector<LinkModel> models(3);
   for (int i = 0; i < 3; ++i) {
     models[i].operation_seconds = 3 - i;
-    models[i].switch_seconds = i;
-    models[i].same_core.add = Curve({{8, 1.0 + i}});
     models[i].inside.message = Curve({{8, i == 1 ? 50.0 : 1.0}, {16, 2.0 + i}});
     models[i].native[Collective::all_reduce] = Curve({{8, 1.0 * i}});
   }
   const LinkModel median = median_of(models);
   EXPECT_EQ(median.operation_seconds, 2);
-  EXPECT_EQ(median.switch_seconds, 1);
-  EXPECT_EQ(median.same_core.add, Curve({{8, 2.0}}));
   EXPECT_EQ(median.inside.message, Curve({{8, 1.0}, {16, 3.0}}));
   EXPECT_EQ(median.native.at(Collective::all_reduce), Curve({{8, 1.0}}));
   EXPECT_TRUE(median.reduce.empty());
@@ -147,29 +131,16 @@ int sends_of(const Steps& steps, int rank) {
 }
 
 TEST(CalibrationPrograms, PairsShareAHostOrDoNot) {
-  const Places places{.hosts = {0, 0, 1, 0, 1, 0, 1}};
-  const std::vector<RankPair> inside = pairs_inside(places);
+  const std::vector<int> hosts = {0, 0, 1, 0, 1, 0, 1};
+  const std::vector<RankPair> inside = pairs_inside(hosts);
   ASSERT_EQ(inside.size(), 3u);
   EXPECT_EQ(inside[1].first, 2);
   EXPECT_EQ(inside[1].second, 4);
   EXPECT_EQ(inside[2].first, 3);
-  const std::vector<RankPair> across = pairs_across(places);
+  const std::vector<RankPair> across = pairs_across(hosts);
   ASSERT_EQ(across.size(), 1u);
   EXPECT_EQ(across[0].second, 2);
-  EXPECT_TRUE(pairs_across({.hosts = {0, 0}}).empty());
-}
-
-TEST(CalibrationPrograms, PairsShareACoreOrDoNot) {
-  const Places places = places_of(std::vector{0, 0, 0, 0}, 2);
-  const std::vector<RankPair> apart = pairs_inside(places);
-  ASSERT_EQ(apart.size(), 2u);
-  EXPECT_EQ(apart[1].first, 1);
-  EXPECT_EQ(apart[1].second, 3);
-  const std::vector<RankPair> together = pairs_of_cores(places);
-  ASSERT_EQ(together.size(), 2u);
-  EXPECT_EQ(together[1].first, 2);
-  EXPECT_EQ(together[1].second, 3);
-  EXPECT_TRUE(pairs_of_cores(places_of(std::vector{0, 0}, 2)).empty());
+  EXPECT_TRUE(pairs_across(std::vector{0, 0}).empty());
 }
 
 TEST(CalibrationPrograms, SendWhatTheySay) {

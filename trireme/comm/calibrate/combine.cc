@@ -43,25 +43,26 @@ Curve rising(const Curve& curve) {
 LinkModel median_of(std::span<const LinkModel> models) {
   TRIREME_CHECK(!models.empty());
   LinkModel result = models[0];
-  result.operation_seconds = median_number(models, [](const LinkModel& m) { return m.operation_seconds; });
-  result.switch_seconds = median_number(models, [](const LinkModel& m) { return m.switch_seconds; });
-  for (LinkCurves LinkModel::*link : {&LinkModel::inside, &LinkModel::same_core, &LinkModel::across}) {
-    for (Curve LinkCurves::*curve : {&LinkCurves::message, &LinkCurves::gap, &LinkCurves::exchange,
-                                     &LinkCurves::exchange_vectors, &LinkCurves::add_vectors}) {
-      result.*link.*curve =
-          rising(median_curve(models, [&](const LinkModel& m) -> const Curve& { return m.*link.*curve; }));
-    }
-    // Differences do not have to rise.
-    (result.*link).add =
-        median_curve(models, [&](const LinkModel& m) -> const Curve& { return (m.*link).add; });
-  }
-  for (Curve LinkModel::*curve : {&LinkModel::reduce, &LinkModel::reduce_vectors}) {
-    result.*curve = median_curve(models, [&](const LinkModel& m) -> const Curve& { return m.*curve; });
-  }
+  result.operation_seconds =
+      median_number(models, [](const LinkModel& model) { return model.operation_seconds; });
+  const auto take = [&](Curve& into, const auto& field) { into = median_curve(models, field); };
+  const auto take_rising = [&](Curve& into, const auto& field) {
+    into = rising(median_curve(models, field));
+  };
+  take_rising(result.inside.message, [](const LinkModel& m) -> const Curve& { return m.inside.message; });
+  take_rising(result.inside.gap, [](const LinkModel& m) -> const Curve& { return m.inside.gap; });
+  take_rising(result.inside.exchange, [](const LinkModel& m) -> const Curve& { return m.inside.exchange; });
+  take_rising(result.across.message, [](const LinkModel& m) -> const Curve& { return m.across.message; });
+  take_rising(result.across.gap, [](const LinkModel& m) -> const Curve& { return m.across.gap; });
+  take_rising(result.vectors.exchange, [](const LinkModel& m) -> const Curve& { return m.vectors.exchange; });
+  take_rising(result.vectors.add, [](const LinkModel& m) -> const Curve& { return m.vectors.add; });
+  // These are differences.
+  take(result.reduce, [](const LinkModel& m) -> const Curve& { return m.reduce; });
+  take(result.add, [](const LinkModel& m) -> const Curve& { return m.add; });
+  take(result.vectors.reduce, [](const LinkModel& m) -> const Curve& { return m.vectors.reduce; });
   for (auto& [collective, curve] : result.native) {
     // A structured binding may not be captured by reference in C++20 as every compiler has it.
-    curve = median_curve(
-        models, [&key = collective](const LinkModel& m) -> const Curve& { return m.native.at(key); });
+    take(curve, [&key = collective](const LinkModel& m) -> const Curve& { return m.native.at(key); });
   }
   return result;
 }

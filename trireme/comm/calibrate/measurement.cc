@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <map>
 #include <numeric>
 #include <thread>
-#include <utility>
 
 #include "trireme/comm/choice.h"
 #include "trireme/comm/transport/heap_memory.h"
@@ -22,25 +20,6 @@ constexpr size_t kMi = 1024 * 1024;
 // In which whole vectors are exchanged: about what is chosen for them.
 size_t vector_segment(size_t bytes) {
   return std::clamp(bytes / 4, 16 * kKi, kDefaultSegmentBytes);
-}
-
-int vector_chunks(size_t bytes) {
-  return static_cast<int>(bytes / vector_segment(bytes));
-}
-
-// Exchanges at once: so many that all of it stays where a vector of this size would.
-int chains_of(size_t message_bytes) {
-  return message_bytes < 16 * kKi ? 4 : 2;
-}
-
-// A curve without a part of it. Never less than a third: what is subtracted was measured, too.
-template <typename Part>
-Curve less(const Curve& curve, const Part& part) {
-  std::vector<CurvePoint> points = curve.points();
-  for (CurvePoint& point : points) {
-    point.seconds = std::max(point.seconds / 3, point.seconds - part(point.bytes));
-  }
-  return points.empty() ? Curve() : Curve(std::move(points));
 }
 
 MeasuredSizes sizes_for(Thoroughness thoroughness) {
@@ -83,17 +62,10 @@ std::vector<int> all_ranks(const Context& context) {
   return members;
 }
 
-// What a rank that shares its core with others while all pairs are at work does for itself in that time. They
-// take turns in collectives, too, where the cost model lets them wait for the core, so their own times are
-// what they would be alone.
-double own_share(const Places& places, std::span<const RankPair> pairs) {
-  if (places.cores.empty()) return 1;
-  std::map<int, int> at_work;
-  int most = 1;
-  for (const RankPair& pair : pairs) {
-    for (const int rank : {pair.first, pair.second}) most = std::max(most, ++at_work[places.cores[rank]]);
-  }
-  return 1.0 / most;
+// Ranks of one host that are at work when all pairs are.
+double ranks_at_work(const Context& context) {
+  const auto on_host = std::ranges::count(context.hosts(), context.hosts()[0]);
+  return static_cast<double>(std::max<int64_t>(on_host / 2 * 2, 1));
 }
 
 }  // namespace
@@ -102,11 +74,10 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
     : context_(context),
       sizes_(sizes_for(options.thoroughness)),
       memory_(options.memory),
+      inside_(pairs_inside(context.hosts())),
+      across_(pairs_across(context.hosts())),
       cores_(static_cast<int>(std::thread::hardware_concurrency())),
-      places_(places_of(context.hosts(), cores_)),
-      inside_(pairs_inside(places_)),
-      same_core_(pairs_of_cores(places_)),
-      across_(pairs_across(places_)),
+      own_share_(std::min(1.0, cores_ / ranks_at_work(context))),
       members_(all_ranks(context)),
       engine_(context.transport(), context.number_group("links", members_), members_,
               {.timeout_seconds = context.timeout_seconds(),
@@ -115,8 +86,7 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
                .name = "links"}),
       watch_(engine_, sizes_.effort) {
   if (options.native) sizes_.native_collectives = {*options.native};
-  // With one core on each host, or one rank, what is on the core or between hosts is all there is.
-  if (inside_.empty()) inside_ = std::exchange(same_core_, {});
+  // With one rank on each host, what is between hosts is all there is.
   if (inside_.empty()) inside_ = across_;
   const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.native.back()});
   const bool own = options.memory == MemoryKind::transport;
@@ -161,17 +131,9 @@ LinkModel Measurement::pass() {
   model.cores = cores_;
   model.operation_seconds = operation_seconds_;
   model.inside = link(inside_);
-  add_exchanges(model.inside, inside_);
-  add_reduce(model);
-  if (!same_core_.empty()) {
-    model.same_core = link(same_core_);
-    add_exchanges(model.same_core, same_core_);
-  }
   if (!across_.empty()) model.across = link(across_);
-  if (!places_.cores.empty()) find_switches(model);
-  add_vectors(model.inside, inside_);
-  add_reduce_vectors(model);
-  if (!same_core_.empty()) add_vectors(model.same_core, same_core_);
+  add_exchanges(model);
+  add_vectors(model);
   for (const Collective collective : sizes_.native_collectives) {
     if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
   }
@@ -197,91 +159,49 @@ LinkCurves Measurement::link(std::span<const RankPair> pairs) {
     const double burst =
         steps_seconds(bursts(context_.ranks(), pairs, messages, kPhases), messages * bytes, bytes);
     const double gaps = burst / kPhases - message.back().seconds;
-    gap.push_back({bytes, own_share(places_, pairs) * std::max(gaps, 0.0) / (messages - 1)});
+    gap.push_back({bytes, own_share_ * std::max(gaps, 0.0) / (messages - 1)});
   }
-  LinkCurves link;
-  link.message = Curve(message);
-  link.gap = Curve(gap);
-  return link;
+  return {.message = Curve(message), .gap = Curve(gap), .exchange = {}};
 }
 
-void Measurement::add_exchanges(LinkCurves& link, std::span<const RankPair> pairs) {
-  const double share = own_share(places_, pairs);
-  std::vector<CurvePoint> exchange, add;
+void Measurement::add_exchanges(LinkModel& model) {
+  const int ranks = context_.ranks();
+  std::vector<CurvePoint> exchange, add, reduce;
   for (const size_t bytes : sizes_.messages) {
-    const auto seconds = [&](Action action) {
-      return exchange_seconds(exchanges(context_.ranks(), pairs, chains_of(bytes), sizes_.rounds, action),
-                              share, bytes);
+    const int chains = bytes < 16 * kKi ? 4 : 2;  // so that all of it stays where a vector of this size would
+    const auto seconds = [&](const Steps& steps) {
+      const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
+      return own_share_ * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains);
     };
-    exchange.push_back({bytes, seconds(Action::copy)});
-    add.push_back({bytes, std::max(0.0, seconds(Action::add) - exchange.back().seconds)});
+    const double taken = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::copy));
+    const double added = seconds(exchanges(ranks, inside_, chains, sizes_.rounds, Action::add));
+    const double reduced = seconds(mirrored(ranks, inside_, chains, sizes_.rounds));
+    exchange.push_back({bytes, taken});
+    add.push_back({bytes, std::max(0.0, added - taken)});
+    reduce.push_back({bytes, std::max(0.0, reduced - taken)});
   }
-  link.exchange = Curve(exchange);
-  link.add = Curve(add);
+  model.inside.exchange = Curve(exchange);
+  model.add = Curve(add);
+  model.reduce = Curve(reduce);
 }
 
-// Of one message of the program, of which there are so many chains at once.
-double Measurement::exchange_seconds(const Steps& steps, double share, size_t bytes) {
-  const size_t vector_bytes = static_cast<size_t>(steps.chunks()) * bytes;
-  return share * steps_seconds(steps, vector_bytes, bytes) / (sizes_.rounds * chains_of(bytes));
-}
-
-void Measurement::add_vectors(LinkCurves& link, std::span<const RankPair> pairs) {
-  const double share = own_share(places_, pairs);
-  std::vector<CurvePoint> exchange, add;
+void Measurement::add_vectors(LinkModel& model) {
+  const int ranks = context_.ranks();
+  std::vector<CurvePoint> exchange, add, reduce;
   for (const size_t bytes : sizes_.vectors) {
-    const auto seconds = [&](Action action) {
-      return vector_seconds(vector_exchange(context_.ranks(), pairs, vector_chunks(bytes), action), share,
-                            bytes, link.exchange.seconds(0));
+    const size_t segment = vector_segment(bytes);
+    const int chunks = static_cast<int>(bytes / segment);
+    // What a message costs whatever its size is no part of the pass: the cost model adds it for each.
+    const double messages = chunks * model.inside.exchange.seconds(0);
+    const auto seconds = [&](const Steps& steps) {
+      return std::max(0.0, own_share_ * steps_seconds(steps, bytes, segment) - messages);
     };
-    exchange.push_back({bytes, seconds(Action::copy)});
-    add.push_back({bytes, seconds(Action::add)});
+    const double taken = seconds(vector_exchange(ranks, inside_, chunks, Action::copy));
+    exchange.push_back({bytes, taken});
+    add.push_back({bytes, seconds(vector_exchange(ranks, inside_, chunks, Action::add))});
+    reduce.push_back({bytes, std::max(0.0, seconds(mirrored(ranks, inside_, chunks, 1)) - taken)});
   }
-  link.exchange_vectors = Curve(exchange);
-  link.add_vectors = Curve(add);
-}
-
-// What a message costs whatever its size is no part of the pass: the cost model adds it for each.
-double Measurement::vector_seconds(const Steps& steps, double share, size_t bytes, double message_seconds) {
-  const double all = share * steps_seconds(steps, bytes, vector_segment(bytes));
-  return std::max(0.0, all - steps.chunks() * message_seconds);
-}
-
-// Right after the exchanges that are subtracted: what a vector of 64 MiB leaves in the caches would count.
-void Measurement::add_reduce(LinkModel& model) {
-  const double share = own_share(places_, inside_);
-  std::vector<CurvePoint> messages;
-  for (const size_t bytes : sizes_.messages) {
-    const double reduced =
-        exchange_seconds(mirrored(context_.ranks(), inside_, chains_of(bytes), sizes_.rounds), share, bytes);
-    messages.push_back({bytes, std::max(0.0, reduced - model.inside.exchange.seconds(bytes))});
-  }
-  model.reduce = Curve(messages);
-}
-
-void Measurement::add_reduce_vectors(LinkModel& model) {
-  const LinkCurves& link = model.inside;
-  const double share = own_share(places_, inside_);
-  std::vector<CurvePoint> vectors;
-  for (const size_t bytes : sizes_.vectors) {
-    const double reduced = vector_seconds(mirrored(context_.ranks(), inside_, vector_chunks(bytes), 1), share,
-                                          bytes, link.exchange.seconds(0));
-    vectors.push_back({bytes, std::max(0.0, reduced - link.exchange_vectors.seconds(bytes))});
-  }
-  model.reduce_vectors = Curve(vectors);
-}
-
-// Where ranks share cores, every message of a ping-pong costs a switch, and in an exchange a rank sends those
-// of two rounds before the other gets its turn. The cost model counts switches for themselves, so they are
-// taken out. Of passes over vectors they are a small part, and their number is not known as well.
-void Measurement::find_switches(LinkModel& model) const {
-  const LinkCurves& near = same_core_.empty() ? model.inside : model.same_core;
-  const auto share = [](size_t bytes) { return 1.0 / (2 * chains_of(bytes)); };
-  model.switch_seconds = std::max(0.0, near.message.seconds(0) - near.exchange.seconds(0)) / (1 - share(0));
-  for (LinkCurves* link : {&model.inside, &model.same_core}) {
-    link->message = less(link->message, [&](size_t) { return model.switch_seconds; });
-    link->exchange = less(link->exchange, [&](size_t bytes) { return share(bytes) * model.switch_seconds; });
-  }
+  model.vectors = {Curve(exchange), Curve(add), Curve(reduce)};
 }
 
 Curve Measurement::native_curve(Collective collective) {

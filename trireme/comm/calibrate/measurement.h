@@ -33,16 +33,9 @@ class Measurement {
   LinkModel pass();  // everything once
 
  private:
-  // Of the pairs: messages one after another and in a row; messages that nobody has to wait for; vectors.
   LinkCurves link(std::span<const RankPair> pairs);
-  void add_exchanges(LinkCurves& link, std::span<const RankPair> pairs);
-  void add_vectors(LinkCurves& link, std::span<const RankPair> pairs);
-  double exchange_seconds(const Steps& steps, double share, size_t bytes);
-  double vector_seconds(const Steps& steps, double share, size_t bytes, double message_seconds);
-  // Adding what was taken before.
-  void add_reduce(LinkModel& model);
-  void add_reduce_vectors(LinkModel& model);
-  void find_switches(LinkModel& model) const;
+  void add_exchanges(LinkModel& model);
+  void add_vectors(LinkModel& model);
   Curve native_curve(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
   // Without what starting and ending the operation takes.
@@ -51,9 +44,11 @@ class Measurement {
   Context& context_;
   MeasuredSizes sizes_;
   MemoryKind memory_;
+  std::vector<RankPair> inside_, across_;
   int cores_;
-  Places places_;
-  std::vector<RankPair> inside_, same_core_, across_;
+  // Ranks that share cores while all pairs are at work do so in collectives too, where the cost model lets
+  // them wait for one. So their own times are what they would be alone: this share of what was measured.
+  double own_share_;
   std::vector<int> members_;
   Engine engine_;
   Stopwatch watch_;

@@ -1,7 +1,7 @@
 // See programs.h.
 #include "trireme/comm/calibrate/programs.h"
 
-#include <algorithm>
+#include <map>
 
 namespace trireme::comm {
 namespace {
@@ -13,36 +13,23 @@ void send_all(Steps& steps, std::span<const RankPair> pairs, bool forwards, int 
   }
 }
 
-// Each rank with the first before it that fits and has no partner yet.
-template <typename Fits>
-std::vector<RankPair> pair_up(const Places& places, const Fits& fits) {
+}  // namespace
+
+std::vector<RankPair> pairs_inside(std::span<const int> hosts) {
   std::vector<RankPair> pairs;
-  std::vector<int> single;
-  for (int rank = 0; rank < static_cast<int>(places.hosts.size()); ++rank) {
-    const auto partner = std::ranges::find_if(single, [&](int other) { return fits(other, rank); });
-    if (partner == single.end()) {
-      single.push_back(rank);
-    } else {
-      pairs.push_back({*partner, rank});
-      single.erase(partner);
-    }
+  std::map<int, int> single;  // host -> a rank without a partner
+  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
+    const auto [entry, is_new] = single.emplace(hosts[rank], rank);
+    if (is_new) continue;
+    pairs.push_back({entry->second, rank});
+    single.erase(entry);
   }
   return pairs;
 }
 
-}  // namespace
-
-std::vector<RankPair> pairs_inside(const Places& places) {
-  return pair_up(places, [&](int a, int b) { return places.same_host(a, b) && !places.same_core(a, b); });
-}
-
-std::vector<RankPair> pairs_of_cores(const Places& places) {
-  return pair_up(places, [&](int a, int b) { return places.same_core(a, b); });
-}
-
-std::vector<RankPair> pairs_across(const Places& places) {
-  for (int rank = 1; rank < static_cast<int>(places.hosts.size()); ++rank) {
-    if (!places.same_host(0, rank)) return {{0, rank}};
+std::vector<RankPair> pairs_across(std::span<const int> hosts) {
+  for (int rank = 1; rank < static_cast<int>(hosts.size()); ++rank) {
+    if (hosts[rank] != hosts[0]) return {{0, rank}};
   }
   return {};
 }

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/collective/places.h"
 #include "trireme/comm/collective/steps.h"
 
 namespace trireme::comm {
@@ -16,11 +15,9 @@ struct RankPair {
   int second;
 };
 
-// Neighbours, as many as there are: of one host on different cores; of one core; and of two hosts one from
-// each, if there are two.
-std::vector<RankPair> pairs_inside(const Places& places);
-std::vector<RankPair> pairs_of_cores(const Places& places);
-std::vector<RankPair> pairs_across(const Places& places);
+// Neighbours of one host, as many as there are; and of two hosts one from each, if there are two.
+std::vector<RankPair> pairs_inside(std::span<const int> hosts);
+std::vector<RankPair> pairs_across(std::span<const int> hosts);
 
 // One chunk, back and forth: `hops` messages, each of which waits for the one before.
 Steps ping_pong(int ranks, std::span<const RankPair> pairs, int hops);

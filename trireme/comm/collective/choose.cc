@@ -46,10 +46,11 @@ struct Candidate {
   double least_seconds;
 };
 
-Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int ranks, const Costs& costs) {
+Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
+               std::span<const int> hosts, const Costs& costs) {
   std::vector<Steps> all_steps;
   for (const Algorithm algorithm : algorithms) {
-    all_steps.push_back(make_steps(call.collective, algorithm, ranks, call.root, costs.places.hosts));
+    all_steps.push_back(make_steps(call.collective, algorithm, ranks, call.root, hosts));
   }
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < algorithms.size(); ++i) {
@@ -75,7 +76,7 @@ Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int r
 
 }  // namespace
 
-Choice choose(const Call& call, int ranks, const Places& places, const LinkModel& model,
+Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
               bool native_offered) {
   const bool any = call.algorithm == Algorithm::automatic;
   Choice native{.algorithm = Algorithm::native, .segment_bytes = 0, .predicted_seconds = 0};
@@ -89,30 +90,30 @@ Choice choose(const Call& call, int ranks, const Places& places, const LinkModel
   std::vector<Algorithm> algorithms{call.algorithm};
   if (any) {
     algorithms = algorithms_of(call.collective);
-    if (!has_two_levels(places.hosts)) std::erase(algorithms, Algorithm::hierarchical);
+    if (!has_two_levels(hosts)) std::erase(algorithms, Algorithm::hierarchical);
   }
-  Choice best = best_of(call, algorithms, ranks, costs_of(model, places, bytes));
+  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts, bytes));
   // Of an empty vector nothing is sent at all.
   if (call.count == 0 && call.collective != Collective::barrier) best.predicted_seconds = 0;
   best.predicted_seconds += model.operation_seconds;
   return may_be_native && native.predicted_seconds <= kNativeBonus * best.predicted_seconds ? native : best;
 }
 
-double predict_call(const Call& call, size_t segment_bytes, int ranks, const Places& places,
+double predict_call(const Call& call, size_t segment_bytes, int ranks, std::span<const int> hosts,
                     const LinkModel& model) {
   if (call.algorithm == Algorithm::native || call.count == 0) {
-    return choose(call, ranks, places, model, true).predicted_seconds;
+    return choose(call, ranks, hosts, model, true).predicted_seconds;
   }
-  const Steps steps = make_steps(call.collective, call.algorithm, ranks, call.root, places.hosts);
-  const Costs costs = costs_of(model, places, static_cast<size_t>(call.count) * size_of(call.dtype));
+  const Steps steps = make_steps(call.collective, call.algorithm, ranks, call.root, hosts);
+  const Costs costs = costs_of(model, hosts, static_cast<size_t>(call.count) * size_of(call.dtype));
   return model.operation_seconds + predict_seconds(steps, chunk_bytes(call, steps), segment_bytes, costs);
 }
 
-Chooser make_chooser(LinkModel model, Places places) {
-  return [model = std::move(model), places = std::move(places)](const Call& call, int ranks,
-                                                                bool native_offered) {
-    return choose(call, ranks, places, model, native_offered);
-  };
+Chooser make_chooser(LinkModel model, std::vector<int> hosts) {
+  return
+      [model = std::move(model), hosts = std::move(hosts)](const Call& call, int ranks, bool native_offered) {
+        return choose(call, ranks, hosts, model, native_offered);
+      };
 }
 
 }  // namespace trireme::comm

@@ -1,6 +1,9 @@
 // Which algorithm and segment size to run a call with: those that should take the least time.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "trireme/comm/collective/link_model.h"
 #include "trireme/comm/group.h"
 
@@ -9,13 +12,14 @@ namespace trireme::comm {
 // Pure, and equal on all ranks that run the same program with the same model. A call that names its algorithm
 // keeps it, and gets a segment size and a prediction. `native_offered`: the transport has its own way; it is
 // chosen where that was measured and is faster, and where nothing was measured of it.
-Choice choose(const Call& call, int ranks, const Places& places, const LinkModel& model, bool native_offered);
+Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
+              bool native_offered);
 
 // What a call that names its algorithm should take in messages of so many bytes.
-double predict_call(const Call& call, size_t segment_bytes, int ranks, const Places& places,
+double predict_call(const Call& call, size_t segment_bytes, int ranks, std::span<const int> hosts,
                     const LinkModel& model);
 
 // The same as choose(), to give to a Group.
-Chooser make_chooser(LinkModel model, Places places);
+Chooser make_chooser(LinkModel model, std::vector<int> hosts);
 
 }  // namespace trireme::comm

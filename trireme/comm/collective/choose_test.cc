@@ -54,14 +54,14 @@ TEST(Choose, TwoLevelsWhereTheLinkBetweenHostsIsSlow) {
   model.inside.message = Curve::line(1e-6, 1e-10);
   model.across.message = Curve::line(50e-6, 1e-8);
   const std::vector<int> hosts = {0, 0, 1, 1};
-  const Choice choice = choose(all_reduce(1 << 20), 4, {hosts}, model, false);
+  const Choice choice = choose(all_reduce(1 << 20), 4, hosts, model, false);
   EXPECT_EQ(choice.algorithm, Algorithm::hierarchical);
   Call ring = all_reduce(1 << 20);
   ring.algorithm = Algorithm::ring;
   // All that counts is what the link carries each way: one vector, against one and a half.
   const double carried = (4 << 20) * 1e-8;
   EXPECT_NEAR(choice.predicted_seconds, carried, 0.1 * carried);
-  EXPECT_NEAR(choose(ring, 4, {hosts}, model, false).predicted_seconds, 1.5 * carried, 0.15 * carried);
+  EXPECT_NEAR(choose(ring, 4, hosts, model, false).predicted_seconds, 1.5 * carried, 0.15 * carried);
 }
 
 TEST(Choose, ALinkThatLetsSingleMessagesPassIsStillSlow) {
@@ -69,7 +69,7 @@ TEST(Choose, ALinkThatLetsSingleMessagesPassIsStillSlow) {
   model.inside.message = Curve::line(1e-6, 1e-10);
   model.across.message = Curve::line(1e-6, 1e-9);  // on its own, through a token bucket
   model.across.gap = Curve::line(0, 1e-8);
-  const Choice choice = choose(all_reduce(1 << 20), 4, {{0, 0, 1, 1}}, model, false);
+  const Choice choice = choose(all_reduce(1 << 20), 4, std::vector{0, 0, 1, 1}, model, false);
   const double carried = (4 << 20) * 1e-8;
   EXPECT_NEAR(choice.predicted_seconds, carried, 0.1 * carried);
 }
@@ -135,12 +135,8 @@ TEST(LinkModel, FileReadsBackAsWritten) {
   rich.native[Collective::all_reduce] = Curve({{8, 1e-6}});
   rich.memory = MemoryKind::ordinary;
   rich.inside.exchange = Curve({{8, 3e-6}});
-  rich.inside.add = Curve({{8, 1e-7}});
-  rich.inside.exchange_vectors = Curve({{1 << 20, 1e-3}});
-  rich.inside.add_vectors = Curve({{1 << 20, 2e-3}});
-  rich.same_core = rich.inside;
-  rich.switch_seconds = 1e-6;
-  rich.reduce_vectors = Curve({{1 << 20, 1e-3}});
+  rich.add = Curve({{8, 1e-7}});
+  rich.vectors = {.exchange = Curve({{1 << 20, 1e-3}}), .add = Curve({{1 << 20, 2e-3}}), .reduce = {}};
   const std::vector<LinkModel> models = {network(), rich};
   const std::string path =
       (std::filesystem::temp_directory_path() / ("links_" + std::to_string(getpid()) + ".json")).string();
@@ -152,31 +148,17 @@ TEST(LinkModel, FileReadsBackAsWritten) {
 TEST(LinkModel, MessagesOfLargeVectorsCostTheirShareOfAPass) {
   LinkModel model = network();
   model.inside.exchange = Curve::line(10e-6, 2e-9);
-  model.inside.add = Curve::line(0, 1e-9);
-  model.inside.exchange_vectors = Curve({{1 << 20, 4e-3}, {2 << 20, 8e-3}});
-  model.inside.add_vectors = Curve({{1 << 20, 5e-3}, {2 << 20, 10e-3}});
+  model.add = Curve::line(0, 1e-9);
+  model.vectors.exchange = Curve({{1 << 20, 4e-3}, {2 << 20, 8e-3}});
+  model.vectors.add = Curve({{1 << 20, 5e-3}, {2 << 20, 10e-3}});
   const auto both = [&](size_t vector_bytes) {
     const Transfer transfer = costs_of(model, {}, vector_bytes).transfer(0, 1, 1 << 16);
     return transfer.send_seconds + transfer.receive_seconds;
   };
   EXPECT_NEAR(both(1 << 19), 10e-6 + (1 << 16) * 2e-9, 1e-12);
   EXPECT_NEAR(both(1 << 20), 10e-6 + 4e-3 / 16, 1e-12);
-  EXPECT_NEAR(costs_of(model, {}, 1 << 19).add_seconds(0, 1, 1 << 16), (1 << 16) * 1e-9, 1e-12);
-  EXPECT_NEAR(costs_of(model, {}, 1 << 20).add_seconds(0, 1, 1 << 16), 1e-3 / 16, 1e-12);
-}
-
-TEST(LinkModel, ALinkIsOfACoreOfAHostOrOfTwo) {
-  LinkModel model = network();
-  model.same_core.message = Curve::line(1e-6, 0);
-  model.across.message = Curve::line(100e-6, 0);
-  model.switch_seconds = 2e-6;
-  const Places places = places_of(std::vector{0, 0, 0, 0, 1, 1}, 2);
-  EXPECT_EQ(places.cores, (std::vector{0, 0, 1, 1, 2, 3}));
-  const Costs costs = costs_of(model, places, 8);
-  EXPECT_DOUBLE_EQ(costs.transfer(0, 1, 8).receive_seconds, 1e-6);
-  EXPECT_NEAR(costs.transfer(1, 2, 8).receive_seconds, 10e-6, 1e-7);
-  EXPECT_DOUBLE_EQ(costs.transfer(0, 4, 8).link_seconds, 100e-6);
-  EXPECT_DOUBLE_EQ(costs.switch_seconds, 2e-6);
+  EXPECT_NEAR(costs_of(model, {}, 1 << 19).add_seconds(1 << 16), (1 << 16) * 1e-9, 1e-12);
+  EXPECT_NEAR(costs_of(model, {}, 1 << 20).add_seconds(1 << 16), 1e-3 / 16, 1e-12);
 }
 
 TEST(LinkModel, NearestNumberOfRanksIsUsed) {

@@ -49,7 +49,7 @@ Costs uniform_costs(const Link& link, Ports ports) {
   const auto reduce = [link](size_t bytes) {
     return static_cast<double>(bytes) * link.gamma_seconds_per_byte;
   };
-  return {.transfer = transfer, .reduce_seconds = reduce, .add_seconds = {}, .ports = ports, .places = {}};
+  return {.transfer = transfer, .reduce_seconds = reduce, .add_seconds = {}, .ports = ports, .hosts = {}};
 }
 
 size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_bytes) {
@@ -72,10 +72,8 @@ double busiest_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, 
     const auto add_piece = [&](const Step& step, size_t bytes, size_t pieces) {
       const double times = static_cast<double>(pieces);
       const bool taken = step.kind == Step::Kind::receive && costs.add_seconds;
-      const auto add = [&] {
-        return taken ? costs.add_seconds(step.peer, rank, bytes) : costs.reduce_seconds(bytes);
-      };
-      const double work = step.action == Action::add ? times * add() : 0;
+      const auto& seconds_of = taken ? costs.add_seconds : costs.reduce_seconds;
+      const double work = step.action == Action::add ? times * seconds_of(bytes) : 0;
       if (step.kind == Step::Kind::send) {
         sending += times * costs.transfer(rank, step.peer, bytes).send_seconds;
       } else if (step.kind == Step::Kind::receive) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "trireme/comm/collective/link.h"
-#include "trireme/comm/collective/places.h"
 #include "trireme/comm/collective/steps.h"
 
 namespace trireme::comm {
@@ -35,12 +34,11 @@ struct Costs {
   std::function<double(size_t bytes)> reduce_seconds;  // adding that many bytes to others
   // The same as they are taken, beyond what taking them costs; empty: no less. Only what is received beside
   // its place, because that is still in use, has to be taken first.
-  std::function<double(int from, int to, size_t bytes)> add_seconds;
+  std::function<double(size_t bytes)> add_seconds;
   Ports ports = Ports::one_each_way;
-  Places places;
-  // Of a core that several ranks share: from one that has nothing to do to the next, which looks whether it
-  // has.
-  double switch_seconds = 0;
+  // Ranks of one host that are busy share its cores. 0: there are enough.
+  int cores_per_host = 0;
+  std::vector<int> hosts;  // host number of each rank; empty: all on one
 };
 
 Costs uniform_costs(const Link& link, Ports ports);

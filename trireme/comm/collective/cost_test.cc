@@ -20,7 +20,7 @@ std::vector<size_t> equal_chunks(const Steps& steps, size_t bytes) {
 }
 
 double predicted(Algorithm algorithm, int ranks, size_t bytes, size_t segment_bytes, const Costs& costs) {
-  const Steps steps = make_steps(Collective::all_reduce, algorithm, ranks, 0, costs.places.hosts);
+  const Steps steps = make_steps(Collective::all_reduce, algorithm, ranks, 0, costs.hosts);
   return predict_seconds(steps, equal_chunks(steps, bytes), segment_bytes, costs);
 }
 
@@ -78,43 +78,13 @@ TEST(Cost, CoresAreShared) {
   // Four ranks that are busy all the time, on two cores: twice the time. On four: no difference.
   Costs costs = uniform_costs(kLink, Ports::one);
   const double alone = predicted(Algorithm::ring, 4, 1 << 20, kUncut, costs);
-  costs.places = places_of(std::vector{0, 0, 0, 0}, 2);
-  EXPECT_EQ(costs.places.cores, (std::vector{0, 0, 1, 1}));
+  costs.cores_per_host = 2;
   EXPECT_NEAR(predicted(Algorithm::ring, 4, 1 << 20, kUncut, costs), 2 * alone, 0.1 * alone);
-  costs.places = places_of(std::vector{0, 0, 0, 0}, 4);
+  costs.cores_per_host = 4;
   EXPECT_DOUBLE_EQ(predicted(Algorithm::ring, 4, 1 << 20, kUncut, costs), alone);
-  costs.places = places_of(std::vector{0, 0, 1, 1}, 2);
+  costs.cores_per_host = 2;
+  costs.hosts = {0, 0, 1, 1};
   EXPECT_DOUBLE_EQ(predicted(Algorithm::ring, 4, 1 << 20, kUncut, costs), alone);
-}
-
-TEST(Cost, RanksOfOneCoreTakeTurns) {
-  // There and back: each message is sent and taken, and the core goes from one rank to the other for it.
-  Costs costs = uniform_costs({}, Ports::one);
-  costs.transfer = [](int, int, size_t) { return Transfer{1e-6, 0, 1e-6, 1e-6}; };
-  costs.switch_seconds = 3e-6;
-  Steps steps(2, 1);
-  steps.send(0, 1, 0, Action::copy);
-  steps.send(1, 0, 0, Action::copy);
-  const std::vector<size_t> bytes = {8};
-  costs.places.cores = {0, 0};
-  EXPECT_NEAR(predict_seconds(steps, bytes, kUncut, costs), 4e-6 + 2 * 3e-6, 1e-12);
-  costs.places.cores = {0, 1};
-  EXPECT_NEAR(predict_seconds(steps, bytes, kUncut, costs), 4e-6, 1e-12);
-}
-
-TEST(Cost, ARankKeepsItsCoreWhileItHasSomethingToDo) {
-  // Two ranks of one core send four messages each to two of another: of each core the second gets its turn
-  // when the first has done all four, 100 µs later, and the first of the takers again 100 µs after that.
-  Costs costs = uniform_costs({}, Ports::one);
-  costs.transfer = [](int, int, size_t) { return Transfer{1e-6, 0, 1e-6, 0}; };
-  costs.switch_seconds = 100e-6;
-  costs.places.cores = {0, 0, 1, 1};
-  Steps steps(4, 4);
-  for (int chunk = 0; chunk < 4; ++chunk) {
-    steps.send(0, 2, chunk, Action::copy);
-    steps.send(1, 3, chunk, Action::copy);
-  }
-  EXPECT_NEAR(predict_seconds(steps, std::vector<size_t>(4, 8), kUncut, costs), 200e-6, 10e-6);
 }
 
 TEST(Cost, SegmentsPipelineAChain) {
@@ -139,7 +109,7 @@ TEST(Cost, WhatIsTakenBesideItsPlaceIsAddedLater) {
   // A ring adds as it takes; in a butterfly the place is still being sent, so adding is a pass of its own.
   Costs costs = uniform_costs({}, Ports::one);
   costs.transfer = [](int, int, size_t) { return Transfer{0, 0, 0, 10e-6}; };
-  costs.add_seconds = [](int, int, size_t) { return 1e-6; };
+  costs.add_seconds = [](size_t) { return 1e-6; };
   costs.reduce_seconds = [](size_t) { return 5e-6; };
   EXPECT_NEAR(predicted(Algorithm::ring, 2, 1 << 20, kUncut, costs), 10e-6 + 1e-6 + 10e-6, 1e-12);
   EXPECT_NEAR(predicted(Algorithm::butterfly, 2, 1 << 20, kUncut, costs), 10e-6 + 5e-6, 1e-12);
@@ -150,14 +120,14 @@ TEST(Cost, ASendKeepsItsTurn) {
   // has added goes down while it takes the next, so the root is never idle.
   Costs costs = uniform_costs({}, Ports::one);
   costs.transfer = [](int, int, size_t) { return Transfer{0, 0, 0, 6e-6}; };
-  costs.add_seconds = [](int, int, size_t) { return 2e-6; };
+  costs.add_seconds = [](size_t) { return 2e-6; };
   EXPECT_NEAR(predicted(Algorithm::tree, 2, 32 << 10, 1 << 10, costs), 32 * 8e-6, 4 * 8e-6);
 }
 
 TEST(Cost, RanksOfAHostShareItsLink) {
   // Rank 0 sends to 2 and 1 to 3, both across: one after the other, though all four ranks are free.
   Costs costs = uniform_costs({}, Ports::one);
-  costs.places.hosts = {0, 0, 1, 1};
+  costs.hosts = {0, 0, 1, 1};
   costs.transfer = [](int, int, size_t) { return Transfer{1e-6, 10e-6, 10e-6, 1e-6}; };
   Steps steps(4, 1);
   for (const int rank : {0, 1}) steps.send(rank, rank + 2, 0, Action::copy);

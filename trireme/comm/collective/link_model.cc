@@ -23,25 +23,24 @@ double message_seconds(const Curve& messages, const Curve& pass, size_t bytes, s
 
 // What a message of a vector costs a rank, at the two ends together, as it is taken or added.
 struct Ends {
-  LinkCurves link;
+  LinkModel model;
   size_t vector_bytes;
 
   double taken(size_t bytes) const {
-    return message_seconds(link.exchange, link.exchange_vectors, bytes, vector_bytes);
+    return message_seconds(model.inside.exchange, model.vectors.exchange, bytes, vector_bytes);
   }
   double added(size_t bytes) const {
-    if (link.add_vectors.empty() || vector_bytes < link.add_vectors.points().front().bytes) {
-      return link.exchange.seconds(bytes) + link.add.seconds(bytes);
+    if (model.vectors.add.empty() || vector_bytes < model.vectors.add.points().front().bytes) {
+      return model.inside.exchange.seconds(bytes) + model.add.seconds(bytes);
     }
-    return message_seconds(link.exchange, link.add_vectors, bytes, vector_bytes);
+    return message_seconds(model.inside.exchange, model.vectors.add, bytes, vector_bytes);
   }
-  double adding(size_t bytes) const { return std::max(0.0, added(bytes) - taken(bytes)); }
 };
 
 // Both ends are busy, the receiver so much later that the message takes what it took. Of many messages in a
 // row one end, taken to be the receiver, is busy all the time.
 Transfer inside_transfer(const Ends& ends, size_t bytes) {
-  const LinkCurves& link = ends.link;
+  const LinkCurves& link = ends.model.inside;
   const double gap = gap_seconds(link, bytes);
   double send = gap;
   double receive = gap;
@@ -72,25 +71,22 @@ std::string_view name(MemoryKind kind) {
   return kind == MemoryKind::transport ? "transport" : "ordinary";
 }
 
-Costs costs_of(const LinkModel& model, const Places& places, size_t vector_bytes) {
+Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes) {
   Costs costs;
   costs.ports = model.ports;
-  costs.places = places;
-  costs.switch_seconds = model.switch_seconds;
-  const Ends inside{model.inside, vector_bytes};
-  const Ends same_core{model.same_core.message.empty() ? model.inside : model.same_core, vector_bytes};
-  const LinkCurves across = model.across.message.empty() ? model.inside : model.across;
-  costs.reduce_seconds = [model, vector_bytes](size_t bytes) {
-    return message_seconds(model.reduce, model.reduce_vectors, bytes, vector_bytes);
+  costs.hosts.assign(hosts.begin(), hosts.end());
+  costs.cores_per_host = model.cores;
+  const Ends ends{model, vector_bytes};
+  costs.reduce_seconds = [ends](size_t bytes) {
+    return message_seconds(ends.model.reduce, ends.model.vectors.reduce, bytes, ends.vector_bytes);
   };
-  if (!model.inside.add.empty()) {
-    costs.add_seconds = [inside, same_core, places](int from, int to, size_t bytes) {
-      return (places.same_core(from, to) ? same_core : inside).adding(bytes);
-    };
+  if (!model.add.empty()) {
+    costs.add_seconds = [ends](size_t bytes) { return std::max(0.0, ends.added(bytes) - ends.taken(bytes)); };
   }
-  costs.transfer = [inside, same_core, across, places](int from, int to, size_t bytes) {
-    if (!places.same_host(from, to)) return across_transfer(inside.link, across, bytes);
-    return inside_transfer(places.same_core(from, to) ? same_core : inside, bytes);
+  const LinkCurves& across = model.across.message.empty() ? model.inside : model.across;
+  costs.transfer = [ends, across, numbers = costs.hosts](int from, int to, size_t bytes) {
+    const bool same_host = numbers.empty() || numbers[from] == numbers[to];
+    return same_host ? inside_transfer(ends, bytes) : across_transfer(ends.model.inside, across, bytes);
   };
   return costs;
 }

@@ -25,35 +25,39 @@ struct LinkCurves {
   // Two ranks at once, each sending one and taking one: what a message costs a rank at its two ends. Empty:
   // each end is busy for the gap.
   Curve exchange;
-  Curve add;  // adding that many bytes as they are taken, beyond taking; empty: as LinkModel::reduce
-  // The whole of a vector, in segments, each rank sending so many bytes and taking, or adding, as many: of
-  // vectors that no cache holds a byte takes longer than the messages alone say. May be empty.
-  Curve exchange_vectors;
-  Curve add_vectors;
 
   friend bool operator==(const LinkCurves&, const LinkCurves&) = default;
+};
+
+// Exchanging the whole of a vector, in segments: of vectors that no cache holds a byte takes longer than the
+// messages alone say. Each curve may be empty.
+struct VectorCurves {
+  Curve exchange;  // each rank sends so many bytes and takes as many
+  Curve add;       // and adds them as it takes them
+  Curve reduce;    // adding so many that were taken before, alone
+
+  friend bool operator==(const VectorCurves&, const VectorCurves&) = default;
 };
 
 struct LinkModel {
   std::string transport;  // "shm"
   MemoryKind memory = MemoryKind::transport;
   int ranks = 0;  // that were there when it was measured
-  int cores = 0;  // per host, that its ranks share; 0: one for each
+  int cores = 0;  // per host, that ranks share; 0: one for each
   Ports ports = Ports::one;
-  double operation_seconds = 0;        // of starting and ending an operation, beside its messages
-  double switch_seconds = 0;           // of a shared core, from one rank to the next; in none of the curves
-  LinkCurves inside;                   // between ranks of one host
-  LinkCurves same_core;                // between ranks that share a core; empty: the same
-  LinkCurves across;                   // between hosts; empty: as inside
-  Curve reduce;                        // adding that many bytes that were taken before
-  Curve reduce_vectors;                // the same of a whole vector, in segments; may be empty
+  double operation_seconds = 0;  // of starting and ending an operation, beside its messages
+  LinkCurves inside;             // between ranks of one host
+  LinkCurves across;             // between hosts; empty: the same
+  Curve reduce;                  // adding that many bytes that were taken before
+  Curve add;                     // adding them as they are taken, beyond taking; empty: no less
+  VectorCurves vectors;
   std::map<Collective, Curve> native;  // the transport's own way; bytes of the whole vector
 
   friend bool operator==(const LinkModel&, const LinkModel&) = default;
 };
 
-// Of collectives on a vector of so many bytes.
-Costs costs_of(const LinkModel& model, const Places& places, size_t vector_bytes);
+// Of collectives on a vector of so many bytes. `hosts`: host number of each rank; empty: all on one.
+Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes);
 
 // A file is a list of models, as JSON. Reading throws Error with `origin` (a path) and what is wrong.
 std::string to_json(std::span<const LinkModel> models);

@@ -1,9 +1,9 @@
 // The file of link models:
 //   [{"transport": "shm", "memory": "transport", "ranks": 2, "cores": 2, "ports": "one", "operation_seconds":
 //   1e-7,
-//     "switch_seconds": 0, "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […],
-//     "exchange": […], "add": […], "exchange_vectors": […], "add_vectors": […]}, "same_core": {…},
-//     "across": {…}, "reduce": […], "reduce_vectors": […], "native": {"all_reduce": […]}}, …]
+//     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […], "exchange": […]},
+//     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […]},
+//     "native": {"all_reduce": […]}}, …]
 #include <fmt/format.h>
 
 #include <array>
@@ -44,9 +44,6 @@ Json link_json(const LinkCurves& link) {
   Json object = {{"message", curve_json(link.message)}};
   put(object, "gap", link.gap);
   put(object, "exchange", link.exchange);
-  put(object, "add", link.add);
-  put(object, "exchange_vectors", link.exchange_vectors);
-  put(object, "add_vectors", link.add_vectors);
   return object;
 }
 
@@ -116,10 +113,7 @@ Curve read_optional(const Reader& reader, const char* key) {
 LinkCurves read_link(const Reader& reader) {
   return {.message = read_curve(reader.at("message")),
           .gap = read_optional(reader, "gap"),
-          .exchange = read_optional(reader, "exchange"),
-          .add = read_optional(reader, "add"),
-          .exchange_vectors = read_optional(reader, "exchange_vectors"),
-          .add_vectors = read_optional(reader, "add_vectors")};
+          .exchange = read_optional(reader, "exchange")};
 }
 
 Ports read_ports(const Reader& reader) {
@@ -148,14 +142,16 @@ LinkModel read_model(const Reader& reader) {
   if (reader.has("operation_seconds")) {
     model.operation_seconds = reader.at("operation_seconds").number(kMostSeconds);
   }
-  if (reader.has("switch_seconds")) {
-    model.switch_seconds = reader.at("switch_seconds").number(kMostSeconds);
-  }
   model.inside = read_link(reader.at("inside"));
-  if (reader.has("same_core")) model.same_core = read_link(reader.at("same_core"));
   if (reader.has("across")) model.across = read_link(reader.at("across"));
   model.reduce = read_optional(reader, "reduce");
-  model.reduce_vectors = read_optional(reader, "reduce_vectors");
+  model.add = read_optional(reader, "add");
+  if (reader.has("vectors")) {
+    const Reader vectors = reader.at("vectors");
+    model.vectors = {.exchange = read_optional(vectors, "exchange"),
+                     .add = read_optional(vectors, "add"),
+                     .reduce = read_optional(vectors, "reduce")};
+  }
   if (!reader.has("native")) return model;
   reader.at("native").each_key([&](const std::string& key, const Reader& curve) {
     const std::optional<Collective> collective = parse_collective(key);
@@ -176,12 +172,15 @@ std::string to_json(std::span<const LinkModel> models) {
                    {"cores", model.cores},
                    {"ports", kPorts[static_cast<size_t>(model.ports)]},
                    {"operation_seconds", model.operation_seconds},
-                   {"switch_seconds", model.switch_seconds},
                    {"inside", link_json(model.inside)}};
-    if (!model.same_core.message.empty()) object["same_core"] = link_json(model.same_core);
     if (!model.across.message.empty()) object["across"] = link_json(model.across);
     put(object, "reduce", model.reduce);
-    put(object, "reduce_vectors", model.reduce_vectors);
+    put(object, "add", model.add);
+    Json vectors = Json::object();
+    put(vectors, "exchange", model.vectors.exchange);
+    put(vectors, "add", model.vectors.add);
+    put(vectors, "reduce", model.vectors.reduce);
+    if (!vectors.empty()) object["vectors"] = std::move(vectors);
     for (const auto& [collective, curve] : model.native) {
       object["native"][std::string(name(collective))] = curve_json(curve);
     }

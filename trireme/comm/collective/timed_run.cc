@@ -2,6 +2,7 @@
 #include "trireme/comm/collective/timed_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "trireme/base/error.h"
@@ -24,29 +25,15 @@ TimedRun::TimedRun(const Steps& steps, std::span<const size_t> chunk_bytes, size
   for (int rank = 0; rank < steps.ranks(); ++rank) build_rank(rank);
   connect();
 
-  place_ranks();
-}
-
-void TimedRun::place_ranks() {
-  const Places& places = costs_.places;
-  const size_t ranks = static_cast<size_t>(steps_.ranks());
-  ports_.resize(ranks);
-  receiving_ports_.resize(ranks);
-  begin_.resize(ranks);
-  end_.resize(ranks);
-  std::map<int, int> hosts, cores;
-  const auto number = [](std::map<int, int>& numbers, int name) {
-    return numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second;
-  };
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    host_of_.push_back(number(hosts, places.hosts.empty() ? 0 : places.hosts[rank]));
-    if (!places.cores.empty()) core_of_.push_back(number(cores, places.cores[rank]));
+  ports_.resize(steps.ranks());
+  receiving_ports_.resize(steps.ranks());
+  std::map<int, int> hosts;
+  for (int rank = 0; rank < steps.ranks(); ++rank) {
+    const int number = costs.hosts.empty() ? 0 : costs.hosts[rank];
+    host_of_.push_back(hosts.try_emplace(number, static_cast<int>(hosts.size())).first->second);
   }
-  hosts_.resize(hosts.size());
-  cores_.resize(cores.size());
-  for (size_t rank = 0; rank < core_of_.size(); ++rank) {
-    cores_[core_of_[rank]].ranks.push_back(static_cast<int>(rank));
-  }
+  const int cores = costs.cores_per_host > 0 ? costs.cores_per_host : std::numeric_limits<int>::max();
+  hosts_.resize(hosts.size(), {.idle_cores = cores, .waiting = {}});
 }
 
 void TimedRun::place_chunks(std::span<const size_t> chunk_bytes) {
@@ -83,7 +70,7 @@ void TimedRun::add_nodes(int rank, const Step& step, Range& range) {
     const size_t bytes = range.whole ? range.end - range.begin : std::min(segment_bytes_, range.end - begin);
     Node node{.rank = rank, .bytes = bytes};
     if (step.kind == Step::Kind::receive && costs_.add_seconds && !range.beside) {
-      node.work_seconds = step.action == Action::add ? costs_.add_seconds(step.peer, rank, bytes) : 0;
+      node.work_seconds = step.action == Action::add ? costs_.add_seconds(bytes) : 0;
     } else if (range.beside || (step.kind != Step::Kind::send && step.action == Action::add)) {
       node.work_seconds = costs_.reduce_seconds(bytes);
     }
@@ -179,7 +166,6 @@ void TimedRun::connect() {
 }
 
 int TimedRun::rank_of(const Task& task) const {
-  if (task.what == What::begin) return task.node;
   return nodes_[task.what == What::take ? nodes_[task.node].other : task.node].rank;
 }
 
@@ -189,7 +175,6 @@ TimedRun::Port& TimedRun::port_of(const Task& task) {
 }
 
 double TimedRun::seconds_of(const Task& task) const {
-  if (task.what == What::begin) return 0;
   const Node& node = nodes_[task.node];
   if (task.what == What::work) return node.work_seconds;
   const Transfer transfer = costs_.transfer(node.rank, nodes_[node.other].rank, node.bytes);
@@ -205,34 +190,12 @@ void TimedRun::ask(Task task, double now) {
   take_core(task, now);
 }
 
-// A rank that waits for a core does nothing else, so it keeps its port. While all ranks of a core wait for
-// others, they look for something to do in turns: half a round passes until it is the turn of who has.
+// A rank that waits for a core does nothing else, so it keeps its port.
 void TimedRun::take_core(Task task, double now) {
-  Core* const core = core_of(rank_of(task));
-  if (core == nullptr) return start(task, now);
-  if (core->busy) return core->waiting.push_back(task);
-  take_turn(*core, task, core->ranks.size() / 2, now);
-}
-
-void TimedRun::take_turn(Core& core, const Task& task, size_t turns, double now) {
-  core.busy = true;
-  core.turn = static_cast<size_t>(std::ranges::find(core.ranks, rank_of(task)) - core.ranks.begin());
-  start(task, now + static_cast<double>(turns) * costs_.switch_seconds);
-}
-
-// Whose turn it was has nothing more to do. The next one that has may be several turns away.
-void TimedRun::give_core(Core& core, double now) {
-  core.busy = !core.waiting.empty();
-  if (!core.busy) return;
-  const size_t ranks = core.ranks.size();
-  for (size_t turns = 0; turns < ranks; ++turns) {
-    const int rank = core.ranks[(core.turn + turns) % ranks];
-    const auto next = std::ranges::find(core.waiting, rank, [&](const Task& task) { return rank_of(task); });
-    if (next == core.waiting.end()) continue;
-    const Task task = *next;
-    core.waiting.erase(next);
-    return take_turn(core, task, turns, now);
-  }
+  Host& host = hosts_[host_of_[rank_of(task)]];
+  if (host.idle_cores == 0) return host.waiting.push(task);
+  --host.idle_cores;
+  start(task, now);
 }
 
 void TimedRun::start(Task task, double now) {
@@ -253,17 +216,21 @@ void TimedRun::start(Task task, double now) {
 }
 
 void TimedRun::release(const Task& task, double now) {
-  Core* const core = core_of(rank_of(task));
+  Host& host = hosts_[host_of_[rank_of(task)]];
+  ++host.idle_cores;
   if (costs_.ports != Ports::unlimited) {
     Port& port = port_of(task);
     port.busy = !port.waiting.empty();
     if (port.busy) {
-      const Task next = port.waiting.top();
+      host.waiting.push(port.waiting.top());
       port.waiting.pop();
-      return start(next, now);
     }
   }
-  if (core != nullptr) give_core(*core, now);
+  while (host.idle_cores > 0 && !host.waiting.empty()) {
+    const Task next = host.waiting.top();
+    host.waiting.pop();
+    take_core(next, now);
+  }
 }
 
 // The next message of a lane, if it has all it waits for.
@@ -285,12 +252,7 @@ void TimedRun::satisfy(int number, double now) {
 }
 
 void TimedRun::finish(const Task& task, double now) {
-  const int rank = rank_of(task);
-  end_[rank] = std::max(end_[rank], now);
-  if (task.what == What::begin) {
-    begin_[rank] = now;
-    return;
-  }
+  end_ = std::max(end_, now);
   if (task.what == What::take) return satisfy(nodes_[task.node].other, now);
   for (int i = nodes_[task.node].first_edge; i < nodes_[task.node + 1].first_edge; ++i) {
     satisfy(waiting_[i], now);
@@ -308,11 +270,6 @@ void TimedRun::finish(const Task& task, double now) {
 }
 
 double TimedRun::run() {
-  for (Core& core : cores_) {
-    core.busy = true;
-    for (const int rank : core.ranks) ask({0, What::begin, rank}, 0);
-    give_core(core, 0);
-  }
   for (int i = 0; i + 1 < static_cast<int>(nodes_.size()); ++i) {
     if (nodes_[i].waits_for > 0) continue;
     if (!nodes_[i].sends) {
@@ -337,9 +294,7 @@ double TimedRun::run() {
     events_.pop();
     ask(arrived, now);
   }
-  double longest = 0;
-  for (size_t rank = 0; rank < end_.size(); ++rank) longest = std::max(longest, end_[rank] - begin_[rank]);
-  return longest;
+  return end_;
 }
 
 }  // namespace trireme::comm

@@ -46,9 +46,8 @@ class TimedRun {
     bool asked = false;          // for the sender's time, for `next`
     double arrives_seconds = 0;  // when the one before does
   };
-  // What a rank spends time on: adding what has come, taking a message, sending one. On a shared core its
-  // first turn is when it begins, and its time counts from there: `node` is then the rank.
-  enum class What : uint8_t { begin, work, take, send };
+  // What a rank spends time on: adding what has come, taking a message, sending one.
+  enum class What : uint8_t { work, take, send };
   // A message that has come to its receiver, a task that is over.
   enum class Kind : uint8_t { over, arrived };
   struct Task {
@@ -64,7 +63,7 @@ class TimedRun {
   // First come, first served, but what has been taken is added at once; then in the order of the lists.
   struct Later {
     bool operator()(const Task& a, const Task& b) const {
-      if ((a.what <= What::work) != (b.what <= What::work)) return b.what <= What::work;
+      if ((a.what == What::work) != (b.what == What::work)) return b.what == What::work;
       if (a.asked_seconds != b.asked_seconds) return a.asked_seconds > b.asked_seconds;
       if (a.what != b.what) return a.what > b.what;
       return a.node > b.node;
@@ -81,20 +80,14 @@ class TimedRun {
     bool busy = false;
     Queue<Task> waiting;
   };
-  // One that several ranks take turns on. A rank keeps it while it has something to do.
-  struct Core {
-    std::vector<int> ranks;  // in the order of turns
-    size_t turn = 0;         // whose it is, or was the last
-    bool busy = false;
-    std::vector<Task> waiting;  // tasks that have their port
-  };
   struct Host {
+    int idle_cores = 0;
+    Queue<Task> waiting;              // tasks that have their port
     double sending_free_seconds = 0;  // of its link, each way
     double receiving_free_seconds = 0;
   };
 
   void place_chunks(std::span<const size_t> chunk_bytes);
-  void place_ranks();
   void build_rank(int rank);
   void add_nodes(int rank, const Step& step, Range& range);
   void wait(const Range& later, const Range& earlier);
@@ -107,9 +100,6 @@ class TimedRun {
   double seconds_of(const Task& task) const;
   void ask(Task task, double now);  // for the rank's time
   void take_core(Task task, double now);
-  void give_core(Core& core, double now);
-  void take_turn(Core& core, const Task& task, size_t turns, double now);
-  Core* core_of(int rank) { return core_of_.empty() ? nullptr : &cores_[core_of_[rank]]; }
   void start(Task task, double now);
   void finish(const Task& task, double now);
   void release(const Task& task, double now);
@@ -133,10 +123,8 @@ class TimedRun {
   std::vector<Port> ports_, receiving_ports_;  // of each rank; the latter where they are others
   std::vector<int> host_of_;
   std::vector<Host> hosts_;
-  std::vector<Core> cores_;
-  std::vector<int> core_of_;  // of each rank; empty: all have one for themselves
   Queue<Event> events_;
-  std::vector<double> begin_, end_;  // of each rank
+  double end_ = 0;
 };
 
 }  // namespace trireme::comm
