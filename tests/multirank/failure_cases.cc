@@ -110,6 +110,9 @@ void abort_ends_all(Transport& transport) {
   expect(error.rank() == 1, "rank {} is named, not 1", error.rank());
   expect_contains(error.what(), "the disk is full");
   expect_contains(error.what(), "barrier (group world, number 0");
+  // A group can still be made: an error names an operation, and this is none.
+  Group later(transport, 1, everyone(transport), patient());
+  expect_contains(expect_peer_error([&] { later.barrier().wait(); }).what(), "the disk is full");
 }
 
 // A rank goes away while others wait for it.

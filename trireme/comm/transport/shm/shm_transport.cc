@@ -178,10 +178,14 @@ std::unique_ptr<Native> ShmTransport::native(uint32_t group, std::span<const int
     if (members[m] == rank()) {
       me = static_cast<int>(m);
       setup->places[m] = setup->place;
-    } else if (!peers_.failed()) {  // else the first operation says so
+      continue;
+    }
+    try {
       send(members[m], label, std::as_bytes(std::span(&setup->place, 1)), setup->requests[2 * m]);
       receive(members[m], label, std::as_writable_bytes(std::span(&setup->places[m], 1)), nullptr,
               setup->requests[2 * m + 1]);
+    } catch (const PeerError&) {
+      // The job has ended, maybe this moment. The group's first operation says so, and which one it is.
     }
   }
   TRIREME_CHECK(me >= 0);
