@@ -2,6 +2,8 @@
 // kept.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -36,7 +38,7 @@ void all_calls(Group& group, std::vector<float>& data, std::span<const int64_t> 
 
 TEST(Engine, RepeatedCallsAllocateNothing) {
   const auto hub = std::make_shared<InprocHub>(kRanks);
-  int64_t allocations = -1;
+  int64_t least = std::numeric_limits<int64_t>::max();  // allocations in a window
   const auto body = [&](int rank) {
     InprocTransport transport(hub, rank);
     std::vector<int> members(kRanks);
@@ -44,20 +46,23 @@ TEST(Engine, RepeatedCallsAllocateNothing) {
     Group group(transport, 0, members);
     std::vector<float> data(100000, 1);
     const std::vector<int64_t> counts(kRanks, 10000);
-    // How many messages are on their way at once depends on timing, so the pool needs a few rounds to grow.
-    for (int round = 0; round < 30; ++round) all_calls(group, data, counts);
-    group.barrier().wait();
-    const int64_t before = allocation_count();
-    group.barrier().wait();
-    for (int round = 0; round < 5; ++round) all_calls(group, data, counts);
-    group.barrier().wait();
-    if (rank == 0) allocations = allocation_count() - before;
-    group.barrier().wait();
+    // How many messages are on their way at once depends on timing, and the pool grows when there are more
+    // than ever before. So it grows now and then; what a call itself asks for would be asked for in every
+    // window.
+    for (int window = 0; window < 10; ++window) {
+      group.barrier().wait();
+      const int64_t before = allocation_count();
+      group.barrier().wait();
+      for (int round = 0; round < 5; ++round) all_calls(group, data, counts);
+      group.barrier().wait();
+      if (rank == 0) least = std::min(least, allocation_count() - before);
+      group.barrier().wait();
+    }
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(least, 0);
 }
 
 }  // namespace
