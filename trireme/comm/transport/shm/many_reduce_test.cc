@@ -63,7 +63,7 @@ TYPED_TEST(ManyReduceOf, every_op_and_length) {
     for (const int ranks : {1, 2, 3, 5}) {
       for (size_t count = 0; count < 200; count += count < 70 ? 1 : 29) {
         std::vector<std::vector<T>> data(ranks, std::vector<T>(count));
-        std::vector<T> elsewhere(count);
+        std::vector<T> alone(count), elsewhere(count);
         std::vector<const std::byte*> inputs;
         for (int r = 0; r < ranks; ++r) {
           for (size_t i = 0; i < count; ++i) data[r][i] = value<T>(i, r);
@@ -76,7 +76,8 @@ TYPED_TEST(ManyReduceOf, every_op_and_length) {
           if (op == ReduceOp::average) sum = sum * (Wide<T>(1) / static_cast<Wide<T>>(ranks));
           wanted[i] = T(sum);
         }
-        // One output is the last input, as in the direct way.
+        // One output, as mail has it; then two, of which one is the last input, as in the direct way.
+        function(inputs, std::vector{reinterpret_cast<std::byte*>(alone.data())}, count * sizeof(T));
         const std::vector<std::byte*> outputs = {reinterpret_cast<std::byte*>(elsewhere.data()),
                                                  reinterpret_cast<std::byte*>(data[ranks - 1].data())};
         function(inputs, outputs, count * sizeof(T));
@@ -86,6 +87,8 @@ TYPED_TEST(ManyReduceOf, every_op_and_length) {
           return (x != x && y != y) || std::memcmp(&a, &b, sizeof a) == 0;
         };
         for (size_t i = 0; i < count; ++i) {
+          ASSERT_TRUE(same(alone[i], wanted[i]))
+              << name(op) << ", one output, " << ranks << " inputs, element " << i;
           ASSERT_TRUE(same(elsewhere[i], wanted[i])) << name(op) << ", " << ranks << " inputs, element " << i;
           ASSERT_TRUE(same(data[ranks - 1][i], wanted[i])) << "in place, element " << i;
         }
