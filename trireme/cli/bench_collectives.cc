@@ -120,12 +120,13 @@ void write_links(const std::string& path, const comm::LinkModel& model) {
   comm::write_link_models(path, models);
 }
 
-comm::LinkModel links_of(comm::Context& context, const Options& options, comm::MemoryKind memory) {
-  if (!options.links.empty()) return comm::read_links(context, options.links, memory);
+comm::LinkModel links_of(comm::Context& context, const Options& options, const CollectiveQuestion& question) {
+  if (!options.links.empty()) return comm::read_links(context, options.links, question.memory);
   const bool full = !options.calibrate.empty() || options.check_rounds > 0;
-  const comm::LinkModel model = comm::measure_links(
-      context,
-      {.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe, .memory = memory});
+  comm::CalibrationOptions how{.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe,
+                               .memory = question.memory};
+  if (options.calibrate.empty()) how.collective = question.collective;
+  const comm::LinkModel model = comm::measure_links(context, how);
   if (!options.calibrate.empty() && context.rank() == 0) {
     write_links(options.calibrate, model);
     fmt::print("links of {} with {} ranks written to {}\n", model.transport, model.ranks, options.calibrate);
@@ -138,11 +139,10 @@ std::vector<Algorithm> sensible_algorithms(Collective collective, comm::Context&
                                            const comm::LinkModel& links) {
   std::vector<Algorithm> algorithms{Algorithm::automatic};
   if (collective == Collective::all_to_all || collective == Collective::barrier) return algorithms;
-  if (links.native.contains(collective)) algorithms.push_back(Algorithm::native);
-  const bool one_host = std::ranges::max(context.hosts()) == 0;
-  for (const Algorithm algorithm : comm::algorithms_of(collective)) {
-    if (algorithm != Algorithm::hierarchical || !one_host) algorithms.push_back(algorithm);
-  }
+  if (comm::timed_curve(links, collective, Algorithm::native) != nullptr)
+    algorithms.push_back(Algorithm::native);
+  const std::vector<Algorithm> others = comm::algorithms_for(collective, context.hosts());
+  algorithms.insert(algorithms.end(), others.begin(), others.end());
   return algorithms;
 }
 
@@ -198,7 +198,7 @@ std::vector<CollectiveTime> measure(comm::Context& context, const Options& optio
   const auto print = [&](const CollectiveTime& time) {
     if (speaks) print_time(time);
   };
-  const comm::LinkModel links = links_of(context, options, question.memory);
+  const comm::LinkModel links = links_of(context, options, question);
   context.set_links(links);
   comm::Group world = context.world();
   if (question.algorithms.empty())
