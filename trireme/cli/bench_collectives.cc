@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -44,6 +45,11 @@ struct Options {
   std::string links;      // read
   int check_rounds = 0;   // of links and collectives in turns; 0: no check
 };
+
+// Of the host: a rank may be bound to some of them.
+int host_cores() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 // The value with this name; names(i) is that of value i.
 template <typename T>
@@ -114,12 +120,13 @@ void write_links(const std::string& path, const comm::LinkModel& model) {
   comm::write_link_models(path, models);
 }
 
-comm::LinkModel links_of(comm::Context& context, const Options& options, comm::MemoryKind memory) {
-  if (!options.links.empty()) return comm::read_links(context, options.links, memory);
+comm::LinkModel links_of(comm::Context& context, const Options& options, const CollectiveQuestion& question) {
+  if (!options.links.empty()) return comm::read_links(context, options.links, question.memory);
   const bool full = !options.calibrate.empty() || options.check_rounds > 0;
-  const comm::LinkModel model = comm::measure_links(
-      context,
-      {.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe, .memory = memory});
+  comm::CalibrationOptions how{.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe,
+                               .memory = question.memory};
+  if (options.calibrate.empty()) how.collective = question.collective;
+  const comm::LinkModel model = comm::measure_links(context, how);
   if (!options.calibrate.empty() && context.rank() == 0) {
     write_links(options.calibrate, model);
     fmt::print("links of {} with {} ranks written to {}\n", model.transport, model.ranks, options.calibrate);
@@ -132,11 +139,10 @@ std::vector<Algorithm> sensible_algorithms(Collective collective, comm::Context&
                                            const comm::LinkModel& links) {
   std::vector<Algorithm> algorithms{Algorithm::automatic};
   if (collective == Collective::all_to_all || collective == Collective::barrier) return algorithms;
-  if (links.native.contains(collective)) algorithms.push_back(Algorithm::native);
-  const bool one_host = std::ranges::max(context.hosts()) == 0;
-  for (const Algorithm algorithm : comm::algorithms_of(collective)) {
-    if (algorithm != Algorithm::hierarchical || !one_host) algorithms.push_back(algorithm);
-  }
+  if (comm::timed_curve(links, collective, Algorithm::native) != nullptr)
+    algorithms.push_back(Algorithm::native);
+  const std::vector<Algorithm> others = comm::algorithms_for(collective, context.hosts());
+  algorithms.insert(algorithms.end(), others.begin(), others.end());
   return algorithms;
 }
 
@@ -174,14 +180,14 @@ Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion&
                     {"predicted_ratio", prediction_ratio(time)},
                     {"bus_bytes_per_second", time.bus_bytes_per_second},
                     {"cpu", cpu_model()},
-                    {"cores", core_count()}});
+                    {"cores", host_cores()}});
   }
   return list;
 }
 
 void print_heading(const Options& options, const CollectiveQuestion& question) {
   fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
-             name(question.collective), name(question.dtype), options.memory, cpu_model(), core_count());
+             name(question.collective), name(question.dtype), options.memory, cpu_model(), host_cores());
   fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "p90 µs",
              "bus GB/s", "predicted µs", "/measured");
 }
@@ -192,7 +198,7 @@ std::vector<CollectiveTime> measure(comm::Context& context, const Options& optio
   const auto print = [&](const CollectiveTime& time) {
     if (speaks) print_time(time);
   };
-  const comm::LinkModel links = links_of(context, options, question.memory);
+  const comm::LinkModel links = links_of(context, options, question);
   context.set_links(links);
   comm::Group world = context.world();
   if (question.algorithms.empty())
@@ -219,7 +225,7 @@ bool run_rank(comm::Context& context, const Options& options, const CollectiveQu
     const std::string title =
         fmt::format("{} of {}, {} ranks, {} ({} memory)", name(question.collective), name(question.dtype),
                     context.ranks(), context.transport().name(), options.memory);
-    write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), core_count()), times);
+    write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), host_cores()), times);
   }
   return good;
 }

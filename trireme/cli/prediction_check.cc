@@ -81,9 +81,9 @@ double prediction_ratio(const CollectiveTime& time) {
 
 std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Group& group,
                                               const CollectiveQuestion& question, int rounds) {
-  comm::Measurement measurement(
-      context,
-      {.thoroughness = comm::Thoroughness::full, .memory = question.memory, .native = question.collective});
+  comm::Measurement measurement(context, {.thoroughness = comm::Thoroughness::full,
+                                          .memory = question.memory,
+                                          .collective = question.collective});
   measurement.warm_up();
   std::vector<SizeTiming> sizes;
   for (const size_t bytes : question.sizes) {

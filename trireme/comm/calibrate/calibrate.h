@@ -19,7 +19,7 @@ enum class Thoroughness : uint8_t {
 struct CalibrationOptions {
   Thoroughness thoroughness = Thoroughness::probe;
   MemoryKind memory = MemoryKind::transport;
-  std::optional<Collective> native;  // of which the transport's own way is measured; all, if not said
+  std::optional<Collective> collective;  // of which whole operations are timed; the usual ones, if not said
 };
 
 // Collective over all ranks, of which there are two or more; all get the same.

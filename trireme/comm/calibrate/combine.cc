@@ -60,9 +60,13 @@ LinkModel median_of(std::span<const LinkModel> models) {
   take(result.reduce, [](const LinkModel& m) -> const Curve& { return m.reduce; });
   take(result.add, [](const LinkModel& m) -> const Curve& { return m.add; });
   take(result.vectors.reduce, [](const LinkModel& m) -> const Curve& { return m.vectors.reduce; });
-  for (auto& [collective, curve] : result.native) {
-    // A structured binding may not be captured by reference in C++20 as every compiler has it.
-    take(curve, [&key = collective](const LinkModel& m) -> const Curve& { return m.native.at(key); });
+  for (auto& [collective, operations] : result.timed) {
+    for (auto& [algorithm, curve] : operations) {
+      // A structured binding may not be captured by reference in C++20 as every compiler has it.
+      take(curve, [&c = collective, &a = algorithm](const LinkModel& m) -> const Curve& {
+        return m.timed.at(c).at(a);
+      });
+    }
   }
   return result;
 }

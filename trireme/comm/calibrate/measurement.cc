@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <thread>
 
 #include "trireme/comm/choice.h"
+#include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/transport/heap_memory.h"
 
 namespace trireme::comm {
 namespace {
 
 constexpr double kWarmupSeconds = 10e-3;
+constexpr int kTurns = 5;
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
 
@@ -26,25 +29,24 @@ MeasuredSizes sizes_for(Thoroughness thoroughness) {
   if (thoroughness == Thoroughness::probe) {
     return {.messages = {8, 4 * kKi, 64 * kKi},
             .vectors = {512 * kKi, 2 * kMi},
-            .native = {8, 4 * kKi, 64 * kKi, kMi, 4 * kMi},
-            .native_collectives = {Collective::all_reduce},
+            .operations = {8, 4 * kKi, 64 * kKi, kMi},
+            .collectives = {Collective::all_reduce},
             .rounds = 4,
             .passes = 3,
             .most_seconds = 25e-3,
             .effort = {.seconds = 0.1e-3, .fewest = 2}};
   }
-  MeasuredSizes sizes{
-      .messages = {8, 512, 4 * kKi, 16 * kKi, 64 * kKi, 256 * kKi, kMi},
-      .vectors = {32 * kKi, 64 * kKi, 128 * kKi, 256 * kKi, 512 * kKi, kMi, 2 * kMi, 4 * kMi, 16 * kMi,
-                  64 * kMi},
-      .native = {},
-      .native_collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
-                             Collective::broadcast, Collective::barrier},
-      .rounds = 8,
-      .passes = 3,
-      .most_seconds = 60,
-      .effort = {.seconds = 6e-3, .fewest = 3}};
-  for (size_t bytes = 8; bytes <= 64 * kMi; bytes *= 2) sizes.native.push_back(bytes);
+  MeasuredSizes sizes{.messages = {8, 512, 4 * kKi, 16 * kKi, 64 * kKi, 256 * kKi, kMi},
+                      .vectors = {32 * kKi, 64 * kKi, 128 * kKi, 256 * kKi, 512 * kKi, kMi, 2 * kMi, 4 * kMi,
+                                  16 * kMi, 64 * kMi},
+                      .operations = {8, 64, 512},
+                      .collectives = {Collective::all_reduce, Collective::reduce_scatter,
+                                      Collective::all_gather, Collective::broadcast, Collective::barrier},
+                      .rounds = 8,
+                      .passes = 3,
+                      .most_seconds = 60,
+                      .effort = {.seconds = 6e-3, .fewest = 3}};
+  for (size_t bytes = kKi; bytes <= 64 * kMi; bytes *= bytes < kMi ? 2 : 4) sizes.operations.push_back(bytes);
   return sizes;
 }
 
@@ -68,6 +70,10 @@ double ranks_at_work(const Context& context) {
   return static_cast<double>(std::max<int64_t>(on_host / 2 * 2, 1));
 }
 
+bool is_crowded(std::span<const int> hosts, int cores) {
+  return std::ranges::any_of(hosts, [&](int host) { return std::ranges::count(hosts, host) > cores; });
+}
+
 }  // namespace
 
 Measurement::Measurement(Context& context, const CalibrationOptions& options)
@@ -85,10 +91,10 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
                .recorder = &context.recorder(),
                .name = "links"}),
       watch_(engine_, sizes_.effort) {
-  if (options.native) sizes_.native_collectives = {*options.native};
+  if (options.collective) sizes_.collectives = {*options.collective};
   // With one rank on each host, what is between hosts is all there is.
   if (inside_.empty()) inside_ = across_;
-  const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.native.back()});
+  const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.operations.back()});
   const bool own = options.memory == MemoryKind::transport;
   buffer_ = own ? context.transport().allocate(most) : heap_memory(most);
   std::memset(buffer_->bytes().data(), 0, buffer_->bytes().size());
@@ -134,8 +140,9 @@ LinkModel Measurement::pass() {
   if (!across_.empty()) model.across = link(across_);
   add_exchanges(model);
   add_vectors(model);
-  for (const Collective collective : sizes_.native_collectives) {
-    if (Curve curve = native_curve(collective); !curve.empty()) model.native[collective] = std::move(curve);
+  for (const Collective collective : sizes_.collectives) {
+    TimedOperations timed = timed_operations(collective);
+    if (!timed.empty()) model.timed[collective] = std::move(timed);
   }
   return model;
 }
@@ -204,18 +211,40 @@ void Measurement::add_vectors(LinkModel& model) {
   model.vectors = {Curve(exchange), Curve(add), Curve(reduce)};
 }
 
-Curve Measurement::native_curve(Collective collective) {
-  std::vector<CurvePoint> points;
-  for (const size_t bytes : sizes_.native) {
+TimedOperations Measurement::timed_operations(Collective collective) {
+  std::vector<Algorithm> algorithms{Algorithm::native};
+  // An all-to-all has more to say than a call.
+  if (is_crowded(context_.hosts(), cores_) && collective != Collective::all_to_all) {
+    const std::vector<Algorithm> others = algorithms_for(collective, context_.hosts());
+    algorithms.insert(algorithms.end(), others.begin(), others.end());
+  }
+  std::map<Algorithm, std::vector<CurvePoint>> points;
+  for (const size_t bytes : sizes_.operations) {
     Call call = label(collective == Collective::barrier ? 0 : bytes);
     call.collective = collective;
     call.algorithm = Algorithm::native;
-    if (!engine_.offers_native(call)) break;
-    const auto start = [&]() -> Operation& { return engine_.collective(call, buffer_->bytes().data(), {}); };
-    points.push_back({bytes, watch_.operation_seconds(start)});
+    if (!engine_.offers_native(call)) std::erase(algorithms, Algorithm::native);
+    // Ranks that share a core fall into one of several ways to take turns, and stay in it for a while: so
+    // algorithms are timed in turns, too.
+    const int turns = bytes < kMi && algorithms.size() > 1 ? kTurns : 1;
+    Stopwatch watch(engine_, {sizes_.effort.seconds / turns, sizes_.effort.fewest});
+    std::map<Algorithm, std::vector<double>> seconds;
+    for (int turn = 0; turn < turns; ++turn) {
+      for (const Algorithm algorithm : algorithms) {
+        call.algorithm = algorithm;
+        seconds[algorithm].push_back(watch.operation_seconds(
+            [&]() -> Operation& { return engine_.collective(call, buffer_->bytes().data(), {}); }));
+      }
+    }
+    for (auto& [algorithm, times] : seconds) {
+      std::ranges::nth_element(times, times.begin() + turns / 2);
+      points[algorithm].push_back({bytes, times[turns / 2]});
+    }
     if (collective == Collective::barrier) break;
   }
-  return points.empty() ? Curve() : Curve(points);
+  TimedOperations timed;
+  for (const auto& [algorithm, list] : points) timed[algorithm] = Curve(list);
+  return timed;
 }
 
 }  // namespace trireme::comm

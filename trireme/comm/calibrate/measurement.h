@@ -16,11 +16,11 @@ namespace trireme::comm {
 struct MeasuredSizes {
   std::vector<size_t> messages;
   std::vector<size_t> vectors;
-  std::vector<size_t> native;
-  std::vector<Collective> native_collectives;
-  int rounds;           // of messages in one operation
-  int passes;           // of all, of whose figures the medians count,
-  double most_seconds;  // unless so much has passed
+  std::vector<size_t> operations;       // whole ones,
+  std::vector<Collective> collectives;  // of these
+  int rounds;                           // of messages in one operation
+  int passes;                           // of all, of whose figures the medians count,
+  double most_seconds;                  // unless so much has passed
   Stopwatch::Effort effort;
 };
 
@@ -36,7 +36,7 @@ class Measurement {
   LinkCurves link(std::span<const RankPair> pairs);
   void add_exchanges(LinkModel& model);
   void add_vectors(LinkModel& model);
-  Curve native_curve(Collective collective);
+  TimedOperations timed_operations(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
   // Without what starting and ending the operation takes.
   double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);

@@ -2,6 +2,7 @@
 #include "trireme/comm/collective/algorithms.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "trireme/base/error.h"
@@ -132,6 +133,13 @@ std::vector<Algorithm> algorithms_of(Collective collective) {
   for (const Entry& entry : kTable) {
     if (entry.collective == collective) algorithms.push_back(entry.algorithm);
   }
+  return algorithms;
+}
+
+std::vector<Algorithm> algorithms_for(Collective collective, std::span<const int> hosts) {
+  std::vector<Algorithm> algorithms = algorithms_of(collective);
+  const size_t count = std::set<int>(hosts.begin(), hosts.end()).size();
+  if (count <= 1 || count == hosts.size()) std::erase(algorithms, Algorithm::hierarchical);
   return algorithms;
 }
 

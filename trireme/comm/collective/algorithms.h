@@ -17,4 +17,7 @@ Steps make_steps(Collective collective, Algorithm algorithm, int ranks, int root
 // All that make_steps() knows for a collective, in the order of Algorithm. Never automatic or native.
 std::vector<Algorithm> algorithms_of(Collective collective);
 
+// Those of them that are of use to ranks on these hosts: two levels where several hosts have several ranks.
+std::vector<Algorithm> algorithms_for(Collective collective, std::span<const int> hosts);
+
 }  // namespace trireme::comm

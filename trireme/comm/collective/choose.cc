@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
 
 namespace trireme::comm {
@@ -21,6 +22,10 @@ constexpr std::array<size_t, 3> kSegmentBytes = {16 << 10, 64 << 10, 256 << 10};
 // they are as good as equal, what was measured is the safer choice.
 constexpr double kNativeBonus = 1.1;
 
+size_t bytes_of(const Call& call) {
+  return static_cast<size_t>(call.count) * size_of(call.dtype);
+}
+
 // The vector cut as evenly as elements allow. An all_to_all's count is what one rank gives.
 std::vector<size_t> chunk_bytes(const Call& call, const Steps& steps) {
   const int cuts = call.collective == Collective::all_to_all ? steps.ranks() : steps.chunks();
@@ -30,12 +35,6 @@ std::vector<size_t> chunk_bytes(const Call& call, const Steps& steps) {
     bytes.push_back(static_cast<size_t>(elements) * size_of(call.dtype));
   }
   return bytes;
-}
-
-// Two levels are of use where there are several hosts with several ranks each.
-bool has_two_levels(std::span<const int> hosts) {
-  const size_t count = std::set<int>(hosts.begin(), hosts.end()).size();
-  return count > 1 && count < hosts.size();
 }
 
 // One way to run a call, and the least time it could take.
@@ -74,6 +73,23 @@ Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int r
   return best;
 }
 
+// Of whole operations that were timed with as many ranks; nothing where one of them was not.
+std::optional<Choice> best_timed(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
+                                 const LinkModel& model) {
+  if (ranks != model.ranks) return std::nullopt;
+  Choice best{.segment_bytes = kDefaultSegmentBytes,
+              .predicted_seconds = std::numeric_limits<double>::infinity()};
+  for (const Algorithm algorithm : algorithms) {
+    const Curve* const curve = timed_curve(model, call.collective, algorithm);
+    if (curve == nullptr) return std::nullopt;
+    const double seconds = curve->seconds(bytes_of(call));
+    if (seconds >= best.predicted_seconds) continue;
+    best.algorithm = algorithm;
+    best.predicted_seconds = seconds;
+  }
+  return best;
+}
+
 }  // namespace
 
 Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
@@ -81,18 +97,16 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
   const bool any = call.algorithm == Algorithm::automatic;
   Choice native{.algorithm = Algorithm::native, .segment_bytes = 0, .predicted_seconds = 0};
   const bool may_be_native = call.algorithm == Algorithm::native || (any && native_offered);
-  const auto measured = model.native.find(call.collective);
-  const size_t bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
-  if (may_be_native && measured != model.native.end())
-    native.predicted_seconds = measured->second.seconds(bytes);
+  const Curve* const measured = timed_curve(model, call.collective, Algorithm::native);
+  if (may_be_native && measured != nullptr) native.predicted_seconds = measured->seconds(bytes_of(call));
   if (call.algorithm == Algorithm::native || (may_be_native && native.predicted_seconds == 0)) return native;
 
   std::vector<Algorithm> algorithms{call.algorithm};
-  if (any) {
-    algorithms = algorithms_of(call.collective);
-    if (!has_two_levels(hosts)) std::erase(algorithms, Algorithm::hierarchical);
+  if (any) algorithms = algorithms_for(call.collective, hosts);
+  if (const std::optional<Choice> timed = best_timed(call, algorithms, ranks, model)) {
+    return may_be_native && native.predicted_seconds <= timed->predicted_seconds ? native : *timed;
   }
-  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts, bytes));
+  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts, bytes_of(call)));
   // Of an empty vector nothing is sent at all.
   if (call.count == 0 && call.collective != Collective::barrier) best.predicted_seconds = 0;
   best.predicted_seconds += model.operation_seconds;
@@ -104,8 +118,11 @@ double predict_call(const Call& call, size_t segment_bytes, int ranks, std::span
   if (call.algorithm == Algorithm::native || call.count == 0) {
     return choose(call, ranks, hosts, model, true).predicted_seconds;
   }
+  if (segment_bytes == kDefaultSegmentBytes) {
+    if (const auto timed = best_timed(call, {call.algorithm}, ranks, model)) return timed->predicted_seconds;
+  }
   const Steps steps = make_steps(call.collective, call.algorithm, ranks, call.root, hosts);
-  const Costs costs = costs_of(model, hosts, static_cast<size_t>(call.count) * size_of(call.dtype));
+  const Costs costs = costs_of(model, hosts, bytes_of(call));
   return model.operation_seconds + predict_seconds(steps, chunk_bytes(call, steps), segment_bytes, costs);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
 
 namespace trireme::comm {
@@ -108,12 +109,38 @@ TEST(Choose, CutsAChainInSegments) {
 TEST(Choose, NativeWhereItIsFasterOrUnknown) {
   LinkModel model = network();
   EXPECT_EQ(choose(all_reduce(2), 8, {}, model, true).algorithm, Algorithm::native);
-  model.native[Collective::all_reduce] = Curve({{8, 1e-6}, {1 << 20, 1.0}});
+  model.timed[Collective::all_reduce][Algorithm::native] = Curve({{8, 1e-6}, {1 << 20, 1.0}});
   const Choice small = choose(all_reduce(2), 8, {}, model, true);
   EXPECT_EQ(small.algorithm, Algorithm::native);
   EXPECT_DOUBLE_EQ(small.predicted_seconds, 1e-6);
   EXPECT_NE(choose(all_reduce(1 << 18), 8, {}, model, true).algorithm, Algorithm::native);
   EXPECT_NE(choose(all_reduce(2), 8, {}, model, false).algorithm, Algorithm::native);
+}
+
+TEST(Choose, WhatWasTimedCountsForGroupsOfAsManyRanks) {
+  LinkModel model = network();
+  model.ranks = 4;
+  TimedOperations& timed = model.timed[Collective::all_reduce];
+  for (const Algorithm algorithm : algorithms_for(Collective::all_reduce, {})) {
+    timed[algorithm] = Curve({{8, algorithm == Algorithm::tree ? 2.0 : 3.0}});
+  }
+  const Choice choice = choose(all_reduce(2), 4, {}, model, false);
+  EXPECT_EQ(choice.algorithm, Algorithm::tree);
+  EXPECT_EQ(choice.predicted_seconds, 2);
+  EXPECT_EQ(choice.segment_bytes, kDefaultSegmentBytes);
+  Call ring = all_reduce(2);
+  ring.algorithm = Algorithm::ring;
+  EXPECT_EQ(choose(ring, 4, {}, model, false).predicted_seconds, 3);
+  EXPECT_EQ(predict_call(ring, kDefaultSegmentBytes, 4, {}, model), 3);
+  // What was timed were these segments and these ranks.
+  EXPECT_LT(predict_call(ring, 16 << 10, 4, {}, model), 1);
+  EXPECT_LT(choose(ring, 3, {}, model, false).predicted_seconds, 1);
+  timed[Algorithm::native] = Curve({{8, 1.0}});
+  EXPECT_EQ(choose(all_reduce(2), 4, {}, model, true).algorithm, Algorithm::native);
+  timed[Algorithm::native] = Curve({{8, 2.1}});
+  EXPECT_EQ(choose(all_reduce(2), 4, {}, model, true).algorithm, Algorithm::tree);
+  timed.erase(Algorithm::naive);
+  EXPECT_LT(choose(all_reduce(2), 4, {}, model, false).predicted_seconds, 1);
 }
 
 TEST(Choose, AGapBelowTheMessageFavoursManyAtOnce) {
@@ -132,7 +159,8 @@ TEST(LinkModel, FileReadsBackAsWritten) {
   rich.operation_seconds = 3e-7;
   rich.across.message = Curve({{8, 1e-5}, {4096, 2.5e-5}});
   rich.across.gap = Curve({{8, 1e-6}});
-  rich.native[Collective::all_reduce] = Curve({{8, 1e-6}});
+  rich.timed[Collective::all_reduce] = {{Algorithm::native, Curve({{8, 1e-6}})},
+                                        {Algorithm::ring, Curve({{8, 2e-6}})}};
   rich.memory = MemoryKind::ordinary;
   rich.inside.exchange = Curve({{8, 3e-6}});
   rich.add = Curve({{8, 1e-7}});
@@ -205,8 +233,12 @@ TEST(LinkModel, BadFilesAreRefusedWithTheirPlace) {
                               "inside": {"message": [{"bytes": 8, "seconds": 1}]}}])"),
               HasSubstr("memory is not one of transport, ordinary"));
   EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2,
-                              "inside": {"message": [{"bytes": 8, "seconds": 1}]}, "native": {"sum": 1}}])"),
-              HasSubstr("native.sum is not the name of a collective"));
+                              "inside": {"message": [{"bytes": 8, "seconds": 1}]}, "timed": {"sum": 1}}])"),
+              HasSubstr("timed.sum is not the name of a collective"));
+  EXPECT_THAT(message_of(R"([{"transport": "tcp", "ranks": 2,
+                              "inside": {"message": [{"bytes": 8, "seconds": 1}]},
+                              "timed": {"all_reduce": {"fast": []}}}])"),
+              HasSubstr("timed.all_reduce.fast is not the name of an algorithm"));
   EXPECT_THROW(read_link_models("/nonexistent/links.json"), Error);
 }
 

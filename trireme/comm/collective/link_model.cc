@@ -71,6 +71,13 @@ std::string_view name(MemoryKind kind) {
   return kind == MemoryKind::transport ? "transport" : "ordinary";
 }
 
+const Curve* timed_curve(const LinkModel& model, Collective collective, Algorithm algorithm) {
+  const auto operations = model.timed.find(collective);
+  if (operations == model.timed.end()) return nullptr;
+  const auto curve = operations->second.find(algorithm);
+  return curve == operations->second.end() ? nullptr : &curve->second;
+}
+
 Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes) {
   Costs costs;
   costs.ports = model.ports;

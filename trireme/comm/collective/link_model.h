@@ -39,6 +39,9 @@ struct VectorCurves {
   friend bool operator==(const VectorCurves&, const VectorCurves&) = default;
 };
 
+// Whole operations as they were timed, by the bytes of the vector, in segments of kDefaultSegmentBytes.
+using TimedOperations = std::map<Algorithm, Curve>;
+
 struct LinkModel {
   std::string transport;  // "shm"
   MemoryKind memory = MemoryKind::transport;
@@ -51,10 +54,15 @@ struct LinkModel {
   Curve reduce;                  // adding that many bytes that were taken before
   Curve add;                     // adding them as they are taken, beyond taking; empty: no less
   VectorCurves vectors;
-  std::map<Collective, Curve> native;  // the transport's own way; bytes of the whole vector
+  // The transport's own way; and every other where ranks outnumber cores, because what taking turns costs
+  // them is not in messages between pairs.
+  std::map<Collective, TimedOperations> timed;
 
   friend bool operator==(const LinkModel&, const LinkModel&) = default;
 };
+
+// nullptr when it was not timed.
+const Curve* timed_curve(const LinkModel& model, Collective collective, Algorithm algorithm);
 
 // Of collectives on a vector of so many bytes. `hosts`: host number of each rank; empty: all on one.
 Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes);

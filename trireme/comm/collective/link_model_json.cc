@@ -3,7 +3,7 @@
 //   1e-7,
 //     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […], "exchange": […]},
 //     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […]},
-//     "native": {"all_reduce": […]}}, …]
+//     "timed": {"all_reduce": {"native": […]}}}, …]
 #include <fmt/format.h>
 
 #include <array>
@@ -152,11 +152,15 @@ LinkModel read_model(const Reader& reader) {
                      .add = read_optional(vectors, "add"),
                      .reduce = read_optional(vectors, "reduce")};
   }
-  if (!reader.has("native")) return model;
-  reader.at("native").each_key([&](const std::string& key, const Reader& curve) {
+  if (!reader.has("timed")) return model;
+  reader.at("timed").each_key([&](const std::string& key, const Reader& operations) {
     const std::optional<Collective> collective = parse_collective(key);
-    if (!collective) curve.fail("is not the name of a collective");
-    model.native[*collective] = read_curve(curve);
+    if (!collective) operations.fail("is not the name of a collective");
+    operations.each_key([&](const std::string& algorithm_key, const Reader& curve) {
+      const std::optional<Algorithm> algorithm = parse_algorithm(algorithm_key);
+      if (!algorithm) curve.fail("is not the name of an algorithm");
+      model.timed[*collective][*algorithm] = read_curve(curve);
+    });
   });
   return model;
 }
@@ -181,8 +185,10 @@ std::string to_json(std::span<const LinkModel> models) {
     put(vectors, "add", model.vectors.add);
     put(vectors, "reduce", model.vectors.reduce);
     if (!vectors.empty()) object["vectors"] = std::move(vectors);
-    for (const auto& [collective, curve] : model.native) {
-      object["native"][std::string(name(collective))] = curve_json(curve);
+    for (const auto& [collective, operations] : model.timed) {
+      for (const auto& [algorithm, curve] : operations) {
+        object["timed"][std::string(name(collective))][std::string(name(algorithm))] = curve_json(curve);
+      }
     }
     list.push_back(std::move(object));
   }

@@ -41,8 +41,10 @@ std::vector<int> usable_processors() {
 }
 
 std::vector<int> share_of(const std::vector<int>& processors, int ranks, int rank) {
-  if (ranks == 1 || static_cast<size_t>(ranks) > processors.size()) return {};
-  const Part part = part_of(static_cast<int64_t>(processors.size()), ranks, rank);
+  const auto count = static_cast<int>(processors.size());
+  if (ranks == 1 || count == 0 || (ranks > count && ranks % count != 0)) return {};
+  if (ranks > count) return {processors[static_cast<size_t>(rank / (ranks / count))]};
+  const Part part = part_of(count, ranks, rank);
   return {processors.begin() + part.begin, processors.begin() + part.end()};
 }
 

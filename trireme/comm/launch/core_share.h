@@ -10,8 +10,9 @@ namespace trireme::comm {
 // too, so that neighbouring ranks get neighbouring processors.
 std::vector<int> usable_processors();
 
-// What rank `rank` of `ranks` on this host gets: all, in equal parts. Empty, for not bound, where there are
-// more ranks than processors or one rank alone.
+// What rank `rank` of `ranks` on this host gets: all processors in equal parts, or one that it shares with
+// its neighbours where each is shared by as many. Empty, for not bound, where that does not come out even or
+// one rank is alone.
 std::vector<int> share_of(const std::vector<int>& processors, int ranks, int rank);
 
 // Binds the calling process; false when the system refuses. Callable after fork().

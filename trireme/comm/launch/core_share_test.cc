@@ -18,7 +18,14 @@ TEST(CoreShare, AllProcessorsInEqualPartsInOrder) {
   EXPECT_EQ(share_of(six, 4, 3), Processors{5});
 }
 
-TEST(CoreShare, NobodyIsBoundWhereThatWouldShareAProcessor) {
+TEST(CoreShare, NeighboursShareAProcessorWhereAllAreSharedByAsMany) {
+  EXPECT_EQ(share_of({0, 3}, 4, 0), Processors{0});
+  EXPECT_EQ(share_of({0, 3}, 4, 1), Processors{0});
+  EXPECT_EQ(share_of({0, 3}, 4, 2), Processors{3});
+  EXPECT_EQ(share_of({0, 3}, 6, 5), Processors{3});
+}
+
+TEST(CoreShare, NobodyIsBoundWhereSomeWouldHaveLessThanOthers) {
   EXPECT_EQ(share_of({0, 1}, 3, 0), Processors{});
   EXPECT_EQ(share_of({0, 1}, 1, 0), Processors{});
   EXPECT_EQ(share_of({}, 2, 0), Processors{});

@@ -47,7 +47,7 @@ struct LaunchEnvironment {
   int ranks = 1;
   std::string address;  // host:port where the ranks meet; empty where MPI brings them together, and for one
   Inherited inherited;
-  int processors = 0;  // that the launcher has bound this rank to, for itself alone; 0: it is not bound
+  int processors = 0;  // that the launcher has bound this rank to; 0: it is not bound
   std::string found;  // the variables that decided, for messages: "OMPI_COMM_WORLD_RANK=1, …"; may be empty
 
   // "trireme -n", "mpirun (Open MPI)", "srun", "torchrun's variables", "no launcher"

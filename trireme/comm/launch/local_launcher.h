@@ -4,7 +4,7 @@
 //    signals reach them all, and only through the launcher.
 //  - Rank 0 has the launcher's standard output; lines of all other output are passed on whole, with
 //    "[rank 2] " in front. Standard input of the ranks is empty.
-//  - Each rank is bound to its share of the processors, unless there are fewer than ranks (core_share.h).
+//  - Each rank is bound to its share of the processors, or to one that as many others share (core_share.h).
 //  - SIGINT, SIGTERM and SIGHUP are passed on to all ranks, once; a second one kills them.
 //  - When a rank fails, the others have grace_seconds() to end with an error of their own, then are killed;
 //    the flight recorder's table is printed.

@@ -34,9 +34,7 @@ Peers::Peers(const Segments& segments, int rank)
       rank_(rank),
       job_(&segments.of_rank[0]->control().job),
       barrier_works_(register_global_barrier()),
-      crowded_(static_cast<int>(pids_.size()) > segments.processors),
-      // About 100 µs: longer than a collective of small messages takes, shorter than a time slice.
-      spins_(crowded_ ? 20 : 2000) {
+      crowded_(static_cast<int>(pids_.size()) > segments.processors) {
   for (int r = 0; r < static_cast<int>(pids_.size()); ++r) {
     pidfds_.push_back(r == rank ? -1 : open_pidfd(r, pids_[r]));
   }

@@ -52,7 +52,6 @@ class Peers {
   char process_state(int rank) const;
 
   std::string describe(int rank) const;  // "rank 2 (pid 123)"
-  int spins() const { return spins_; }   // how long to spin before sleeping, in rounds of `pause`
   bool crowded() const { return crowded_; }
 
  private:
@@ -69,7 +68,6 @@ class Peers {
   Job* job_;
   bool barrier_works_;
   bool crowded_;  // more ranks than processors: who spins keeps another from working
-  int spins_;
 };
 
 }  // namespace trireme::comm::shm
