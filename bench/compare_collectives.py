@@ -87,15 +87,26 @@ def gloo_contender(ranks, sizes):
     return None
 
 
-def least_exchange(folder):
-    """What times the bare exchange of two ranks, by shared memory and by TCP."""
+def built(folder, name):
+    """A program of two ranks with nothing around it; None where there is no compiler."""
     compiler = shutil.which("cc")
     if not compiler:
-        print("the least exchange is left out: there is no cc")
+        print(f"{name} is left out: there is no cc")
         return None
-    program = folder / "least_exchange"
-    run([compiler, "-O2", "-o", program, HERE / "peers" / "least_exchange.c"])
-    return lambda: rows_of(run([program]))
+    run([compiler, "-O3", "-march=native", "-o", folder / name, HERE / "peers" / f"{name}.c"])
+    return folder / name
+
+
+def least_exchange(folder):
+    """What times the bare exchange of two ranks, by shared memory and by TCP."""
+    program = built(folder, "least_exchange")
+    return program and (lambda: rows_of(run([program])))
+
+
+def bare_contender(folder, ranks, sizes):
+    """What times the bare all-reduce of two ranks with ordinary buffers."""
+    program = built(folder, "bare_allreduce") if ranks == 2 else None
+    return program and (lambda: rows_of(run([program, *sizes])))
 
 
 def trireme_contender(trireme, folder, ranks, sizes, transport, memory):
@@ -168,6 +179,7 @@ def main():
         contenders = {label: trireme_contender(trireme, folder, arguments.ranks, SIZES, *where)
                       for label, where in TRIREME.items()}
         contenders["mpi"] = mpi_contender(folder, arguments.ranks, SIZES)
+        contenders["bare"] = bare_contender(folder, arguments.ranks, SIZES)
         contenders["gloo"] = gloo_contender(arguments.ranks, SIZES)
         runs = {label: [] for label, measure in contenders.items() if measure}
         least, least_runs = least_exchange(folder), []
