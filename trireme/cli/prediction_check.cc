@@ -25,6 +25,12 @@ double ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   return median_of(std::move(ratios));
 }
 
+// Of each algorithm in a round. How ranks meet stays the same within a turn of short ones, so they get
+// several.
+int turns_of(size_t bytes) {
+  return bytes < size_t{1} << 20 ? 3 : 1;
+}
+
 // As a share of what was measured.
 double error_of(const CollectiveTime& time) {
   return std::abs(prediction_ratio(time) - 1);
@@ -87,13 +93,15 @@ std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Grou
   measurement.warm_up();
   std::vector<SizeTiming> sizes;
   for (const size_t bytes : question.sizes) {
-    sizes.emplace_back(context, group, question, bytes, question.seconds / rounds);
+    sizes.emplace_back(context, group, question, bytes, question.seconds / (rounds * turns_of(bytes)));
   }
   std::vector<comm::LinkModel> links;
   for (int round = 0; round < rounds; ++round) {
     const comm::LinkModel pass = measurement.pass();
     links.push_back(comm::combine_links(context, {&pass, 1}));
-    for (SizeTiming& size : sizes) size.take_turns();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      for (int turn = 0; turn < turns_of(question.sizes[i]); ++turn) sizes[i].take_turns();
+    }
   }
   std::vector<CollectiveTime> all;
   for (const SizeTiming& size : sizes) {
@@ -103,8 +111,9 @@ std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Grou
                             .dtype = question.dtype,
                             .count = static_cast<int64_t>(time.bytes / size_of(question.dtype))};
       for (const comm::LinkModel& model : links) {
-        time.turn_predictions.push_back(
-            comm::predict_call(call, time.segment_bytes, context.ranks(), context.hosts(), model));
+        const double seconds =
+            comm::predict_call(call, time.segment_bytes, context.ranks(), context.hosts(), model);
+        time.turn_predictions.insert(time.turn_predictions.end(), turns_of(time.bytes), seconds);
       }
       time.predicted_seconds = median_of(time.turn_predictions);
       all.push_back(time);

@@ -176,15 +176,16 @@ TEST(TcpRendezvous, StrangersNeitherJoinNorDelay) {
   constexpr double kTimeoutSeconds = 80;
   Place place;
   TestRanks processes(0, {});
-  TestStrangers strangers(place.address);
   const auto begin = Clock::now();
   for (int rank = 0; rank < 4; ++rank) {
     processes.add(rank, [&](int r) {
-      // The strangers are there first, and keep coming while the ranks do.
+      // The strangers are there first, and keep coming while the ranks do. They are threads, so they start
+      // after the processes: a fork may copy what another thread has just locked.
       std::this_thread::sleep_for(std::chrono::milliseconds(100 + 100 * r));
       return meet(place.options(r, 4, kTimeoutSeconds));
     });
   }
+  TestStrangers strangers(place.address);
   EXPECT_THAT(processes.reports(), Each(HasSubstr("0,1,2,3")));
   // Nobody waited for a stranger to run out of patience.
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), handshake_seconds(kTimeoutSeconds));
