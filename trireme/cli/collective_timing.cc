@@ -54,8 +54,7 @@ void SizeTiming::check(comm::Algorithm algorithm) {
 
 double SizeTiming::once(comm::Algorithm algorithm) {
   using Clock = std::chrono::steady_clock;
-  // Always the same one, that of calibration: how far apart ranks leave it is a part of what is timed.
-  group_->barrier({.algorithm = comm::Algorithm::butterfly}).wait();
+  group_->barrier().wait();
   const Clock::time_point begin = Clock::now();
   test_->start(algorithm).wait();
   return std::chrono::duration<double>(Clock::now() - begin).count();

@@ -147,8 +147,8 @@ Handle Group::gather(void* data, int64_t count, DType dtype, int root, Collectiv
 Handle Group::scatter(void* data, int64_t count, DType dtype, int root, CollectiveOptions options) {
   return {this, state_->on_vector(Collective::scatter, data, count, dtype, ReduceOp::sum, root, options)};
 }
-Handle Group::barrier(CollectiveOptions options) {
-  return {this, &state_->engine.collective({.algorithm = options.algorithm}, nullptr, options)};
+Handle Group::barrier() {
+  return {this, &state_->engine.collective({}, nullptr, {})};
 }
 
 Handle Group::all_to_all(const void* input, std::span<const int64_t> send_counts, void* output,

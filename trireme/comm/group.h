@@ -104,7 +104,7 @@ class Group {
   // p. Every rank knows its own counts; that they agree is checked by message sizes.
   Handle all_to_all(const void* input, std::span<const int64_t> send_counts, void* output,
                     std::span<const int64_t> receive_counts, DType dtype);
-  Handle barrier(CollectiveOptions options = {});
+  Handle barrier();
   // One message between two ranks of the group, in order per pair.
   Handle send(const void* data, int64_t count, DType dtype, int to);
   Handle receive(void* data, int64_t count, DType dtype, int from);

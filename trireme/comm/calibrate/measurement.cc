@@ -43,7 +43,7 @@ MeasuredSizes sizes_for(Thoroughness thoroughness) {
                       .collectives = {Collective::all_reduce, Collective::reduce_scatter,
                                       Collective::all_gather, Collective::broadcast, Collective::barrier},
                       .rounds = 8,
-                      .passes = 3,
+                      .passes = 5,
                       .most_seconds = 60,
                       .effort = {.seconds = 6e-3, .fewest = 3}};
   for (size_t bytes = kKi; bytes <= 64 * kMi; bytes *= bytes < kMi ? 2 : 4) sizes.operations.push_back(bytes);
@@ -83,6 +83,7 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
       inside_(pairs_inside(context.hosts())),
       across_(pairs_across(context.hosts())),
       cores_(static_cast<int>(std::thread::hardware_concurrency())),
+      crowded_(is_crowded(context.hosts(), cores_)),
       own_share_(std::min(1.0, cores_ / ranks_at_work(context))),
       members_(all_ranks(context)),
       engine_(context.transport(), context.number_group("links", members_), members_,
@@ -90,8 +91,11 @@ Measurement::Measurement(Context& context, const CalibrationOptions& options)
                .hosts = context.hosts(),
                .recorder = &context.recorder(),
                .name = "links"}),
-      watch_(engine_, sizes_.effort) {
-  if (options.collective) sizes_.collectives = {*options.collective};
+      // Among ranks that take turns on a core, the transport's own barrier is slower than messages.
+      barrier_(crowded_ ? Algorithm::butterfly : Algorithm::automatic),
+      watch_(engine_, barrier_, sizes_.effort) {
+  // The barrier always: it is quick to time, and who times others puts it before each.
+  if (options.collective) sizes_.collectives = {*options.collective, Collective::barrier};
   // With one rank on each host, what is between hosts is all there is.
   if (inside_.empty()) inside_ = across_;
   const size_t most = std::max({8 * sizes_.messages.back(), sizes_.vectors.back(), sizes_.operations.back()});
@@ -214,7 +218,7 @@ void Measurement::add_vectors(LinkModel& model) {
 TimedOperations Measurement::timed_operations(Collective collective) {
   std::vector<Algorithm> algorithms{Algorithm::native};
   // An all-to-all has more to say than a call.
-  if (is_crowded(context_.hosts(), cores_) && collective != Collective::all_to_all) {
+  if (crowded_ && collective != Collective::all_to_all) {
     const std::vector<Algorithm> others = algorithms_for(collective, context_.hosts());
     algorithms.insert(algorithms.end(), others.begin(), others.end());
   }
@@ -227,7 +231,7 @@ TimedOperations Measurement::timed_operations(Collective collective) {
     // Ranks that share a core fall into one of several ways to take turns, and stay in it for a while: so
     // algorithms are timed in turns, too.
     const int turns = bytes < kMi && algorithms.size() > 1 ? kTurns : 1;
-    Stopwatch watch(engine_, {sizes_.effort.seconds / turns, sizes_.effort.fewest});
+    Stopwatch watch(engine_, barrier_, {sizes_.effort.seconds / turns, sizes_.effort.fewest});
     std::map<Algorithm, std::vector<double>> seconds;
     for (int turn = 0; turn < turns; ++turn) {
       for (const Algorithm algorithm : algorithms) {

@@ -46,11 +46,13 @@ class Measurement {
   MemoryKind memory_;
   std::vector<RankPair> inside_, across_;
   int cores_;
+  bool crowded_;  // more ranks on a host than cores
   // Ranks that share cores while all pairs are at work do so in collectives too, where the cost model lets
   // them wait for one. So their own times are what they would be alone: this share of what was measured.
   double own_share_;
   std::vector<int> members_;
   Engine engine_;
+  Algorithm barrier_;
   Stopwatch watch_;
   std::unique_ptr<Memory> buffer_;
   uint32_t programs_ = 0;  // so far

@@ -24,7 +24,7 @@ int64_t Stopwatch::from_rank_0(int64_t number) {
 }
 
 double Stopwatch::barrier_and_time(const std::function<void()>& body) {
-  run({.collective = Collective::barrier, .algorithm = Algorithm::butterfly}, nullptr);
+  run({.collective = Collective::barrier, .algorithm = barrier_}, nullptr);
   const auto begin = Clock::now();
   body();
   return std::chrono::duration<double>(Clock::now() - begin).count();

@@ -17,7 +17,10 @@ class Stopwatch {
     double seconds = 0;
     int64_t fewest = 1;
   };
-  Stopwatch(Engine& engine, Effort effort) : engine_(engine), effort_(effort) {}
+  // `barrier`: how ranks come together before each repetition. It should be what they use themselves, since
+  // how far apart they leave it is a part of what is timed.
+  Stopwatch(Engine& engine, Algorithm barrier, Effort effort)
+      : engine_(engine), barrier_(barrier), effort_(effort) {}
 
   // Collective. `body` does once what is timed, and may be any number of times the same.
   double seconds(const std::function<void()>& body);
@@ -31,6 +34,7 @@ class Stopwatch {
   void run(const Call& call, void* data);
 
   Engine& engine_;
+  Algorithm barrier_;
   Effort effort_;
   std::vector<double> times_;
 };

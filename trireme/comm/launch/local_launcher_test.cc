@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -46,6 +47,7 @@ class Running {
  public:
   Running(int ranks, const std::string& script, double timeout_seconds = 0.2) {
     path_ = testing::TempDir() + fmt::format("launcher_{}_{}", getpid(), count_++);
+    std::fflush(nullptr);  // or the child would print again what waits to be printed
     pid_ = fork();
     if (pid_ != 0) return;
     const int out = open((path_ + ".out").c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
