@@ -5,7 +5,8 @@
 
 Each round runs every contender once, so that a machine that slows down slows all of them; medians over the
 rounds of the median times are compared. A peer that is not installed is left out, with a word. What the machine
-itself needs for an exchange of a few bytes between two ranks is measured in the same turns. Everything is
+itself needs for an exchange of a few bytes between two ranks, and for an all-reduce of ordinary buffers with
+nothing around it ("bare"), is measured in the same turns. Everything is
 run with the highest priority that is allowed, in sessions of their own: Linux shares processors between
 sessions first (autogroup), so that `nice` alone does not help against other sessions.
 """

@@ -1,7 +1,8 @@
 /* An all-reduce of two ranks whose vectors lie in ordinary memory, with nothing around it: no calls, no checks, no
  * records, no failures. Up to 32 KiB each rank copies its vector to shared memory and adds the other's; above that,
  * chunk by chunk, each copies the half that the other adds up, adds its own half and leaves the sum where the
- * contribution lay, and fetches the other's. Other ways were slower. What `trireme` takes beyond this is its own.
+ * contribution lay, and fetches the other's. What `trireme` takes beyond this for large vectors is its own; for a few
+ * bytes least_exchange.c is the measure, since nothing is done here about who looks at a line too early.
  *   cc -O3 -march=native -o bare_allreduce bare_allreduce.c && ./bare_allreduce 4096 1048576
  * prints one line of JSON for each size in bytes. */
 #define _GNU_SOURCE

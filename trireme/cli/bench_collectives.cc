@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -45,11 +44,6 @@ struct Options {
   std::string links;      // read
   int check_rounds = 0;   // of links and collectives in turns; 0: no check
 };
-
-// Of the host: a rank may be bound to some of them.
-int host_cores() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 // The value with this name; names(i) is that of value i.
 template <typename T>
@@ -180,14 +174,14 @@ Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion&
                     {"predicted_ratio", prediction_ratio(time)},
                     {"bus_bytes_per_second", time.bus_bytes_per_second},
                     {"cpu", cpu_model()},
-                    {"cores", host_cores()}});
+                    {"cores", host_core_count()}});
   }
   return list;
 }
 
 void print_heading(const Options& options, const CollectiveQuestion& question) {
   fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
-             name(question.collective), name(question.dtype), options.memory, cpu_model(), host_cores());
+             name(question.collective), name(question.dtype), options.memory, cpu_model(), host_core_count());
   fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "p90 µs",
              "bus GB/s", "predicted µs", "/measured");
 }
@@ -225,7 +219,8 @@ bool run_rank(comm::Context& context, const Options& options, const CollectiveQu
     const std::string title =
         fmt::format("{} of {}, {} ranks, {} ({} memory)", name(question.collective), name(question.dtype),
                     context.ranks(), context.transport().name(), options.memory);
-    write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), host_cores()), times);
+    write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), host_core_count()),
+                           times);
   }
   return good;
 }

@@ -58,7 +58,11 @@ int core_count() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+  return host_core_count();
+}
+
+int host_core_count() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 std::string simd_target() {

@@ -12,8 +12,8 @@
 namespace trireme::comm {
 
 enum class Thoroughness : uint8_t {
-  probe,  // some tens of milliseconds, when a job starts
-  full,   // seconds, for a file
+  probe,  // some tens of milliseconds, when a job starts; a few hundred where ranks outnumber cores
+  full,   // seconds, for a file; a minute there
 };
 
 struct CalibrationOptions {

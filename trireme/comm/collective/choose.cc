@@ -15,8 +15,8 @@
 namespace trireme::comm {
 namespace {
 
-// Not more: a rank that waits for a longer one gives up spinning and sleeps, which no cost model foresees. Not
-// less: shorter ones were never faster, only predicted to be.
+// Not more: a rank that waits for a longer one gives up spinning and sleeps, which no cost model foresees.
+// Not less: shorter ones were never faster, only predicted to be.
 constexpr std::array<size_t, 2> kSegmentBytes = {64 << 10, 256 << 10};
 
 // The transport's own way was itself measured, while the others are put together from their messages. Where
@@ -74,10 +74,12 @@ Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int r
   return best;
 }
 
-// Of whole operations that were timed with as many ranks; nothing where one of them was not.
+// Of whole operations that were timed with as many ranks; nothing where one of them was not, or where nothing
+// is sent at all.
 std::optional<Choice> best_timed(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
                                  const LinkModel& model) {
-  if (ranks != model.ranks) return std::nullopt;
+  const bool empty = call.count == 0 && call.collective != Collective::barrier;
+  if (ranks != model.ranks || empty) return std::nullopt;
   Choice best{.segment_bytes = kDefaultSegmentBytes,
               .predicted_seconds = std::numeric_limits<double>::infinity()};
   for (const Algorithm algorithm : algorithms) {

@@ -11,7 +11,8 @@ namespace trireme::comm {
 
 // Pure, and equal on all ranks that run the same program with the same model. A call that names its algorithm
 // keeps it, and gets a segment size and a prediction. `native_offered`: the transport has its own way; it is
-// chosen where that was measured and is faster, and where nothing was measured of it.
+// chosen where that was measured and is faster, and where nothing was measured of it. Where the model has
+// times of whole operations of as many ranks, those count; elsewhere the cost model's.
 Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
               bool native_offered);
 

@@ -135,6 +135,7 @@ TEST(Choose, WhatWasTimedCountsForGroupsOfAsManyRanks) {
   // What was timed were these segments and these ranks.
   EXPECT_LT(predict_call(ring, 16 << 10, 4, {}, model), 1);
   EXPECT_LT(choose(ring, 3, {}, model, false).predicted_seconds, 1);
+  EXPECT_EQ(choose(all_reduce(0), 4, {}, model, false).predicted_seconds, model.operation_seconds);
   timed[Algorithm::native] = Curve({{8, 1.0}});
   EXPECT_EQ(choose(all_reduce(2), 4, {}, model, true).algorithm, Algorithm::native);
   timed[Algorithm::native] = Curve({{8, 2.1}});
