@@ -273,7 +273,7 @@ int bench_collectives(std::span<const std::string> arguments) {
                  "choices are off")
       ->type_name("ROUNDS")
       ->expected(0, 1)
-      ->default_str("10")
+      ->default_str("20")
       ->check(CLI::Range(1, 1000));
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   return run(std::move(options));

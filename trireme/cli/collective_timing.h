@@ -31,9 +31,9 @@ struct CollectiveTime {
   double p90_seconds = 0;
   double min_seconds = 0;
   double predicted_seconds = 0;
-  std::vector<double> turns;  // the median of each turn,
-  std::vector<double>
-      turn_predictions;  // and what was predicted for it, where links were measured in turns, too
+  std::vector<double> turns;  // the median of each turn
+  // Where links were measured in rounds, too: what was predicted before the first round and after each.
+  std::vector<double> predictions;
   double bus_bytes_per_second = 0;
 };
 

@@ -56,15 +56,20 @@ void judge_points(const std::vector<CollectiveTime>& times, PredictionVerdict& v
   verdict.good &= close == all;
 }
 
+// Two ways whose differences are those of the machine: the same algorithm, or two that come to the same with
+// so many ranks (with two, a tree is a parameter server), which the cost model tells to the last digit.
+bool run_the_same(const CollectiveTime& a, const CollectiveTime& b) {
+  const bool predicted_alike = !a.predictions.empty() && a.predictions == b.predictions;
+  return (a.ran == b.ran || predicted_alike) && a.segment_bytes == b.segment_bytes;
+}
+
 void judge_choices(const std::vector<CollectiveTime>& times, PredictionVerdict& verdict) {
   double worst = 0;
   std::string text;
   for (const CollectiveTime& time : times) {
     if (time.asked != Algorithm::automatic) continue;
     for (const CollectiveTime& other : times) {
-      // Of what runs the same way, differences are those of the machine.
-      const bool same = other.ran == time.ran && other.segment_bytes == time.segment_bytes;
-      if (other.bytes != time.bytes || same) continue;
+      if (other.bytes != time.bytes || run_the_same(time, other)) continue;
       const double ratio = ratio_of(time.turns, other.turns);
       if (ratio <= worst) continue;
       worst = ratio;
@@ -81,8 +86,14 @@ void judge_choices(const std::vector<CollectiveTime>& times, PredictionVerdict& 
 }  // namespace
 
 double prediction_ratio(const CollectiveTime& time) {
-  if (time.turn_predictions.empty()) return time.predicted_seconds / time.median_seconds;
-  return ratio_of(time.turn_predictions, time.turns);
+  if (time.predictions.empty()) return time.predicted_seconds / time.median_seconds;
+  const size_t turns = time.turns.size() / (time.predictions.size() - 1);  // in a round
+  std::vector<double> ratios;
+  for (size_t i = 0; i < time.turns.size(); ++i) {
+    for (const size_t link : {i / turns, i / turns + 1})
+      ratios.push_back(time.predictions[link] / time.turns[i]);
+  }
+  return median_of(std::move(ratios));
 }
 
 std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Group& group,
@@ -95,13 +106,17 @@ std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Grou
   for (const size_t bytes : question.sizes) {
     sizes.emplace_back(context, group, question, bytes, question.seconds / (rounds * turns_of(bytes)));
   }
-  std::vector<comm::LinkModel> links;
-  for (int round = 0; round < rounds; ++round) {
+  std::vector<comm::LinkModel> links;  // before the first round, and after each
+  const auto measure_links = [&] {
     const comm::LinkModel pass = measurement.pass();
     links.push_back(comm::combine_links(context, {&pass, 1}));
+  };
+  measure_links();
+  for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       for (int turn = 0; turn < turns_of(question.sizes[i]); ++turn) sizes[i].take_turns();
     }
+    measure_links();
   }
   std::vector<CollectiveTime> all;
   for (const SizeTiming& size : sizes) {
@@ -111,11 +126,10 @@ std::vector<CollectiveTime> check_predictions(comm::Context& context, comm::Grou
                             .dtype = question.dtype,
                             .count = static_cast<int64_t>(time.bytes / size_of(question.dtype))};
       for (const comm::LinkModel& model : links) {
-        const double seconds =
-            comm::predict_call(call, time.segment_bytes, context.ranks(), context.hosts(), model);
-        time.turn_predictions.insert(time.turn_predictions.end(), turns_of(time.bytes), seconds);
+        time.predictions.push_back(
+            comm::predict_call(call, time.segment_bytes, context.ranks(), context.hosts(), model));
       }
-      time.predicted_seconds = median_of(time.turn_predictions);
+      time.predicted_seconds = median_of(time.predictions);
       all.push_back(time);
     }
   }

@@ -11,8 +11,10 @@ namespace trireme::comm {
 LinkModel measure_links(Context& context, const CalibrationOptions& options) {
   if (context.ranks() < 2)
     throw_error("links are measured between ranks, and there is one alone; -n RANKS starts some");
-  const std::vector<LinkModel> passes = Measurement(context, options).run();
-  return combine_links(context, passes);
+  Measurement measurement(context, options);
+  LinkModel model = combine_links(context, measurement.run());
+  if (options.thoroughness == Thoroughness::full) measurement.hold_contests(model);
+  return model;
 }
 
 LinkModel combine_links(Context& context, std::span<const LinkModel> passes) {

@@ -68,6 +68,24 @@ TEST(Calibrate, AllRanksGetTheSameAndUseIt) {
   }
 }
 
+TEST(Calibrate, AFullOnePrefersTheSameOnAllRanks) {
+  std::mutex mutex;
+  std::vector<LinkModel> models;
+  run_rank_threads(2, [&](Context& context) {
+    LinkModel model =
+        measure_links(context, {.thoroughness = Thoroughness::full, .collective = Collective::all_reduce});
+    const std::lock_guard lock(mutex);
+    models.push_back(std::move(model));
+  });
+  EXPECT_EQ(models[0], models[1]);
+  const std::vector<Preference>& ways = models[0].preferred.at(Collective::all_reduce);
+  EXPECT_EQ(ways.front().bytes, 8u);
+  EXPECT_EQ(ways.back().bytes, size_t{64 << 20});
+  EXPECT_EQ(models[0].preferred.size(), 1u);
+  const std::vector<Algorithm> possible = algorithms_for(Collective::all_reduce, {});
+  for (const Preference& way : ways) EXPECT_THAT(possible, testing::Contains(way.algorithm)) << way.bytes;
+}
+
 TEST(Calibrate, GroupsOfSomeRanksChooseForThemselves) {
   run_rank_threads(4, [](Context& context) {
     context.set_links(measure_links(context, {}));

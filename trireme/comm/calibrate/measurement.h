@@ -31,13 +31,19 @@ class Measurement {
   std::vector<LinkModel> run();  // passes, for combine_links()
   void warm_up();
   LinkModel pass();  // everything once
+  // Fills in what is preferred, which is the same on all ranks as the model is.
+  void hold_contests(LinkModel& model);
 
  private:
   LinkCurves link(std::span<const RankPair> pairs);
+  double message_seconds(std::span<const RankPair> pairs, size_t bytes);
   void add_exchanges(LinkModel& model);
   void add_vectors(LinkModel& model);
   TimedOperations timed_operations(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
+  // In vain, before something is timed.
+  void settle(size_t vector_bytes);
+  void run(const Steps& steps, size_t vector_bytes, size_t segment_bytes, int times);
   // Without what starting and ending the operation takes.
   double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);
 

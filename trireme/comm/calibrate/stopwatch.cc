@@ -8,6 +8,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr int64_t kMost = 400;
+constexpr int64_t kMany = 8;
 
 }  // namespace
 
@@ -31,20 +32,22 @@ double Stopwatch::barrier_and_time(const std::function<void()>& body) {
 }
 
 double Stopwatch::seconds(const std::function<void()>& body) {
-  barrier_and_time(body);  // first uses make recipes and touch memory
-  const double once = barrier_and_time(body);
+  for (int i = 0; i < effort_.in_vain; ++i) barrier_and_time(body);
+  times_ = {barrier_and_time(body)};
   const int64_t count = from_rank_0(
-      std::clamp(static_cast<int64_t>(effort_.seconds / std::max(once, 1e-9)), effort_.fewest, kMost));
-  times_.clear();
-  for (int64_t i = 0; i < count; ++i) times_.push_back(barrier_and_time(body));
+      std::clamp(static_cast<int64_t>(effort_.seconds / std::max(times_[0], 1e-9)), effort_.fewest, kMost));
+  while (static_cast<int64_t>(times_.size()) < count) times_.push_back(barrier_and_time(body));
   run({.collective = Collective::all_reduce,
        .algorithm = Algorithm::naive,
        .dtype = DType::f64,
        .op = ReduceOp::max,
        .count = count},
       times_.data());
-  std::ranges::nth_element(times_, times_.begin() + count / 2);
-  return times_[static_cast<size_t>(count) / 2];
+  // The first of many are left out: ranks take a moment to fall into step.
+  const auto begin = times_.begin() + (count >= kMany ? count / 4 : 0);
+  const auto middle = begin + (times_.end() - begin) / 2;
+  std::nth_element(begin, middle, times_.end());
+  return *middle;
 }
 
 double Stopwatch::operation_seconds(const std::function<Operation&()>& start) {

@@ -12,10 +12,12 @@ namespace trireme::comm {
 
 class Stopwatch {
  public:
-  // For each figure. The fewest repetitions are made even where they take longer.
+  // For each figure. The fewest repetitions are made even where they take longer. Some before them are in
+  // vain: first uses make recipes and touch memory.
   struct Effort {
     double seconds = 0;
     int64_t fewest = 1;
+    int in_vain = 1;
   };
   // `barrier`: how ranks come together before each repetition. It should be what they use themselves, since
   // how far apart they leave it is a part of what is timed.

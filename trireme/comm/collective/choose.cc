@@ -38,6 +38,18 @@ std::vector<size_t> chunk_bytes(const Call& call, const Steps& steps) {
   return bytes;
 }
 
+// The best first; of those that take the same time in the same segments, the first.
+std::vector<Choice> within_of_best(std::vector<Choice> choices, double within) {
+  std::ranges::stable_sort(choices, {}, &Choice::predicted_seconds);
+  const double most = within * choices.front().predicted_seconds;
+  std::erase_if(choices, [&](const Choice& choice) { return choice.predicted_seconds > most; });
+  const auto same = [](const Choice& a, const Choice& b) {
+    return a.predicted_seconds == b.predicted_seconds && a.segment_bytes == b.segment_bytes;
+  };
+  choices.erase(std::unique(choices.begin(), choices.end(), same), choices.end());
+  return choices;
+}
+
 // One way to run a call, and the least time it could take.
 struct Candidate {
   Algorithm algorithm;
@@ -46,8 +58,10 @@ struct Candidate {
   double least_seconds;
 };
 
-Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
-               std::span<const int> hosts, const Costs& costs) {
+// By the cost model, as contenders() says.
+std::vector<Choice> by_steps(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
+                             std::span<const int> hosts, const LinkModel& model, double within) {
+  const Costs costs = costs_of(model, hosts, bytes_of(call));
   std::vector<Steps> all_steps;
   for (const Algorithm algorithm : algorithms) {
     all_steps.push_back(make_steps(call.collective, algorithm, ranks, call.root, hosts));
@@ -64,40 +78,73 @@ Choice best_of(const Call& call, const std::vector<Algorithm>& algorithms, int r
   }
   // The most promising first, so that most of the others need not be timed.
   std::ranges::stable_sort(candidates, {}, &Candidate::least_seconds);
-  Choice best{.predicted_seconds = std::numeric_limits<double>::infinity()};
+  std::vector<Choice> choices;
+  double best = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates) {
-    if (candidate.least_seconds >= best.predicted_seconds) break;
-    const double seconds = predict_seconds(*candidate.steps, chunk_bytes(call, *candidate.steps),
-                                           candidate.segment_bytes, costs);
-    if (seconds < best.predicted_seconds) best = {candidate.algorithm, candidate.segment_bytes, seconds};
+    if (model.operation_seconds + candidate.least_seconds >= within * best) break;
+    // Of an empty vector nothing is sent at all.
+    const bool empty = call.count == 0 && call.collective != Collective::barrier;
+    const double seconds = model.operation_seconds +
+                           (empty ? 0
+                                  : predict_seconds(*candidate.steps, chunk_bytes(call, *candidate.steps),
+                                                    candidate.segment_bytes, costs));
+    choices.push_back({candidate.algorithm, candidate.segment_bytes, seconds});
+    best = std::min(best, seconds);
   }
-  return best;
+  return within_of_best(std::move(choices), within);
 }
 
-// Of whole operations that were timed with as many ranks; nothing where one of them was not, or where nothing
-// is sent at all.
-std::optional<Choice> best_timed(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
-                                 const LinkModel& model) {
+// By whole operations that were timed with as many ranks, as contenders() says; nothing where one of them was
+// not, or where nothing is sent at all.
+std::vector<Choice> by_operations(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
+                                  const LinkModel& model, double within) {
   const bool empty = call.count == 0 && call.collective != Collective::barrier;
-  if (ranks != model.ranks || empty) return std::nullopt;
-  Choice best{.segment_bytes = kDefaultSegmentBytes,
-              .predicted_seconds = std::numeric_limits<double>::infinity()};
+  if (ranks != model.ranks || empty) return {};
+  std::vector<Choice> choices;
   for (const Algorithm algorithm : algorithms) {
     const Curve* const curve = timed_curve(model, call.collective, algorithm);
-    if (curve == nullptr) return std::nullopt;
-    const double seconds = curve->seconds(bytes_of(call));
-    if (seconds >= best.predicted_seconds) continue;
-    best.algorithm = algorithm;
-    best.predicted_seconds = seconds;
+    if (curve == nullptr) return {};
+    choices.push_back({algorithm, kDefaultSegmentBytes, curve->seconds(bytes_of(call))});
   }
-  return best;
+  return within_of_best(std::move(choices), within);
+}
+
+// What was found to be the fastest, where that can be run here.
+std::optional<Choice> preferred(const Call& call, int ranks, std::span<const int> hosts,
+                                const LinkModel& model, bool native_offered) {
+  const Preference* const way = preference_for(model, call.collective, bytes_of(call));
+  if (way == nullptr || ranks != model.ranks) return std::nullopt;
+  const std::vector<Algorithm> possible = algorithms_for(call.collective, hosts);
+  const bool native = way->algorithm == Algorithm::native;
+  if (native ? !native_offered : std::ranges::find(possible, way->algorithm) == possible.end()) {
+    return std::nullopt;
+  }
+  Call named = call;
+  named.algorithm = way->algorithm;
+  return Choice{way->algorithm, way->segment_bytes,
+                predict_call(named, way->segment_bytes, ranks, hosts, model)};
 }
 
 }  // namespace
 
+std::vector<Choice> contenders(const Call& call, int ranks, std::span<const int> hosts,
+                               const LinkModel& model, bool native_offered, double within) {
+  const std::vector<Algorithm> algorithms = algorithms_for(call.collective, hosts);
+  std::vector<Choice> choices = by_operations(call, algorithms, ranks, model, within);
+  if (choices.empty()) choices = by_steps(call, algorithms, ranks, hosts, model, within);
+  const Curve* const native = timed_curve(model, call.collective, Algorithm::native);
+  if (native_offered && native != nullptr) {
+    choices.push_back({Algorithm::native, 0, native->seconds(bytes_of(call))});
+  }
+  return within_of_best(std::move(choices), within);
+}
+
 Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
               bool native_offered) {
   const bool any = call.algorithm == Algorithm::automatic;
+  if (any && call.count > 0) {
+    if (const auto way = preferred(call, ranks, hosts, model, native_offered)) return *way;
+  }
   Choice native{.algorithm = Algorithm::native, .segment_bytes = 0, .predicted_seconds = 0};
   const bool may_be_native = call.algorithm == Algorithm::native || (any && native_offered);
   const Curve* const measured = timed_curve(model, call.collective, Algorithm::native);
@@ -106,13 +153,11 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
 
   std::vector<Algorithm> algorithms{call.algorithm};
   if (any) algorithms = algorithms_for(call.collective, hosts);
-  if (const std::optional<Choice> timed = best_timed(call, algorithms, ranks, model)) {
-    return may_be_native && native.predicted_seconds <= timed->predicted_seconds ? native : *timed;
+  const std::vector<Choice> timed = by_operations(call, algorithms, ranks, model, 1);
+  if (!timed.empty()) {
+    return may_be_native && native.predicted_seconds <= timed[0].predicted_seconds ? native : timed[0];
   }
-  Choice best = best_of(call, algorithms, ranks, hosts, costs_of(model, hosts, bytes_of(call)));
-  // Of an empty vector nothing is sent at all.
-  if (call.count == 0 && call.collective != Collective::barrier) best.predicted_seconds = 0;
-  best.predicted_seconds += model.operation_seconds;
+  const Choice best = by_steps(call, algorithms, ranks, hosts, model, 1).front();
   return may_be_native && native.predicted_seconds <= kNativeBonus * best.predicted_seconds ? native : best;
 }
 
@@ -122,7 +167,8 @@ double predict_call(const Call& call, size_t segment_bytes, int ranks, std::span
     return choose(call, ranks, hosts, model, true).predicted_seconds;
   }
   if (segment_bytes == kDefaultSegmentBytes) {
-    if (const auto timed = best_timed(call, {call.algorithm}, ranks, model)) return timed->predicted_seconds;
+    const std::vector<Choice> timed = by_operations(call, {call.algorithm}, ranks, model, 1);
+    if (!timed.empty()) return timed[0].predicted_seconds;
   }
   const Steps steps = make_steps(call.collective, call.algorithm, ranks, call.root, hosts);
   const Costs costs = costs_of(model, hosts, bytes_of(call));

@@ -144,6 +144,56 @@ TEST(Choose, WhatWasTimedCountsForGroupsOfAsManyRanks) {
   EXPECT_LT(choose(all_reduce(2), 4, {}, model, false).predicted_seconds, 1);
 }
 
+TEST(Choose, WhatIsPreferredComesFirst) {
+  LinkModel model = network();
+  model.ranks = 4;
+  model.preferred[Collective::all_reduce] = {{1 << 10, Algorithm::tree, 64 << 10},
+                                             {1 << 20, Algorithm::double_tree, 256 << 10},
+                                             {64 << 20, Algorithm::native, 0}};
+  const Choice small = choose(all_reduce(2), 4, {}, model, false);
+  EXPECT_EQ(small.algorithm, Algorithm::tree);
+  EXPECT_EQ(small.segment_bytes, size_t{64 << 10});
+  Call tree = all_reduce(2);
+  tree.algorithm = Algorithm::tree;
+  EXPECT_EQ(small.predicted_seconds, predict_call(tree, 64 << 10, 4, {}, model));
+  // The nearest by its factor: 100 KiB is a tenth of 1 MiB, but a hundred times 1 KiB.
+  EXPECT_EQ(choose(all_reduce(25'600), 4, {}, model, false).algorithm, Algorithm::double_tree);
+  EXPECT_EQ(choose(all_reduce(1 << 28), 4, {}, model, true).algorithm, Algorithm::native);
+
+  // Not for others: what cannot be run here, other groups, an algorithm that was named, nothing to send.
+  const LinkModel without = network();
+  const auto same = [](const Choice& a, const Choice& b) {
+    return a.algorithm == b.algorithm && a.segment_bytes == b.segment_bytes;
+  };
+  EXPECT_TRUE(same(choose(all_reduce(1 << 28), 4, {}, model, false),
+                   choose(all_reduce(1 << 28), 4, {}, without, false)));
+  EXPECT_TRUE(same(choose(all_reduce(2), 3, {}, model, false), choose(all_reduce(2), 3, {}, without, false)));
+  EXPECT_EQ(choose(tree, 3, {}, model, false).algorithm, Algorithm::tree);
+  EXPECT_TRUE(same(choose(all_reduce(0), 4, {}, model, false), choose(all_reduce(0), 4, {}, without, false)));
+}
+
+TEST(Choose, ContendersAreNearTheBestAndAllDifferent) {
+  LinkModel model = network();
+  for (const int64_t count : {2, 1'000, 1'000'000}) {
+    const std::vector<Choice> ways = contenders(all_reduce(count), 2, {}, model, false, 1.3);
+    const Choice best = choose(all_reduce(count), 2, {}, model, false);
+    EXPECT_EQ(ways[0].predicted_seconds, best.predicted_seconds);
+    for (size_t i = 1; i < ways.size(); ++i) {
+      EXPECT_LE(ways[i].predicted_seconds, 1.3 * best.predicted_seconds);
+      EXPECT_TRUE(ways[i].predicted_seconds != ways[i - 1].predicted_seconds ||
+                  ways[i].segment_bytes != ways[i - 1].segment_bytes);
+    }
+    EXPECT_LT(contenders(all_reduce(count), 8, {}, model, false, 1.3).size(),
+              contenders(all_reduce(count), 8, {}, model, false, 100).size());
+  }
+  // Native counts where it was timed, and no other way where that is far better.
+  EXPECT_NE(contenders(all_reduce(2), 2, {}, model, true, 1.3)[0].algorithm, Algorithm::native);
+  model.timed[Collective::all_reduce][Algorithm::native] = Curve({{8, 1e-9}});
+  const std::vector<Choice> ways = contenders(all_reduce(2), 2, {}, model, true, 1.3);
+  ASSERT_EQ(ways.size(), 1u);
+  EXPECT_EQ(ways[0].algorithm, Algorithm::native);
+}
+
 TEST(Choose, AGapBelowTheMessageFavoursManyAtOnce) {
   // Latency that nobody has to sit through: sending to all at once beats one after another.
   LinkModel model = network();
@@ -166,6 +216,7 @@ TEST(LinkModel, FileReadsBackAsWritten) {
   rich.inside.exchange = Curve({{8, 3e-6}});
   rich.add = Curve({{8, 1e-7}});
   rich.vectors = {.exchange = Curve({{1 << 20, 1e-3}}), .add = Curve({{1 << 20, 2e-3}}), .reduce = {}};
+  rich.preferred[Collective::broadcast] = {{8, Algorithm::native, 0}, {1 << 20, Algorithm::tree, 1 << 16}};
   const std::vector<LinkModel> models = {network(), rich};
   const std::string path =
       (std::filesystem::temp_directory_path() / ("links_" + std::to_string(getpid()) + ".json")).string();
@@ -240,6 +291,19 @@ TEST(LinkModel, BadFilesAreRefusedWithTheirPlace) {
                               "inside": {"message": [{"bytes": 8, "seconds": 1}]},
                               "timed": {"all_reduce": {"fast": []}}}])"),
               HasSubstr("timed.all_reduce.fast is not the name of an algorithm"));
+  const auto preferring = [&](const std::string& way) {
+    return message_of(
+        R"([{"transport": "shm", "ranks": 2, "inside": {"message": [{"bytes": 8, "seconds": 1}]},
+                        "preferred": {"all_gather": [)" +
+        way + "]}}]");
+  };
+  for (const char* algorithm : {"fast", "automatic", "double_tree"}) {
+    EXPECT_THAT(
+        preferring(fmt::format(R"({{"bytes": 8, "algorithm": "{}", "segment_bytes": 64}})", algorithm)),
+        HasSubstr("preferred.all_gather[0].algorithm is not an algorithm of all_gather"));
+  }
+  EXPECT_THAT(preferring(R"({"bytes": 8, "algorithm": "ring", "segment_bytes": 0})"),
+              HasSubstr("preferred.all_gather[0] has segments of no bytes"));
   EXPECT_THROW(read_link_models("/nonexistent/links.json"), Error);
 }
 

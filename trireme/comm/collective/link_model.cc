@@ -2,6 +2,7 @@
 #include "trireme/comm/collective/link_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace trireme::comm {
@@ -76,6 +77,16 @@ const Curve* timed_curve(const LinkModel& model, Collective collective, Algorith
   if (operations == model.timed.end()) return nullptr;
   const auto curve = operations->second.find(algorithm);
   return curve == operations->second.end() ? nullptr : &curve->second;
+}
+
+const Preference* preference_for(const LinkModel& model, Collective collective, size_t bytes) {
+  const auto found = model.preferred.find(collective);
+  if (found == model.preferred.end()) return nullptr;
+  const auto distance = [&](const Preference& preference) {
+    return std::abs(std::log(static_cast<double>(preference.bytes + 1) / static_cast<double>(bytes + 1)));
+  };
+  const auto nearest = std::ranges::min_element(found->second, {}, distance);
+  return nearest == found->second.end() ? nullptr : &*nearest;
 }
 
 Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes) {

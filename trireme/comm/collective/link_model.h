@@ -42,6 +42,15 @@ struct VectorCurves {
 // Whole operations as they were timed, by the bytes of the vector, in segments of kDefaultSegmentBytes.
 using TimedOperations = std::map<Algorithm, Curve>;
 
+// The way that was found to be the fastest for vectors of about so many bytes.
+struct Preference {
+  size_t bytes = 0;
+  Algorithm algorithm = Algorithm::automatic;
+  size_t segment_bytes = 0;  // of native 0
+
+  friend bool operator==(const Preference&, const Preference&) = default;
+};
+
 struct LinkModel {
   std::string transport;  // "shm"
   MemoryKind memory = MemoryKind::transport;
@@ -57,12 +66,17 @@ struct LinkModel {
   // The transport's own way; and every other where ranks outnumber cores, because what taking turns costs
   // them is not in messages between pairs.
   std::map<Collective, TimedOperations> timed;
+  // Of groups of `ranks`, bytes ascending. Where there is none, the least predicted time decides.
+  std::map<Collective, std::vector<Preference>> preferred;
 
   friend bool operator==(const LinkModel&, const LinkModel&) = default;
 };
 
 // nullptr when it was not timed.
 const Curve* timed_curve(const LinkModel& model, Collective collective, Algorithm algorithm);
+
+// Of the size that is nearest, as a factor; nullptr when there is none.
+const Preference* preference_for(const LinkModel& model, Collective collective, size_t bytes);
 
 // Of collectives on a vector of so many bytes. `hosts`: host number of each rank; empty: all on one.
 Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector_bytes);

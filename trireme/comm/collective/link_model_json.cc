@@ -3,9 +3,11 @@
 //   1e-7,
 //     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […], "exchange": […]},
 //     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […]},
-//     "timed": {"all_reduce": {"native": […]}}}, …]
+//     "timed": {"all_reduce": {"native": […]}},
+//     "preferred": {"all_reduce": [{"bytes": 8, "algorithm": "native", "segment_bytes": 0}, …]}}, …]
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/link_model.h"
 
 namespace trireme::comm {
@@ -132,6 +135,42 @@ MemoryKind read_memory(const Reader& reader) {
   reader.fail("is not one of transport, ordinary");
 }
 
+Collective collective_of(const std::string& key, const Reader& reader) {
+  const std::optional<Collective> collective = parse_collective(key);
+  if (!collective) reader.fail("is not the name of a collective");
+  return *collective;
+}
+
+void read_timed(const Reader& reader, LinkModel& model) {
+  reader.each_key([&](const std::string& key, const Reader& operations) {
+    const Collective collective = collective_of(key, operations);
+    operations.each_key([&](const std::string& algorithm_key, const Reader& curve) {
+      const std::optional<Algorithm> algorithm = parse_algorithm(algorithm_key);
+      if (!algorithm) curve.fail("is not the name of an algorithm");
+      model.timed[collective][*algorithm] = read_curve(curve);
+    });
+  });
+}
+
+void read_preferred(const Reader& reader, LinkModel& model) {
+  reader.each_key([&](const std::string& key, const Reader& list) {
+    const Collective collective = collective_of(key, list);
+    list.each([&](const Reader& each) {
+      const Reader text = each.at("algorithm");
+      const std::optional<Algorithm> algorithm = parse_algorithm(text.text());
+      // Whoever asks for the automatic choice is not sent round in a circle, nor to what cannot be run.
+      const std::vector<Algorithm> known = algorithms_of(collective);
+      const bool can_run = algorithm == Algorithm::native ||
+                           (algorithm && std::ranges::find(known, *algorithm) != known.end());
+      if (!can_run) text.fail(fmt::format("is not an algorithm of {}", name(collective)));
+      const auto segment = static_cast<size_t>(each.at("segment_bytes").whole(kMostBytes));
+      if (segment == 0 && algorithm != Algorithm::native) each.fail("has segments of no bytes");
+      model.preferred[collective].push_back(
+          {static_cast<size_t>(each.at("bytes").whole(kMostBytes)), *algorithm, segment});
+    });
+  });
+}
+
 LinkModel read_model(const Reader& reader) {
   LinkModel model;
   model.transport = reader.at("transport").text();
@@ -152,16 +191,8 @@ LinkModel read_model(const Reader& reader) {
                      .add = read_optional(vectors, "add"),
                      .reduce = read_optional(vectors, "reduce")};
   }
-  if (!reader.has("timed")) return model;
-  reader.at("timed").each_key([&](const std::string& key, const Reader& operations) {
-    const std::optional<Collective> collective = parse_collective(key);
-    if (!collective) operations.fail("is not the name of a collective");
-    operations.each_key([&](const std::string& algorithm_key, const Reader& curve) {
-      const std::optional<Algorithm> algorithm = parse_algorithm(algorithm_key);
-      if (!algorithm) curve.fail("is not the name of an algorithm");
-      model.timed[*collective][*algorithm] = read_curve(curve);
-    });
-  });
+  if (reader.has("timed")) read_timed(reader.at("timed"), model);
+  if (reader.has("preferred")) read_preferred(reader.at("preferred"), model);
   return model;
 }
 
@@ -188,6 +219,13 @@ std::string to_json(std::span<const LinkModel> models) {
     for (const auto& [collective, operations] : model.timed) {
       for (const auto& [algorithm, curve] : operations) {
         object["timed"][std::string(name(collective))][std::string(name(algorithm))] = curve_json(curve);
+      }
+    }
+    for (const auto& [collective, preferences] : model.preferred) {
+      Json& ways = object["preferred"][std::string(name(collective))];
+      for (const Preference& way : preferences) {
+        ways.push_back(
+            {{"bytes", way.bytes}, {"algorithm", name(way.algorithm)}, {"segment_bytes", way.segment_bytes}});
       }
     }
     list.push_back(std::move(object));
