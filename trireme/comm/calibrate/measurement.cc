@@ -19,7 +19,7 @@ constexpr double kWarmupSeconds = 10e-3;
 constexpr size_t kLongVector = 4 << 20;
 constexpr int kSettlingPasses = 16;
 constexpr int kTurns = 3;
-constexpr int64_t kLongOperations = 3;  // that are timed of one kind where they take long
+constexpr int64_t kFewestOperations = 3;  // that are timed of one kind, where they take long
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
 
@@ -126,7 +126,7 @@ std::vector<LinkModel> Measurement::run() {
 void Measurement::warm_up() {
   const auto begin = Clock::now();
   const Steps moving = ping_pong(context_.ranks(), inside_, 32);
-  while (seconds_since(begin) < kWarmupSeconds) run(moving, 8, 8, 8);
+  while (seconds_since(begin) < kWarmupSeconds) run_in_vain(moving, 8, 8, 8);
 }
 
 // A cache that held something else takes several passes over a long vector until it holds that.
@@ -135,11 +135,11 @@ void Measurement::settle(size_t vector_bytes) {
   if (vector_bytes < kLongVector || crowded_) return;
   const size_t segment = vector_segment(vector_bytes);
   const int chunks = static_cast<int>(vector_bytes / segment);
-  run(vector_exchange(context_.ranks(), inside_, chunks, Action::copy), vector_bytes, segment,
-      kSettlingPasses);
+  run_in_vain(vector_exchange(context_.ranks(), inside_, chunks, Action::copy), vector_bytes, segment,
+              kSettlingPasses);
 }
 
-void Measurement::run(const Steps& steps, size_t vector_bytes, size_t segment_bytes, int times) {
+void Measurement::run_in_vain(const Steps& steps, size_t vector_bytes, size_t segment_bytes, int times) {
   const uint32_t program = ++programs_;
   for (int i = 0; i < times; ++i) {
     Operation& operation =
@@ -265,7 +265,7 @@ TimedOperations Measurement::timed_operations(Collective collective) {
     const int turns = bytes < kMi && algorithms.size() > 1 ? kTurns : 1;
     Stopwatch watch(engine_, barrier_,
                     {.seconds = sizes_.effort.seconds / turns,
-                     .fewest = std::min(sizes_.effort.fewest, kLongOperations),
+                     .fewest = std::min(sizes_.effort.fewest, kFewestOperations),
                      .in_vain = bytes < kLongVector ? 1 : 2});
     std::map<Algorithm, std::vector<double>> seconds;
     for (int turn = 0; turn < turns; ++turn) {

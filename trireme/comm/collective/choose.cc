@@ -27,6 +27,11 @@ size_t bytes_of(const Call& call) {
   return static_cast<size_t>(call.count) * size_of(call.dtype);
 }
 
+// Of an empty vector; a barrier is messages all the same.
+bool sends_nothing(const Call& call) {
+  return call.count == 0 && call.collective != Collective::barrier;
+}
+
 // The vector cut as evenly as elements allow. An all_to_all's count is what one rank gives.
 std::vector<size_t> chunk_bytes(const Call& call, const Steps& steps) {
   const int cuts = call.collective == Collective::all_to_all ? steps.ranks() : steps.chunks();
@@ -82,12 +87,11 @@ std::vector<Choice> by_steps(const Call& call, const std::vector<Algorithm>& alg
   double best = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates) {
     if (model.operation_seconds + candidate.least_seconds >= within * best) break;
-    // Of an empty vector nothing is sent at all.
-    const bool empty = call.count == 0 && call.collective != Collective::barrier;
-    const double seconds = model.operation_seconds +
-                           (empty ? 0
-                                  : predict_seconds(*candidate.steps, chunk_bytes(call, *candidate.steps),
-                                                    candidate.segment_bytes, costs));
+    double seconds = model.operation_seconds;
+    if (!sends_nothing(call)) {
+      seconds += predict_seconds(*candidate.steps, chunk_bytes(call, *candidate.steps),
+                                 candidate.segment_bytes, costs);
+    }
     choices.push_back({candidate.algorithm, candidate.segment_bytes, seconds});
     best = std::min(best, seconds);
   }
@@ -98,8 +102,7 @@ std::vector<Choice> by_steps(const Call& call, const std::vector<Algorithm>& alg
 // not, or where nothing is sent at all.
 std::vector<Choice> by_operations(const Call& call, const std::vector<Algorithm>& algorithms, int ranks,
                                   const LinkModel& model, double within) {
-  const bool empty = call.count == 0 && call.collective != Collective::barrier;
-  if (ranks != model.ranks || empty) return {};
+  if (ranks != model.ranks || sends_nothing(call)) return {};
   std::vector<Choice> choices;
   for (const Algorithm algorithm : algorithms) {
     const Curve* const curve = timed_curve(model, call.collective, algorithm);
