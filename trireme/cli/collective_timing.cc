@@ -6,6 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/cli/statistics.h"
+#include "trireme/comm/calibrate/settling.h"
 
 namespace trireme::cli {
 namespace {
@@ -13,15 +14,13 @@ namespace {
 constexpr int kTurns = 5;
 constexpr int64_t kFewestPerTurn = 2;
 constexpr int64_t kMostPerTurn = 400;
-constexpr size_t kLongVector = 4 << 20;
-constexpr int kSettlingPasses = 4;
 constexpr int64_t kWarmupBarriers = 20'000;
 
 }  // namespace
 
 struct SizeTiming::Timed {
   CollectiveTime time;
-  int64_t per_turn = kFewestPerTurn;
+  int64_t in_vain = 1, per_turn = kFewestPerTurn;  // in each turn
   std::vector<double> seconds = {};
 };
 
@@ -73,7 +72,9 @@ void SizeTiming::prepare(Timed& timed, double turn_seconds) {
   timed.time.predicted_seconds = report.predicted_seconds;
   const double seconds = std::max(once(timed.time.asked), 1e-9);
   timed.per_turn = std::clamp(static_cast<int64_t>(turn_seconds / seconds), kFewestPerTurn, kMostPerTurn);
+  timed.in_vain = comm::passes_in_vain(test_->bytes(), seconds);
   group_->broadcast(&timed.per_turn, 1, DType::i64, 0).wait();
+  group_->broadcast(&timed.in_vain, 1, DType::i64, 0).wait();
 }
 
 void SizeTiming::take_turns() {
@@ -81,9 +82,8 @@ void SizeTiming::take_turns() {
     // Who is the first finds what others have left in the caches: not always the same.
     Timed& timed = all_[(i + rounds_) % all_.size()];
     std::vector<double> seconds;
-    // After another algorithm, in vain: its code, and its lines of the buffers. A cache takes several passes
-    // over a long vector until it holds what it can of it.
-    for (int n = 0; n < (test_->bytes() < kLongVector ? 1 : kSettlingPasses); ++n) once(timed.time.asked);
+    // After another algorithm: its code, and its lines of the buffers.
+    for (int64_t n = 0; n < timed.in_vain; ++n) once(timed.time.asked);
     for (int64_t n = 0; n < timed.per_turn; ++n) seconds.push_back(once(timed.time.asked));
     group_
         ->all_reduce(seconds.data(), timed.per_turn, DType::f64, comm::ReduceOp::max,

@@ -16,8 +16,6 @@ namespace trireme::comm {
 namespace {
 
 constexpr double kWarmupSeconds = 10e-3;
-constexpr size_t kLongVector = 4 << 20;
-constexpr int kSettlingPasses = 16;
 constexpr int kTurns = 3;
 constexpr int64_t kFewestOperations = 3;  // that are timed of one kind, where they take long
 constexpr size_t kKi = 1024;
@@ -126,27 +124,7 @@ std::vector<LinkModel> Measurement::run() {
 void Measurement::warm_up() {
   const auto begin = Clock::now();
   const Steps moving = ping_pong(context_.ranks(), inside_, 32);
-  while (seconds_since(begin) < kWarmupSeconds) run_in_vain(moving, 8, 8, 8);
-}
-
-// A cache that held something else takes several passes over a long vector until it holds that.
-void Measurement::settle(size_t vector_bytes) {
-  // Ranks that outnumber cores outnumber caches, too; and there whole operations count.
-  if (vector_bytes < kLongVector || crowded_) return;
-  const size_t segment = vector_segment(vector_bytes);
-  const int chunks = static_cast<int>(vector_bytes / segment);
-  run_in_vain(vector_exchange(context_.ranks(), inside_, chunks, Action::copy), vector_bytes, segment,
-              kSettlingPasses);
-}
-
-void Measurement::run_in_vain(const Steps& steps, size_t vector_bytes, size_t segment_bytes, int times) {
-  const uint32_t program = ++programs_;
-  for (int i = 0; i < times; ++i) {
-    Operation& operation =
-        engine_.steps(label(vector_bytes), program, steps, segment_bytes, buffer_->bytes().data());
-    engine_.wait(operation);
-    engine_.release(operation);
-  }
+  while (seconds_since(begin) < kWarmupSeconds) steps_seconds(moving, 8, 8);
 }
 
 LinkModel Measurement::pass() {
@@ -172,7 +150,7 @@ LinkModel Measurement::pass() {
 double Measurement::steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes) {
   const Call call = label(vector_bytes);
   const uint32_t program = ++programs_;
-  const double seconds = watch_.operation_seconds([&]() -> Operation& {
+  const double seconds = watch_.operation_seconds(vector_bytes, [&]() -> Operation& {
     return engine_.steps(call, program, steps, segment_bytes, buffer_->bytes().data());
   });
   return std::max(seconds - operation_seconds_, 0.0);
@@ -236,7 +214,6 @@ void Measurement::add_vectors(LinkModel& model) {
     const auto seconds = [&](const Steps& steps) {
       return std::max(0.0, own_share_ * steps_seconds(steps, bytes, segment) - messages);
     };
-    settle(bytes);
     const double taken = seconds(vector_exchange(ranks, inside_, chunks, Action::copy));
     exchange.push_back({bytes, taken});
     add.push_back({bytes, seconds(vector_exchange(ranks, inside_, chunks, Action::add))});
@@ -258,21 +235,18 @@ TimedOperations Measurement::timed_operations(Collective collective) {
     call.collective = collective;
     call.algorithm = Algorithm::native;
     if (!engine_.offers_native(call)) std::erase(algorithms, Algorithm::native);
-    // Where algorithms take turns, the first ones do that for the others.
-    if (algorithms.size() == 1) settle(bytes);
     // Ranks that share a core fall into one of several ways to take turns, and stay in it for a while: so
     // algorithms are timed in turns, too.
     const int turns = bytes < kMi && algorithms.size() > 1 ? kTurns : 1;
     Stopwatch watch(engine_, barrier_,
                     {.seconds = sizes_.effort.seconds / turns,
-                     .fewest = std::min(sizes_.effort.fewest, kFewestOperations),
-                     .in_vain = bytes < kLongVector ? 1 : 2});
+                     .fewest = std::min(sizes_.effort.fewest, kFewestOperations)});
     std::map<Algorithm, std::vector<double>> seconds;
     for (int turn = 0; turn < turns; ++turn) {
       for (const Algorithm algorithm : algorithms) {
         call.algorithm = algorithm;
         seconds[algorithm].push_back(watch.operation_seconds(
-            [&]() -> Operation& { return engine_.collective(call, buffer_->bytes().data(), {}); }));
+            bytes, [&]() -> Operation& { return engine_.collective(call, buffer_->bytes().data(), {}); }));
       }
     }
     for (auto& [algorithm, times] : seconds) {

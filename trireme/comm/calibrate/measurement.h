@@ -41,9 +41,6 @@ class Measurement {
   void add_vectors(LinkModel& model);
   TimedOperations timed_operations(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
-  // Before something is timed.
-  void settle(size_t vector_bytes);
-  void run_in_vain(const Steps& steps, size_t vector_bytes, size_t segment_bytes, int times);
   // Without what starting and ending the operation takes.
   double steps_seconds(const Steps& steps, size_t vector_bytes, size_t segment_bytes);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "trireme/comm/calibrate/settling.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -24,19 +26,23 @@ int64_t Stopwatch::from_rank_0(int64_t number) {
   return number;
 }
 
-double Stopwatch::barrier_and_time(const std::function<void()>& body) {
+double Stopwatch::barrier_and_time(const std::function<Operation&()>& start) {
   run({.collective = Collective::barrier, .algorithm = barrier_}, nullptr);
   const auto begin = Clock::now();
-  body();
+  Operation& operation = start();
+  engine_.wait(operation);
+  engine_.release(operation);
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double Stopwatch::seconds(const std::function<void()>& body) {
-  for (int i = 0; i < effort_.in_vain; ++i) barrier_and_time(body);
-  times_ = {barrier_and_time(body)};
+double Stopwatch::operation_seconds(size_t vector_bytes, const std::function<Operation&()>& start) {
+  const double first = barrier_and_time(start);
+  const int64_t in_vain = from_rank_0(passes_in_vain(vector_bytes, first));
+  for (int64_t i = 1; i < in_vain; ++i) barrier_and_time(start);
+  times_ = {barrier_and_time(start)};
   const int64_t count = from_rank_0(
       std::clamp(static_cast<int64_t>(effort_.seconds / std::max(times_[0], 1e-9)), effort_.fewest, kMost));
-  while (static_cast<int64_t>(times_.size()) < count) times_.push_back(barrier_and_time(body));
+  while (static_cast<int64_t>(times_.size()) < count) times_.push_back(barrier_and_time(start));
   run({.collective = Collective::all_reduce,
        .algorithm = Algorithm::naive,
        .dtype = DType::f64,
@@ -48,14 +54,6 @@ double Stopwatch::seconds(const std::function<void()>& body) {
   const auto middle = begin + (times_.end() - begin) / 2;
   std::nth_element(begin, middle, times_.end());
   return *middle;
-}
-
-double Stopwatch::operation_seconds(const std::function<Operation&()>& start) {
-  return seconds([&] {
-    Operation& operation = start();
-    engine_.wait(operation);
-    engine_.release(operation);
-  });
 }
 
 }  // namespace trireme::comm

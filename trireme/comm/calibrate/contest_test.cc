@@ -1,0 +1,78 @@
+#include "trireme/comm/calibrate/contest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "trireme/comm/calibrate/settling.h"
+
+namespace trireme::comm {
+namespace {
+
+const std::vector<Choice> kThree = {
+    {.algorithm = Algorithm::ring}, {.algorithm = Algorithm::tree}, {.algorithm = Algorithm::butterfly}};
+
+TEST(Contest, BeforeARoundThePredictionHolds) {
+  EXPECT_EQ(Contest(kThree).winner().algorithm, Algorithm::ring);
+  EXPECT_FALSE(Contest(kThree).decided());
+  EXPECT_TRUE(Contest({kThree[0]}).decided());
+}
+
+TEST(Contest, ARoundThatWasDisturbedDoesNotDecide) {
+  Contest contest(kThree);
+  for (int round = 0; round < 9; ++round) {
+    contest.play([&](const Choice& way) {
+      if (way.algorithm == Algorithm::tree) return round % 3 == 0 ? 100.0 : 1.0;
+      return way.algorithm == Algorithm::ring ? 1.1 : 1.05;
+    });
+  }
+  EXPECT_EQ(contest.winner().algorithm, Algorithm::tree);
+}
+
+TEST(Contest, WhatSlowsAllForAWhileIsNotHeldAgainstOne) {
+  Contest contest(kThree);
+  for (int round = 0; round < 20; ++round) {
+    const double machine = round < 10 ? 1 : 3;
+    contest.play([&](const Choice& way) { return machine * (way.algorithm == Algorithm::tree ? 1 : 1.02); });
+  }
+  EXPECT_EQ(contest.winner().algorithm, Algorithm::tree);
+}
+
+TEST(Contest, WhoIsFarBehindIsDroppedAfterSomeRounds) {
+  Contest contest(kThree);
+  std::map<Algorithm, size_t> played;
+  for (int round = 0; round < 20; ++round) {
+    contest.play([&](const Choice& way) {
+      ++played[way.algorithm];
+      return way.algorithm == Algorithm::butterfly ? 1.6 : 1.0;
+    });
+  }
+  EXPECT_EQ(played[Algorithm::butterfly], Contest::kFewestRounds);
+  EXPECT_EQ(played[Algorithm::tree], 20u);
+  EXPECT_FALSE(contest.decided());
+}
+
+TEST(Contest, NoneIsAlwaysTheFirst) {
+  Contest contest(kThree);
+  std::vector<Algorithm> firsts;
+  for (int round = 0; round < 3; ++round) {
+    bool first = true;
+    contest.play([&](const Choice& way) {
+      if (first) firsts.push_back(way.algorithm);
+      first = false;
+      return 1.0;
+    });
+  }
+  EXPECT_THAT(firsts, testing::UnorderedElementsAre(Algorithm::ring, Algorithm::tree, Algorithm::butterfly));
+}
+
+TEST(PassesInVain, LongVectorsSettleUnlessTheyTakeLong) {
+  EXPECT_EQ(passes_in_vain(1 << 20, 1e-4), 1);
+  EXPECT_EQ(passes_in_vain(4 << 20, 1e-4), 32);
+  EXPECT_EQ(passes_in_vain(64 << 20, 12e-3), 25);
+  EXPECT_EQ(passes_in_vain(64 << 20, 2), 2);
+}
+
+}  // namespace
+}  // namespace trireme::comm
