@@ -43,7 +43,7 @@ void Contest::drop_hopeless() {
 }
 
 const Choice& Contest::winner() const {
-  if (rounds() == 0) return ways_[0].choice;
+  if (rounds() < kFewestRounds) return ways_[0].choice;
   return std::ranges::min_element(ways_, {}, middle_ratio)->choice;
 }
 

@@ -11,7 +11,7 @@ namespace trireme::comm {
 
 class Contest {
  public:
-  // Rounds until a way that is far behind is dropped; with fewer, the winner is a guess.
+  // After which a way that is far behind is dropped, and the clock knows better than the prediction.
   static constexpr size_t kFewestRounds = 7;
 
   // At least one, the best by prediction first.

@@ -13,10 +13,15 @@ namespace {
 const std::vector<Choice> kThree = {
     {.algorithm = Algorithm::ring}, {.algorithm = Algorithm::tree}, {.algorithm = Algorithm::butterfly}};
 
-TEST(Contest, BeforeARoundThePredictionHolds) {
-  EXPECT_EQ(Contest(kThree).winner().algorithm, Algorithm::ring);
-  EXPECT_FALSE(Contest(kThree).decided());
+TEST(Contest, BeforeTheFewestRoundsThePredictionHolds) {
   EXPECT_TRUE(Contest({kThree[0]}).decided());
+  Contest contest(kThree);
+  EXPECT_FALSE(contest.decided());
+  for (size_t round = 0; round < Contest::kFewestRounds; ++round) {
+    EXPECT_EQ(contest.winner().algorithm, Algorithm::ring);
+    contest.play([&](const Choice& way) { return way.algorithm == Algorithm::tree ? 1 : 1.1; });
+  }
+  EXPECT_EQ(contest.winner().algorithm, Algorithm::tree);
 }
 
 TEST(Contest, ARoundThatWasDisturbedDoesNotDecide) {

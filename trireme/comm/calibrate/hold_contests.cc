@@ -10,14 +10,16 @@ namespace {
 constexpr double kLongestWay = 100e-3;  // beyond which the prediction has to do: a slow link
 constexpr Stopwatch::Effort kEffort = {.seconds = 2e-3, .fewest = 2};
 
-struct Extent {
-  double worth_trying;                 // times the least prediction
-  double least_seconds, most_seconds;  // of all contests together
-};
-constexpr Extent kUsual = {.worth_trying = 1.3, .least_seconds = 3, .most_seconds = 20};
-// Ranks that take turns on a core do so in one of several ways, for seconds: none of those should decide, nor
-// a prediction that was made in one of them.
-constexpr Extent kCrowded = {.worth_trying = 2, .least_seconds = 24, .most_seconds = 45};
+// Of all contests together. Ranks that take turns on a core do so in one of several ways, for seconds; no one
+// of them should decide.
+constexpr double kLeastSeconds = 3, kLeastSecondsCrowded = 24;
+constexpr double kMostSeconds = 60;
+
+// Times the least prediction, which, of short operations among crowded ranks, was itself made in one of the
+// ways to take turns.
+double worth_trying(bool crowded, size_t bytes) {
+  return crowded && bytes < (size_t{1} << 20) ? 2 : 1.3;
+}
 
 struct SizeContest {
   size_t bytes;
@@ -27,12 +29,12 @@ struct SizeContest {
 };
 
 // Which is to have a round: all get the same time, and short operations the more rounds. None: it is enough.
-SizeContest* next_of(std::vector<SizeContest>& contests, double seconds, const Extent& extent) {
-  if (seconds >= extent.most_seconds) return nullptr;
+SizeContest* next_of(std::vector<SizeContest>& contests, double seconds, bool crowded) {
+  if (seconds >= kMostSeconds) return nullptr;
+  const bool all = seconds < (crowded ? kLeastSecondsCrowded : kLeastSeconds);
   SizeContest* next = nullptr;
   for (SizeContest& each : contests) {
-    const bool enough = seconds >= extent.least_seconds && each.contest.rounds() >= Contest::kFewestRounds;
-    if (each.contest.decided() || enough) continue;
+    if (each.contest.decided() || (!all && each.contest.rounds() >= Contest::kFewestRounds)) continue;
     if (next == nullptr || each.seconds < next->seconds) next = &each;
   }
   return next;
@@ -41,7 +43,6 @@ SizeContest* next_of(std::vector<SizeContest>& contests, double seconds, const E
 }  // namespace
 
 void Measurement::hold_contests(LinkModel& model) {
-  const Extent& extent = crowded_ ? kCrowded : kUsual;
   std::vector<SizeContest> contests;
   for (const Collective collective : sizes_.collectives) {
     if (collective == Collective::barrier || collective == Collective::all_to_all) continue;
@@ -53,7 +54,7 @@ void Measurement::hold_contests(LinkModel& model) {
       const bool offered = engine_.offers_native(call);
       call.algorithm = Algorithm::automatic;
       std::vector<Choice> ways =
-          contenders(call, context_.ranks(), context_.hosts(), model, offered, extent.worth_trying);
+          contenders(call, context_.ranks(), context_.hosts(), model, offered, worth_trying(crowded_, bytes));
       if (ways[0].predicted_seconds > kLongestWay) ways.resize(1);
       contests.push_back({.bytes = bytes, .call = call, .contest = Contest(ways)});
     }
@@ -61,7 +62,7 @@ void Measurement::hold_contests(LinkModel& model) {
   Stopwatch watch(engine_, barrier_, kEffort);
   const auto begin = Clock::now();
   double now = 0;
-  while (SizeContest* const next = next_of(contests, now, extent)) {
+  while (SizeContest* const next = next_of(contests, now, crowded_)) {
     next->contest.play([&](const Choice& way) {
       Call call = next->call;
       call.algorithm = way.algorithm;
