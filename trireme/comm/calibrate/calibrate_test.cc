@@ -13,6 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/calibrate/combine.h"
 #include "trireme/comm/calibrate/programs.h"
+#include "trireme/comm/calibrate/settling.h"
 #include "trireme/comm/collective/algorithms.h"
 
 namespace trireme::comm {
@@ -170,6 +171,13 @@ TEST(CalibrationPrograms, PairsShareAHostOrDoNot) {
   ASSERT_EQ(across.size(), 1u);
   EXPECT_EQ(across[0].second, 2);
   EXPECT_TRUE(pairs_across(std::vector{0, 0}).empty());
+}
+
+TEST(PassesInVain, LongVectorsSettleUnlessTheyTakeLong) {
+  EXPECT_EQ(passes_in_vain(1 << 20, 1e-4), 1);
+  EXPECT_EQ(passes_in_vain(4 << 20, 1e-4), 32);
+  EXPECT_EQ(passes_in_vain(64 << 20, 12e-3), 25);
+  EXPECT_EQ(passes_in_vain(64 << 20, 2), 2);
 }
 
 TEST(CalibrationPrograms, SendWhatTheySay) {

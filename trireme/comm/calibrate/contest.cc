@@ -5,6 +5,8 @@
 #include <limits>
 #include <ranges>
 
+#include "trireme/comm/calibrate/middle.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -32,9 +34,7 @@ void Contest::play(const std::function<double(const Choice&)>& seconds_of) {
 // Once in a while a round is disturbed; the median does not mind.
 double Contest::middle_ratio(const Way& way) {
   std::vector<double> ratios = way.ratios;
-  const auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
-  std::ranges::nth_element(ratios, middle);
-  return *middle;
+  return middle_of(ratios);
 }
 
 void Contest::drop_hopeless() {

@@ -5,8 +5,6 @@
 
 #include <map>
 
-#include "trireme/comm/calibrate/settling.h"
-
 namespace trireme::comm {
 namespace {
 
@@ -38,8 +36,10 @@ TEST(Contest, ARoundThatWasDisturbedDoesNotDecide) {
 TEST(Contest, WhatSlowsAllForAWhileIsNotHeldAgainstOne) {
   Contest contest(kThree);
   for (int round = 0; round < 20; ++round) {
-    const double machine = round < 10 ? 1 : 3;
-    contest.play([&](const Choice& way) { return machine * (way.algorithm == Algorithm::tree ? 1 : 1.02); });
+    const double machine = round < 12 ? 1 : 3;
+    // Disturbed three times, a tree has more long times than short ones: its median alone is the greater.
+    const double tree = round < 3 ? 3.5 : machine;
+    contest.play([&](const Choice& way) { return way.algorithm == Algorithm::tree ? tree : 1.02 * machine; });
   }
   EXPECT_EQ(contest.winner().algorithm, Algorithm::tree);
 }
@@ -70,13 +70,6 @@ TEST(Contest, NoneIsAlwaysTheFirst) {
     });
   }
   EXPECT_THAT(firsts, testing::UnorderedElementsAre(Algorithm::ring, Algorithm::tree, Algorithm::butterfly));
-}
-
-TEST(PassesInVain, LongVectorsSettleUnlessTheyTakeLong) {
-  EXPECT_EQ(passes_in_vain(1 << 20, 1e-4), 1);
-  EXPECT_EQ(passes_in_vain(4 << 20, 1e-4), 32);
-  EXPECT_EQ(passes_in_vain(64 << 20, 12e-3), 25);
-  EXPECT_EQ(passes_in_vain(64 << 20, 2), 2);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "trireme/comm/calibrate/middle.h"
 #include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/transport/heap_memory.h"
@@ -249,10 +250,7 @@ TimedOperations Measurement::timed_operations(Collective collective) {
             bytes, [&]() -> Operation& { return engine_.collective(call, buffer_->bytes().data(), {}); }));
       }
     }
-    for (auto& [algorithm, times] : seconds) {
-      std::ranges::nth_element(times, times.begin() + turns / 2);
-      points[algorithm].push_back({bytes, times[turns / 2]});
-    }
+    for (auto& [algorithm, times] : seconds) points[algorithm].push_back({bytes, middle_of(times)});
     if (collective == Collective::barrier) break;
   }
   TimedOperations timed;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "trireme/comm/calibrate/middle.h"
 #include "trireme/comm/calibrate/settling.h"
 
 namespace trireme::comm {
@@ -50,10 +51,7 @@ double Stopwatch::operation_seconds(size_t vector_bytes, const std::function<Ope
        .count = count},
       times_.data());
   // The first of many are left out: ranks take a moment to fall into step.
-  const auto begin = times_.begin() + (count >= kMany ? count / 4 : 0);
-  const auto middle = begin + (times_.end() - begin) / 2;
-  std::nth_element(begin, middle, times_.end());
-  return *middle;
+  return middle_of(std::span(times_).subspan(static_cast<size_t>(count >= kMany ? count / 4 : 0)));
 }
 
 }  // namespace trireme::comm
