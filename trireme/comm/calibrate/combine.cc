@@ -60,6 +60,7 @@ LinkModel median_of(std::span<const LinkModel> models) {
   take(result.reduce, [](const LinkModel& m) -> const Curve& { return m.reduce; });
   take(result.add, [](const LinkModel& m) -> const Curve& { return m.add; });
   take(result.vectors.reduce, [](const LinkModel& m) -> const Curve& { return m.vectors.reduce; });
+  take(result.vectors.hand_on, [](const LinkModel& m) -> const Curve& { return m.vectors.hand_on; });
   for (auto& [collective, operations] : result.timed) {
     for (auto& [algorithm, curve] : operations) {
       // A structured binding may not be captured by reference in C++20 as every compiler has it.

@@ -220,7 +220,24 @@ void Measurement::add_vectors(LinkModel& model) {
     add.push_back({bytes, seconds(vector_exchange(ranks, inside_, chunks, Action::add))});
     reduce.push_back({bytes, std::max(0.0, seconds(mirrored(ranks, inside_, chunks, 1)) - taken)});
   }
-  model.vectors = {Curve(exchange), Curve(add), Curve(reduce)};
+  model.vectors = {.exchange = Curve(exchange), .add = Curve(add), .reduce = Curve(reduce), .hand_on = {}};
+  // Among crowded ranks a pair's time is not what the cost model says of a pair.
+  if (!crowded_) model.vectors.hand_on = hand_on(model);
+}
+
+// What handing back takes beyond what it would if it made no difference where the bytes were a moment before.
+Curve Measurement::hand_on(const LinkModel& model) {
+  std::vector<CurvePoint> points;
+  for (const size_t bytes : sizes_.vectors) {
+    const size_t segment = vector_segment(bytes);
+    const Steps steps = handed_back(context_.ranks(), inside_, static_cast<int>(bytes / segment));
+    const std::vector<size_t> chunk_bytes(static_cast<size_t>(steps.chunks()), segment);
+    const double predicted =
+        predict_seconds(steps, chunk_bytes, segment, costs_of(model, context_.hosts(), bytes));
+    const double beyond = steps_seconds(steps, bytes, segment) - predicted;
+    points.push_back({bytes, std::max(0.0, model.vectors.exchange.seconds(bytes) + beyond)});
+  }
+  return Curve(points);
 }
 
 TimedOperations Measurement::timed_operations(Collective collective) {

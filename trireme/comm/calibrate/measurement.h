@@ -39,6 +39,7 @@ class Measurement {
   double message_seconds(std::span<const RankPair> pairs, size_t bytes);
   void add_exchanges(LinkModel& model);
   void add_vectors(LinkModel& model);
+  Curve hand_on(const LinkModel& model);
   TimedOperations timed_operations(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it
   // Without what starting and ending the operation takes.

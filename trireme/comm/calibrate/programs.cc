@@ -80,13 +80,22 @@ Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int round
 
 Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action action) {
   Steps steps(ranks, chunks);
-  for (const int turn : {0, 1}) {
+  for (const bool forwards : {true, false}) {
     for (int chunk = 0; chunk < chunks; chunk += 2) {
       steps.round([&] {
-        send_all(steps, pairs, turn == 0, chunk, action);
-        send_all(steps, pairs, turn != 0, chunk + 1, action);
+        send_all(steps, pairs, forwards, chunk, action);
+        send_all(steps, pairs, !forwards, chunk + 1, action);
       });
     }
+  }
+  return steps;
+}
+
+Steps handed_back(int ranks, std::span<const RankPair> pairs, int chunks) {
+  Steps steps(ranks, chunks);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    send_all(steps, pairs, true, chunk, Action::add);
+    send_all(steps, pairs, false, chunk, Action::copy);
   }
   return steps;
 }

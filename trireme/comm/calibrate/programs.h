@@ -37,4 +37,7 @@ Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int round
 // way round.
 Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action action);
 
+// A whole vector: the second of a pair adds what the first sends, and hands each chunk back at once.
+Steps handed_back(int ranks, std::span<const RankPair> pairs, int chunks);
+
 }  // namespace trireme::comm

@@ -215,7 +215,10 @@ TEST(LinkModel, FileReadsBackAsWritten) {
   rich.memory = MemoryKind::ordinary;
   rich.inside.exchange = Curve({{8, 3e-6}});
   rich.add = Curve({{8, 1e-7}});
-  rich.vectors = {.exchange = Curve({{1 << 20, 1e-3}}), .add = Curve({{1 << 20, 2e-3}}), .reduce = {}};
+  rich.vectors = {.exchange = Curve({{1 << 20, 1e-3}}),
+                  .add = Curve({{1 << 20, 2e-3}}),
+                  .reduce = {},
+                  .hand_on = Curve({{1 << 20, 3e-3}})};
   rich.preferred[Collective::broadcast] = {{8, Algorithm::native, 0}, {1 << 20, Algorithm::tree, 1 << 16}};
   const std::vector<LinkModel> models = {network(), rich};
   const std::string path =
@@ -232,13 +235,35 @@ TEST(LinkModel, MessagesOfLargeVectorsCostTheirShareOfAPass) {
   model.vectors.exchange = Curve({{1 << 20, 4e-3}, {2 << 20, 8e-3}});
   model.vectors.add = Curve({{1 << 20, 5e-3}, {2 << 20, 10e-3}});
   const auto both = [&](size_t vector_bytes) {
-    const Transfer transfer = costs_of(model, {}, vector_bytes).transfer(0, 1, 1 << 16);
+    const Transfer transfer = costs_of(model, {}, vector_bytes).transfer(0, 1, 1 << 16, false);
     return transfer.send_seconds + transfer.receive_seconds;
   };
   EXPECT_NEAR(both(1 << 19), 10e-6 + (1 << 16) * 2e-9, 1e-12);
   EXPECT_NEAR(both(1 << 20), 10e-6 + 4e-3 / 16, 1e-12);
   EXPECT_NEAR(costs_of(model, {}, 1 << 19).add_seconds(1 << 16), (1 << 16) * 1e-9, 1e-12);
   EXPECT_NEAR(costs_of(model, {}, 1 << 20).add_seconds(1 << 16), 1e-3 / 16, 1e-12);
+}
+
+TEST(LinkModel, WhatIsHandedOnTakesEachEndMoreOrLess) {
+  LinkModel model = network();
+  model.inside.exchange = Curve::line(10e-6, 2e-9);
+  model.vectors.exchange = Curve({{1 << 20, 4e-3}, {2 << 20, 8e-3}});
+  const auto handed_on = [&](double pass_seconds) {
+    model.vectors.hand_on = Curve({{1 << 20, pass_seconds}, {2 << 20, 2 * pass_seconds}});
+    return costs_of(model, {}, 1 << 20).transfer(0, 1, 1 << 16, true);
+  };
+  const Transfer plain = costs_of(model, {}, 1 << 20).transfer(0, 1, 1 << 16, true);
+  EXPECT_EQ(plain.send_seconds, costs_of(model, {}, 1 << 20).transfer(0, 1, 1 << 16, false).send_seconds);
+  for (const double pass_seconds : {3.2e-3, 4.8e-3}) {
+    const double beyond = (pass_seconds - 4e-3) / 16;
+    EXPECT_NEAR(handed_on(pass_seconds).send_seconds, plain.send_seconds + beyond, 1e-12);
+    EXPECT_NEAR(handed_on(pass_seconds).receive_seconds, plain.receive_seconds + beyond, 1e-12);
+  }
+  EXPECT_EQ(handed_on(0).send_seconds, 0);
+  // Of short vectors it was not measured.
+  const Costs of_short = costs_of(model, {}, 1 << 19);
+  EXPECT_EQ(of_short.transfer(0, 1, 1 << 10, true).send_seconds,
+            of_short.transfer(0, 1, 1 << 10, false).send_seconds);
 }
 
 TEST(LinkModel, NearestNumberOfRanksIsUsed) {

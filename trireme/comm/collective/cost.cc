@@ -42,7 +42,7 @@ double seconds_of_part(const Steps& steps, std::span<const size_t> chunk_bytes, 
 }  // namespace
 
 Costs uniform_costs(const Link& link, Ports ports) {
-  const auto transfer = [link](int, int, size_t bytes) -> Transfer {
+  const auto transfer = [link](int, int, size_t bytes, bool) -> Transfer {
     const double seconds = link.alpha_seconds + static_cast<double>(bytes) * link.beta_seconds_per_byte;
     return {.send_seconds = seconds, .receive_seconds = seconds};
   };
@@ -65,6 +65,11 @@ size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_b
 double busiest_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
                        const Costs& costs) {
   if (costs.ports == Ports::unlimited) return 0;
+  const auto least_of = [&](int from, int to, size_t bytes) {
+    const Transfer one = costs.transfer(from, to, bytes, false);
+    const Transfer other = costs.transfer(from, to, bytes, true);
+    return one.send_seconds + one.receive_seconds < other.send_seconds + other.receive_seconds ? one : other;
+  };
   double busiest = 0;
   for (int rank = 0; rank < steps.ranks(); ++rank) {
     double sending = 0;
@@ -75,9 +80,9 @@ double busiest_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, 
       const auto& seconds_of = taken ? costs.add_seconds : costs.reduce_seconds;
       const double work = step.action == Action::add ? times * seconds_of(bytes) : 0;
       if (step.kind == Step::Kind::send) {
-        sending += times * costs.transfer(rank, step.peer, bytes).send_seconds;
+        sending += times * least_of(rank, step.peer, bytes).send_seconds;
       } else if (step.kind == Step::Kind::receive) {
-        receiving += times * costs.transfer(step.peer, rank, bytes).receive_seconds + work;
+        receiving += times * least_of(step.peer, rank, bytes).receive_seconds + work;
       } else {
         receiving += work;
       }

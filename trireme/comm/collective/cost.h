@@ -30,7 +30,10 @@ enum class Ports : uint8_t {
 };
 
 struct Costs {
-  std::function<Transfer(int from, int to, size_t bytes)> transfer;
+  // `handed_on`: the sender took those bytes a moment before: with them it has moved no more than
+  // `moment_bytes` since.
+  std::function<Transfer(int from, int to, size_t bytes, bool handed_on)> transfer;
+  size_t moment_bytes = 0;
   std::function<double(size_t bytes)> reduce_seconds;  // adding that many bytes to others
   // The same as they are taken, beyond what taking them costs; empty: no less. Only what is received beside
   // its place, because that is still in use, has to be taken first.

@@ -100,7 +100,7 @@ TEST(Cost, SegmentsPipelineAChain) {
 TEST(Cost, DelayIsNobodysTime) {
   // A flat broadcast: the root is busy for 1 µs a message, each then travels for 50 µs and takes 1 µs.
   Costs costs = uniform_costs({}, Ports::one);
-  costs.transfer = [](int, int, size_t) { return Transfer{1e-6, 0, 50e-6, 1e-6}; };
+  costs.transfer = [](int, int, size_t, bool) { return Transfer{1e-6, 0, 50e-6, 1e-6}; };
   const Steps flat = make_steps(Collective::broadcast, Algorithm::naive, 5);
   EXPECT_NEAR(predict_seconds(flat, std::vector<size_t>{8}, kUncut, costs), 3e-6 + 51e-6, 1e-12);
 }
@@ -108,7 +108,7 @@ TEST(Cost, DelayIsNobodysTime) {
 TEST(Cost, WhatIsTakenBesideItsPlaceIsAddedLater) {
   // A ring adds as it takes; in a butterfly the place is still being sent, so adding is a pass of its own.
   Costs costs = uniform_costs({}, Ports::one);
-  costs.transfer = [](int, int, size_t) { return Transfer{0, 0, 0, 10e-6}; };
+  costs.transfer = [](int, int, size_t, bool) { return Transfer{0, 0, 0, 10e-6}; };
   costs.add_seconds = [](size_t) { return 1e-6; };
   costs.reduce_seconds = [](size_t) { return 5e-6; };
   EXPECT_NEAR(predicted(Algorithm::ring, 2, 1 << 20, kUncut, costs), 10e-6 + 1e-6 + 10e-6, 1e-12);
@@ -119,16 +119,35 @@ TEST(Cost, ASendKeepsItsTurn) {
   // Up and down a tree of two: the root takes for 6 µs and adds for 2, the leaf takes for 6; what the root
   // has added goes down while it takes the next, so the root is never idle.
   Costs costs = uniform_costs({}, Ports::one);
-  costs.transfer = [](int, int, size_t) { return Transfer{0, 0, 0, 6e-6}; };
+  costs.transfer = [](int, int, size_t, bool) { return Transfer{0, 0, 0, 6e-6}; };
   costs.add_seconds = [](size_t) { return 2e-6; };
   EXPECT_NEAR(predicted(Algorithm::tree, 2, 32 << 10, 1 << 10, costs), 32 * 8e-6, 4 * 8e-6);
+}
+
+TEST(Cost, WhatIsHandedOnAtOnceHasItsOwnPrice) {
+  // The root of a tree of two sends what it has just added. In a ring, what was added waits for the rest of
+  // the first half to be sent.
+  Costs costs = uniform_costs({}, Ports::one);
+  costs.transfer = [](int, int, size_t, bool handed_on) {
+    return handed_on ? Transfer{2e-6, 0, 0, 4e-6} : Transfer{4e-6, 0, 0, 6e-6};
+  };
+  const auto seconds = [&](Algorithm algorithm, size_t moment_bytes) {
+    costs.moment_bytes = moment_bytes;
+    return predicted(algorithm, 2, 64 << 10, 1 << 10, costs);
+  };
+  EXPECT_NEAR(seconds(Algorithm::tree, 0), 64 * 10e-6, 4 * 10e-6);
+  EXPECT_NEAR(seconds(Algorithm::tree, 8 << 10), 64 * 8e-6, 4 * 8e-6);
+  EXPECT_NEAR(seconds(Algorithm::ring, 8 << 10), 64 * 10e-6, 4 * 10e-6);
+  // Broadcast: what the root has from the start is not handed on.
+  const Steps flat = make_steps(Collective::broadcast, Algorithm::naive, 2);
+  EXPECT_NEAR(predict_seconds(flat, std::vector<size_t>{8}, kUncut, costs), 6e-6, 1e-12);
 }
 
 TEST(Cost, RanksOfAHostShareItsLink) {
   // Rank 0 sends to 2 and 1 to 3, both across: one after the other, though all four ranks are free.
   Costs costs = uniform_costs({}, Ports::one);
   costs.hosts = {0, 0, 1, 1};
-  costs.transfer = [](int, int, size_t) { return Transfer{1e-6, 10e-6, 10e-6, 1e-6}; };
+  costs.transfer = [](int, int, size_t, bool) { return Transfer{1e-6, 10e-6, 10e-6, 1e-6}; };
   Steps steps(4, 1);
   for (const int rank : {0, 1}) steps.send(rank, rank + 2, 0, Action::copy);
   EXPECT_NEAR(predict_seconds(steps, std::vector<size_t>{8}, kUncut, costs), 21e-6, 1e-12);

@@ -8,6 +8,11 @@
 namespace trireme::comm {
 namespace {
 
+// How long a moment is, by what a rank moves in it: much less than between two touches of a byte in a pass
+// over the vector, and no more than a core keeps in its own cache.
+constexpr size_t kMomentShare = 4;
+constexpr size_t kMostMomentBytes = size_t{1} << 20;
+
 double gap_seconds(const LinkCurves& link, size_t bytes) {
   const double message = link.message.seconds(bytes);
   return link.gap.empty() ? message : std::min(message, link.gap.seconds(bytes));
@@ -36,11 +41,16 @@ struct Ends {
     }
     return message_seconds(model.inside.exchange, model.vectors.add, bytes, vector_bytes);
   }
+  // Beyond `taken`.
+  double handed_on(size_t bytes) const {
+    if (model.vectors.hand_on.empty()) return 0;
+    return message_seconds(model.inside.exchange, model.vectors.hand_on, bytes, vector_bytes) - taken(bytes);
+  }
 };
 
 // Both ends are busy, the receiver so much later that the message takes what it took. Of many messages in a
 // row one end, taken to be the receiver, is busy all the time.
-Transfer inside_transfer(const Ends& ends, size_t bytes) {
+Transfer inside_transfer(const Ends& ends, size_t bytes, bool handed_on) {
   const LinkCurves& link = ends.model.inside;
   const double gap = gap_seconds(link, bytes);
   double send = gap;
@@ -52,6 +62,12 @@ Transfer inside_transfer(const Ends& ends, size_t bytes) {
     send = both - receive;
   }
   const double delay = std::max(0.0, link.message.seconds(bytes) - receive);
+  // Each end has its own bytes at hand, or has them in the wrong cache.
+  if (handed_on) {
+    const double beyond = ends.handed_on(bytes);
+    send = std::max(0.0, send + beyond);
+    receive = std::max(0.0, receive + beyond);
+  }
   return {.send_seconds = send, .delay_seconds = delay, .receive_seconds = receive};
 }
 
@@ -102,10 +118,12 @@ Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector
     costs.add_seconds = [ends](size_t bytes) { return std::max(0.0, ends.added(bytes) - ends.taken(bytes)); };
   }
   const LinkCurves& across = model.across.message.empty() ? model.inside : model.across;
-  costs.transfer = [ends, across, numbers = costs.hosts](int from, int to, size_t bytes) {
+  costs.transfer = [ends, across, numbers = costs.hosts](int from, int to, size_t bytes, bool handed_on) {
     const bool same_host = numbers.empty() || numbers[from] == numbers[to];
-    return same_host ? inside_transfer(ends, bytes) : across_transfer(ends.model.inside, across, bytes);
+    return same_host ? inside_transfer(ends, bytes, handed_on)
+                     : across_transfer(ends.model.inside, across, bytes);
   };
+  costs.moment_bytes = std::min(vector_bytes / kMomentShare, kMostMomentBytes);
   return costs;
 }
 

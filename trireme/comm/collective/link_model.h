@@ -35,6 +35,7 @@ struct VectorCurves {
   Curve exchange;  // each rank sends so many bytes and takes as many
   Curve add;       // and adds them as it takes them
   Curve reduce;    // adding so many that were taken before, alone
+  Curve hand_on;   // as `exchange`, where each sends what it took a moment before; empty: the same
 
   friend bool operator==(const VectorCurves&, const VectorCurves&) = default;
 };

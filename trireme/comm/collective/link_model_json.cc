@@ -2,7 +2,8 @@
 //   [{"transport": "shm", "memory": "transport", "ranks": 2, "cores": 2, "ports": "one", "operation_seconds":
 //   1e-7,
 //     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […], "exchange": […]},
-//     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […]},
+//     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […],
+//     "hand_on": […]},
 //     "timed": {"all_reduce": {"native": […]}},
 //     "preferred": {"all_reduce": [{"bytes": 8, "algorithm": "native", "segment_bytes": 0}, …]}}, …]
 #include <fmt/format.h>
@@ -189,7 +190,8 @@ LinkModel read_model(const Reader& reader) {
     const Reader vectors = reader.at("vectors");
     model.vectors = {.exchange = read_optional(vectors, "exchange"),
                      .add = read_optional(vectors, "add"),
-                     .reduce = read_optional(vectors, "reduce")};
+                     .reduce = read_optional(vectors, "reduce"),
+                     .hand_on = read_optional(vectors, "hand_on")};
   }
   if (reader.has("timed")) read_timed(reader.at("timed"), model);
   if (reader.has("preferred")) read_preferred(reader.at("preferred"), model);
@@ -215,6 +217,7 @@ std::string to_json(std::span<const LinkModel> models) {
     put(vectors, "exchange", model.vectors.exchange);
     put(vectors, "add", model.vectors.add);
     put(vectors, "reduce", model.vectors.reduce);
+    put(vectors, "hand_on", model.vectors.hand_on);
     if (!vectors.empty()) object["vectors"] = std::move(vectors);
     for (const auto& [collective, operations] : model.timed) {
       for (const auto& [algorithm, curve] : operations) {

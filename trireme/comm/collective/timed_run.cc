@@ -25,6 +25,7 @@ TimedRun::TimedRun(const Steps& steps, std::span<const size_t> chunk_bytes, size
   for (int rank = 0; rank < steps.ranks(); ++rank) build_rank(rank);
   connect();
 
+  moved_.resize(steps.ranks());
   ports_.resize(steps.ranks());
   receiving_ports_.resize(steps.ranks());
   std::map<int, int> hosts;
@@ -177,7 +178,7 @@ TimedRun::Port& TimedRun::port_of(const Task& task) {
 double TimedRun::seconds_of(const Task& task) const {
   const Node& node = nodes_[task.node];
   if (task.what == What::work) return node.work_seconds;
-  const Transfer transfer = costs_.transfer(node.rank, nodes_[node.other].rank, node.bytes);
+  const Transfer transfer = costs_.transfer(node.rank, nodes_[node.other].rank, node.bytes, node.handed_on);
   return task.what == What::send ? transfer.send_seconds : transfer.receive_seconds;
 }
 
@@ -199,11 +200,16 @@ void TimedRun::take_core(Task task, double now) {
 }
 
 void TimedRun::start(Task task, double now) {
+  if (task.what == What::send) {
+    Node& sent = nodes_[task.node];
+    const size_t moved = moved_[sent.rank] - sent.ready_moved + sent.bytes;
+    sent.handed_on = sent.was_taken && moved <= costs_.moment_bytes;
+  }
   events_.push({now + seconds_of(task), Kind::over, task});
   if (task.what != What::send) return;
   const Node& node = nodes_[task.node];
   Lane& lane = lanes_[node.lane];
-  const Transfer transfer = costs_.transfer(lane.from, lane.to, node.bytes);
+  const Transfer transfer = costs_.transfer(lane.from, lane.to, node.bytes, node.handed_on);
   double leaves_seconds = now;
   if (transfer.link_seconds > 0) {
     double& out = hosts_[host_of_[lane.from]].sending_free_seconds;
@@ -247,12 +253,15 @@ void TimedRun::satisfy(int number, double now) {
   const Node& node = nodes_[number];
   if (--nodes_[number].waits_for > 0) return;
   nodes_[number].ready_seconds = now;
+  nodes_[number].was_taken = true;
+  nodes_[number].ready_moved = moved_[node.rank];
   if (!node.sends) return ask({now, What::work, number}, now);
   offer(lanes_[node.lane], now);
 }
 
 void TimedRun::finish(const Task& task, double now) {
   end_ = std::max(end_, now);
+  if (task.what != What::work) moved_[rank_of(task)] += nodes_[task.node].bytes;
   if (task.what == What::take) return satisfy(nodes_[task.node].other, now);
   for (int i = nodes_[task.node].first_edge; i < nodes_[task.node + 1].first_edge; ++i) {
     satisfy(waiting_[i], now);

@@ -35,6 +35,11 @@ class TimedRun {
     size_t bytes = 0;
     double work_seconds = 0;   // adding, of a receive or a local step
     double ready_seconds = 0;  // since when it waits for nothing
+    // Of a send: whether its bytes had to come first, what its rank had moved when they were there, and
+    // whether it then went at once: see Costs.
+    bool was_taken = false;
+    bool handed_on = false;
+    size_t ready_moved = 0;
   };
   struct Lane {  // the sends from one rank to another
     int from = 0;
@@ -120,6 +125,7 @@ class TimedRun {
   std::vector<Edge> edges_;
   std::vector<int> waiting_;
 
+  std::vector<size_t> moved_;                  // bytes sent and taken, by each rank
   std::vector<Port> ports_, receiving_ports_;  // of each rank; the latter where they are others
   std::vector<int> host_of_;
   std::vector<Host> hosts_;
