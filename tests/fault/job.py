@@ -98,7 +98,7 @@ class Job:
         self.process.stdout.close()
 
     def check_nothing_left(self, before):
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 2 + SLACK
         while any(rank.pid and exists(rank.pid) for rank in self.ranks) and time.monotonic() < deadline:
             time.sleep(0.01)
         left = [rank.pid for rank in self.ranks if rank.pid and exists(rank.pid)]

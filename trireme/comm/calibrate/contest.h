@@ -13,6 +13,8 @@ class Contest {
  public:
   // After which a way that is far behind is dropped, and the clock knows better than the prediction.
   static constexpr size_t kFewestRounds = 7;
+  // Which tell ten percent from nothing, on a machine whose speed changes by half.
+  static constexpr size_t kEnoughRounds = 15;
 
   // At least one, the best by prediction first.
   explicit Contest(const std::vector<Choice>& ways);

@@ -8,17 +8,17 @@ namespace trireme::comm {
 namespace {
 
 constexpr double kLongestWay = 100e-3;  // beyond which the prediction has to do: a slow link
-constexpr Stopwatch::Effort kEffort = {.seconds = 2e-3, .fewest = 2};
+constexpr Stopwatch::Effort kEffort = {.seconds = 2e-3, .fewest = 4};
 
 // Of all contests together. Ranks that take turns on a core do so in one of several ways, for seconds; no one
 // of them should decide.
 constexpr double kLeastSeconds = 3, kLeastSecondsCrowded = 24;
-constexpr double kMostSeconds = 60;
+constexpr double kMostSeconds = 90;
 
-// Times the least prediction, which, of short operations among crowded ranks, was itself made in one of the
-// ways to take turns.
-double worth_trying(bool crowded, size_t bytes) {
-  return crowded && bytes < (size_t{1} << 20) ? 2 : 1.3;
+// Times the least prediction. Short operations are quick to try, and among crowded ranks the prediction was
+// itself made in one of the ways to take turns.
+double worth_trying(size_t bytes) {
+  return bytes < (size_t{1} << 20) ? 2 : 1.3;
 }
 
 struct SizeContest {
@@ -34,7 +34,7 @@ SizeContest* next_of(std::vector<SizeContest>& contests, double seconds, bool cr
   const bool all = seconds < (crowded ? kLeastSecondsCrowded : kLeastSeconds);
   SizeContest* next = nullptr;
   for (SizeContest& each : contests) {
-    if (each.contest.decided() || (!all && each.contest.rounds() >= Contest::kFewestRounds)) continue;
+    if (each.contest.decided() || (!all && each.contest.rounds() >= Contest::kEnoughRounds)) continue;
     if (next == nullptr || each.seconds < next->seconds) next = &each;
   }
   return next;
@@ -54,7 +54,7 @@ void Measurement::hold_contests(LinkModel& model) {
       const bool offered = engine_.offers_native(call);
       call.algorithm = Algorithm::automatic;
       std::vector<Choice> ways =
-          contenders(call, context_.ranks(), context_.hosts(), model, offered, worth_trying(crowded_, bytes));
+          contenders(call, context_.ranks(), context_.hosts(), model, offered, worth_trying(bytes));
       if (ways[0].predicted_seconds > kLongestWay) ways.resize(1);
       contests.push_back({.bytes = bytes, .call = call, .contest = Contest(ways)});
     }

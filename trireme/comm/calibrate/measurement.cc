@@ -21,6 +21,8 @@ constexpr int kTurns = 3;
 constexpr int64_t kFewestOperations = 3;  // that are timed of one kind, where they take long
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
+// Shorter vectors do not leave the caches of a core, however long they wait.
+constexpr size_t kShortestHandedOn = kMi;
 
 // In which whole vectors are exchanged: about what is chosen for them.
 size_t vector_segment(size_t bytes) {
@@ -229,6 +231,7 @@ void Measurement::add_vectors(LinkModel& model) {
 Curve Measurement::hand_on(const LinkModel& model) {
   std::vector<CurvePoint> points;
   for (const size_t bytes : sizes_.vectors) {
+    if (bytes < kShortestHandedOn) continue;
     const size_t segment = vector_segment(bytes);
     const Steps steps = handed_back(context_.ranks(), inside_, static_cast<int>(bytes / segment));
     const std::vector<size_t> chunk_bytes(static_cast<size_t>(steps.chunks()), segment);

@@ -30,8 +30,7 @@ enum class Ports : uint8_t {
 };
 
 struct Costs {
-  // `handed_on`: the sender took those bytes a moment before: with them it has moved no more than
-  // `moment_bytes` since.
+  // `handed_on`: the sender took those bytes a moment before: it has moved no more than `moment_bytes` since.
   std::function<Transfer(int from, int to, size_t bytes, bool handed_on)> transfer;
   size_t moment_bytes = 0;
   std::function<double(size_t bytes)> reduce_seconds;  // adding that many bytes to others

@@ -10,7 +10,7 @@ namespace {
 
 // How long a moment is, by what a rank moves in it: much less than between two touches of a byte in a pass
 // over the vector, and no more than a core keeps in its own cache.
-constexpr size_t kMomentShare = 4;
+constexpr size_t kMomentShare = 2;
 constexpr size_t kMostMomentBytes = size_t{1} << 20;
 
 double gap_seconds(const LinkCurves& link, size_t bytes) {
@@ -43,8 +43,9 @@ struct Ends {
   }
   // Beyond `taken`.
   double handed_on(size_t bytes) const {
-    if (model.vectors.hand_on.empty()) return 0;
-    return message_seconds(model.inside.exchange, model.vectors.hand_on, bytes, vector_bytes) - taken(bytes);
+    const Curve& pass = model.vectors.hand_on;
+    if (pass.empty() || vector_bytes < pass.points().front().bytes) return 0;
+    return message_seconds(model.inside.exchange, pass, bytes, vector_bytes) - taken(bytes);
   }
 };
 

@@ -202,8 +202,7 @@ void TimedRun::take_core(Task task, double now) {
 void TimedRun::start(Task task, double now) {
   if (task.what == What::send) {
     Node& sent = nodes_[task.node];
-    const size_t moved = moved_[sent.rank] - sent.ready_moved + sent.bytes;
-    sent.handed_on = sent.was_taken && moved <= costs_.moment_bytes;
+    sent.handed_on = sent.was_taken && moved_[sent.rank] - sent.ready_moved <= costs_.moment_bytes;
   }
   events_.push({now + seconds_of(task), Kind::over, task});
   if (task.what != What::send) return;
