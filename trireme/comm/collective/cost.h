@@ -30,9 +30,8 @@ enum class Ports : uint8_t {
 };
 
 struct Costs {
-  // `handed_on`: the sender took those bytes a moment before: it has moved no more than `moment_bytes` since.
+  // `handed_on`: the sender sends nothing to that rank but what it took a moment before.
   std::function<Transfer(int from, int to, size_t bytes, bool handed_on)> transfer;
-  size_t moment_bytes = 0;
   std::function<double(size_t bytes)> reduce_seconds;  // adding that many bytes to others
   // The same as they are taken, beyond what taking them costs; empty: no less. Only what is received beside
   // its place, because that is still in use, has to be taken first.

@@ -8,11 +8,6 @@
 namespace trireme::comm {
 namespace {
 
-// How long a moment is, by what a rank moves in it: much less than between two touches of a byte in a pass
-// over the vector, and no more than a core keeps in its own cache.
-constexpr size_t kMomentShare = 2;
-constexpr size_t kMostMomentBytes = size_t{1} << 20;
-
 double gap_seconds(const LinkCurves& link, size_t bytes) {
   const double message = link.message.seconds(bytes);
   return link.gap.empty() ? message : std::min(message, link.gap.seconds(bytes));
@@ -124,7 +119,6 @@ Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector
     return same_host ? inside_transfer(ends, bytes, handed_on)
                      : across_transfer(ends.model.inside, across, bytes);
   };
-  costs.moment_bytes = std::min(vector_bytes / kMomentShare, kMostMomentBytes);
   return costs;
 }
 

@@ -25,7 +25,6 @@ TimedRun::TimedRun(const Steps& steps, std::span<const size_t> chunk_bytes, size
   for (int rank = 0; rank < steps.ranks(); ++rank) build_rank(rank);
   connect();
 
-  moved_.resize(steps.ranks());
   ports_.resize(steps.ranks());
   receiving_ports_.resize(steps.ranks());
   std::map<int, int> hosts;
@@ -152,9 +151,10 @@ void TimedRun::wait(const Range& later, const Range& earlier) {
 
 // Sends and receives of a pair match in order; edges are sorted by the node that others wait for.
 void TimedRun::connect() {
-  for (const Lane& lane : lanes_) {
+  for (Lane& lane : lanes_) {
     TRIREME_CHECK(lane.nodes.size() == lane.receives.size());
     for (size_t i = 0; i < lane.nodes.size(); ++i) nodes_[lane.nodes[i]].other = lane.receives[i];
+    lane.hands_on = std::ranges::all_of(lane.nodes, [&](int node) { return nodes_[node].waits_for > 0; });
   }
   nodes_.emplace_back();  // its first_edge is the end of the last one's
   for (const Edge& edge : edges_) ++nodes_[edge.earlier + 1].first_edge;
@@ -175,10 +175,14 @@ TimedRun::Port& TimedRun::port_of(const Task& task) {
   return (other ? receiving_ports_ : ports_)[rank_of(task)];
 }
 
+Transfer TimedRun::transfer_of(const Lane& lane, const Node& sent) const {
+  return costs_.transfer(lane.from, lane.to, sent.bytes, lane.hands_on);
+}
+
 double TimedRun::seconds_of(const Task& task) const {
   const Node& node = nodes_[task.node];
   if (task.what == What::work) return node.work_seconds;
-  const Transfer transfer = costs_.transfer(node.rank, nodes_[node.other].rank, node.bytes, node.handed_on);
+  const Transfer transfer = transfer_of(lanes_[node.lane], node);
   return task.what == What::send ? transfer.send_seconds : transfer.receive_seconds;
 }
 
@@ -200,15 +204,11 @@ void TimedRun::take_core(Task task, double now) {
 }
 
 void TimedRun::start(Task task, double now) {
-  if (task.what == What::send) {
-    Node& sent = nodes_[task.node];
-    sent.handed_on = sent.was_taken && moved_[sent.rank] - sent.ready_moved <= costs_.moment_bytes;
-  }
   events_.push({now + seconds_of(task), Kind::over, task});
   if (task.what != What::send) return;
   const Node& node = nodes_[task.node];
   Lane& lane = lanes_[node.lane];
-  const Transfer transfer = costs_.transfer(lane.from, lane.to, node.bytes, node.handed_on);
+  const Transfer transfer = transfer_of(lane, node);
   double leaves_seconds = now;
   if (transfer.link_seconds > 0) {
     double& out = hosts_[host_of_[lane.from]].sending_free_seconds;
@@ -252,15 +252,12 @@ void TimedRun::satisfy(int number, double now) {
   const Node& node = nodes_[number];
   if (--nodes_[number].waits_for > 0) return;
   nodes_[number].ready_seconds = now;
-  nodes_[number].was_taken = true;
-  nodes_[number].ready_moved = moved_[node.rank];
   if (!node.sends) return ask({now, What::work, number}, now);
   offer(lanes_[node.lane], now);
 }
 
 void TimedRun::finish(const Task& task, double now) {
   end_ = std::max(end_, now);
-  if (task.what != What::work) moved_[rank_of(task)] += nodes_[task.node].bytes;
   if (task.what == What::take) return satisfy(nodes_[task.node].other, now);
   for (int i = nodes_[task.node].first_edge; i < nodes_[task.node + 1].first_edge; ++i) {
     satisfy(waiting_[i], now);

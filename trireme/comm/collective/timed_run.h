@@ -35,17 +35,13 @@ class TimedRun {
     size_t bytes = 0;
     double work_seconds = 0;   // adding, of a receive or a local step
     double ready_seconds = 0;  // since when it waits for nothing
-    // Of a send: whether its bytes had to come first, what its rank had moved when they were there, and
-    // whether it then went at once: see Costs.
-    bool was_taken = false;
-    bool handed_on = false;
-    size_t ready_moved = 0;
   };
   struct Lane {  // the sends from one rank to another
     int from = 0;
     int to = 0;
     std::vector<int> nodes;
     std::vector<int> receives;
+    bool hands_on = false;  // nothing that was there from the start
     size_t next = 0;
     size_t applied = 0;
     bool asked = false;          // for the sender's time, for `next`
@@ -102,6 +98,7 @@ class TimedRun {
 
   int rank_of(const Task& task) const;
   Port& port_of(const Task& task);
+  Transfer transfer_of(const Lane& lane, const Node& sent) const;
   double seconds_of(const Task& task) const;
   void ask(Task task, double now);  // for the rank's time
   void take_core(Task task, double now);
@@ -125,7 +122,6 @@ class TimedRun {
   std::vector<Edge> edges_;
   std::vector<int> waiting_;
 
-  std::vector<size_t> moved_;                  // bytes sent and taken, by each rank
   std::vector<Port> ports_, receiving_ports_;  // of each rank; the latter where they are others
   std::vector<int> host_of_;
   std::vector<Host> hosts_;
