@@ -59,6 +59,7 @@ TEST(Calibrate, AllRanksGetTheSameAndUseIt) {
     EXPECT_GT(models[0].vectors.add.seconds(1 << 20), 0);
     // Ranks that outnumber cores take turns, which shows in whole operations alone.
     const bool crowded = ranks > static_cast<int>(std::thread::hardware_concurrency());
+    EXPECT_EQ(models[0].vectors.hand_on.empty(), crowded);
     for (const Algorithm algorithm : algorithms_for(Collective::all_reduce, {})) {
       const Curve* const curve = timed_curve(models[0], Collective::all_reduce, algorithm);
       ASSERT_EQ(curve != nullptr, crowded) << name(algorithm);
@@ -145,12 +146,14 @@ TEST(Calibrate, MediansPointByPoint) {
   for (int i = 0; i < 3; ++i) {
     models[i].operation_seconds = 3 - i;
     models[i].inside.message = Curve({{8, i == 1 ? 50.0 : 1.0}, {16, 2.0 + i}});
+    models[i].vectors.hand_on = Curve({{8, i == 0 ? 9.0 : 4.0}});
     models[i].timed[Collective::all_reduce][Algorithm::native] = Curve({{8, 1.0 * i}});
   }
   const LinkModel median = median_of(models);
   EXPECT_EQ(median.operation_seconds, 2);
   EXPECT_EQ(median.inside.message, Curve({{8, 1.0}, {16, 3.0}}));
   EXPECT_EQ(median.timed.at(Collective::all_reduce).at(Algorithm::native), Curve({{8, 1.0}}));
+  EXPECT_EQ(median.vectors.hand_on, Curve({{8, 4.0}}));
   EXPECT_TRUE(median.reduce.empty());
 }
 

@@ -21,7 +21,7 @@ constexpr int kTurns = 3;
 constexpr int64_t kFewestOperations = 3;  // that are timed of one kind, where they take long
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
-// Shorter vectors do not leave the caches of a core, however long they wait.
+// Of shorter vectors, which stay in a core's caches, those who hand on are predicted well without.
 constexpr size_t kShortestHandedOn = kMi;
 
 // In which whole vectors are exchanged: about what is chosen for them.
@@ -227,7 +227,7 @@ void Measurement::add_vectors(LinkModel& model) {
   if (!crowded_) model.vectors.hand_on = hand_on(model);
 }
 
-// What handing back takes beyond what it would if it made no difference where the bytes were a moment before.
+// What handing back takes beyond its prediction is laid on the messages that are handed on.
 Curve Measurement::hand_on(const LinkModel& model) {
   std::vector<CurvePoint> points;
   for (const size_t bytes : sizes_.vectors) {
