@@ -13,7 +13,7 @@ class Contest {
  public:
   // After which a way that is far behind is dropped, and the clock knows better than the prediction.
   static constexpr size_t kFewestRounds = 7;
-  // Which tell ten percent from nothing, on a machine whose speed changes by half.
+  // After which it needs no more time than its share.
   static constexpr size_t kEnoughRounds = 15;
 
   // At least one, the best by prediction first.

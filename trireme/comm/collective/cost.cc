@@ -65,6 +65,7 @@ size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_b
 double busiest_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
                        const Costs& costs) {
   if (costs.ports == Ports::unlimited) return 0;
+  // Which messages are handed on is not known here.
   const auto least_of = [&](int from, int to, size_t bytes) {
     const Transfer one = costs.transfer(from, to, bytes, false);
     const Transfer other = costs.transfer(from, to, bytes, true);

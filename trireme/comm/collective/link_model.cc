@@ -13,11 +13,15 @@ double gap_seconds(const LinkCurves& link, size_t bytes) {
   return link.gap.empty() ? message : std::min(message, link.gap.seconds(bytes));
 }
 
+bool is_measured(const Curve& pass, size_t vector_bytes) {
+  return !pass.empty() && vector_bytes >= pass.points().front().bytes;
+}
+
 // A message of a vector: its share of a pass over the vector, where that was measured, and what a message
 // costs whatever its size; else what messages of this size cost. Either may be the larger: a byte in the
 // cache of another core can take longer than one in the cache that all share.
 double message_seconds(const Curve& messages, const Curve& pass, size_t bytes, size_t vector_bytes) {
-  if (pass.empty() || vector_bytes < pass.points().front().bytes) return messages.seconds(bytes);
+  if (!is_measured(pass, vector_bytes)) return messages.seconds(bytes);
   const double share = static_cast<double>(bytes) / static_cast<double>(vector_bytes);
   return messages.seconds(0) + share * pass.seconds(vector_bytes);
 }
@@ -31,16 +35,15 @@ struct Ends {
     return message_seconds(model.inside.exchange, model.vectors.exchange, bytes, vector_bytes);
   }
   double added(size_t bytes) const {
-    if (model.vectors.add.empty() || vector_bytes < model.vectors.add.points().front().bytes) {
+    if (!is_measured(model.vectors.add, vector_bytes)) {
       return model.inside.exchange.seconds(bytes) + model.add.seconds(bytes);
     }
     return message_seconds(model.inside.exchange, model.vectors.add, bytes, vector_bytes);
   }
   // Beyond `taken`.
   double handed_on(size_t bytes) const {
-    const Curve& pass = model.vectors.hand_on;
-    if (pass.empty() || vector_bytes < pass.points().front().bytes) return 0;
-    return message_seconds(model.inside.exchange, pass, bytes, vector_bytes) - taken(bytes);
+    if (!is_measured(model.vectors.hand_on, vector_bytes)) return 0;
+    return message_seconds(model.inside.exchange, model.vectors.hand_on, bytes, vector_bytes) - taken(bytes);
   }
 };
 
@@ -58,7 +61,7 @@ Transfer inside_transfer(const Ends& ends, size_t bytes, bool handed_on) {
     send = both - receive;
   }
   const double delay = std::max(0.0, link.message.seconds(bytes) - receive);
-  // Each end has its own bytes at hand, or has them in the wrong cache.
+  // To each end in full: the busier one is what the vector waits for, and the pass was as long.
   if (handed_on) {
     const double beyond = ends.handed_on(bytes);
     send = std::max(0.0, send + beyond);
