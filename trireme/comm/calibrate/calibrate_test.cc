@@ -57,6 +57,7 @@ TEST(Calibrate, AllRanksGetTheSameAndUseIt) {
     for (const CurvePoint& point : models[0].inside.message.points()) EXPECT_GT(point.seconds, 0);
     for (const CurvePoint& point : models[0].inside.exchange.points()) EXPECT_GT(point.seconds, 0);
     EXPECT_GT(models[0].vectors.add.seconds(1 << 20), 0);
+    EXPECT_GT(models[0].vectors.message.seconds(1 << 20), 0);
     // Ranks that outnumber cores take turns, which shows in whole operations alone.
     const bool crowded = ranks > static_cast<int>(std::thread::hardware_concurrency());
     EXPECT_EQ(models[0].vectors.hand_on.empty(), crowded);
@@ -146,6 +147,7 @@ TEST(Calibrate, MediansPointByPoint) {
   for (int i = 0; i < 3; ++i) {
     models[i].operation_seconds = 3 - i;
     models[i].inside.message = Curve({{8, i == 1 ? 50.0 : 1.0}, {16, 2.0 + i}});
+    models[i].vectors.message = Curve({{8, i == 2 ? 9.0 : 3.0}});
     models[i].vectors.hand_on = Curve({{8, i == 0 ? 9.0 : 4.0}});
     models[i].timed[Collective::all_reduce][Algorithm::native] = Curve({{8, 1.0 * i}});
   }
@@ -153,6 +155,7 @@ TEST(Calibrate, MediansPointByPoint) {
   EXPECT_EQ(median.operation_seconds, 2);
   EXPECT_EQ(median.inside.message, Curve({{8, 1.0}, {16, 3.0}}));
   EXPECT_EQ(median.timed.at(Collective::all_reduce).at(Algorithm::native), Curve({{8, 1.0}}));
+  EXPECT_EQ(median.vectors.message, Curve({{8, 3.0}}));
   EXPECT_EQ(median.vectors.hand_on, Curve({{8, 4.0}}));
   EXPECT_TRUE(median.reduce.empty());
 }
@@ -191,7 +194,7 @@ TEST(CalibrationPrograms, SendWhatTheySay) {
   EXPECT_EQ(sends_of(bursts(2, pairs, 4, 4), 0), 8);
   EXPECT_EQ(sends_of(exchanges(2, pairs, 4, 8, Action::add), 1), 32);
   EXPECT_EQ(sends_of(mirrored(2, pairs, 2, 8), 0), 16);
-  EXPECT_EQ(sends_of(vector_exchange(2, pairs, 8, Action::copy), 0), 8);
+  EXPECT_EQ(sends_of(vector_exchange(2, pairs, 8, Action::copy, Action::copy), 0), 8);
   EXPECT_EQ(sends_of(handed_back(2, pairs, 8), 1), 8);
 }
 

@@ -59,6 +59,7 @@ LinkModel median_of(std::span<const LinkModel> models) {
   // These are differences.
   take(result.reduce, [](const LinkModel& m) -> const Curve& { return m.reduce; });
   take(result.add, [](const LinkModel& m) -> const Curve& { return m.add; });
+  take(result.vectors.message, [](const LinkModel& m) -> const Curve& { return m.vectors.message; });
   take(result.vectors.reduce, [](const LinkModel& m) -> const Curve& { return m.vectors.reduce; });
   take(result.vectors.hand_on, [](const LinkModel& m) -> const Curve& { return m.vectors.hand_on; });
   for (auto& [collective, operations] : result.timed) {

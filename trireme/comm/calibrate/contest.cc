@@ -5,12 +5,11 @@
 #include <limits>
 #include <ranges>
 
-#include "trireme/comm/calibrate/middle.h"
-
 namespace trireme::comm {
 namespace {
 
 constexpr double kHopeless = 1.5;  // times the best
+constexpr double kAsGood = 1.05;
 
 }  // namespace
 
@@ -31,20 +30,34 @@ void Contest::play(const std::function<double(const Choice&)>& seconds_of) {
   if (rounds() >= kFewestRounds) drop_hopeless();
 }
 
-// Once in a while a round is disturbed; the median does not mind.
-double Contest::middle_ratio(const Way& way) {
+double Contest::ratio_at(const Way& way, double share) {
   std::vector<double> ratios = way.ratios;
-  return middle_of(ratios);
+  const auto place = ratios.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(ratios.size()));
+  std::ranges::nth_element(ratios, place);
+  return *place;
+}
+
+// Once in a while a round is disturbed; the median does not mind.
+double Contest::middle(const Way& way) {
+  return ratio_at(way, 0.5);
+}
+
+double Contest::least_middle() const {
+  return std::ranges::min(ways_ | std::views::transform(middle));
 }
 
 void Contest::drop_hopeless() {
-  const double least = std::ranges::min(ways_ | std::views::transform(middle_ratio));
-  std::erase_if(ways_, [&](const Way& way) { return middle_ratio(way) > kHopeless * least; });
+  const double most = kHopeless * least_middle();
+  std::erase_if(ways_, [&](const Way& way) { return middle(way) > most; });
 }
 
+// Of ways that are as good by their medians the steadiest: one that takes twice as long in a round of four
+// may tomorrow do so in three.
 const Choice& Contest::winner() const {
   if (rounds() < kFewestRounds) return ways_[0].choice;
-  return std::ranges::min_element(ways_, {}, middle_ratio)->choice;
+  const double least = least_middle();
+  auto as_good = ways_ | std::views::filter([&](const Way& way) { return middle(way) <= kAsGood * least; });
+  return std::ranges::min_element(as_good, {}, [](const Way& way) { return ratio_at(way, 0.75); })->choice;
 }
 
 }  // namespace trireme::comm

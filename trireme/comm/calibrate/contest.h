@@ -30,7 +30,9 @@ class Contest {
     Choice choice;
     std::vector<double> ratios = {};  // of its time to the best, in each round
   };
-  static double middle_ratio(const Way& way);
+  static double ratio_at(const Way& way, double share);  // above which the rest of its ratios lie
+  static double middle(const Way& way);
+  double least_middle() const;
   void drop_hopeless();
 
   std::vector<Way> ways_;

@@ -26,11 +26,26 @@ TEST(Contest, ARoundThatWasDisturbedDoesNotDecide) {
   Contest contest(kThree);
   for (int round = 0; round < 9; ++round) {
     contest.play([&](const Choice& way) {
-      if (way.algorithm == Algorithm::tree) return round % 3 == 0 ? 100.0 : 1.0;
+      if (way.algorithm == Algorithm::tree) return round % 6 == 0 ? 100.0 : 1.0;
       return way.algorithm == Algorithm::ring ? 1.1 : 1.05;
     });
   }
   EXPECT_EQ(contest.winner().algorithm, Algorithm::tree);
+}
+
+TEST(Contest, OfTwoThatAreAsGoodTheSteadierWins) {
+  const auto winner = [](double ring_seconds) {
+    Contest contest(kThree);
+    for (int round = 0; round < 9; ++round) {
+      contest.play([&](const Choice& way) {
+        if (way.algorithm == Algorithm::tree) return round % 3 == 0 ? 1.4 : 1.0;
+        return way.algorithm == Algorithm::ring ? ring_seconds : 1.2;
+      });
+    }
+    return contest.winner().algorithm;
+  };
+  EXPECT_EQ(winner(1.04), Algorithm::ring);
+  EXPECT_EQ(winner(1.06), Algorithm::tree);
 }
 
 TEST(Contest, WhatSlowsAllForAWhileIsNotHeldAgainstOne) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -21,8 +22,10 @@ constexpr int kTurns = 3;
 constexpr int64_t kFewestOperations = 3;  // that are timed of one kind, where they take long
 constexpr size_t kKi = 1024;
 constexpr size_t kMi = 1024 * 1024;
-// Of shorter vectors, which stay in a core's caches, those who hand on are predicted well without.
-constexpr size_t kShortestHandedOn = kMi;
+// Shorter ones stay in a core's caches, and fewer kinds of passes predict them well.
+constexpr size_t kLongVector = kMi;
+constexpr size_t kFinerSegment = 64 * kKi;    // than that of long vectors
+constexpr size_t kLongestCutFiner = 4 * kMi;  // of longer ones the difference is lost in the noise
 
 // In which whole vectors are exchanged: about what is chosen for them.
 size_t vector_segment(size_t bytes) {
@@ -206,23 +209,47 @@ void Measurement::add_exchanges(LinkModel& model) {
   model.reduce = Curve(reduce);
 }
 
+double Measurement::vector_seconds(size_t bytes, size_t segment, Action first, Action then) {
+  const int chunks = static_cast<int>(bytes / segment);
+  const Steps steps = vector_exchange(context_.ranks(), inside_, chunks, first, then);
+  return own_share_ * steps_seconds(steps, bytes, segment);
+}
+
 void Measurement::add_vectors(LinkModel& model) {
-  const int ranks = context_.ranks();
-  std::vector<CurvePoint> exchange, add, reduce;
+  std::vector<CurvePoint> message, exchange, add, reduce;
+  const double of_no_bytes = model.inside.exchange.seconds(0);
+  double each = of_no_bytes;  // what a message costs whatever its size
   for (const size_t bytes : sizes_.vectors) {
     const size_t segment = vector_segment(bytes);
     const int chunks = static_cast<int>(bytes / segment);
-    // What a message costs whatever its size is no part of the pass: the cost model adds it for each.
-    const double messages = chunks * model.inside.exchange.seconds(0);
-    const auto seconds = [&](const Steps& steps) {
-      return std::max(0.0, own_share_ * steps_seconds(steps, bytes, segment) - messages);
-    };
-    const double taken = seconds(vector_exchange(ranks, inside_, chunks, Action::copy));
-    exchange.push_back({bytes, taken});
-    add.push_back({bytes, seconds(vector_exchange(ranks, inside_, chunks, Action::add))});
-    reduce.push_back({bytes, std::max(0.0, seconds(mirrored(ranks, inside_, chunks, 1)) - taken)});
+    double taken = vector_seconds(bytes, segment, Action::copy, Action::copy);
+    double added = vector_seconds(bytes, segment, Action::add, Action::add);
+    if (bytes >= kLongVector) {
+      // Half of each, as in an all-reduce: it leaves the caches as neither alone does.
+      const double mixed = vector_seconds(bytes, segment, Action::add, Action::copy);
+      const double fit = 2 * mixed / std::max(taken + added, std::numeric_limits<double>::min());
+      taken *= fit;
+      added *= fit;
+      if (bytes <= kLongestCutFiner) {
+        const double finer = vector_seconds(bytes, kFinerSegment, Action::add, Action::copy);
+        const auto more = static_cast<double>(bytes / kFinerSegment - bytes / segment);
+        each = std::max(of_no_bytes, (finer - mixed) / more);
+        message.push_back({bytes, each});
+      }
+    }
+    // No part of the pass: the cost model adds it for each message.
+    const double messages = chunks * each;
+    exchange.push_back({bytes, std::max(0.0, taken - messages)});
+    add.push_back({bytes, std::max(0.0, added - messages)});
+    const double reduced =
+        own_share_ * steps_seconds(mirrored(context_.ranks(), inside_, chunks, 1), bytes, segment);
+    reduce.push_back({bytes, std::max(0.0, reduced - taken)});
   }
-  model.vectors = {.exchange = Curve(exchange), .add = Curve(add), .reduce = Curve(reduce), .hand_on = {}};
+  model.vectors = {.message = Curve(message),
+                   .exchange = Curve(exchange),
+                   .add = Curve(add),
+                   .reduce = Curve(reduce),
+                   .hand_on = {}};
   // Among crowded ranks a pair's time is not what the cost model says of a pair.
   if (!crowded_) model.vectors.hand_on = hand_on(model);
 }
@@ -231,7 +258,7 @@ void Measurement::add_vectors(LinkModel& model) {
 Curve Measurement::hand_on(const LinkModel& model) {
   std::vector<CurvePoint> points;
   for (const size_t bytes : sizes_.vectors) {
-    if (bytes < kShortestHandedOn) continue;
+    if (bytes < kLongVector) continue;
     const size_t segment = vector_segment(bytes);
     const Steps steps = handed_back(context_.ranks(), inside_, static_cast<int>(bytes / segment));
     const std::vector<size_t> chunk_bytes(static_cast<size_t>(steps.chunks()), segment);

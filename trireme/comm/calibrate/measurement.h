@@ -38,6 +38,8 @@ class Measurement {
   LinkCurves link(std::span<const RankPair> pairs);
   double message_seconds(std::span<const RankPair> pairs, size_t bytes);
   void add_exchanges(LinkModel& model);
+  // Of a pass over a vector, of which one half goes each way `first`, the other half `then`.
+  double vector_seconds(size_t bytes, size_t segment, Action first, Action then);
   void add_vectors(LinkModel& model);
   Curve hand_on(const LinkModel& model);
   TimedOperations timed_operations(Collective collective);

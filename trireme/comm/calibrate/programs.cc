@@ -78,9 +78,10 @@ Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int round
   return steps;
 }
 
-Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action action) {
+Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action first, Action then) {
   Steps steps(ranks, chunks);
   for (const bool forwards : {true, false}) {
+    const Action action = forwards ? first : then;
     for (int chunk = 0; chunk < chunks; chunk += 2) {
       steps.round([&] {
         send_all(steps, pairs, forwards, chunk, action);

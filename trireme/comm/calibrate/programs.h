@@ -33,9 +33,9 @@ Steps exchanges(int ranks, std::span<const RankPair> pairs, int chains, int roun
 // taken, because its place is still being sent.
 Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int rounds);
 
-// A whole vector of an even number of chunks: each rank sends one half and takes the other, then the other
-// way round.
-Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action action);
+// A whole vector of an even number of chunks: each rank sends one half and takes the other (`first`), then
+// the other way round (`then`).
+Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action first, Action then);
 
 // A whole vector: the second of a pair adds what the first sends, and hands each chunk back at once.
 Steps handed_back(int ranks, std::span<const RankPair> pairs, int chunks);

@@ -215,7 +215,8 @@ TEST(LinkModel, FileReadsBackAsWritten) {
   rich.memory = MemoryKind::ordinary;
   rich.inside.exchange = Curve({{8, 3e-6}});
   rich.add = Curve({{8, 1e-7}});
-  rich.vectors = {.exchange = Curve({{1 << 20, 1e-3}}),
+  rich.vectors = {.message = Curve({{1 << 20, 4e-6}}),
+                  .exchange = Curve({{1 << 20, 1e-3}}),
                   .add = Curve({{1 << 20, 2e-3}}),
                   .reduce = {},
                   .hand_on = Curve({{1 << 20, 3e-3}})};
@@ -240,6 +241,10 @@ TEST(LinkModel, MessagesOfLargeVectorsCostTheirShareOfAPass) {
   };
   EXPECT_NEAR(both(1 << 19), 10e-6 + (1 << 16) * 2e-9, 1e-12);
   EXPECT_NEAR(both(1 << 20), 10e-6 + 4e-3 / 16, 1e-12);
+  model.vectors.message = Curve({{1 << 20, 30e-6}, {2 << 20, 20e-6}});
+  EXPECT_NEAR(both(1 << 19), 10e-6 + (1 << 16) * 2e-9, 1e-12);
+  EXPECT_NEAR(both(1 << 20), 30e-6 + 4e-3 / 16, 1e-12);
+  EXPECT_NEAR(both(8 << 20), 20e-6 + 4e-3 / 16, 1e-12);  // level: it is no pass
   EXPECT_NEAR(costs_of(model, {}, 1 << 19).add_seconds(1 << 16), (1 << 16) * 1e-9, 1e-12);
   EXPECT_NEAR(costs_of(model, {}, 1 << 20).add_seconds(1 << 16), 1e-3 / 16, 1e-12);
 }

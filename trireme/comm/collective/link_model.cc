@@ -17,33 +17,46 @@ bool is_measured(const Curve& pass, size_t vector_bytes) {
   return !pass.empty() && vector_bytes >= pass.points().front().bytes;
 }
 
-// A message of a vector: its share of a pass over the vector, where that was measured, and what a message
-// costs whatever its size; else what messages of this size cost. Either may be the larger: a byte in the
-// cache of another core can take longer than one in the cache that all share.
-double message_seconds(const Curve& messages, const Curve& pass, size_t bytes, size_t vector_bytes) {
-  if (!is_measured(pass, vector_bytes)) return messages.seconds(bytes);
-  const double share = static_cast<double>(bytes) / static_cast<double>(vector_bytes);
-  return messages.seconds(0) + share * pass.seconds(vector_bytes);
+// The share of these bytes in a pass over the vector.
+double share_seconds(const Curve& pass, size_t bytes, size_t vector_bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(vector_bytes) * pass.seconds(vector_bytes);
 }
 
-// What a message of a vector costs a rank, at the two ends together, as it is taken or added.
+// What a message of a vector costs a rank, at the two ends together: its share of a pass over the vector,
+// where that was measured, and what a message costs whatever its size; else what messages of this size cost.
+// Either may be the larger: a byte in the cache of another core can take longer than one in the cache that
+// all share.
 struct Ends {
   LinkModel model;
   size_t vector_bytes;
 
   double taken(size_t bytes) const {
-    return message_seconds(model.inside.exchange, model.vectors.exchange, bytes, vector_bytes);
+    if (!is_measured(model.vectors.exchange, vector_bytes)) return model.inside.exchange.seconds(bytes);
+    return any_message() + share_seconds(model.vectors.exchange, bytes, vector_bytes);
   }
   double added(size_t bytes) const {
     if (!is_measured(model.vectors.add, vector_bytes)) {
       return model.inside.exchange.seconds(bytes) + model.add.seconds(bytes);
     }
-    return message_seconds(model.inside.exchange, model.vectors.add, bytes, vector_bytes);
+    return any_message() + share_seconds(model.vectors.add, bytes, vector_bytes);
   }
   // Beyond `taken`.
   double handed_on(size_t bytes) const {
     if (!is_measured(model.vectors.hand_on, vector_bytes)) return 0;
-    return message_seconds(model.inside.exchange, model.vectors.hand_on, bytes, vector_bytes) - taken(bytes);
+    return any_message() + share_seconds(model.vectors.hand_on, bytes, vector_bytes) - taken(bytes);
+  }
+  // Adding what was taken before.
+  double reduced(size_t bytes) const {
+    if (!is_measured(model.vectors.reduce, vector_bytes)) return model.reduce.seconds(bytes);
+    return model.reduce.seconds(0) + share_seconds(model.vectors.reduce, bytes, vector_bytes);
+  }
+
+ private:
+  // No pass, so it does not go on growing or shrinking beyond what was measured.
+  double any_message() const {
+    const Curve& message = model.vectors.message;
+    if (!is_measured(message, vector_bytes)) return model.inside.exchange.seconds(0);
+    return message.seconds(std::min(vector_bytes, message.points().back().bytes));
   }
 };
 
@@ -110,9 +123,7 @@ Costs costs_of(const LinkModel& model, std::span<const int> hosts, size_t vector
   costs.hosts.assign(hosts.begin(), hosts.end());
   costs.cores_per_host = model.cores;
   const Ends ends{model, vector_bytes};
-  costs.reduce_seconds = [ends](size_t bytes) {
-    return message_seconds(ends.model.reduce, ends.model.vectors.reduce, bytes, ends.vector_bytes);
-  };
+  costs.reduce_seconds = [ends](size_t bytes) { return ends.reduced(bytes); };
   if (!model.add.empty()) {
     costs.add_seconds = [ends](size_t bytes) { return std::max(0.0, ends.added(bytes) - ends.taken(bytes)); };
   }

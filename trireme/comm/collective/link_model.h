@@ -32,6 +32,7 @@ struct LinkCurves {
 // Exchanging the whole of a vector, in segments: of vectors that no cache holds a byte takes longer than the
 // messages alone say. Each curve may be empty.
 struct VectorCurves {
+  Curve message;   // what a message of such a vector costs whatever its size; else `exchange` of no bytes
   Curve exchange;  // each rank sends so many bytes and takes as many
   Curve add;       // and adds them as it takes them
   Curve reduce;    // adding so many that were taken before, alone

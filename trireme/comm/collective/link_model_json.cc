@@ -2,8 +2,8 @@
 //   [{"transport": "shm", "memory": "transport", "ranks": 2, "cores": 2, "ports": "one", "operation_seconds":
 //   1e-7,
 //     "inside": {"message": [{"bytes": 8, "seconds": 2e-7}, …], "gap": […], "exchange": […]},
-//     "across": {…}, "reduce": […], "add": […], "vectors": {"exchange": […], "add": […], "reduce": […],
-//     "hand_on": […]},
+//     "across": {…}, "reduce": […], "add": […], "vectors": {"message": […], "exchange": […], "add":
+//     […], "reduce": […], "hand_on": […]},
 //     "timed": {"all_reduce": {"native": […]}},
 //     "preferred": {"all_reduce": [{"bytes": 8, "algorithm": "native", "segment_bytes": 0}, …]}}, …]
 #include <fmt/format.h>
@@ -188,7 +188,8 @@ LinkModel read_model(const Reader& reader) {
   model.add = read_optional(reader, "add");
   if (reader.has("vectors")) {
     const Reader vectors = reader.at("vectors");
-    model.vectors = {.exchange = read_optional(vectors, "exchange"),
+    model.vectors = {.message = read_optional(vectors, "message"),
+                     .exchange = read_optional(vectors, "exchange"),
                      .add = read_optional(vectors, "add"),
                      .reduce = read_optional(vectors, "reduce"),
                      .hand_on = read_optional(vectors, "hand_on")};
@@ -214,6 +215,7 @@ std::string to_json(std::span<const LinkModel> models) {
     put(object, "reduce", model.reduce);
     put(object, "add", model.add);
     Json vectors = Json::object();
+    put(vectors, "message", model.vectors.message);
     put(vectors, "exchange", model.vectors.exchange);
     put(vectors, "add", model.vectors.add);
     put(vectors, "reduce", model.vectors.reduce);
