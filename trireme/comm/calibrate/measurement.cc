@@ -225,11 +225,11 @@ void Measurement::add_vectors(LinkModel& model) {
     double taken = vector_seconds(bytes, segment, Action::copy, Action::copy);
     double added = vector_seconds(bytes, segment, Action::add, Action::add);
     if (bytes >= kLongVector) {
-      // Half of each, as in an all-reduce: it leaves the caches as neither alone does.
+      // Half of each, as in an all-reduce: it leaves the caches as neither alone does. Adding takes no less.
       const double mixed = vector_seconds(bytes, segment, Action::add, Action::copy);
-      const double fit = 2 * mixed / std::max(taken + added, std::numeric_limits<double>::min());
-      taken *= fit;
-      added *= fit;
+      const double both = std::max(taken + added, std::numeric_limits<double>::min());
+      taken = 2 * mixed * std::min(taken / both, 0.5);
+      added = 2 * mixed - taken;
       if (bytes <= kLongestCutFiner) {
         const double finer = vector_seconds(bytes, kFinerSegment, Action::add, Action::copy);
         const auto more = static_cast<double>(bytes / kFinerSegment - bytes / segment);
@@ -254,17 +254,20 @@ void Measurement::add_vectors(LinkModel& model) {
   if (!crowded_) model.vectors.hand_on = hand_on(model);
 }
 
-// What handing back takes beyond its prediction is laid on the messages that are handed on.
+double Measurement::beyond_prediction(const LinkModel& model, size_t bytes, size_t segment) {
+  const Steps steps = handed_back(context_.ranks(), inside_);
+  const Costs costs = costs_of(model, context_.hosts(), bytes);
+  return steps_seconds(steps, bytes, segment) - predict_seconds(steps, {&bytes, 1}, segment, costs);
+}
+
+// What handing back takes beyond its prediction is laid on the messages that are handed on. Finer segments
+// cost such a rank less than others; where either may be chosen, the mean of both is near enough to each.
 Curve Measurement::hand_on(const LinkModel& model) {
   std::vector<CurvePoint> points;
   for (const size_t bytes : sizes_.vectors) {
     if (bytes < kLongVector) continue;
-    const size_t segment = vector_segment(bytes);
-    const Steps steps = handed_back(context_.ranks(), inside_, static_cast<int>(bytes / segment));
-    const std::vector<size_t> chunk_bytes(static_cast<size_t>(steps.chunks()), segment);
-    const double predicted =
-        predict_seconds(steps, chunk_bytes, segment, costs_of(model, context_.hosts(), bytes));
-    const double beyond = steps_seconds(steps, bytes, segment) - predicted;
+    double beyond = beyond_prediction(model, bytes, vector_segment(bytes));
+    if (bytes <= kLongestCutFiner) beyond = (beyond + beyond_prediction(model, bytes, kFinerSegment)) / 2;
     points.push_back({bytes, std::max(0.0, model.vectors.exchange.seconds(bytes) + beyond)});
   }
   return Curve(points);

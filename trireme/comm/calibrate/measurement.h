@@ -41,6 +41,7 @@ class Measurement {
   // Of a pass over a vector, of which one half goes each way `first`, the other half `then`.
   double vector_seconds(size_t bytes, size_t segment, Action first, Action then);
   void add_vectors(LinkModel& model);
+  double beyond_prediction(const LinkModel& model, size_t bytes, size_t segment);  // of handing back
   Curve hand_on(const LinkModel& model);
   TimedOperations timed_operations(Collective collective);
   double seconds_since(Clock::time_point begin);  // as rank 0 sees it

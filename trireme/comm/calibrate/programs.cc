@@ -92,12 +92,10 @@ Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Ac
   return steps;
 }
 
-Steps handed_back(int ranks, std::span<const RankPair> pairs, int chunks) {
-  Steps steps(ranks, chunks);
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    send_all(steps, pairs, true, chunk, Action::add);
-    send_all(steps, pairs, false, chunk, Action::copy);
-  }
+Steps handed_back(int ranks, std::span<const RankPair> pairs) {
+  Steps steps(ranks, 1);
+  send_all(steps, pairs, false, 0, Action::add);
+  send_all(steps, pairs, true, 0, Action::copy);
   return steps;
 }
 

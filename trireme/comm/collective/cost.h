@@ -30,7 +30,8 @@ enum class Ports : uint8_t {
 };
 
 struct Costs {
-  // `handed_on`: the sender sends nothing to that rank but what it took a moment before.
+  // `handed_on`: the sender sends nothing to that rank but what it took a moment before, or the receiver
+  // sends it on so.
   std::function<Transfer(int from, int to, size_t bytes, bool handed_on)> transfer;
   std::function<double(size_t bytes)> reduce_seconds;  // adding that many bytes to others
   // The same as they are taken, beyond what taking them costs; empty: no less. Only what is received beside

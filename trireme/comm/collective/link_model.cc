@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace trireme::comm {
 namespace {
@@ -40,10 +41,11 @@ struct Ends {
     }
     return any_message() + share_seconds(model.vectors.add, bytes, vector_bytes);
   }
-  // Beyond `taken`.
+  // Times `taken`.
   double handed_on(size_t bytes) const {
-    if (!is_measured(model.vectors.hand_on, vector_bytes)) return 0;
-    return any_message() + share_seconds(model.vectors.hand_on, bytes, vector_bytes) - taken(bytes);
+    if (!is_measured(model.vectors.hand_on, vector_bytes)) return 1;
+    const double seconds = any_message() + share_seconds(model.vectors.hand_on, bytes, vector_bytes);
+    return seconds / std::max(taken(bytes), std::numeric_limits<double>::min());
   }
   // Adding what was taken before.
   double reduced(size_t bytes) const {
@@ -74,11 +76,9 @@ Transfer inside_transfer(const Ends& ends, size_t bytes, bool handed_on) {
     send = both - receive;
   }
   const double delay = std::max(0.0, link.message.seconds(bytes) - receive);
-  // To each end in full: the busier one is what the vector waits for, and the pass was as long.
   if (handed_on) {
-    const double beyond = ends.handed_on(bytes);
-    send = std::max(0.0, send + beyond);
-    receive = std::max(0.0, receive + beyond);
+    send *= ends.handed_on(bytes);
+    receive *= ends.handed_on(bytes);
   }
   return {.send_seconds = send, .delay_seconds = delay, .receive_seconds = receive};
 }

@@ -36,7 +36,7 @@ struct VectorCurves {
   Curve exchange;  // each rank sends so many bytes and takes as many
   Curve add;       // and adds them as it takes them
   Curve reduce;    // adding so many that were taken before, alone
-  // As `exchange`, where each sends what it took a moment before. Of shorter vectors, or empty: the same.
+  // As `exchange`, where what is taken is sent on a moment later. Of shorter vectors, or empty: the same.
   Curve hand_on;
 
   friend bool operator==(const VectorCurves&, const VectorCurves&) = default;

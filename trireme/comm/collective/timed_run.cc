@@ -156,6 +156,12 @@ void TimedRun::connect() {
     for (size_t i = 0; i < lane.nodes.size(); ++i) nodes_[lane.nodes[i]].other = lane.receives[i];
     lane.hands_on = std::ranges::all_of(lane.nodes, [&](int node) { return nodes_[node].waits_for > 0; });
   }
+  for (const Edge& edge : edges_) {
+    const Node& taken = nodes_[edge.earlier];
+    const Node& sent = nodes_[edge.later];
+    if (taken.sends || taken.lane < 0 || !sent.sends) continue;
+    lanes_[taken.lane].feeds |= lanes_[sent.lane].hands_on;
+  }
   nodes_.emplace_back();  // its first_edge is the end of the last one's
   for (const Edge& edge : edges_) ++nodes_[edge.earlier + 1].first_edge;
   for (size_t i = 1; i < nodes_.size(); ++i) nodes_[i].first_edge += nodes_[i - 1].first_edge;
@@ -176,7 +182,7 @@ TimedRun::Port& TimedRun::port_of(const Task& task) {
 }
 
 Transfer TimedRun::transfer_of(const Lane& lane, const Node& sent) const {
-  return costs_.transfer(lane.from, lane.to, sent.bytes, lane.hands_on);
+  return costs_.transfer(lane.from, lane.to, sent.bytes, lane.hands_on || lane.feeds);
 }
 
 double TimedRun::seconds_of(const Task& task) const {

@@ -41,7 +41,8 @@ class TimedRun {
     int to = 0;
     std::vector<int> nodes;
     std::vector<int> receives;
-    bool hands_on = false;  // nothing that was there from the start
+    bool hands_on = false;  // sends nothing that was there from the start
+    bool feeds = false;     // one that does
     size_t next = 0;
     size_t applied = 0;
     bool asked = false;          // for the sender's time, for `next`
