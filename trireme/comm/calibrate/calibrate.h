@@ -13,7 +13,7 @@ namespace trireme::comm {
 
 enum class Thoroughness : uint8_t {
   probe,  // some tens of milliseconds, when a job starts; a few hundred where ranks outnumber cores
-  full,   // seconds, for a file; a minute there
+  full,   // a minute or more, for a file
 };
 
 struct CalibrationOptions {

@@ -37,7 +37,7 @@ Steps mirrored(int ranks, std::span<const RankPair> pairs, int chunks, int round
 // the other way round (`then`).
 Steps vector_exchange(int ranks, std::span<const RankPair> pairs, int chunks, Action first, Action then);
 
-// A whole vector: the second of a pair adds what the first sends, and hands each segment back at once.
+// A whole vector: the first of a pair adds what the second sends, and hands each segment back at once.
 Steps handed_back(int ranks, std::span<const RankPair> pairs);
 
 }  // namespace trireme::comm
