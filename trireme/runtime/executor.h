@@ -32,9 +32,12 @@ class Executor {
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
   float scalar_output(int segment, std::string_view name);
 
+  // The only ways in which states cross between host and device: whole, or `bytes` of one from `offset` on.
   void write_state(std::string_view name, const void* data, size_t bytes);
   void read_state(std::string_view name, void* data, size_t bytes);
-  TensorView state(std::string_view name) const;  // device memory
+  void write_state(std::string_view name, size_t offset, const void* data, size_t bytes);
+  void read_state(std::string_view name, size_t offset, void* data, size_t bytes);
+  const TensorType& state_type(std::string_view name) const;  // an Error when there is no such state
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
@@ -64,6 +67,8 @@ class Executor {
 
   Buffer exchange_memory(size_t bytes);
   std::byte* state_address(size_t offset) const;
+  const StateSlot& find_state(std::string_view name) const;
+  std::byte* stretch(std::string_view name, size_t offset, size_t bytes) const;
   void prepare(const Segment& segment);
   void launch(const Prepared& prepared, const Launch& launch);
   void finish(int segment);

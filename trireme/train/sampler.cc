@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/train/state_reach.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -60,7 +61,7 @@ Sampler::Sampler(const ModelOptions& model, Device& device)
 void Sampler::load(const TensorFiles& files) {
   std::vector<NamedTensor> tensors;
   for (const StateSlot& slot : executor_.program().states)
-    tensors.push_back({slot.name, executor_.state(slot.name)});
+    tensors.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
   files.read_all(tensors);
 }
 

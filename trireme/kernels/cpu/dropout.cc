@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/base/rng.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -147,7 +148,7 @@ void dropout(const KernelContext& context) {
   const Dropout dropout{Philox({static_cast<uint64_t>(rng[0]), stream}),
                         static_cast<uint32_t>(std::ceil(rate * 0x1p24)), static_cast<float>(1 / (1 - rate))};
   const WholeIndex whole_index(context.inputs[0].shape, attrs);
-  for_blocks<1, 1>(context.pool, context.inputs[0].elements(), context.inputs.first(1), context.outputs,
+  for_blocks<1, 1>(pool_of(context), context.inputs[0].elements(), context.inputs.first(1), context.outputs,
                    [&](const Block<1, 1>& block) {
                      for (int64_t i = 0, count; i < block.count; i += count) {
                        count = std::min({kBlock, block.count - i, whole_index.left_in_run(block.begin + i)});

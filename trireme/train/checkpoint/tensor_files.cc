@@ -94,13 +94,16 @@ const TensorFiles::Tensor* TensorFiles::find(std::string_view name) const {
 
 void TensorFiles::read(const Tensor& tensor, const PartView& to) const {
   const size_t width = size_of(to.view.dtype);
+  std::vector<std::byte> staging(to.reach.write ? to.view.bytes() : 0);
+  std::byte* const memory = to.reach.write ? staging.data() : static_cast<std::byte*>(to.view.data);
   for (const Tensor::Source& source : tensor.sources) {
     for_each_common_run(source.part, to.part, [&](int64_t from, int64_t at, int64_t elements) {
       files_[source.file].read(*source.stored, static_cast<uint64_t>(from) * width,
-                               static_cast<std::byte*>(to.view.data) + static_cast<size_t>(at) * width,
+                               memory + static_cast<size_t>(at) * width,
                                static_cast<size_t>(elements) * width);
     });
   }
+  if (to.reach.write) to.reach.write(0, memory, staging.size());
 }
 
 void TensorFiles::read_all(std::span<const PartView> parts) const {
@@ -132,7 +135,7 @@ void TensorFiles::read_all(std::span<const PartView> parts) const {
 void TensorFiles::read_all(std::span<const NamedTensor> tensors) const {
   std::vector<PartView> parts;
   for (const NamedTensor& tensor : tensors)
-    parts.push_back({tensor.name, tensor.view, all_of(tensor.view.shape)});
+    parts.push_back({tensor.name, tensor.view, all_of(tensor.view.shape), tensor.reach});
   read_all(parts);
 }
 

@@ -41,7 +41,7 @@ void add_report(States& states, const StepResult& result) {
 
 Reference::Reference(Training training)
     : training_(std::move(training)),
-      device_(make_cpu_device(1)),
+      device_(make_device({.kind = training_.train.device})),
       trainer_(training_.model, training_.train, training_.optim, training_.shape, *device_),
       noise_(trainer_.program()),
       lasting_(states_of(trainer_.program(), StateGroup::kLasting)),
