@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 struct Arguments {
   std::string run;
   std::string prompt = "\n";
+  std::string device;  // "": that of the run
   SampleOptions options;
 };
 
@@ -42,7 +43,8 @@ void print_sample(const Arguments& arguments) {
   ModelOptions model = config.model;
   if (model.vocab == 0) model.vocab = tokenizer->vocab_size();
   const std::unique_ptr<Device> device =
-      make_cpu_device(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+      make_device({.kind = arguments.device.empty() ? config.train.device : arguments.device,
+                   .threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()))});
   Sampler sampler(model, *device);
   sampler.load(checkpoint->model);
   std::vector<int32_t> drawn;
@@ -63,6 +65,7 @@ int sample(std::span<const std::string> given) {
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "draw from so many likeliest tokens; 0: from all");
   app.add_option("--seed", arguments.options.seed, "of the draws");
+  app.add_option("--device", arguments.device, "where to compute; default: where the run did");
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
   print_sample(arguments);
   return kOk;

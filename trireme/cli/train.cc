@@ -13,6 +13,7 @@
 #include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
+#include "trireme/cli/device_ceilings.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/link_choice.h"
 #include "trireme/cli/step_setup.h"
@@ -39,6 +40,9 @@ void request_stop(int signal) {
 
 // Of all ranks, which measure at the same time.
 double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
+  if (train.device != "cpu")
+    return measure_product_flops_per_second(*make_device({.kind = train.device}), precision_of(train)) *
+           ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
   return measure_flops_per_second(pool) * ranks;
