@@ -210,6 +210,10 @@ std::string layout_problem(const Layout& layout, const Shape& whole, const Mesh&
       return of_dim(placement.dim, fmt::format("can not be cut in {} block(s) of whole units of {}",
                                                placement.blocks, placement.unit));
     }
+    const int ways = mesh.axes()[&placement - layout.data()].size;
+    const int64_t units = whole[placement.dim] / placement.unit / placement.blocks;
+    if (units < ways)
+      return of_dim(placement.dim, fmt::format("has {} unit(s) to share, too few for {} ranks", units, ways));
   }
   for (int d = 0; d < whole.rank(); ++d) {
     const std::vector<DimCut> cuts = cuts_of(whole, layout, mesh, /*rank=*/0, d);
