@@ -132,12 +132,19 @@ class Drawing {
   void draw_transformer() {
     const bool llama = case_.family == "llama";
     set("model.layers", dice_.between(1, ranges_.max_layers));
-    const int64_t heads = set("model.heads", dice_.between(1, 8));
+    const int64_t least = dice_.chance(0.9) ? std::clamp<int64_t>(size_of_axis("tensor"), 1, 8) : 1;
+    const int64_t heads = set("model.heads", dice_.between(least, 8));
     const int64_t head = llama ? 2 * dice_.between(1, 4) : dice_.between(1, 8);
     set("model.hidden", heads * head);
-    if (llama) set("model.kv_heads", dice_.number(divisors(heads)));
+    if (llama) set("model.kv_heads", draw_divisor(heads, least));
     set("model.feed_forward", dice_.chance(0.4) ? 0 : dice_.between(1, 40));
     draw_tokens(16);
+  }
+
+  int64_t draw_divisor(int64_t value, int64_t least) {
+    std::vector<int64_t> found = divisors(value);
+    std::erase_if(found, [&](int64_t divisor) { return divisor < least; });
+    return dice_.number(found.empty() ? divisors(value) : found);
   }
 
   void draw_tokens(int64_t longest) {
@@ -151,7 +158,7 @@ class Drawing {
   }
 
   void draw_training() {
-    const int64_t shards = dice_.chance(0.05) ? dice_.number({2, 4, 8}) : 0;
+    const int64_t shards = dice_.chance(has_axis("tensor") ? 0.01 : 0.15) ? dice_.number({2, 4, 8}) : 0;
     const int64_t accumulate = shards > 0 ? 1 : dice_.number({1, 1, 1, 2, 3});
     const int64_t ways = std::max(1, size_of_axis("data"));
     const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12) : dice_.between(ways, 2 * ways + 4);
@@ -175,7 +182,7 @@ class Drawing {
     Words parts;
     if (has_axis("data") && dice_.chance(0.9))
       parts.push_back(dice_.word({"data", "zero1", "zero2", "zero3"}));
-    if (has_axis("tensor") && dice_.chance(0.9)) {
+    if (has_axis("tensor") && dice_.chance(0.95)) {
       const bool sequence = case_.family == "gpt" || case_.family == "llama";
       const bool images = case_.family == "lenet" || case_.family == "resnet";
       Words suited = {images ? "hybrid_cnn" : "megatron", images ? "hybrid_cnn" : "megatron"};
@@ -202,7 +209,8 @@ class Drawing {
     for (const Value& value : step.graphs[0].values) {
       const NamedShape one{value.name, value.type.shape};
       if (value.kind == Value::Kind::kResult) named.results.push_back(one);
-      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0) named.inputs.push_back(one);
+      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng")
+        named.inputs.push_back(one);
     }
     for (const Value& value : step.parameters) named.parameters.push_back({value.name, value.type.shape});
     return named;
@@ -229,15 +237,19 @@ class Drawing {
   // The name, or one that stands for all layers.
   std::string pattern_of(std::string name) {
     const size_t digit = name.find_first_of("0123456789");
-    if (digit == name.npos || dice_.chance(0.7)) return name;
+    if (digit == name.npos || digit == 0 || dice_.chance(0.7)) return name;
     return name.replace(digit, 1, "*");
   }
 
   std::string draw_layout(const Shape& shape) {
     Words placements;
+    std::map<int64_t, int64_t> ways;  // that dims are cut in so far
     for (const Axis& axis : axes_) {
       if (shape.rank() == 0 || dice_.chance(0.4)) continue;
       const int64_t dim = dice_.between(0, shape.rank() - 1);
+      // A dim that two axes cut has to divide evenly; seldom it is tried all the same.
+      const int64_t before = std::exchange(ways[dim], std::max<int64_t>(1, ways[dim]) * axis.size);
+      if (before > 1 && shape[dim] % ways[dim] != 0 && !dice_.chance(0.1)) continue;
       std::string text = fmt::format("{}:{}", axis.name, dim);
       if (dice_.chance(0.1)) text += fmt::format("/{}", dice_.number(divisors(shape[dim])));
       placements.push_back(text);

@@ -65,7 +65,8 @@ TEST(RandomCase, DrawsOfEverything) {
 
 TEST(RandomCase, SettingsThatAreGivenAreNotDrawn) {
   const CaseRanges ranges{
-      .max_ranks = 2, .fixed = {{"model.family", "llama"}, {"train.precision", "bf16"}, {"model.heads", "6"}}};
+      .max_ranks = 2,
+      .fixed = {{"model.family", "llama"}, {"train.precision", "bf16"}, {"model.heads", "6"}}};
   for (uint64_t number = 0; number < 40; ++number) {
     const RandomCase drawn = draw_case(1, number, ranges);
     EXPECT_EQ(drawn.family, "llama");
