@@ -128,20 +128,22 @@ std::vector<int> connections() {
   return found;
 }
 
-// From now on nothing reaches this process, as if the cable were cut; and what it and its peers send has
-// half a second to be acknowledged, where a job would wait for twice its timeout.
-void cut_cable() {
-  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
-  const sock_fprog filter = {1, &drop};
-  for (const int socket : connections()) {
-    if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) std::abort();
-  }
-}
+// What is sent has half a second to be acknowledged, where a job would wait for twice its timeout.
 void expect_answers_soon() {
   const int milliseconds = 500;
   for (const int socket : connections()) {
     setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
   }
+}
+
+// From now on nothing reaches this process, as if the cable were cut. False where the system has no filters.
+bool cut_cable() {
+  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog filter = {1, &drop};
+  for (const int socket : connections()) {
+    if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) return false;
+  }
+  return true;
 }
 
 // Nobody died, and the error must not send people to look for a dead process.
@@ -151,7 +153,7 @@ TEST(TcpFailure, ACutCableIsNotADeath) {
     Request request;
     std::vector<float> numbers_sent(100);
     if (transport.rank() == 1) {
-      cut_cable();
+      if (!cut_cable()) return "no filters here";
       transport.send(0, {7, 0}, bytes_of(numbers_sent), request);
     } else {
       transport.receive(1, {7, 0}, writable_bytes_of(numbers_sent), nullptr, request);
@@ -161,6 +163,7 @@ TEST(TcpFailure, ACutCableIsNotADeath) {
     return wait_in_vain(transport, 1 - transport.rank());
   });
   const auto reports = job.reports();
+  if (reports[1] == "no filters here") GTEST_SKIP() << "sockets take no filters here";
   for (int rank : {0, 1}) {
     EXPECT_THAT(reports[rank],
                 AllOf(StartsWith(fmt::format("{} rank {} ", static_cast<int>(Failure::cut_off), 1 - rank)),
