@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "trireme/base/error.h"
+#include "trireme/passes/first_fit.h"
 
 namespace trireme {
 namespace {
@@ -184,19 +185,23 @@ class Planner {
   // Copies run at the end in any order, so none may read a state that another one writes; and what is given
   // out is read after them.
   void check_copies() const {
-    for (const Update& b : plan_.copies) {
-      const std::string& written = graph_.values[b.state].name;
-      for (const Update& a : plan_.copies) {
-        if (block_of_[a.value] == block_of_[b.state] && a.state != b.state) {
-          throw_error("graph '{}': the new value of %{} is the old value of %{}, which is updated too",
-                      graph_.name, graph_.values[a.state].name, written);
-        }
+    std::map<int, ValueId> written;  // block -> the state that a copy writes
+    for (const Update& copy : plan_.copies) written.emplace(block_of_[copy.state], copy.state);
+    const auto find = [&](ValueId value) {
+      const auto found = written.find(block_of_[value]);
+      return found == written.end() ? kNoValue : found->second;
+    };
+    for (const Update& copy : plan_.copies) {
+      const ValueId read = find(copy.value);
+      if (read != kNoValue && read != copy.state) {
+        throw_error("graph '{}': the new value of %{} is the old value of %{}, which is updated too",
+                    graph_.name, graph_.values[copy.state].name, graph_.values[read].name);
       }
-      for (const Output& output : graph_.outputs) {
-        if (block_of_[output.value] == block_of_[b.state]) {
-          throw_error("graph '{}': output '{}' is the old value of %{}, which is updated; give out a copy",
-                      graph_.name, output.name, written);
-        }
+    }
+    for (const Output& output : graph_.outputs) {
+      if (const ValueId read = find(output.value); read != kNoValue) {
+        throw_error("graph '{}': output '{}' is the old value of %{}, which is updated; give out a copy",
+                    graph_.name, output.name, graph_.values[read].name);
       }
     }
   }
@@ -256,28 +261,17 @@ class Planner {
       whole.bytes += block.bytes;
       whole.end = std::max(whole.end, block.end);
     }
-    size_t total = 0;
     std::vector<int> order;
     for (size_t b = 0; b < blocks_.size(); ++b) {
       if (blocks_[b].space == space && wholes[b].bytes > 0 && blocks_[b].leader < 0)
         order.push_back(static_cast<int>(b));
     }
     std::ranges::stable_sort(order, [&](int a, int b) { return wholes[a].bytes > wholes[b].bytes; });
-    std::vector<int> placed;  // by offset
+    FirstFit fit(static_cast<int>(graph_.nodes.size()));
     for (int index : order) {
-      Block& block = wholes[index];
-      size_t offset = 0;
-      for (int other : placed) {
-        const Block& b = wholes[other];
-        if (b.end < block.begin || block.end < b.begin) continue;
-        if (b.offset >= offset + block.bytes) break;
-        offset = std::max(offset, b.offset + b.bytes);
-      }
-      block.offset = offset;
-      blocks_[index].offset = offset;
-      total = std::max(total, offset + block.bytes);
-      placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](int b) { return wholes[b].offset; }),
-                    index);
+      const Block& whole = wholes[index];
+      blocks_[index].offset =
+          fit.place(whole.begin, std::min<int>(whole.end, std::ssize(graph_.nodes) - 1), whole.bytes);
     }
     std::vector<size_t> used(blocks_.size());  // of each leader's place, so far
     for (Block& block : blocks_) {
@@ -286,7 +280,7 @@ class Planner {
       block.offset = blocks_[block.leader].offset + blocks_[block.leader].bytes + behind;
       behind += block.bytes;
     }
-    return total;
+    return fit.total_bytes();
   }
 
   const Graph& graph_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "trireme/base/error.h"
 
@@ -30,6 +31,7 @@ class Search {
   Search(const Graph& graph, const Mesh& mesh, const Pins& pins) : graph_(graph), mesh_(mesh), pins_(pins) {}
 
   Spread run() {
+    for (const Update& update : graph_.updates) renewed_[update.value].push_back(update.state);
     find_sums_that_stay();
     versions_.resize(graph_.values.size());
     result_.values.assign(graph_.values.size(), replicated(mesh_));
@@ -201,14 +203,12 @@ class Search {
   double result_cost(ValueId id, const Layout& layout) const {
     const Value& value = graph_.values[id];
     if (const Layout* pinned = pinned_layout(pins_, value)) return bytes_between(value.type, layout, *pinned);
-    double cost = 0;
-    bool renews = false;
-    for (const Update& update : graph_.updates) {
-      if (update.value != id) continue;
-      cost += bytes_between(value.type, layout, state_layout(pins_, graph_.values[update.state], mesh_).rest);
-      renews = true;
+    if (const auto renewed = renewed_.find(id); renewed != renewed_.end()) {
+      double cost = 0;
+      for (ValueId state : renewed->second)
+        cost += bytes_between(value.type, layout, state_layout(pins_, graph_.values[state], mesh_).rest);
+      return cost;
     }
-    if (renews) return cost;
     Layout added = layout;
     for (size_t a = 0; a < layout.size(); ++a) {
       if (!layout[a].is_partial() || sums_stay_[id][a]) continue;
@@ -258,8 +258,9 @@ class Search {
   const Mesh& mesh_;
   const Pins& pins_;
   Spread result_;
-  std::vector<std::vector<Layout>> versions_;  // per value: the layouts in which it is to be had
-  std::vector<std::vector<bool>> sums_stay_;   // per value and axis
+  std::vector<std::vector<Layout>> versions_;        // per value: the layouts in which it is to be had
+  std::vector<std::vector<bool>> sums_stay_;         // per value and axis
+  std::map<ValueId, std::vector<ValueId>> renewed_;  // value -> the states that hold it after the run
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace trireme {
 
 const StateSlot* Program::find_state(std::string_view name) const {
-  const auto found = std::ranges::find(states, name, &StateSlot::name);
-  return found == states.end() ? nullptr : &*found;
+  const auto found = state_numbers.find(name);
+  return found == state_numbers.end() ? nullptr : &states[found->second];
 }
 
 int Program::segment(std::string_view name) const {
@@ -55,6 +55,7 @@ void add_state(Program& program, const Value& value, const StateParts& parts, co
                 to_string(slot->type));
   }
   if (slot) return;
+  program.state_numbers.emplace(value.name, program.states.size());
   program.states.push_back(
       {value.name, value.type, value.attrs, program.state_bytes, part_named(parts, value)});
   program.state_bytes += (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
