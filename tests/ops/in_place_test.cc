@@ -38,6 +38,7 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"softmax_grad", either},
       {"dropout", first},
       {"rope", first},
+      {"write_at", first},
       {"cross_entropy_grad", {{{0, 1}}}},
       {"layer_norm", first},
       {"rms_norm", first},
