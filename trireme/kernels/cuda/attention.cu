@@ -15,7 +15,9 @@ constexpr int kSide = 16, kThreads = kSide * kSide;
 struct Heads {
   int batch, queries, keys, groups, repeats, width;
   bool causal;
+  int first;  // with `causal`, the first query sees the keys 0 … first
   float scale;
+  const int32_t* position = nullptr;  // of attention_at: `first`, known on the device alone
 
   Heads(const Shape& q, const Shape& k, const Attrs& attrs)
       : batch(static_cast<int>(q[0])),
@@ -25,6 +27,7 @@ struct Heads {
         repeats(static_cast<int>(q[3])),
         width(static_cast<int>(q[4])),
         causal(attrs.integer("causal", 0) != 0),
+        first(keys - queries),
         scale(static_cast<float>(attrs.real("scale"))) {}
 
   __device__ int64_t query(int b, int g, int r, int t) const {  // times width: where it begins
@@ -32,9 +35,9 @@ struct Heads {
   }
   __device__ int64_t key(int b, int g, int s) const { return (int64_t{b} * keys + s) * groups + g; }
   // How many keys query t sees.
-  __device__ int seen(int t) const { return causal ? min(max(t + keys - queries + 1, 0), keys) : keys; }
+  __device__ int seen(int t) const { return causal ? min(max(t + first + 1, 0), keys) : keys; }
   // The first query that sees key s.
-  __device__ int first_seeing(int s) const { return causal ? max(s - keys + queries, 0) : 0; }
+  __device__ int first_seeing(int s) const { return causal ? max(s - first, 0) : 0; }
 };
 
 // A tile of kTile rows of `width` floats in shared memory. Rows are of odd length, so that the rows that
@@ -124,6 +127,7 @@ __global__ void __launch_bounds__(kThreads)
   const int pitch = odd(h.width);
   const Tile<kTile> qs{shared, pitch}, ks{qs.data + kTile * pitch, pitch}, vs{ks.data + kTile * pitch, pitch},
       ps{vs.data + kTile * pitch, odd(kTile)};
+  if (h.position) h.first = *h.position;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int r = blockIdx.y % h.repeats, g = blockIdx.y / h.repeats % h.groups,
             b = blockIdx.y / (h.repeats * h.groups);
@@ -181,7 +185,7 @@ __global__ void __launch_bounds__(kThreads)
       const int column = tx + kSide * c;
       if (column < h.width) o[at * h.width + column] = narrow<T>(sums[i][c] * inverse);
     }
-    if (tx == 0) lse[at] = largest[i] + logf(total[i]);
+    if (tx == 0 && lse) lse[at] = largest[i] + logf(total[i]);
   }
 }
 
@@ -356,8 +360,7 @@ void launch(Kernel kernel, dim3 grid, size_t bytes, cudaStream_t stream, const A
   kernel<<<grid, kThreads, bytes, stream>>>(arguments...);
 }
 
-void attention(const KernelContext& context) {
-  const Heads h(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+void attend(const KernelContext& context, const Heads& h, float* lse) {
   if (context.inputs[0].elements() == 0) return;
   with_tiles(h, [&](auto tile, auto columns) {
     with_format(context.inputs[0].dtype, [&](auto zero) {
@@ -365,9 +368,21 @@ void attention(const KernelContext& context) {
       const dim3 grid(blocks(ceil_div(h.queries, tile)), blocks(h.batch * h.groups * h.repeats));
       const size_t bytes = (3 * tile * odd(h.width) + tile * odd(tile)) * sizeof(float);
       launch(attention_kernel<T, tile, columns>, grid, bytes, stream_of(context), h, in<T>(context, 0),
-             in<T>(context, 1), in<T>(context, 2), out<T>(context, 0), out<float>(context, 1));
+             in<T>(context, 1), in<T>(context, 2), out<T>(context, 0), lse);
     });
   });
+}
+
+void attention(const KernelContext& context) {
+  attend(context, Heads(context.inputs[0].shape, context.inputs[1].shape, context.attrs),
+         out<float>(context, 1));
+}
+
+void attention_at(const KernelContext& context) {
+  Heads h(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+  h.causal = true;
+  h.position = in<int32_t>(context, 3);
+  attend(context, h, nullptr);
 }
 
 void attention_grad(const KernelContext& context) {
@@ -403,6 +418,7 @@ size_t attention_grad_workspace(const KernelShape& shape) {
 
 void add_attention(KernelTable& table) {
   add_for_all_formats(table, "attention", {attention});
+  add_for_all_formats(table, "attention_at", {attention_at});
   add_for_all_formats(table, "attention_grad", {attention_grad, attention_grad_workspace});
 }
 

@@ -25,14 +25,14 @@ struct NormRows {
   float eps;
 };
 
-// Statistics are those of the sum before it is rounded. It is written last, with y: either may lie over x or
-// the residual.
+// Statistics are those of the sum as it is stored. It is written last, with y: either may lie over x or the
+// residual.
 template <typename T, Centre kCentre>
 __global__ void norm_kernel(NormRows<T> rows) {
   const int64_t row = blockIdx.x, first = row * rows.width;
   const auto value_at = [&](int64_t i) {
     const float value = widen(rows.x[first + i]);
-    return rows.residual ? value + widen(rows.residual[first + i]) : value;
+    return rows.residual ? widen(narrow<T>(value + widen(rows.residual[first + i]))) : value;
   };
   float mean = 0, squares = 0;
   if (kCentre == Centre::kMean) {

@@ -157,6 +157,33 @@ void pad(const KernelContext& context) {
   copy(context, {nullptr, y.data + low + x.row, y.outer, high, 0, y.row});
 }
 
+// Row s of y is row s − position of `rows` where there is one, otherwise that of x. y may be x.
+template <typename U>
+__global__ void write_at_kernel(const U* x, const U* rows, const int32_t* position, U* y, int64_t batch,
+                                int64_t length, int64_t count, int64_t width) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= batch * length * width) return;
+  const int64_t row = i / width % length - *position, b = i / (width * length);
+  if (row >= 0 && row < count)
+    y[i] = rows[(b * count + row) * width + i % width];
+  else if (x != y)
+    y[i] = x[i];
+}
+
+void write_at(const KernelContext& context) {
+  const TensorView& x = context.inputs[0];
+  if (x.elements() == 0) return;
+  const int64_t bytes = x.shape.elements(2, x.shape.rank()) * static_cast<int64_t>(size_of(x.dtype));
+  with_unit(bytes, [&](auto unit) {
+    using U = decltype(unit);
+    const int64_t width = bytes / int64_t{sizeof(U)};
+    write_at_kernel<<<blocks(ceil_div(x.shape[0] * x.shape[1] * width, kThreads)), kThreads, 0,
+                      stream_of(context)>>>(in<U>(context, 0), in<U>(context, 1), in<int32_t>(context, 2),
+                                            out<U>(context, 0), x.shape[0], x.shape[1],
+                                            context.inputs[1].shape[1], width);
+  });
+}
+
 void add_for_all_dtypes(KernelTable& table, std::string_view op, Kernel kernel) {
   for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
     table.add(op, dtype, kernel);
@@ -172,6 +199,7 @@ void add_shape(KernelTable& table) {
   add_for_all_dtypes(table, "slice", {slice});
   add_for_all_dtypes(table, "split", {split});
   add_for_all_dtypes(table, "transpose", {transpose});
+  add_for_all_dtypes(table, "write_at", {write_at});
 }
 
 }  // namespace trireme::cuda

@@ -77,13 +77,18 @@ void SafetensorsFile::read(const StoredTensor& tensor, uint64_t offset, void* to
 }
 
 FileDigest write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                             const Metadata& metadata) {
+                             const Metadata& metadata, const TensorData& data) {
   const Layout layout = lay_out(tensors, metadata);
   const std::string header = render_header(layout.header);
   FileWriter file(path);
   file.write(header.data(), header.size());
   std::vector<std::byte> buffer;
-  for (const NamedTensor* tensor : layout.order) write_tensor(file, *tensor, buffer);
+  for (const NamedTensor* tensor : layout.order) {
+    if (data)
+      file.write(data(*tensor), tensor->view.bytes());
+    else
+      write_tensor(file, *tensor, buffer);
+  }
   return file.finish();
 }
 
