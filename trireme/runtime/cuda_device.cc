@@ -67,6 +67,23 @@ class UploadRing {
   size_t used_ = 0;
 };
 
+// A CUDA graph: hundreds of launches for the price of one.
+class CudaReplay : public Replay {
+ public:
+  CudaReplay(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status, "a graph of launches");
+  }
+  ~CudaReplay() override { cudaGraphExecDestroy(graph_); }
+  CudaReplay(const CudaReplay&) = delete;
+  void launch() override { check(cudaGraphLaunch(graph_, stream_), "launching a graph"); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 class CudaStream : public Stream {
  public:
   explicit CudaStream(int device) : device_(device), stream_(make()), context_(stream_), staging_(kStaging) {}
@@ -105,6 +122,20 @@ class CudaStream : public Stream {
       std::memcpy(static_cast<std::byte*>(to) + done, staging_.data(), now);
       done += now;
     }
+  }
+  std::unique_ptr<Replay> capture(const std::function<void()>& work) override {
+    use();
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "noting down launches");
+    cudaGraph_t graph = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph), "noting down launches");
+    return std::make_unique<CudaReplay>(graph, stream_);
   }
   std::unique_ptr<Event> record() override {
     use();

@@ -5,6 +5,10 @@
 
 namespace trireme {
 
+std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
+  return nullptr;
+}
+
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {
   if (options.kind == "cpu") return make_cpu_device(options.threads);
   if (options.kind == "cuda") return make_cuda_device(options.index);

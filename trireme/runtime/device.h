@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,13 @@ class Event {
   virtual void wait() = 0;  // blocks the caller until the point is reached
 };
 
+// Work that was noted down once and is launched again as a whole, on the same addresses.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  virtual void launch() = 0;
+};
+
 // Work in order. Calls may return before the work is done; synchronize() waits for all of it.
 class Stream {
  public:
@@ -40,6 +48,9 @@ class Stream {
   virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;  // within the device
   virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;     // from the host
   virtual void download(void* to, const std::byte* from, size_t bytes) = 0;  // to the host; returns when done
+  // Notes down what `work` launches on this stream instead of doing it. Null where there is nothing to gain;
+  // `work` is not called then.
+  virtual std::unique_ptr<Replay> capture(const std::function<void()>& work);
   virtual std::unique_ptr<Event> record() = 0;
   virtual void synchronize() = 0;
 };

@@ -153,14 +153,26 @@ void Executor::finish(int segment) {
   }
 }
 
-void Executor::run(int segment) {
-  const Prepared& prepared = prepared_.at(segment);
+void Executor::launch_all(int segment) {
+  const Prepared& prepared = prepared_[segment];
   for (const Launch& one : prepared.launches) {
     launch(prepared, one);
     if (communicator_) communicator_->progress();
     if (observer_) show(segment, one);
   }
   finish(segment);
+}
+
+// Kernels, addresses and attributes of a segment never change, so that its launches can be noted down. Not at
+// the first run, in which kernels set up what they need.
+void Executor::run(int segment) {
+  Prepared& prepared = prepared_.at(segment);
+  if (++prepared.runs == 2 && !communicator_ && !observer_)
+    prepared.replay = stream_->capture([&] { launch_all(segment); });
+  if (prepared.replay && !observer_)
+    prepared.replay->launch();
+  else
+    launch_all(segment);
 }
 
 void Executor::show(int segment, const Launch& one) {

@@ -63,6 +63,8 @@ class Executor {
     std::vector<TensorView> views;
     std::vector<std::byte*> addresses;  // per value
     Buffer inputs;
+    int64_t runs = 0;
+    std::unique_ptr<Replay> replay;  // of all launches, where the device gains by it
   };
 
   Buffer exchange_memory(size_t bytes);
@@ -71,6 +73,7 @@ class Executor {
   std::byte* stretch(std::string_view name, size_t offset, size_t bytes) const;
   void prepare(const Segment& segment);
   void launch(const Prepared& prepared, const Launch& launch);
+  void launch_all(int segment);
   void finish(int segment);
   void show(int segment, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;

@@ -1,44 +1,18 @@
-// Softmax attention without the matrix of scores in memory, for any format and shape. A block takes a tile of
-// queries (forward, dq) or of keys (dk, dv) of one head and walks over the tiles of the other side, all in
-// f32 through shared memory; each result has one block, so sums have one order. Threads form a 16 × 16 grid;
-// thread (ty, tx) has the rows ty, ty + 16, … and the columns tx, tx + 16, … of a tile.
+// Softmax attention without the matrix of scores in memory. 16-bit heads of up to 128 numbers, a multiple of
+// 8, go to the tensor cores (attention_mma.cuh); what follows here serves any format and shape. A block takes
+// a tile of queries (forward, dq) or of keys (dk, dv) of one head and walks over the tiles of the other side,
+// all in f32 through shared memory; each result has one block, so sums have one order. Threads form a 16 × 16
+// grid; thread (ty, tx) has the rows ty, ty + 16, … and the columns tx, tx + 16, … of a tile.
 #include <algorithm>
 
+#include "trireme/kernels/cuda/attention_mma.cuh"
 #include "trireme/kernels/cuda/device.cuh"
+#include "trireme/kernels/cuda/heads.cuh"
 
 namespace trireme::cuda {
 namespace {
 
 constexpr int kSide = 16, kThreads = kSide * kSide;
-
-// q[b t g r d], k[b s g d]; a head is (b, g, r).
-struct Heads {
-  int batch, queries, keys, groups, repeats, width;
-  bool causal;
-  int first;  // with `causal`, the first query sees the keys 0 … first
-  float scale;
-  const int32_t* position = nullptr;  // of attention_at: `first`, known on the device alone
-
-  Heads(const Shape& q, const Shape& k, const Attrs& attrs)
-      : batch(static_cast<int>(q[0])),
-        queries(static_cast<int>(q[1])),
-        keys(static_cast<int>(k[1])),
-        groups(static_cast<int>(q[2])),
-        repeats(static_cast<int>(q[3])),
-        width(static_cast<int>(q[4])),
-        causal(attrs.integer("causal", 0) != 0),
-        first(keys - queries),
-        scale(static_cast<float>(attrs.real("scale"))) {}
-
-  __device__ int64_t query(int b, int g, int r, int t) const {  // times width: where it begins
-    return ((int64_t{b} * queries + t) * groups + g) * repeats + r;
-  }
-  __device__ int64_t key(int b, int g, int s) const { return (int64_t{b} * keys + s) * groups + g; }
-  // How many keys query t sees.
-  __device__ int seen(int t) const { return causal ? min(max(t + first + 1, 0), keys) : keys; }
-  // The first query that sees key s.
-  __device__ int first_seeing(int s) const { return causal ? max(s - first, 0) : 0; }
-};
 
 // A tile of kTile rows of `width` floats in shared memory. Rows are of odd length, so that the rows that
 // neighbouring threads read lie in different banks.
@@ -201,13 +175,6 @@ __global__ void delta_kernel(const T* gradient, const T* o, float* delta, int64_
   if (threadIdx.x % 32 == 0) delta[row] = sum;
 }
 
-template <typename T>
-struct Gradient {
-  const T *gradient, *q, *k, *v;
-  const float *lse, *delta;
-  T *dq, *dk, *dv;
-};
-
 // P and dS of a tile of queries (rows) and keys (columns), into shared memory; zero outside.
 template <int kTile>
 __device__ void scores_and_slopes(const Heads& h, const Tile<kTile>& qs, const Tile<kTile>& ks,
@@ -265,7 +232,7 @@ struct GradientTiles {
 };
 
 template <typename T, int kTile, int kColumns>
-__global__ void __launch_bounds__(kThreads) key_gradient_kernel(Heads h, Gradient<T> x) {
+__global__ void __launch_bounds__(kThreads) key_gradient_kernel(Heads h, AttentionGradient<T> x) {
   constexpr int kEach = kTile / kSide;
   extern __shared__ float shared[];
   const GradientTiles<kTile> tiles(shared, h.width);
@@ -304,7 +271,7 @@ __global__ void __launch_bounds__(kThreads) key_gradient_kernel(Heads h, Gradien
 }
 
 template <typename T, int kTile, int kColumns>
-__global__ void __launch_bounds__(kThreads) query_gradient_kernel(Heads h, Gradient<T> x) {
+__global__ void __launch_bounds__(kThreads) query_gradient_kernel(Heads h, AttentionGradient<T> x) {
   constexpr int kEach = kTile / kSide;
   extern __shared__ float shared[];
   const GradientTiles<kTile> tiles(shared, h.width);
@@ -354,21 +321,47 @@ void with_tiles(const Heads& h, const Body& body) {
 }
 
 template <typename Kernel, typename... Arguments>
-void launch(Kernel kernel, dim3 grid, size_t bytes, cudaStream_t stream, const Arguments&... arguments) {
+void launch(Kernel kernel, dim3 grid, int threads, size_t bytes, cudaStream_t stream,
+            const Arguments&... arguments) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "shared memory of attention");
-  kernel<<<grid, kThreads, bytes, stream>>>(arguments...);
+  kernel<<<grid, threads, bytes, stream>>>(arguments...);
+}
+
+// Calls body(width) for heads that the tensor cores take; says whether it did.
+template <typename T, typename Body>
+bool on_tensor_cores(const Heads& h, const Body& body) {
+  if constexpr (std::is_same_v<T, float>) {
+    return false;
+  } else {
+    if (h.width % 8 != 0 || h.width > 128) return false;
+    h.width <= 64 ? body(Number<64>()) : body(Number<128>());
+    return true;
+  }
+}
+
+dim3 query_grid(const Heads& h, int tile) {
+  return {blocks(ceil_div(h.queries, tile)), blocks(h.batch * h.groups * h.repeats)};
+}
+dim3 key_grid(const Heads& h, int tile) {
+  return {blocks(ceil_div(h.keys, tile)), blocks(h.batch * h.groups)};
 }
 
 void attend(const KernelContext& context, const Heads& h, float* lse) {
   if (context.inputs[0].elements() == 0) return;
-  with_tiles(h, [&](auto tile, auto columns) {
-    with_format(context.inputs[0].dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const dim3 grid(blocks(ceil_div(h.queries, tile)), blocks(h.batch * h.groups * h.repeats));
+  with_format(context.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *const q = in<T>(context, 0), *const k = in<T>(context, 1), *const v = in<T>(context, 2);
+    const bool done = on_tensor_cores<T>(h, [&](auto width) {
+      if constexpr (!std::is_same_v<T, float>)
+        launch(attention_mma_kernel<T, width>, query_grid(h, kMmaTile), kMmaThreads,
+               tiles_bytes<T, width>(3 * kMmaTile), stream_of(context), h, q, k, v, out<T>(context, 0), lse);
+    });
+    if (done) return;
+    with_tiles(h, [&](auto tile, auto columns) {
       const size_t bytes = (3 * tile * odd(h.width) + tile * odd(tile)) * sizeof(float);
-      launch(attention_kernel<T, tile, columns>, grid, bytes, stream_of(context), h, in<T>(context, 0),
-             in<T>(context, 1), in<T>(context, 2), out<T>(context, 0), lse);
+      launch(attention_kernel<T, tile, columns>, query_grid(h, tile), kThreads, bytes, stream_of(context), h,
+             q, k, v, out<T>(context, 0), lse);
     });
   });
 }
@@ -391,21 +384,29 @@ void attention_grad(const KernelContext& context) {
   float* const delta = reinterpret_cast<float*>(context.workspace);
   const int64_t rows = context.inputs[5].elements();
   const cudaStream_t stream = stream_of(context);
-  with_tiles(h, [&](auto tile, auto columns) {
-    with_format(context.inputs[0].dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const Gradient<T> x{in<T>(context, 0),  in<T>(context, 1),     in<T>(context, 2),
-                          in<T>(context, 3),  in<float>(context, 5), delta,
-                          out<T>(context, 0), out<T>(context, 1),    out<T>(context, 2)};
-      constexpr int kWarps = 4;
-      delta_kernel<<<blocks(ceil_div(rows, kWarps)), 32 * kWarps, 0, stream>>>(x.gradient, in<T>(context, 4),
-                                                                               delta, rows, h.width);
+  with_format(context.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const AttentionGradient<T> x{in<T>(context, 0),  in<T>(context, 1),     in<T>(context, 2),
+                                 in<T>(context, 3),  in<float>(context, 5), delta,
+                                 out<T>(context, 0), out<T>(context, 1),    out<T>(context, 2)};
+    constexpr int kWarps = 4;
+    delta_kernel<<<blocks(ceil_div(rows, kWarps)), 32 * kWarps, 0, stream>>>(x.gradient, in<T>(context, 4),
+                                                                             delta, rows, h.width);
+    const bool done = on_tensor_cores<T>(h, [&](auto width) {
+      if constexpr (!std::is_same_v<T, float>) {
+        constexpr int kQueries = kMmaQueries<T, width>;
+        launch(key_gradient_mma_kernel<T, width>, key_grid(h, kMmaTile), kMmaThreads,
+               tiles_bytes<T, width>(2 * kMmaTile + 2 * kQueries) + 2 * kQueries * sizeof(float), stream, h,
+               x);
+        launch(query_gradient_mma_kernel<T, width>, query_grid(h, kMmaTile), kMmaThreads,
+               tiles_bytes<T, width>(4 * kMmaTile), stream, h, x);
+      }
+    });
+    if (done) return;
+    with_tiles(h, [&](auto tile, auto columns) {
       const size_t bytes = GradientTiles<tile>::bytes(h.width);
-      launch(key_gradient_kernel<T, tile, columns>,
-             dim3(blocks(ceil_div(h.keys, tile)), blocks(h.batch * h.groups)), bytes, stream, h, x);
-      launch(query_gradient_kernel<T, tile, columns>,
-             dim3(blocks(ceil_div(h.queries, tile)), blocks(h.batch * h.groups * h.repeats)), bytes, stream,
-             h, x);
+      launch(key_gradient_kernel<T, tile, columns>, key_grid(h, tile), kThreads, bytes, stream, h, x);
+      launch(query_gradient_kernel<T, tile, columns>, query_grid(h, tile), kThreads, bytes, stream, h, x);
     });
   });
 }

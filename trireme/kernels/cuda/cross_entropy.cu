@@ -28,17 +28,23 @@ struct Row {
   double logits;
 };
 
-template <typename T>
+template <int kCount, typename T>
 __device__ Row read_row(const T* x, int64_t width) {
-  float largest = -INFINITY, sum = 0, logits = 0;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    const float value = widen(x[i]);
-    if (value > largest) {
-      sum *= expf(largest - value);
-      largest = value;
+  float largest = -INFINITY, sum = 0, logits = 0, values[kCount];
+  for (int64_t i = int64_t{threadIdx.x} * kCount; i < width; i += int64_t{blockDim.x} * kCount) {
+    load_floats(x + i, values);
+    float top = largest;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) top = fmaxf(top, values[j]);
+    if (top > largest) {
+      sum *= expf(largest - top);
+      largest = top;
     }
-    sum += expf(value - largest);
-    logits += value;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      sum += expf(values[j] - largest);
+      logits += values[j];
+    }
   }
   const float all = block_max(largest);
   const double mine =
@@ -48,12 +54,12 @@ __device__ Row read_row(const T* x, int64_t width) {
   return {all, exponentials, block_sum(static_cast<double>(logits))};
 }
 
-template <typename T>
+template <int kCount, typename T>
 __global__ void cross_entropy_kernel(const T* logits, const int32_t* targets, float* lse, double* losses,
                                      int64_t width, Options options) {
   const int64_t row = blockIdx.x;
   const T* const x = logits + row * width;
-  const Row totals = read_row(x, width);
+  const Row totals = read_row<kCount>(x, width);
   if (threadIdx.x > 0) return;
   const double row_lse = totals.largest + log(totals.exponentials);
   lse[row] = static_cast<float>(row_lse);
@@ -93,20 +99,22 @@ void cross_entropy(const KernelContext& context) {
   const cudaStream_t stream = stream_of(context);
   with_format(context.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (rows > 0)
-      cross_entropy_kernel<<<blocks(rows), threads_for(width), 0, stream>>>(
+    if (rows == 0) return;
+    with_pack<T>(width, [&](auto pack) {
+      cross_entropy_kernel<pack><<<blocks(rows), threads_for(width / pack), 0, stream>>>(
           in<T>(context, 0), targets, out<float>(context, 2), losses, width, options);
+    });
   });
   total_kernel<<<1, kTotalThreads, 0, stream>>>(losses, targets, rows, options.ignore_index,
                                                 out<float>(context, 0), out<float>(context, 1));
 }
 
-template <typename T>
+template <int kCount, typename T>
 __global__ void sums_kernel(const T* logits, const int32_t* targets, const T* largest, float* exponentials,
                             float* expected, int64_t width, Options options) {
   const int64_t row = blockIdx.x;
   const T* const x = logits + row * width;
-  const Row totals = read_row(x, width);
+  const Row totals = read_row<kCount>(x, width);
   if (threadIdx.x > 0) return;
   exponentials[row] = static_cast<float>(totals.exponentials * exp(static_cast<double>(totals.largest) -
                                                                    static_cast<double>(widen(largest[row]))));
@@ -121,9 +129,11 @@ void cross_entropy_sums(const KernelContext& context) {
   if (rows == 0) return;
   with_format(context.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    sums_kernel<<<blocks(rows), threads_for(width), 0, stream_of(context)>>>(
-        in<T>(context, 0), in<int32_t>(context, 1), in<T>(context, 2), out<float>(context, 0),
-        out<float>(context, 1), width, Options(context.attrs, width));
+    with_pack<T>(width, [&](auto pack) {
+      sums_kernel<pack><<<blocks(rows), threads_for(width / pack), 0, stream_of(context)>>>(
+          in<T>(context, 0), in<int32_t>(context, 1), in<T>(context, 2), out<float>(context, 0),
+          out<float>(context, 1), width, Options(context.attrs, width));
+    });
   });
 }
 
@@ -160,19 +170,24 @@ size_t losses_workspace(const KernelShape& shape) {
 }
 
 // dlogits may lie over logits.
-template <typename T>
+template <int kCount, typename T>
 __global__ void grad_kernel(const float* dloss, const T* logits, const int32_t* targets, const float* lse,
                             T* dlogits, int64_t width, Options options) {
-  const int64_t row = blockIdx.y, i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= width) return;
-  const int64_t at = row * width + i;
-  float value = 0;
+  const int64_t row = blockIdx.y, first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCount;
+  if (first >= width) return;
+  float values[kCount] = {};
+  const int64_t target = targets[row] - options.class_offset;
   if (targets[row] != options.ignore_index) {
-    const float smooth = static_cast<float>(options.smooth);
-    value = (expf(widen(logits[at]) - lse[row]) - smooth / static_cast<float>(options.classes)) * *dloss;
-    if (i == targets[row] - options.class_offset) value -= (1 - smooth) * *dloss;
+    const float smooth = static_cast<float>(options.smooth), factor = *dloss, row_lse = lse[row];
+    const float uniform = smooth / static_cast<float>(options.classes);
+    load_floats(logits + row * width + first, values);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      values[j] = (expf(values[j] - row_lse) - uniform) * factor;
+      if (first + j == target) values[j] -= (1 - smooth) * factor;
+    }
   }
-  dlogits[at] = narrow<T>(value);
+  store_floats(dlogits + row * width + first, values);
 }
 
 // Its format is that of dloss, f32, whatever the logits are.
@@ -184,13 +199,16 @@ void cross_entropy_grad(const KernelContext& context) {
   constexpr int kThreads = 256;
   with_format(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t first = 0; first < rows; first += kMostRows) {
-      const dim3 grid(blocks(ceil_div(width, kThreads)), blocks(std::min(kMostRows, rows - first)));
-      grad_kernel<<<grid, kThreads, 0, stream_of(context)>>>(
-          in<float>(context, 0), in<T>(context, 1) + first * width, in<int32_t>(context, 2) + first,
-          in<float>(context, 3) + first, out<T>(context, 0) + first * width, width,
-          Options(context.attrs, width));
-    }
+    with_pack<T>(width, [&](auto pack) {
+      for (int64_t first = 0; first < rows; first += kMostRows) {
+        const dim3 grid(blocks(ceil_div(width, int64_t{kThreads} * pack)),
+                        blocks(std::min(kMostRows, rows - first)));
+        grad_kernel<pack><<<grid, kThreads, 0, stream_of(context)>>>(
+            in<float>(context, 0), in<T>(context, 1) + first * width, in<int32_t>(context, 2) + first,
+            in<float>(context, 3) + first, out<T>(context, 0) + first * width, width,
+            Options(context.attrs, width));
+      }
+    });
   });
 }
 

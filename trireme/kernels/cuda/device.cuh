@@ -56,6 +56,30 @@ __device__ __forceinline__ void store_pack(T* to, const Pack<T>& pack) {
   *reinterpret_cast<Pack<T>*>(to) = pack;
 }
 
+// kCount elements, one or a whole pack, in f32.
+template <int kCount, typename T>
+__device__ __forceinline__ void load_floats(const T* from, float (&to)[kCount]) {
+  if constexpr (kCount == 1) {
+    to[0] = widen(*from);
+  } else {
+    static_assert(kCount == kPack<T>);
+    const Pack<T> pack = load_pack(from);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) to[j] = widen(pack.at[j]);
+  }
+}
+template <int kCount, typename T>
+__device__ __forceinline__ void store_floats(T* to, const float (&from)[kCount]) {
+  if constexpr (kCount == 1) {
+    *to = narrow<T>(from[0]);
+  } else {
+    Pack<T> pack;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) pack.at[j] = narrow<T>(from[j]);
+    store_pack(to, pack);
+  }
+}
+
 struct Add {
   template <typename V>
   __device__ V operator()(V a, V b) const {
@@ -114,6 +138,15 @@ void with_format(DType dtype, const Body& body) {
   if (dtype == DType::bf16) return body(bf16{});
   TRIREME_CHECK(dtype == DType::f16);
   body(f16{});
+}
+
+// Calls body(how many elements a thread takes at once): a pack where rows of `width` are whole packs, or one.
+template <typename T, typename Body>
+void with_pack(int64_t width, const Body& body) {
+  if (width % kPack<T> == 0)
+    body(std::integral_constant<int, kPack<T>>());
+  else
+    body(std::integral_constant<int, 1>());
 }
 
 inline void add_for_all_formats(KernelTable& table, std::string_view op, Kernel kernel) {

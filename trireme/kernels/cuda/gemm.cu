@@ -81,7 +81,8 @@ std::byte* aligned(std::byte* memory) {
 
 size_t library_workspace(const Gemm& g) {
   const size_t results = static_cast<size_t>(g.m * g.n * g.batch) * sizeof(float);
-  return std::clamp(8 * results, kLeastWorkspace, kMostWorkspace);
+  // Long sums of few results are cut in parts, each with results of its own.
+  return std::clamp(64 * results, kLeastWorkspace, kMostWorkspace);
 }
 
 // The product of one element at a time, for shapes that the library does not take.

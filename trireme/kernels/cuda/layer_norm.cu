@@ -23,8 +23,7 @@ void layer_norm(const KernelContext& context) {
                            .rstd = out<float>(context, 2 + kMore),
                            .width = shape.back(),
                            .eps = static_cast<float>(context.attrs.real("eps"))};
-    norm_kernel<T, Centre::kMean>
-        <<<blocks(shape.elements() / rows.width), norm_threads(rows.width), 0, stream_of(context)>>>(rows);
+    norm_rows<T, Centre::kMean>(context, rows, shape.elements() / rows.width);
   });
 }
 

@@ -27,35 +27,56 @@ struct NormRows {
 
 // Statistics are those of the sum as it is stored. It is written last, with y: either may lie over x or the
 // residual.
-template <typename T, Centre kCentre>
+template <typename T, Centre kCentre, int kCount>
 __global__ void norm_kernel(NormRows<T> rows) {
   const int64_t row = blockIdx.x, first = row * rows.width;
-  const auto value_at = [&](int64_t i) {
-    const float value = widen(rows.x[first + i]);
-    return rows.residual ? widen(narrow<T>(value + widen(rows.residual[first + i]))) : value;
+  const int64_t begin = int64_t{threadIdx.x} * kCount, step = int64_t{blockDim.x} * kCount;
+  const auto load = [&](int64_t i, float(&values)[kCount]) {
+    load_floats(rows.x + first + i, values);
+    if (!rows.residual) return;
+    float more[kCount];
+    load_floats(rows.residual + first + i, more);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) values[j] = widen(narrow<T>(values[j] + more[j]));
   };
-  float mean = 0, squares = 0;
+  float mean = 0, squares = 0, x[kCount];
   if (kCentre == Centre::kMean) {
     float total = 0;
-    for (int64_t i = threadIdx.x; i < rows.width; i += blockDim.x) total += value_at(i);
+    for (int64_t i = begin; i < rows.width; i += step) {
+      load(i, x);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) total += x[j];
+    }
     mean = block_sum(total) / static_cast<float>(rows.width);
   }
-  for (int64_t i = threadIdx.x; i < rows.width; i += blockDim.x) {
-    const float off = value_at(i) - mean;
-    squares += off * off;
+  for (int64_t i = begin; i < rows.width; i += step) {
+    load(i, x);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) squares += (x[j] - mean) * (x[j] - mean);
   }
   const float rstd = 1 / sqrtf(block_sum(squares) / static_cast<float>(rows.width) + rows.eps);
-  for (int64_t i = threadIdx.x; i < rows.width; i += blockDim.x) {
-    const float value = value_at(i);
-    float y = (value - mean) * rstd * widen(rows.gain[i]);
-    if (kCentre == Centre::kMean) y += widen(rows.bias[i]);
-    if (rows.residual) rows.sum[first + i] = narrow<T>(value);
-    rows.y[first + i] = narrow<T>(y);
+  for (int64_t i = begin; i < rows.width; i += step) {
+    float gain[kCount], bias[kCount] = {}, y[kCount];
+    load(i, x);
+    load_floats(rows.gain + i, gain);
+    if (kCentre == Centre::kMean) load_floats(rows.bias + i, bias);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) y[j] = (x[j] - mean) * rstd * gain[j] + bias[j];
+    if (rows.residual) store_floats(rows.sum + first + i, x);
+    store_floats(rows.y + first + i, y);
   }
   if (threadIdx.x == 0) {
     if (kCentre == Centre::kMean) rows.mean[row] = mean;
     rows.rstd[row] = rstd;
   }
+}
+
+template <typename T, Centre kCentre>
+void norm_rows(const KernelContext& context, const NormRows<T>& rows, int64_t count) {
+  with_pack<T>(rows.width, [&](auto pack) {
+    norm_kernel<T, kCentre, pack>
+        <<<blocks(count), norm_threads(rows.width / pack), 0, stream_of(context)>>>(rows);
+  });
 }
 
 template <typename T>
@@ -67,22 +88,32 @@ struct NormGrad {
 };
 
 // dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)) with g = dy·gain; without a centre the first mean is left out.
-template <typename T, Centre kCentre>
+template <typename T, Centre kCentre, int kCount>
 __global__ void norm_grad_kernel(NormGrad<T> n) {
   const int64_t row = blockIdx.x, first = row * n.width;
+  const int64_t begin = int64_t{threadIdx.x} * kCount, step = int64_t{blockDim.x} * kCount;
   const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-  float sum = 0, sum_x = 0;
-  for (int64_t i = threadIdx.x; i < n.width; i += blockDim.x) {
-    const float g = widen(n.dy[first + i]) * widen(n.gain[i]);
-    sum += g;
-    sum_x += g * (widen(n.x[first + i]) - mean) * rstd;
+  float sum = 0, sum_x = 0, dy[kCount], x[kCount], gain[kCount];
+  const auto load = [&](int64_t i) {
+    load_floats(n.dy + first + i, dy);
+    load_floats(n.x + first + i, x);
+    load_floats(n.gain + i, gain);
+  };
+  for (int64_t i = begin; i < n.width; i += step) {
+    load(i);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      sum += dy[j] * gain[j];
+      sum_x += dy[j] * gain[j] * (x[j] - mean) * rstd;
+    }
   }
   sum = kCentre == Centre::kMean ? block_sum(sum) / static_cast<float>(n.width) : 0;
   sum_x = block_sum(sum_x) / static_cast<float>(n.width);
-  for (int64_t i = threadIdx.x; i < n.width; i += blockDim.x) {
-    const float g = widen(n.dy[first + i]) * widen(n.gain[i]);
-    const float off = (widen(n.x[first + i]) - mean) * rstd;
-    n.dx[first + i] = narrow<T>(rstd * (g - sum - off * sum_x));
+  for (int64_t i = begin; i < n.width; i += step) {
+    load(i);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
+    store_floats(n.dx + first + i, x);
   }
 }
 
@@ -150,7 +181,10 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
       <<<dim3(blocks(ceil_div(n.width, kNormColumns)), blocks(parts)), kNormColumns * kNormRows, 0, stream>>>(
           n, parts, partial);
   norm_combine_kernel<T, kCentre><<<blocks(ceil_div(n.width, 128)), 128, 0, stream>>>(n, parts, partial);
-  if (n.rows > 0) norm_grad_kernel<T, kCentre><<<blocks(n.rows), norm_threads(n.width), 0, stream>>>(n);
+  if (n.rows == 0) return;
+  with_pack<T>(n.width, [&](auto pack) {
+    norm_grad_kernel<T, kCentre, pack><<<blocks(n.rows), norm_threads(n.width / pack), 0, stream>>>(n);
+  });
 }
 
 }  // namespace trireme::cuda
