@@ -61,6 +61,9 @@ std::vector<Field> config_fields(Config& c) {
       {"model.dropout", &c.model.dropout, "share of activations dropped in training", fraction()},
       {"model.rope_base", &c.model.rope_base, "base of the rotary positions' frequencies (llama)",
        at_least(1)},
+      {"model.norm_eps", &c.model.norm_eps, "added to the variance in layer norms (gpt, llama)", real()},
+      {"model.tie_embeddings", &c.model.tie_embeddings,
+       "the head shares the table of the embedding (llama; gpt always does)"},
       {"model.batch_norm_groups", &c.model.batch_norm_groups,
        "groups of a microbatch's rows, each normalised with its own statistics (resnet)", at_least(1)},
 
@@ -105,7 +108,8 @@ std::vector<Field> config_fields(Config& c) {
       {"train.batch", &c.train.batch, "samples per step of the optimizer, over all microbatches and ranks",
        at_least(1)},
       {"train.batch_per_rank", &c.train.batch_per_rank,
-       "samples per step and rank: train.batch is then this times the ranks that share the batch; 0: train.batch "
+       "samples per step and rank: train.batch is then this times the ranks that share the batch; 0: "
+       "train.batch "
        "holds",
        at_least(0)},
       {"train.accumulate", &c.train.accumulate,
@@ -115,6 +119,13 @@ std::vector<Field> config_fields(Config& c) {
        at_least(0)},
       {"train.steps", &c.train.steps, "steps of the optimizer in the whole run", at_least(1)},
       {"train.seed", &c.train.seed, "seed of all random numbers", seeds()},
+      {"train.init_from",
+       &c.train.init_from,
+       "weights to start from: a run's folder, a checkpoint's folder, or a Hugging Face folder of GPT-2 or "
+       "Llama",
+       {},
+       {},
+       "random ones, by train.seed"},
       {"train.threads", &c.train.threads, "threads per rank", {.min = 0, .max = 4096}, {}, "one per core"},
       {"train.precision",
        &c.train.precision,
