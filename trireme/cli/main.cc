@@ -20,6 +20,7 @@ constexpr Command kCommands[] = {
      trireme::cli::train},
     {"verify", "run a plan against one rank: equal, rounding, or a bug", trireme::cli::verify},
     {"sample", "generate text from a trained model", trireme::cli::sample},
+    {"export", "write a trained model as a Hugging Face folder", trireme::cli::export_model},
     {"inspect", "show a graph, a checkpoint or a run", trireme::cli::inspect},
     {"bench", "check and time kernels, collectives or training", trireme::cli::bench},
     {"doctor", "what this machine has, and what to install", trireme::cli::doctor},

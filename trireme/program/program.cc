@@ -90,6 +90,9 @@ Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace
     program.arena_bytes = std::max(program.arena_bytes, memory.arena_bytes);
     program.exchange_bytes = std::max(program.exchange_bytes, memory.exchange_bytes);
     program.input_bytes += memory.input_bytes;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!memory.runs[n].empty()) graph.nodes[n].attrs.set("runs", memory.runs[n]);
+    }
     program.segments.push_back({std::move(graph), std::move(memory)});
   }
   return program;

@@ -19,6 +19,7 @@
 #include "trireme/train/run_folder.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/trainer.h"
+#include "trireme/train/weights.h"
 
 namespace trireme {
 namespace {
@@ -160,6 +161,7 @@ class Run {
       if (config_.run.resume == "always")
         throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
+      start_from_weights();
       return 0;
     }
     const RankStates states = states_of(trainer_);
@@ -174,6 +176,15 @@ class Run {
       fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
     }
     return found->state.step;
+  }
+
+  // train.init_from, over the starting values.
+  void start_from_weights() {
+    if (config_.train.init_from.empty()) return;
+    const RankStates states = states_of(trainer_);
+    const std::string source =
+        read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(context_.ranks));
+    if (leads()) fmt::print("weights  from {}\n", source);
   }
 
   void describe(int64_t first) const {

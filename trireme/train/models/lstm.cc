@@ -58,8 +58,9 @@ ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
     x = net.dropout(lstm_layer(net, x, "l" + std::to_string(layer), options.hidden));
   }
   const double bound = 1 / std::sqrt(static_cast<double>(options.hidden));
-  return net.linear(net.op("transpose", {x}, swap3), "head", options.vocab, Network::Store::kOutIn,
-                    Init::uniform(bound), Bias::kUniform, {TensorSplit::Side::kOutputs});
+  return net.linear(net.rows_for_logits(net.op("transpose", {x}, swap3)), "head", options.vocab,
+                    Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform,
+                    {TensorSplit::Side::kOutputs});
 }
 
 }  // namespace trireme
