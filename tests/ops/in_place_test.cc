@@ -37,6 +37,7 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"softmax", first},
       {"softmax_grad", either},
       {"dropout", first},
+      {"dropout_add", {{{0, 0}}, {{0, 2}}}},
       {"rope", first},
       {"write_at", first},
       {"cross_entropy_grad", {{{0, 1}}}},

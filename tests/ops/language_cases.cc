@@ -147,6 +147,17 @@ RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
   return {y};
 }
 
+// residual + dropout(x + bias); the bias is in[3], if there is one.
+RefTensors dropout_add(const RefTensors& in, const Attrs& attrs) {
+  RefTensors before = {in[0], in[1]};
+  for (size_t i = 0; in.size() == 4 && i < in[0].values.size(); ++i) {
+    before[0].values[i] += in[3].values[i % in[3].values.size()];
+  }
+  RefTensor s = dropout(before, attrs)[0];
+  for (size_t i = 0; i < s.values.size(); ++i) s.values[i] += in[2].values[i];
+  return {s};
+}
+
 constexpr auto kNo = Differentiable::kNo;
 
 void add_embeddings(std::vector<OpCase>& cases) {
@@ -261,6 +272,14 @@ void add_dropouts(std::vector<OpCase>& cases) {
                      dropout,
                      1e-5,
                      x.elements() < 1000 ? Differentiable::kYes : kNo});
+    cases.push_back({"dropout_add", label, {{x}, rng, {x}}, attrs, dropout_add, 1e-5, kNo});
+    cases.push_back({"dropout_add",
+                     std::string(label) + "_bias",
+                     {{x}, rng, {x}, {{x.back()}}},
+                     attrs,
+                     dropout_add,
+                     1e-5,
+                     kNo});
   };
   with("odd", {3, 37}, 0.1, 0);
   with("offset", {3, 37}, 0.5, 10);
@@ -297,7 +316,12 @@ std::vector<OpCase> language_cases() {
                              "gpt",
                              {hidden, {{2}, DType::i64, 0, 1e6}},
                              {{"rate", 0.1}, {"stream", int64_t{1}}},
-                             dropout}})) {
+                             dropout},
+                            {"dropout_add",
+                             "gpt",
+                             {hidden, {{2}, DType::i64, 0, 1e6}, hidden, {{384}}},
+                             {{"rate", 0.1}, {"stream", int64_t{1}}},
+                             dropout_add}})) {
     cases.push_back(std::move(one));
   }
   return cases;

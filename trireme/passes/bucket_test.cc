@@ -77,6 +77,21 @@ TEST(Bucket, ChainsStayInOrder) {
               ElementsAre("gelu", "all_reduce", "all_reduce_start", "gelu", "collective_wait"));
 }
 
+// What a collective makes is not there before that is waited for, though the other node that reads it comes
+// later: the second one starts after that wait, not when the first was started.
+TEST(Bucket, AChainedCollectiveStartsWhenItsInputIsWaitedFor) {
+  for (const std::string second : {"all_gather(%s)" + kGather, "all_reduce(%s)" + kSum}) {
+    const bool gathers = second.starts_with("all_gather");
+    const std::string extent = gathers ? "4" : "8";
+    EXPECT_THAT(ops_of(bucketed("input %x: f32[" + extent + "]\n%a: f32[" + extent +
+                                "] = gelu(%x)\n%s: f32[" + extent + "] = all_reduce(%a)" + kSum + "%y: f32[" +
+                                extent + "] = gelu(%x)\n" + "%t: f32[8] = " + second + "%z: f32[" + extent +
+                                "] = gelu(%y)\noutput z = %z\noutput t = %t\n")),
+                ElementsAre("gelu", "all_reduce_start", "gelu", "collective_wait",
+                            gathers ? "all_gather_start" : "all_reduce_start", "gelu", "collective_wait"));
+  }
+}
+
 // Three weights that are split at rest: the second is gathered while the first is used, not before.
 TEST(Bucket, WeightsAreGatheredOneAhead) {
   std::string text;

@@ -85,14 +85,14 @@ class Partitioner {
 
   // Makes sure that a state is there as the plan wants it used, before any other layout of it is made.
   ValueId in_use(ValueId id) {
-    if (graph_.values[id].kind == Value::Kind::kState)
+    if (is_like_state(pins_, graph_.values[id]))
       lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
     return id;
   }
 
   void drop_gathered() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].kind == Value::Kind::kState) versions_[v].resize(1);
+      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty()) versions_[v].resize(1, versions_[v][0]);
     }
   }
 
@@ -125,7 +125,7 @@ class Partitioner {
     std::vector<Change> path;
     double fewest = 0;
     for (const Version& version : versions) {
-      const auto way = changes(version.layout, layout);
+      const auto way = changes(version.layout, layout, graph_.type(id).shape, mesh_);
       if (!way) continue;
       const double bytes = bytes_sent(*way, type, version.layout, mesh_);
       if (from && bytes >= fewest) continue;
@@ -148,8 +148,12 @@ class Partitioner {
     const Shape shape = local_type(id, layout).shape;
     const Axis& axis = mesh_.axes()[change.axis];
     const int coordinate = mesh_.coordinate(rank_, change.axis);
+    // As the axis cuts what the others leave.
+    const auto local_split = [&](const Layout& of) {
+      return local_placement(graph_.type(id).shape, of, mesh_, rank_, change.axis);
+    };
     if (change.kind == Change::Kind::kSlice)
-      return noted(layout, sliced(from.local, change.to, axis.size, coordinate));
+      return noted(layout, sliced(from.local, local_split(layout), axis.size, coordinate));
     if (change.kind == Change::Kind::kAddend)
       // A node on the rank that keeps its value too: graphs of all ranks have the same nodes.
       return {layout, b_.op("affine", {from.local}, {{"scale", coordinate == 0 ? 1.0 : 0.0}})};
@@ -161,12 +165,12 @@ class Partitioner {
     };
     if (change.from.is_partial())
       attrs.set("reduction", change.from.kind == Placement::Kind::kMax ? "max" : "sum");
-    if (change.kind == Change::Kind::kReduceScatter) describe("", change.to);
+    if (change.kind == Change::Kind::kReduceScatter) describe("", local_split(layout));
     if (change.kind == Change::Kind::kAllGather || change.kind == Change::Kind::kAllToAll) {
-      describe("", change.from);
+      describe("", local_split(from.layout));
       attrs.set("extent", shape[change.from.dim]);
     }
-    if (change.kind == Change::Kind::kAllToAll) describe("to_", change.to);
+    if (change.kind == Change::Kind::kAllToAll) describe("to_", local_split(layout));
     const ValueId local =
         b_.op(name(change.kind), {from.local}, attrs,
               fmt::format("{}.{}.{}", graph_.values[id].name, name(change.kind), axis.name));

@@ -58,9 +58,18 @@ std::vector<std::string> preset_axes(const std::string& preset, std::string_view
   return axes;
 }
 
-// Every preset can do without its axis but no axis may be there in vain. Data parallelism is always meant.
+// The axes of a preset are there, and no axis is there for nothing. Data parallelism is always meant, with or
+// without its axis.
 void check_axes(const Plan& plan, std::string_view source) {
   std::vector<std::string> used = preset_axes(plan.preset, source);
+  for (const std::string& axis : used) {
+    if (plan.has("data") && axis == "data") continue;
+    if (plan.mesh.axes().empty() || plan.mesh.find(axis) >= 0) continue;
+    throw_error(
+        "{}: the preset '{}' spreads over the axis '{}', which the mesh '{}' does not have; add {}:2, say, to "
+        "the mesh, or leave that part out of the preset",
+        source, plan.preset, axis, to_string(plan.mesh), axis);
+  }
   if (!contains(used, "data")) used.emplace_back("data");
   const std::vector<std::string> of_preset = used;
   for (const auto& [pattern, layout] : plan.layouts) {

@@ -104,6 +104,10 @@ TEST(Plan, MistakesAreNamed) {
   EXPECT_THAT(parse_error(R"({"mesh": "data:2", "preset": "zreo1"})"), HasSubstr("did you mean 'zero1'?"));
   EXPECT_THAT(parse_error(R"({"mesh": "data:2 tensor:2"})"), HasSubstr("no use for the axis 'tensor'"));
   EXPECT_THAT(parse_error(R"({"mesh": "data:2", "preset": "data+zero1"})"), HasSubstr("says twice"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "preset": "megatron"})"),
+              HasSubstr("spreads over the axis 'tensor', which the mesh 'data:2' does not have"));
+  EXPECT_THAT(parse_error(R"({"mesh": "tensor:2", "preset": "megatron+zero1"})"),
+              HasSubstr("spreads over the axis 'data'"));
   EXPECT_THAT(parse_error(R"({"mesh": "data:x"})"), HasSubstr("'data:x' found"));
   EXPECT_THAT(error_of([] { read_plan("zero9", 2); }), HasSubstr("neither a preset nor a file"));
 }

@@ -185,6 +185,17 @@ TEST(LocalLauncher, OthersMayEndWithTheirOwnWords) {
   EXPECT_THAT(running.err(), Not(HasSubstr("did not end")));
 }
 
+// A rank that noticed the death may be heard of before the one that died: the signal says more.
+TEST(LocalLauncher, ASignalCountsMoreThanAnEarlierExitCode) {
+  Running running(3,
+                  "case $TRIREME_RANK in 0) exit 5;; 1) sleep 0.3; kill -SEGV $$;; esac; sleep 0.6; exit 6",
+                  /*timeout_seconds=*/10);
+  EXPECT_EQ(running.wait(), 128 + SIGSEGV);
+  EXPECT_THAT(running.err(), HasSubstr("rank 0 ended with exit code 5"));
+  EXPECT_THAT(running.err(), HasSubstr("rank 1 was killed by signal 11"));
+  EXPECT_THAT(running.err(), HasSubstr("nothing was started"));  // the table, as for any death by signal
+}
+
 TEST(LocalLauncher, PassesOnSignalsOnceThenKills) {
   Running running(
       2, "trap 'echo stopping >&2; trap \"\" INT' INT; echo ready >&2; while :; do sleep 0.05; done");

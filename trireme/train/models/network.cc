@@ -35,7 +35,7 @@ Attrs tensor_attrs(const TensorSplit& split, int64_t dim) {
 
 ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role,
                        Attrs more) {
-  const ValueId known = builder_.graph().find(name);
+  const ValueId known = builder_.find(name);
   if (known != kNoValue) {
     TRIREME_CHECK(builder_.shape(known) == shape);
     return known;
