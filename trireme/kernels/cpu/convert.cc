@@ -49,7 +49,7 @@ void narrow_bf16(const float* from, int64_t count, Bf16* to) {
   narrow_scalar(from + i, count - i, to + i);
 }
 
-#if TRIREME_SCALAR_F16
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // as in round-inl.h
 void widen_f16(const F16* from, int64_t count, float* to) {
   widen_scalar(from, count, to);
 }

@@ -10,15 +10,6 @@
 #include "hwy/highway.h"
 #include "trireme/base/dtype.h"
 
-// Without F16C Highway's software conversion does not round to nearest even; such machines are rare
-// enough for the scalar one.
-#undef TRIREME_SCALAR_F16
-#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // the greater, the older
-#define TRIREME_SCALAR_F16 1
-#else
-#define TRIREME_SCALAR_F16 0
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -37,10 +28,12 @@ struct RoundToBf16 {
   }
 };
 
+// Without F16C Highway's software conversion does not round to nearest even; such machines are rare
+// enough for the scalar one.
 struct RoundToF16 {
   template <class D>
   HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> value) const {
-#if TRIREME_SCALAR_F16
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // the greater, the older
     HWY_ALIGN float lanes[hn::MaxLanes(d)];
     hn::Store(value, d, lanes);
     for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = static_cast<float>(F16(lanes[i]));
