@@ -33,7 +33,7 @@ class Resume(Training):
     def files(self):
         """What a run wrote, but not its lock."""
         return {str(path.relative_to(self.run_folder)): path.read_bytes()
-                for path in sorted(self.run_folder.rglob("*")) if path.is_file() and path.name != "lock"}
+                for path in sorted(self.run_folder.rglob("*")) if path.is_file() and path.name != ".lock"}
 
     def test_another_seed_is_refused_and_nothing_is_touched(self):
         self.train("run", "--train.steps=5")
@@ -76,6 +76,13 @@ class Resume(Training):
         self.assertEqual(state["made_with"]["model.vocab"], "256")  # what automatic came to
         self.assertRegex(state["made_with"]["training data"], r"^2100 samples of \[8\], XXH64 \w{16}$")
         self.assertNotIn("data.path", state["made_with"])
+
+    def test_a_run_does_not_read_what_it_wrote(self):
+        # As `trireme train` in the repository whose text it learns does.
+        self.text = self.folder
+        (self.folder / "text.txt").write_text("all hands to the oars " * 200)
+        self.train("run", "--train.steps=5")
+        self.assertIn("(step 5)", self.train("run", "--train.steps=6"))
 
     def test_never_sets_the_earlier_run_aside(self):
         self.train("run", "--train.steps=5")

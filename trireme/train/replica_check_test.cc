@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "tests/support/error_of.h"
 #include "trireme/runtime/mesh_communicator.h"
 
@@ -15,7 +13,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 using ::testing::Not;
 
 Batch tokens(int64_t rows) {
@@ -61,7 +58,7 @@ TEST(ReplicaCheck, NamesTensorAndRanks) {
   std::vector<std::string> said = complaints("data:3", "data", 1, "h.0.mlp.c_fc.weight");
   EXPECT_THAT(said[0], AllOf(HasSubstr("do not, after step 2: h.0.mlp.c_fc.weight (XXH64 "),
                              HasSubstr(" on ranks 0 and 2"), HasSubstr(" on rank 1")));
-  EXPECT_THAT(said[0], Not(HasSubstr("; ")) << "no other tensor");
+  EXPECT_THAT(said[0], Not(HasSubstr("); "))) << "no other tensor";
   EXPECT_THAT(said[1], HasSubstr("rank 0 says where"));
   EXPECT_THAT(said[2], HasSubstr("rank 0 says where"));
 }

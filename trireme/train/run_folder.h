@@ -4,7 +4,7 @@
 //   version.txt      which Trireme wrote it
 //   metrics.jsonl    one JSON object a step; and one for each validation
 //   checkpoints/     see checkpoint/checkpoint.h
-//   lock             see run_lock.h
+//   .lock            see run_lock.h
 //   earlier-1/, …    the same of runs that were here before and were set aside
 #pragma once
 

@@ -30,7 +30,7 @@ std::string content_of(int file) {
 }  // namespace
 
 RunLock::RunLock(const std::string& folder) {
-  const std::string path = folder + "/lock";
+  const std::string path = folder + "/.lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0)
     throw_error("cannot write to the run folder {}: {}; choose another with run.dir", folder,

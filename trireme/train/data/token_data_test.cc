@@ -149,6 +149,9 @@ TEST(TextSource, FoldersInOrderWithoutBinaries) {
   folder.write(".git/config", "no");
   folder.write("build/out.txt", "no");
   folder.write("d.md", "3");
+  folder.write("my-run/config.toml", "no");  // what a run left
+  folder.write("my-run/metrics.jsonl", "no");
+  folder.write("my-run/earlier-1/notes.txt", "no");
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "loop");
   const auto tokens = tokenize_text(folder.path(), *byte_tokenizer(), {});
   EXPECT_THAT(all(tokens), ElementsAre('1', '2', '3'));
