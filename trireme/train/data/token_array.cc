@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// Ids that are read from a file at a time, on the stack of whoever reads.
-constexpr int64_t kRun = 4096;
+// Ids that are read from a file at a time: on the stack of who wants few, and on the heap when all are read.
+constexpr size_t kFew = 4096, kMany = size_t{1} << 15;
 
 }  // namespace
 
@@ -76,7 +76,8 @@ TokenArray TokenArray::slice(int64_t first, int64_t last) const {
 }
 
 template <typename Body>
-void TokenArray::each_run(const Piece& piece, int64_t from, int64_t count, const Body& body) {
+void TokenArray::each_run(const Piece& piece, int64_t from, int64_t count, std::span<uint32_t> scratch,
+                          const Body& body) {
   const auto typed = [&](auto type) {
     using Id = decltype(type);
     const int64_t first = piece.source_begin + from;
@@ -85,12 +86,13 @@ void TokenArray::each_run(const Piece& piece, int64_t from, int64_t count, const
       body(std::span<const Id>(ids, static_cast<size_t>(count)), from);
       return;
     }
-    std::array<Id, kRun> ids;
-    for (int64_t done = 0; done < count; done += kRun) {
-      const auto now = static_cast<size_t>(std::min(kRun, count - done));
+    Id* const ids = reinterpret_cast<Id*>(scratch.data());
+    const auto fits = static_cast<int64_t>(scratch.size_bytes() / sizeof(Id));
+    for (int64_t done = 0; done < count; done += fits) {
+      const auto now = static_cast<size_t>(std::min(fits, count - done));
       piece.file->read(static_cast<size_t>(piece.file_offset + (first + done) * piece.id_bytes),
-                       {reinterpret_cast<uint8_t*>(ids.data()), now * sizeof(Id)});
-      body(std::span<const Id>(ids.data(), now), from + done);
+                       {reinterpret_cast<uint8_t*>(ids), now * sizeof(Id)});
+      body(std::span<const Id>(ids, now), from + done);
     }
   };
   if (piece.id_bytes == 2) {
@@ -100,17 +102,17 @@ void TokenArray::each_run(const Piece& piece, int64_t from, int64_t count, const
   }
 }
 
-void TokenArray::copy(int64_t first, int64_t vocab, std::span<int32_t> out) const {
-  const int64_t last = first + static_cast<int64_t>(out.size());
+template <typename Body>
+void TokenArray::each_token(int64_t first, int64_t count, int64_t vocab, const Body& body) const {
   TRIREME_CHECK(first >= 0);
-  TRIREME_CHECK(last <= size());
+  TRIREME_CHECK(first + count <= size());
+  std::array<uint32_t, kFew> scratch;
   auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), first,
                                 [](int64_t at, const Piece& p) { return at < p.begin; });
   if (piece != pieces_.begin()) --piece;
-  int32_t* target = out.data();
-  for (; first < last; ++piece) {
-    const int64_t from = first - piece->begin, count = std::min(last - first, piece->size - from);
-    each_run(*piece, from, count, [&](auto ids, int64_t begin) {
+  for (int64_t done = 0; done < count; ++piece) {
+    const int64_t from = first + done - piece->begin, now = std::min(count - done, piece->size - from);
+    each_run(*piece, from, now, scratch, [&](auto ids, int64_t begin) {
       for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] >= vocab) {
           throw_error(
@@ -118,19 +120,34 @@ void TokenArray::copy(int64_t first, int64_t vocab, std::span<int32_t> out) cons
               "opened; the file was written to since: put it back and start again",
               piece->source, ids[i], piece->source_begin + begin + static_cast<int64_t>(i), vocab);
         }
-        *target++ = static_cast<int32_t>(ids[i]);
+        body(done + begin - from + static_cast<int64_t>(i), static_cast<int32_t>(ids[i]));
       }
     });
-    first += count;
+    done += now;
   }
+}
+
+void TokenArray::copy(int64_t first, int64_t vocab, std::span<int32_t> out) const {
+  each_token(first, std::ssize(out), vocab,
+             [&](int64_t i, int32_t token) { out[static_cast<size_t>(i)] = token; });
+}
+
+void TokenArray::copy(int64_t first, int64_t vocab, std::span<int32_t> ids,
+                      std::span<int32_t> targets) const {
+  TRIREME_CHECK(ids.size() == targets.size());
+  each_token(first, std::ssize(ids) + 1, vocab, [&](int64_t i, int32_t token) {
+    if (i < std::ssize(ids)) ids[static_cast<size_t>(i)] = token;
+    if (i > 0) targets[static_cast<size_t>(i - 1)] = token;
+  });
 }
 
 TokenArray::Scan TokenArray::scan() const {
   Scan scan;
   RunningHash hash;
+  std::vector<uint32_t> scratch(kMany);
   for (const Piece& piece : pieces_) {
-    each_run(piece, 0, piece.size, [&](auto ids, int64_t) {
-      std::array<uint32_t, kRun> wide;
+    each_run(piece, 0, piece.size, scratch, [&](auto ids, int64_t) {
+      std::array<uint32_t, kFew> wide;
       for (size_t done = 0; done < ids.size(); done += wide.size()) {
         const auto now = ids.subspan(done, std::min(wide.size(), ids.size() - done));
         // A plain reduction: the compiler vectorises it, so that this runs at the speed of memory.
@@ -147,8 +164,9 @@ TokenArray::Scan TokenArray::scan() const {
 
 void TokenArray::check(int64_t vocab, int64_t largest) const {
   if (largest < vocab) return;
+  std::vector<uint32_t> scratch(kMany);
   for (const Piece& piece : pieces_) {
-    each_run(piece, 0, piece.size, [&](auto ids, int64_t begin) {
+    each_run(piece, 0, piece.size, scratch, [&](auto ids, int64_t begin) {
       for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] < vocab) continue;
         throw_error(

@@ -31,6 +31,8 @@ class TokenArray {
   // Copies tokens [first, first + out.size()), which must exist. All must be in [0, vocab). Allocates
   // nothing.
   void copy(int64_t first, int64_t vocab, std::span<int32_t> out) const;
+  // The same, and as targets those that follow each, in one reading: there must be one more.
+  void copy(int64_t first, int64_t vocab, std::span<int32_t> ids, std::span<int32_t> targets) const;
 
   // What reading everything once tells.
   struct Scan {
@@ -56,9 +58,13 @@ class TokenArray {
   template <typename Id>
   static TokenArray own(std::vector<Id> ids, std::string source);
   // Calls body(ids, first) for one run of ids after another, from `from` of the piece on; they are u16 or
-  // u32.
+  // u32. What comes from a file goes through `scratch`, as much at a time as fits.
   template <typename Body>
-  static void each_run(const Piece& piece, int64_t from, int64_t count, const Body& body);
+  static void each_run(const Piece& piece, int64_t from, int64_t count, std::span<uint32_t> scratch,
+                       const Body& body);
+  // Calls body(i, token) for tokens first + i, i < count.
+  template <typename Body>
+  void each_token(int64_t first, int64_t count, int64_t vocab, const Body& body) const;
 
   std::vector<Piece> pieces_;  // in order, without gaps, none empty
 };

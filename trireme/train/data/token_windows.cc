@@ -42,8 +42,7 @@ void TokenWindows::write(int64_t epoch, int64_t index, int64_t row, Batch& batch
   const std::span<int32_t> targets = batch.tensors[kTargets].second.row<int32_t>(row);
   const int64_t first = offset(epoch) + index * seq_;
   const size_t count = static_cast<size_t>(std::min(seq_, tokens_.size() - 1 - first));
-  tokens_.copy(first, vocab_, ids.first(count));
-  tokens_.copy(first + 1, vocab_, targets.first(count));
+  tokens_.copy(first, vocab_, ids.first(count), targets.first(count));
   std::fill(ids.begin() + static_cast<int64_t>(count), ids.end(), 0);
   std::fill(targets.begin() + static_cast<int64_t>(count), targets.end(), kIgnoreTarget);
 }
