@@ -9,13 +9,12 @@
 namespace trireme::testing {
 namespace {
 
-// Calls f(b, t, g, r, number of keys that t sees) for each query.
+// Calls f(b, t, g, r, number of keys that t sees) for each query; the first sees `last` and those before.
 template <typename F>
-void for_each_query(const Shape& q, int64_t keys, const Attrs& attrs, const F& f) {
+void for_each_query(const Shape& q, int64_t keys, int64_t last, const F& f) {
   for (int64_t b = 0; b < q[0]; ++b) {
     for (int64_t t = 0; t < q[1]; ++t) {
-      const int64_t seen =
-          attrs.integer("causal", 0) ? std::clamp<int64_t>(t + keys - q[1] + 1, 0, keys) : keys;
+      const int64_t seen = std::clamp<int64_t>(t + last + 1, 0, keys);
       for (int64_t g = 0; g < q[2]; ++g) {
         for (int64_t r = 0; r < q[3]; ++r) f(b, t, g, r, seen);
       }
@@ -23,12 +22,17 @@ void for_each_query(const Shape& q, int64_t keys, const Attrs& attrs, const F& f
   }
 }
 
-RefTensors attention_reference(const RefTensors& in, const Attrs& attrs) {
+// The last key that the first query sees.
+int64_t last_key(const Shape& q, int64_t keys, const Attrs& attrs) {
+  return attrs.integer("causal", 0) ? keys - q[1] : keys;
+}
+
+RefTensors attend(const RefTensors& in, const Attrs& attrs, int64_t last) {
   const RefTensor &q = in[0], &k = in[1], &v = in[2];
   const double scale = attrs.real("scale");
   const int64_t width = q.shape[4];
   RefTensor o = RefTensor::zeros(q.shape, q.dtype), lse = RefTensor::zeros(q.shape.slice(0, 4));
-  for_each_query(q.shape, k.shape[1], attrs, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
+  for_each_query(q.shape, k.shape[1], last, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
     std::vector<double> score(seen);
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t s = 0; s < seen; ++s) {
@@ -45,13 +49,22 @@ RefTensors attention_reference(const RefTensors& in, const Attrs& attrs) {
   return {o, lse};
 }
 
+RefTensors attention_reference(const RefTensors& in, const Attrs& attrs) {
+  return attend(in, attrs, last_key(in[0].shape, in[1].shape[1], attrs));
+}
+
+RefTensors attention_at_reference(const RefTensors& in, const Attrs& attrs) {
+  return {attend(in, attrs, static_cast<int64_t>(in[3].values[0]))[0]};
+}
+
 RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
   const RefTensor &grad = in[0], &q = in[1], &k = in[2], &v = in[3], &o = in[4], &lse = in[5];
   const double scale = attrs.real("scale");
   const int64_t width = q.shape[4];
   RefTensor dq = RefTensor::zeros(q.shape, q.dtype);
   RefTensor dk = RefTensor::zeros(k.shape, k.dtype), dv = RefTensor::zeros(v.shape, v.dtype);
-  for_each_query(q.shape, k.shape[1], attrs, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
+  const int64_t last = last_key(q.shape, k.shape[1], attrs);
+  for_each_query(q.shape, k.shape[1], last, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
     double delta = 0;
     for (int64_t d = 0; d < width; ++d) delta += grad.at({b, t, g, r, d}) * o.at({b, t, g, r, d});
     for (int64_t s = 0; s < seen; ++s) {
@@ -85,6 +98,15 @@ OpCase attention_case(const Size& size, int64_t causal) {
   one.inputs = {{q}, {k}, {k}};
   one.attrs = {{"causal", causal}, {"scale", 1 / std::sqrt(static_cast<double>(size.d))}};
   one.reference = attention_reference;
+  return one;
+}
+
+OpCase attention_at_case(const Size& size, double position) {
+  OpCase one = attention_case(size, 0);
+  one.op = "attention_at";
+  one.attrs = {{"scale", one.attrs.real("scale")}};
+  one.inputs.push_back(ids({}, position, position + 1));
+  one.reference = attention_at_reference;
   return one;
 }
 
@@ -126,6 +148,13 @@ std::vector<OpCase> attention_cases() {
   steep.attrs.set("scale", 20.0);
   steep.tolerance = 1e-4;
   cases.push_back(steep);
+
+  cases.push_back(attention_at_case({"first", 1, 1, 9, 2, 1, 8}, 0));
+  cases.push_back(attention_at_case({"middle", 2, 1, 40, 2, 3, 19}, 17));
+  cases.push_back(attention_at_case({"last", 1, 1, 300, 1, 2, 33}, 299));
+  cases.push_back(attention_at_case({"block", 1, 1, 300, 1, 1, 16}, 149));
+  cases.push_back(attention_at_case({"some", 1, 5, 290, 1, 1, 12}, 140));
+  cases.push_back(attention_at_case({"beyond", 1, 4, 10, 1, 1, 8}, 8));
 
   const Size timed[] = {{"gpt_small", 8, 256, 256, 6, 1, 64},
                         {"long", 1, 1024, 1024, 8, 1, 128},

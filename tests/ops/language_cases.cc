@@ -33,13 +33,13 @@ RefTensors embedding_grad(const RefTensors& in, const Attrs& attrs) {
   return {dtable};
 }
 
-RefTensors rope(const RefTensors& in, const Attrs& attrs) {
+RefTensors rotated(const RefTensors& in, const Attrs& attrs, int64_t first) {
   const Shape& shape = in[0].shape;
   const int64_t length = shape[1], width = shape.back(), half = width / 2;
   const int64_t inner = shape.elements(2, shape.rank());
   RefTensor y = like(in[0]);
   for (int64_t row = 0; row < shape.elements() / width; ++row) {
-    const double position = static_cast<double>(row * width / inner % length + attrs.integer("offset", 0));
+    const double position = static_cast<double>(row * width / inner % length + first);
     for (int64_t j = 0; j < half; ++j) {
       double angle =
           position * std::pow(attrs.real("base"), -2.0 * static_cast<double>(j) / static_cast<double>(width));
@@ -50,6 +50,13 @@ RefTensors rope(const RefTensors& in, const Attrs& attrs) {
     }
   }
   return {y};
+}
+
+RefTensors rope(const RefTensors& in, const Attrs& attrs) {
+  return rotated(in, attrs, attrs.integer("offset", 0));
+}
+RefTensors rope_at(const RefTensors& in, const Attrs& attrs) {
+  return rotated(in, attrs, attrs.integer("offset", 0) + static_cast<int64_t>(in[1].values[0]));
 }
 
 RefTensors cross_entropy(const RefTensors& in, const Attrs& attrs) {
@@ -140,6 +147,17 @@ RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
   return {y};
 }
 
+// residual + dropout(x + bias); the bias is in[3], if there is one.
+RefTensors dropout_add(const RefTensors& in, const Attrs& attrs) {
+  RefTensors before = {in[0], in[1]};
+  for (size_t i = 0; in.size() == 4 && i < in[0].values.size(); ++i) {
+    before[0].values[i] += in[3].values[i % in[3].values.size()];
+  }
+  RefTensor s = dropout(before, attrs)[0];
+  for (size_t i = 0; i < s.values.size(); ++i) s.values[i] += in[2].values[i];
+  return {s};
+}
+
 constexpr auto kNo = Differentiable::kNo;
 
 void add_embeddings(std::vector<OpCase>& cases) {
@@ -166,6 +184,14 @@ void add_ropes(std::vector<OpCase>& cases) {
   with("groups", {1, 5, 2, 3, 4}, {{"offset", int64_t{11}}});
   with("inverse", {2, 5, 3, 8}, {{"inverse", int64_t{1}}, {"offset", int64_t{3}}});
   with("long", {1, 333, 10}, {{"offset", int64_t{100000}}});
+  const auto at = [&](const char* label, Shape x, double position, Attrs attrs) {
+    attrs.set("base", 10000.0);
+    cases.push_back({"rope_at", label, {{x}, ids({}, position, position + 1)}, attrs, rope_at});
+  };
+  at("first", {1, 1, 2, 8}, 0, {});
+  at("one", {2, 1, 3, 38}, 63, {});
+  at("far", {1, 1, 2, 3, 4}, 1000, {{"offset", int64_t{5}}});
+  at("rows", {2, 70, 6}, 61, {});
 }
 
 void add_losses(std::vector<OpCase>& cases) {
@@ -246,6 +272,14 @@ void add_dropouts(std::vector<OpCase>& cases) {
                      dropout,
                      1e-5,
                      x.elements() < 1000 ? Differentiable::kYes : kNo});
+    cases.push_back({"dropout_add", label, {{x}, rng, {x}}, attrs, dropout_add, 1e-5, kNo});
+    cases.push_back({"dropout_add",
+                     std::string(label) + "_bias",
+                     {{x}, rng, {x}, {{x.back()}}},
+                     attrs,
+                     dropout_add,
+                     1e-5,
+                     kNo});
   };
   with("odd", {3, 37}, 0.1, 0);
   with("offset", {3, 37}, 0.5, 10);
@@ -282,7 +316,12 @@ std::vector<OpCase> language_cases() {
                              "gpt",
                              {hidden, {{2}, DType::i64, 0, 1e6}},
                              {{"rate", 0.1}, {"stream", int64_t{1}}},
-                             dropout}})) {
+                             dropout},
+                            {"dropout_add",
+                             "gpt",
+                             {hidden, {{2}, DType::i64, 0, 1e6}, hidden, {{384}}},
+                             {{"rate", 0.1}, {"stream", int64_t{1}}},
+                             dropout_add}})) {
     cases.push_back(std::move(one));
   }
   return cases;

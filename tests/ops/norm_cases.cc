@@ -44,6 +44,7 @@ template <Norm kNorm>
 RefTensors add_norm(const RefTensors& in, const Attrs& attrs) {
   RefTensor s = like(in[0]);
   for (size_t i = 0; i < s.values.size(); ++i) s.values[i] = in[0].values[i] + in[1].values[i];
+  s = stored(s);
   RefTensors outputs = normalized<kNorm>(s, in, 2, attrs.real("eps"));
   outputs.insert(outputs.begin(), s);
   return outputs;

@@ -30,6 +30,15 @@ RefTensors elementwise(const RefTensors& in, const Attrs&) {
   return {y};
 }
 
+// As the tensor's 16 bits hold it, where it has no more: what a fused op makes on its way.
+inline RefTensor stored(RefTensor tensor) {
+  for (double& value : tensor.values) {
+    if (tensor.dtype == DType::bf16) value = static_cast<float>(Bf16(static_cast<float>(value)));
+    if (tensor.dtype == DType::f16) value = static_cast<float>(F16(static_cast<float>(value)));
+  }
+  return tensor;
+}
+
 // The index of element `flat` in each dim, and back.
 inline std::vector<int64_t> unravel(int64_t flat, const Shape& shape) {
   std::vector<int64_t> index(shape.rank());

@@ -87,6 +87,17 @@ RefTensors pad(const RefTensors& in, const Attrs& attrs) {
   return {y};
 }
 
+RefTensors write_at(const RefTensors& in, const Attrs&) {
+  RefTensor y = in[0];
+  const int64_t position = static_cast<int64_t>(in[2].values[0]);
+  for (size_t i = 0; i < in[1].values.size(); ++i) {
+    std::vector<int64_t> index = unravel(static_cast<int64_t>(i), in[1].shape);
+    index[1] += position;
+    if (index[1] >= 0 && index[1] < y.shape[1]) y.values[ravel(index, y.shape)] = in[1].values[i];
+  }
+  return {y};
+}
+
 void add_reorderings(std::vector<OpCase>& cases) {
   cases.push_back({"reshape", "flat", {{{3, 5, 7}}}, {{"shape", Dims{105}}}, reshape, 0});
   cases.push_back({"reshape", "heads", {{{2, 5, 12}}}, {{"shape", Dims{2, 5, 3, 4}}}, reshape, 0});
@@ -167,6 +178,17 @@ void add_pieces(std::vector<OpCase>& cases) {
   padded("middle_dim", 1, 0, 3);
   padded("last_dim", 2, 2, 0);
   padded("nothing", 1, 0, 0);
+
+  const auto written = [&](const char* label, Shape x, Shape rows, double position) {
+    cases.push_back({"write_at", label, {{x}, {rows}, ids({}, position, position + 1)}, {}, write_at, 0});
+  };
+  written("first", {1, 9, 2, 8}, {1, 1, 2, 8}, 0);
+  written("middle", {2, 9, 3, 5}, {2, 1, 3, 5}, 4);
+  written("several", {2, 300, 70}, {2, 7, 70}, 200);
+  written("all", {1, 4, 3}, {1, 4, 3}, 0);
+  written("over_the_end", {2, 9, 3}, {2, 4, 3}, 7);
+  written("before_the_start", {2, 9, 3}, {2, 4, 3}, -2);
+  written("outside", {1, 5, 3}, {1, 2, 3}, 5);
 }
 
 }  // namespace

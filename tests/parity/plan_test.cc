@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "golden.h"
+#include "trireme/base/error.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
@@ -74,6 +75,11 @@ TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
   EXPECT_EQ(verdict("gpt", R"({"mesh": "tensor:2", "preset": "megatron",
                                "layouts": {"h.0.*": "", "wte.weight": "tensor:1"}})"),
             "rounding");
+  // Positions over one axis and samples over the other, in rows that have both, in either order of the mesh.
+  for (const char* mesh : {"tensor:2 data:2", "data:2 tensor:2"}) {
+    EXPECT_EQ(verdict("gpt", fmt::format(R"({{"mesh": "{}", "layouts": {{"wpe.weight": "tensor:0"}}}})", mesh)),
+              "rounding");
+  }
   EXPECT_EQ(verdict("mlp", R"({"mesh": "data:2 rows:2", "preset": "zero1",
                                "layouts": {"layers.0.weight": "rows:0", "layers.1.weight": "rows:1"}})"),
             "rounding");
@@ -109,7 +115,8 @@ std::vector<Case> cases() {
           {"gpt",
            "bf16",
            {plan("data", "data:2"), plan("zero3", "data:2"), plan("megatron", "tensor:2"),
-            plan("megatron+zero2", "data:2 tensor:2")}}};
+            plan("megatron+zero2", "data:2 tensor:2"), plan("megatron+sequence", "tensor:2 data:2"),
+            plan("megatron+sequence", "data:3 tensor:2")}}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()),

@@ -26,6 +26,7 @@ struct Command {
 int train(std::span<const std::string> arguments);
 int verify(std::span<const std::string> arguments);
 int sample(std::span<const std::string> arguments);
+int export_model(std::span<const std::string> arguments);
 int inspect(std::span<const std::string> arguments);
 int bench(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);

@@ -10,6 +10,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/cli/step_setup.h"
+#include "trireme/train/data/random_batch.h"
 
 namespace trireme::cli {
 namespace {
@@ -68,12 +69,6 @@ std::string rate_of(const std::string& optimizer) {
   return optimizer == "momentum" ? "0.1" : optimizer == "lamb" ? "0.01" : "0.001";
 }
 
-// Every fifth target does not count, so that ranks have different numbers of them.
-void ignore_some(Batch& batch, bool tokens) {
-  std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
-  for (size_t i = 1; i < targets.size(); i += 5) targets[i] = kIgnoreTarget;
-}
-
 parity::Training training_of(const ParityModel& model, const ParityColumn& column) {
   StepSource source{.config_path = "", .preset = "", .image = model.image, .settings = model.settings};
   const std::vector<std::string> more = {
@@ -84,8 +79,7 @@ parity::Training training_of(const ParityModel& model, const ParityColumn& colum
   const StepSetup setup = set_up_step(source);
   parity::Training training{setup.config.model, setup.config.train, setup.config.optim, setup.shape, {}, {}};
   for (int step = 0; step < kSteps; ++step) {
-    ignore_some(training.batches.emplace_back(random_batch(setup, static_cast<uint64_t>(step))),
-                setup.tokens);
+    ignore_some_targets(training.batches.emplace_back(random_batch(setup, static_cast<uint64_t>(step))));
     training.rates.push_back(setup.config.optim.lr);
   }
   return training;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/base/rng.h"
 #include "trireme/base/text.h"
+#include "trireme/train/data/random_batch.h"
 #include "trireme/train/models/model.h"
 #include "trireme/train/plan_settings.h"
 
@@ -128,31 +128,7 @@ StepSetup set_up_step(Config config, std::string name, const std::string& image)
 }
 
 Batch random_batch(const StepSetup& setup, uint64_t seed) {
-  Batch batch;
-  batch.rows = setup.config.train.batch;
-  Shape rows{batch.rows};
-  Shape full = rows;
-  for (int64_t extent : setup.shape.sample) full.push_back(extent);
-  const auto add = [&](std::string name, DType dtype, const Shape& shape) -> HostTensor& {
-    HostTensor& tensor = batch.tensors.emplace_back(std::move(name), HostTensor{}).second;
-    tensor.reset(dtype, shape);
-    return tensor;
-  };
-  const auto fill_integers = [&](HostTensor& tensor, std::string_view stream, int64_t bound) {
-    uint64_t i = 0;
-    for (int32_t& value : tensor.values<int32_t>())
-      value = static_cast<int32_t>(uniform_integer({seed, stream_id(stream)}, i++, bound));
-  };
-  if (setup.tokens) {
-    fill_integers(add("ids", DType::i32, full), "ids", setup.config.model.vocab);
-    fill_integers(add("targets", DType::i32, full), "targets", setup.config.model.vocab);
-  } else {
-    uint64_t i = 0;
-    for (float& value : add("images", DType::f32, full).values<float>())
-      value = normal({seed, stream_id("images")}, i++);
-    fill_integers(add("labels", DType::i32, rows), "labels", setup.config.model.classes);
-  }
-  return batch;
+  return trireme::random_batch(setup.config.model, setup.shape.sample, setup.config.train.batch, seed);
 }
 
 }  // namespace trireme::cli

@@ -1,5 +1,6 @@
 // `trireme verify [config.toml] --plan PLAN [--steps K] [--section.key=value…]`: a plan, its ranks as
-// threads, against one rank. `trireme verify --table FILE`: the table of docs/parity.md.
+// threads, against one rank. `trireme verify --table FILE`: the table of docs/parity.md. `trireme verify
+// --sweep SECONDS`: random cases.
 #include "trireme/train/parity/verify.h"
 
 #include <fmt/format.h>
@@ -15,10 +16,13 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
 #include "trireme/cli/parity_table.h"
+#include "trireme/cli/step_setup.h"
+#include "trireme/cli/sweep_report.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/loop.h"
 #include "trireme/train/optim/schedule.h"
+#include "trireme/train/parity/random_case.h"
 #include "trireme/train/plan_settings.h"
 
 namespace trireme::cli {
@@ -34,8 +38,9 @@ std::string read_text(const std::string& path) {
   return content.str();
 }
 
-// A file says how many ranks it is for.
+// A file says how many ranks it is for, and so does its content on the command line.
 Plan plan_of(const std::string& text, int ranks) {
+  if (text.starts_with('{')) return parse_plan(text, "--plan");
   if (ranks == 0 && std::filesystem::is_regular_file(text)) return parse_plan(read_text(text), text);
   return read_plan(text, ranks == 0 ? 2 : ranks);
 }
@@ -58,9 +63,9 @@ parity::Training training_of(const Config& config, int64_t steps) {
   return training;
 }
 
-int verify_config(const Config& config, const Plan& plan, int64_t steps) {
-  parity::Reference reference(training_of(config, steps));
-  fmt::print("model    {}, {}\n", config.model.family, config.train.precision);
+int verify_training(parity::Training training, const Plan& plan) {
+  fmt::print("model    {}, {}\n", training.model.family, training.train.precision);
+  parity::Reference reference(std::move(training));
   fmt::print("plan     {} on the mesh {}: {} ranks as threads, against one\n", plan.preset,
              to_string(plan.mesh), plan.mesh.ranks());
   std::fflush(stdout);
@@ -77,6 +82,33 @@ int verify_config(const Config& config, const Plan& plan, int64_t steps) {
   if (result.verdict == parity::Verdict::kBug) fmt::print(": {}", result.reason);
   fmt::print("\n");
   return result.verdict == parity::Verdict::kBug ? kDiffers : kOk;
+}
+
+// "model.family=gpt" from "--model.family=gpt" or "--model.family", "gpt".
+std::map<std::string, std::string, std::less<>> fixed_settings(const std::vector<std::string>& settings) {
+  std::map<std::string, std::string, std::less<>> fixed;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const std::string text = settings[i].substr(settings[i].find_first_not_of('-'));
+    const size_t equals = text.find('=');
+    if (equals != text.npos) {
+      fixed[text.substr(0, equals)] = text.substr(equals + 1);
+    } else if (i + 1 < settings.size()) {
+      fixed[text] = settings[++i];
+    }
+  }
+  return fixed;
+}
+
+int run_sweep(const parity::SweepOptions& options) {
+  SweepReport report;
+  parity::sweep(options, [&](const parity::SweepResult& result) {
+    report.add(result);
+    if (!parity::is_failure(result.outcome)) return;
+    fmt::print(stderr, "{}", failure_text(result));
+    std::fflush(stderr);
+  });
+  fmt::print("{}", report.text());
+  return report.has_failures() ? kDiffers : kOk;
 }
 
 int make_table(const std::string& path, const std::string& filter) {
@@ -137,16 +169,51 @@ int verify(std::span<const std::string> arguments) {
       ->needs(table_option)
       ->type_name("TEXT");
   plan_option->excludes(table_option);
+  bool random = false;
+  std::string image;
+  parity::SweepOptions sweep;
+  CLI::Option* random_option =
+      app.add_flag("--random", random, "on random tokens or images in which some targets do not count");
+  app.add_option("--image", image, "CHANNELSxHEIGHTxWIDTH of random images")->needs(random_option);
+  CLI::Option* sweep_option =
+      app.add_option("--sweep", sweep.seconds,
+                     "random models, settings and plans, each in a process of its own, for so many seconds; "
+                     "settings that are given are not drawn")
+          ->type_name("SECONDS")
+          ->excludes(plan_option)
+          ->excludes(table_option)
+          ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", sweep.seed, "of the sweep")->needs(sweep_option)->capture_default_str();
+  app.add_option("--cases", sweep.most_cases, "of the sweep: no more than so many")->needs(sweep_option);
+  app.add_option("--max-ranks", sweep.ranges.max_ranks, "of the sweep's meshes")
+      ->needs(sweep_option)
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  app.add_option("--max-layers", sweep.ranges.max_layers, "of the sweep's models")
+      ->needs(sweep_option)
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  app.add_option("--case-seconds", sweep.case_seconds, "after which a case of the sweep counts as hung")
+      ->needs(sweep_option)
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   if (const auto code = parse_arguments(app, split.own)) return *code;
   if (!table.empty()) return make_table(table, filter);
+  if (*sweep_option) {
+    sweep.ranges.fixed = fixed_settings(split.settings);
+    return run_sweep(sweep);
+  }
   if (plan.empty()) throw_error("which plan? Say --plan FILE or --plan {}", join(preset_plans(), "|"));
 
   ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
   if (!path.empty()) sources.file = read_config_file(path);
+  if (random) sources.command_line.insert(sources.command_line.begin(), "data.path=none");
   ResolvedConfig config = resolve_config(sources);
   const Plan spread = plan_of(plan, ranks);
   apply_plan(spread, config);
-  return verify_config(config.config, spread, steps);
+  if (!random) return verify_training(training_of(config.config, steps), spread);
+  const StepSetup setup = set_up_step(config.config, "random", image);
+  return verify_training(parity::random_training(setup.config, setup.shape.sample, steps), spread);
 }
 
 }  // namespace trireme::cli

@@ -1,5 +1,6 @@
 #include "trireme/comm/group.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,6 +11,8 @@
 
 namespace trireme::comm {
 namespace {
+
+using testing::HasSubstr;
 
 void on_threads(int ranks, const std::function<void(Transport&)>& body) {
   const auto hub = std::make_shared<InprocHub>(ranks);
@@ -99,6 +102,33 @@ TEST(Group, OperationsAreRecorded) {
   const std::string table = Recorder(memory, -1, 2).table();
   EXPECT_NE(table.find("broadcast of 100 f32, root 1"), std::string::npos) << table;
   EXPECT_NE(table.find("tensor"), std::string::npos) << table;
+}
+
+// Rank 1 never comes to the barrier, and keeps rank 0 busy with millions of small segments of another call,
+// which take many times the timeout. That the transport moves must not hide that the barrier does not.
+TEST(Group, OtherTrafficDoesNotKeepAStuckCallAlive) {
+  on_threads(2, [](Transport& transport) {
+    const auto error_of = [](Handle handle) -> std::string {
+      try {
+        handle.wait();
+      } catch (const PeerError& error) {
+        return error.what();
+      }
+      return "done";
+    };
+    GroupOptions options;
+    options.timeout_seconds = 0.2;
+    Group stuck(transport, 0, {0, 1}, options);
+    Group traffic(transport, 1, {0, 1});
+    std::vector<double> data(size_t{4} << 20);
+    Handle busy = traffic.broadcast(data.data(), static_cast<int64_t>(data.size()), DType::f64, /*root=*/1,
+                                    {Algorithm::naive, sizeof(double)});
+    if (transport.rank() == 0) {
+      EXPECT_THAT(error_of(stuck.barrier()), HasSubstr("barrier (group world, number 0"));
+    } else {
+      EXPECT_THAT(error_of(std::move(busy)), HasSubstr("barrier"));  // of the other rank's error, and at once
+    }
+  });
 }
 
 TEST(Group, PartsCoverTheVectorOnce) {

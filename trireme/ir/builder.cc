@@ -10,7 +10,13 @@ Builder::Builder(const OpTable& ops, std::string graph_name) : ops_(ops) {
 }
 
 Builder::Builder(const OpTable& ops, Graph graph) : ops_(ops), graph_(std::move(graph)) {
-  for (const Value& value : graph_.values) names_.insert(value.name);
+  for (size_t i = 0; i < graph_.values.size(); ++i)
+    names_.emplace(graph_.values[i].name, static_cast<ValueId>(i));
+}
+
+ValueId Builder::find(const std::string& name) const {
+  const auto found = names_.find(name);
+  return found == names_.end() ? kNoValue : found->second;
 }
 
 ValueId Builder::input(std::string_view name, TensorType type) {
@@ -55,16 +61,17 @@ void Builder::output(std::string_view name, ValueId value) {
 }
 
 ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs) {
-  graph_.values.push_back({unique_name(name), type, kind, node, std::move(attrs)});
-  return static_cast<ValueId>(graph_.values.size()) - 1;
+  const auto value = static_cast<ValueId>(graph_.values.size());
+  graph_.values.push_back({unique_name(name, value), type, kind, node, std::move(attrs)});
+  return value;
 }
 
-std::string Builder::unique_name(std::string_view wanted) {
-  if (!wanted.empty() && names_.insert(std::string(wanted)).second) return std::string(wanted);
+std::string Builder::unique_name(std::string_view wanted, ValueId value) {
+  if (!wanted.empty() && names_.emplace(wanted, value).second) return std::string(wanted);
   for (;;) {
     std::string name =
         wanted.empty() ? std::to_string(next_number_++) : fmt::format("{}~{}", wanted, next_number_++);
-    if (names_.insert(name).second) return name;
+    if (names_.emplace(name, value).second) return name;
   }
 }
 

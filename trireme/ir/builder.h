@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "trireme/ir/graph.h"
@@ -31,6 +31,7 @@ class Builder {
   void update(ValueId state, ValueId value);
   void output(std::string_view name, ValueId value);
 
+  ValueId find(const std::string& name) const;  // kNoValue when there is none; at once, unlike Graph::find
   const TensorType& type(ValueId value) const { return graph_.type(value); }
   const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
   const OpTable& ops() const { return ops_; }
@@ -39,11 +40,11 @@ class Builder {
 
  private:
   ValueId add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs);
-  std::string unique_name(std::string_view wanted);
+  std::string unique_name(std::string_view wanted, ValueId value);
 
   const OpTable& ops_;
   Graph graph_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, ValueId> names_;
   int next_number_ = 0;
 };
 

@@ -34,6 +34,9 @@ struct KernelContext {
   std::byte* workspace = nullptr;        // 64-byte aligned, as large as Kernel::workspace said
   Communicator* communicator = nullptr;  // for collectives; null where there is one rank
   const Kernel* inner = nullptr;         // set by Kernel::launch
+  // Of the results. In a kernel that is widened (cpu/widen.h) they are f32 here and rounded to this
+  // afterwards; what a fused op would have stored between its parts has to be rounded to it as well.
+  DType format = DType::f32;
 
   template <typename T>
   const T* in(int i) const {

@@ -14,16 +14,37 @@ bool splits(const Placement& placement, int dim) {
   return placement.kind == Kind::kSplit && placement.dim == dim;
 }
 
+// How many axes split a dim before or after.
+int64_t axes_over(const Layout& from, const Layout& to, int dim) {
+  int64_t axes = 0;
+  for (size_t a = 0; a < from.size(); ++a) axes += splits(from[a], dim) || splits(to[a], dim);
+  return axes;
+}
+
+// Whether any cut that one axis has on the way is nested with any that the other has. Of more than two axes
+// over one dim all count as nested: whether two of them are depends on the others.
+bool are_nested_on_the_way(const Layout& from, const Layout& to, const Shape& whole, const Mesh& mesh,
+                           int inner, int outer) {
+  for (const Placement& a : {from[inner], to[inner]}) {
+    for (const Placement& b : {from[outer], to[outer]}) {
+      if (a.kind != Kind::kSplit || !splits(b, a.dim)) continue;
+      Layout both = replicated(mesh);
+      both[inner] = a;
+      both[outer] = b;
+      if (axes_over(from, to, a.dim) > 2 || are_nested(whole, both, mesh, inner, outer)) return true;
+    }
+  }
+  return false;
+}
+
 // The axes whose cut lies inside that of an axis that changes along the same dim: they are undone first.
-std::vector<bool> disturbed_axes(const Layout& from, const Layout& to) {
+std::vector<bool> disturbed_axes(const Layout& from, const Layout& to, const Shape& whole, const Mesh& mesh) {
   std::vector<bool> disturbed(from.size());
   for (size_t outer = from.size(); outer-- > 0;) {
     if (from[outer] == to[outer] && !disturbed[outer]) continue;
-    for (const Placement& placement : {from[outer], to[outer]}) {
-      if (placement.kind != Kind::kSplit) continue;
-      for (size_t inner = 0; inner < outer; ++inner) {
-        if (splits(from[inner], placement.dim) || splits(to[inner], placement.dim)) disturbed[inner] = true;
-      }
+    for (size_t inner = 0; inner < outer; ++inner) {
+      if (are_nested_on_the_way(from, to, whole, mesh, static_cast<int>(inner), static_cast<int>(outer)))
+        disturbed[inner] = true;
     }
   }
   return disturbed;
@@ -88,9 +109,11 @@ std::string_view name(Change::Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to) {
+std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to, const Shape& whole,
+                                           const Mesh& mesh) {
   TRIREME_CHECK(from.size() == to.size());
-  const std::vector<bool> disturbed = disturbed_axes(from, to);
+  if (from == to) return std::vector<Change>{};
+  const std::vector<bool> disturbed = disturbed_axes(from, to, whole, mesh);
   std::vector<Change> result;
   Layout now = from;
   for (size_t a = 0; a < from.size(); ++a) {  // inner cuts first

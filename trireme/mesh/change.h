@@ -30,9 +30,10 @@ struct Change {
 std::string_view name(Change::Kind kind);  // "all_reduce", the name of its node in a program
 
 // The changes that lead from one layout to the other, in order; empty when they are the same, nullopt when
-// nothing leads there. Both are in normal form. Where two axes split one dim, the inner cut is undone before
-// the outer one is touched and made again after.
-std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to);
+// nothing leads there. Both are layouts of a tensor of this shape, in normal form. Where the cuts of two axes
+// are nested, the inner one is undone before the outer one is touched and made again after.
+std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to, const Shape& whole,
+                                           const Mesh& mesh);
 
 // The layout after one change.
 Layout after(Layout layout, const Change& change);

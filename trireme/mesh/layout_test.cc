@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
@@ -65,6 +67,93 @@ TEST(Layout, TheInnerAxisCutsFirst) {
   EXPECT_THAT(local_pieces({8}, layout, kMesh, 0)[0], ElementsAre(Part{0, 2}));
   EXPECT_THAT(local_pieces({8}, layout, kMesh, 1)[0], ElementsAre(Part{4, 2}));
   EXPECT_THAT(local_pieces({8}, layout, kMesh, 2)[0], ElementsAre(Part{2, 2}));
+}
+
+// 3 samples of 4 tokens as 12 rows; samples over data, tokens over tensor. Which axis comes first in the mesh
+// does not matter, and neither cut need be even.
+TEST(Layout, CutsThatDoNotOverlapAreTakenTogether) {
+  for (const char* axes : {"data:2 tensor:2", "tensor:2 data:2"}) {
+    const Mesh mesh = parse_mesh(axes);
+    const Layout layout = parse_layout("{data:0/4 tensor:0x3}", mesh);
+    check_layout(layout, {12}, mesh, "rows");
+    const auto rank_at = [&](int data, int tensor) {
+      return mesh.axes()[0].name == "data" ? mesh.rank_at({data, tensor}) : mesh.rank_at({tensor, data});
+    };
+    EXPECT_THAT(local_pieces({12}, layout, mesh, rank_at(0, 1))[0], ElementsAre(Part{2, 2}, Part{6, 2}));
+    EXPECT_THAT(local_pieces({12}, layout, mesh, rank_at(1, 0))[0], ElementsAre(Part{8, 2}));
+    EXPECT_EQ(local_shape({12}, layout, mesh, rank_at(0, 1)), (Shape{4}));
+    EXPECT_EQ(local_shape({12}, layout, mesh, rank_at(1, 1)), (Shape{2}));
+  }
+}
+
+std::vector<int64_t> elements_of(const Pieces& pieces) {
+  std::vector<int64_t> elements;
+  for (const Part& piece : pieces) {
+    for (int64_t i = piece.begin; i < piece.end(); ++i) elements.push_back(i);
+  }
+  return elements;
+}
+
+Placement drawn_placement(std::mt19937& random) {
+  if (random() % 5 == 0) return {};
+  constexpr int64_t kSizes[] = {1, 1, 2, 3, 4, 6, 12};
+  return Placement::split(0, kSizes[random() % 7], kSizes[random() % 7]);
+}
+
+// What holds for every layout of one dim that is not refused, drawn at random.
+TEST(Layout, AnyCutsCoverTheWholeAndAreWhatCollectivesAreTold) {
+  std::mt19937 random(7);
+  int tried = 0;
+  for (int draw = 0; draw < 10000; ++draw) {
+    std::vector<Axis> axes;
+    for (const char* name : {"a", "b", "c"}) axes.push_back({name, 2 + static_cast<int>(random() % 2)});
+    if (random() % 2) axes.pop_back();
+    const Mesh mesh(axes);
+    constexpr int64_t kExtents[] = {12, 20, 24, 30, 36, 48, 72};
+    const Shape whole{kExtents[random() % 7]};
+    Layout layout;
+    for (size_t a = 0; a < axes.size(); ++a) layout.push_back(drawn_placement(random));
+    try {
+      check_layout(layout, whole, mesh, "a test");
+    } catch (const Error&) {
+      continue;
+    }
+    ++tried;
+    const std::string text =
+        fmt::format("{} of {} on {}", to_string(layout, mesh), to_string(whole), to_string(mesh));
+    int copies = 1;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      if (layout[a].kind != Placement::Kind::kSplit) copies *= axes[a].size;
+    }
+    std::vector<int> covered(whole[0]);
+    const Layout normal = normal_form(layout, whole, mesh);
+    for (int rank = 0; rank < mesh.ranks(); ++rank) {
+      const Pieces pieces = local_pieces(whole, layout, mesh, rank)[0];
+      const std::vector<int64_t> held = elements_of(pieces);
+      for (int64_t i : held) ++covered[i];
+      ASSERT_EQ(local_shape(whole, layout, mesh, rank)[0], static_cast<int64_t>(held.size())) << text;
+      ASSERT_EQ(elements_of(local_pieces(whole, normal, mesh, rank)[0]), held) << text;
+      for (size_t a = 0; a < axes.size(); ++a) {
+        const int axis = static_cast<int>(a);
+        if (layout[a].kind != Placement::Kind::kSplit) continue;
+        bool innermost = true;
+        for (int inner = 0; inner < axis; ++inner) innermost &= !are_nested(whole, layout, mesh, axis, inner);
+        if (!innermost) continue;
+        Layout without = layout;
+        without[a] = {};
+        const std::vector<int64_t> together = elements_of(local_pieces(whole, without, mesh, rank)[0]);
+        const Placement told = local_placement(whole, layout, mesh, rank, axis);
+        const Mesh along({axes[a]});
+        std::vector<int64_t> part;
+        for (int64_t i : elements_of(local_pieces({static_cast<int64_t>(together.size())}, {told}, along,
+                                                  mesh.coordinate(rank, axis))[0]))
+          part.push_back(together[i]);
+        ASSERT_EQ(part, held) << text << ", rank " << rank << " along " << axes[a].name;
+      }
+    }
+    ASSERT_THAT(covered, testing::Each(copies)) << text;
+  }
+  EXPECT_GT(tried, 1000);
 }
 
 TEST(Layout, UnitsStayTogether) {

@@ -56,6 +56,20 @@ TEST(Way, TwoAxesMayCutOneIndexWhileItLasts) {
   EXPECT_EQ(ways_to_split(rule, Mesh({{"d", 2}, {"t", 4}})).size(), 3u);
 }
 
+// Ranks would disagree about the extents that the second axis cuts.
+TEST(Way, TwoAxesCutOneIndexOnlyInEqualParts) {
+  const Mesh mesh({{"d", 2}, {"t", 2}});
+  const Way both = {{.index = 0}, {.index = 0}};
+  for (const int64_t extent : {5, 6, 7, 9, 10, 14}) {
+    const IndexRule rule = rule_of("neg", {f32({extent})});
+    EXPECT_FALSE(is_legal(rule, both, mesh)) << extent;
+    EXPECT_EQ(ways_to_split(rule, mesh).size(), 3u) << extent;  // not at all, or by one of the axes
+  }
+  for (const int64_t extent : {4, 8, 12}) {
+    EXPECT_TRUE(is_legal(rule_of("neg", {f32({extent})}), both, mesh)) << extent;
+  }
+}
+
 TEST(Way, ACutOfAMajorIndexKeepsTheMinorOnesTogether) {
   // [2, 6, 64] -> [2, 384]: dim 1 of the result is (heads, 64).
   const IndexRule rule = rule_of("reshape", {f32({2, 6, 64})}, {{"shape", std::vector<int64_t>{2, 384}}});

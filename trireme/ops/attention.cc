@@ -41,6 +41,17 @@ void add_attention(OpTable& table) {
              .numbers = {"scale"},
              .gradient = kBackwardOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 5); }});
+  // Keys and values of a whole sequence of which so far only the first are known.
+  table.add(
+      {.name = "attention_at",
+       .index =
+           [](const OpInstance& op) {
+             return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]").whole("t s d");
+           },
+       .inputs = {kF, kF, kF, DTypeRule::kI32},
+       .numbers = {"scale"},
+       .gradient = kGeneratingOp,
+       .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // Dropout by counter: whether an element is kept is a function of (seed, step, op, index in the whole
-// tensor).
+// tensor). Alone, or between a bias and a residual sum.
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -16,7 +16,18 @@ void check_whole(const OpInstance& op) {
   bool holds = whole.rank() == op.shape(0).rank();
   for (int d = 0; holds && d < whole.rank(); ++d) holds = op.shape(0)[d] <= whole[d];
   if (!holds)
-    throw_error("[dropout] {} is no part of a whole of {}", to_string(op.shape(0)), to_string(whole));
+    throw_error("[{}] {} is no part of a whole of {}", op.op, to_string(op.shape(0)), to_string(whole));
+}
+
+IndexRule dropout_rule(const OpInstance& op, std::string_view text) {
+  IndexRule result = rule(op, text).whole("w");
+  if (op.shape(1).elements() != 2)
+    throw_error("[{}] rng is {}, two integers expected", op.op, to_string(op.inputs[1]));
+  op.attrs.integer("stream");
+  if (const double rate = op.attrs.real("rate"); !(rate >= 0 && rate < 1))
+    throw_error("[{}] rate is {}, 0 or more and below 1 expected", op.op, rate);
+  check_whole(op);
+  return result;
 }
 
 void localize(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
@@ -30,17 +41,7 @@ void localize(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int
 
 void add_dropout(OpTable& table) {
   table.add({.name = "dropout",
-             .index =
-                 [](const OpInstance& op) {
-                   IndexRule r = rule(op, "x[i…] rng[w] -> y[i…]").whole("w");
-                   if (op.shape(1).elements() != 2)
-                     throw_error("[dropout] rng is {}, two integers expected", to_string(op.inputs[1]));
-                   op.attrs.integer("stream");
-                   if (const double rate = op.attrs.real("rate"); !(rate >= 0 && rate < 1))
-                     throw_error("[dropout] rate is {}, 0 or more and below 1 expected", rate);
-                   check_whole(op);
-                   return r;
-                 },
+             .index = [](const OpInstance& op) { return dropout_rule(op, "x[i…] rng[w] -> y[i…]"); },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI64},
              .numbers = {"rate"},
              .gradient =
@@ -48,6 +49,22 @@ void add_dropout(OpTable& table) {
                    return std::vector{g.op("dropout", {g.dy(), g.in(1)}, g.attrs()), kNoValue};
                  },
              .in_place = {{0, 0}},
+             .localize = localize});
+  table.add({.name = "dropout_add",
+             .index =
+                 [](const OpInstance& op) {
+                   const bool bias = op.inputs.size() == 4;
+                   return dropout_rule(op, bias ? "x[b… h] rng[w] residual[b… h] bias[h] -> s[b… h]"
+                                                : "x[i…] rng[w] residual[i…] -> s[i…]");
+                 },
+             .inputs = {DTypeRule::kFormat, DTypeRule::kI64},
+             .numbers = {"rate"},
+             .gradient = kFusedOp,
+             .flops =
+                 [](const OpInstance& op, const IndexRule&) {
+                   return (op.inputs.size() - 1.0) * static_cast<double>(op.shape(0).elements());
+                 },
+             .in_place = {{0, 0}, {0, 2}},
              .localize = localize});
 }
 

@@ -34,6 +34,9 @@ inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs a
 
 inline constexpr NotDifferentiable kExpandedOp{"made by the expand pass, which runs after autodiff"};
 
+inline constexpr NotDifferentiable kGeneratingOp{
+    "for generating token by token; nothing is trained through it"};
+
 inline bool always_linear(const OpInstance&) {
   return true;
 }

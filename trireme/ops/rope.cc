@@ -1,30 +1,47 @@
 // Rotary positions, rotate-half form: pairs (i, i + d/2) are turned by an angle that grows with the position.
+// rope_at takes the position of the first row as an input, for generating text token by token.
 #include "trireme/ops/records.h"
 
 namespace trireme {
+namespace {
+
+IndexRule rotation(const OpInstance& op, std::string_view text) {
+  IndexRule r = rule(op, text).whole("d");
+  if (op.shape(0).back() % 2 != 0)
+    throw_error("[{}] the last dim of {} must be even", op.op, to_string(op.shape(0)));
+  return r;
+}
+
+double rotation_flops(const OpInstance& op, const IndexRule&) {
+  return 3.0 * static_cast<double>(op.shape(0).elements());
+}
+
+void shift_positions(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
+  if (rule.indices[index].name == "t") attrs.set("offset", attrs.integer("offset", 0) + begin);
+}
+
+}  // namespace
 
 void add_rope(OpTable& table) {
   table.add(
       {.name = "rope",
-       .index =
-           [](const OpInstance& op) {
-             IndexRule r = rule(op, "x[b t i… d] -> y[b t i… d]").whole("d");
-             if (op.shape(0).back() % 2 != 0)
-               throw_error("[rope] the last dim of {} must be even", to_string(op.shape(0)));
-             return r;
-           },
+       .index = [](const OpInstance& op) { return rotation(op, "x[b t i… d] -> y[b t i… d]"); },
        .numbers = {"base"},
        .gradient =
            [](GradBuilder& g) {
              return std::vector{
                  g.op("rope", {g.dy()}, with(g.attrs(), {{"inverse", 1 - g.attrs().integer("inverse", 0)}}))};
            },
-       .flops = [](const OpInstance& op,
-                   const IndexRule&) { return 3.0 * static_cast<double>(op.shape(0).elements()); },
-       .localize =
-           [](Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
-             if (rule.indices[index].name == "t") attrs.set("offset", attrs.integer("offset", 0) + begin);
-           }});
+       .flops = rotation_flops,
+       .localize = shift_positions});
+  table.add(
+      {.name = "rope_at",
+       .index = [](const OpInstance& op) { return rotation(op, "x[b t i… d] position[] -> y[b t i… d]"); },
+       .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
+       .numbers = {"base"},
+       .gradient = kGeneratingOp,
+       .flops = rotation_flops,
+       .localize = shift_positions});
 }
 
 }  // namespace trireme

@@ -91,7 +91,7 @@ class Decider {
 
   bool belongs(const Bucket& bucket, int n) const {
     const Node &first = node(bucket.members[0]), &other = node(n);
-    return first.op == other.op && first.attrs == other.attrs &&
+    return first.op == other.op && first.attrs == other.attrs && !first.attrs.has("uneven") &&
            first.op->in_time.tensors == Tensors::kMany &&
            graph_.type(first.inputs[0]).dtype == graph_.type(other.inputs[0]).dtype &&
            !reads_from(n, bucket) && bucket.bytes < options_.bytes &&
@@ -118,15 +118,19 @@ class Decider {
   // What is copied to be sent takes memory until it is waited for; so that happens when two buckets more are
   // under way at the latest.
   void limit_waits() {
-    for (size_t i = 0; i < buckets_.size(); ++i) {
-      if (tensors(buckets_[i]) == Tensors::kMany) continue;
-      size_t later = 0;
-      for (size_t j = i + 1; j < buckets_.size() && later < 2 * options_.bytes; ++j) {
-        if (tensors(buckets_[j]) == Tensors::kMany) continue;
-        later += buckets_[j].bytes;
-        if (later >= 2 * options_.bytes)
-          buckets_[i].wait = std::clamp(buckets_[j].start, buckets_[i].start, buckets_[i].wait);
-      }
+    std::vector<Bucket*> copied;
+    for (Bucket& bucket : buckets_) {
+      if (tensors(bucket) == Tensors::kOne) copied.push_back(&bucket);
+    }
+    size_t end = 0, later = 0;  // bytes of those from i + 1 up to `end`
+    for (size_t i = 0; i < copied.size(); ++i) {
+      if (end > i)
+        later -= copied[i]->bytes;
+      else
+        end = i + 1;
+      while (end < copied.size() && later < 2 * options_.bytes) later += copied[end++]->bytes;
+      if (later >= 2 * options_.bytes)
+        copied[i]->wait = std::clamp(copied[end - 1]->start, copied[i]->start, copied[i]->wait);
     }
   }
   Tensors tensors(const Bucket& bucket) const { return node(bucket.members[0]).op->in_time.tensors; }
@@ -169,13 +173,15 @@ class Writer {
     for (const Bucket& b : buckets) {
       for (int n : b.members) replaced[n] = true;
     }
+    std::vector<std::vector<size_t>> starts(end + 1), waits(end + 1);  // per slot, buckets in their order
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      starts[buckets[i].start].push_back(i);
+      if (buckets[i].start < buckets[i].wait) waits[buckets[i].wait].push_back(i);
+    }
     started_.resize(buckets.size());
     for (int slot = 0; slot <= end; ++slot) {
-      for (size_t i = 0; i < buckets.size(); ++i) {
-        if (buckets[i].wait == slot && buckets[i].start < slot) add_wait(buckets[i], started_[i]);
-      }
-      for (size_t i = 0; i < buckets.size(); ++i) {
-        if (buckets[i].start != slot) continue;
+      for (size_t i : waits[slot]) add_wait(buckets[i], started_[i]);
+      for (size_t i : starts[slot]) {
         started_[i] = add_start(buckets[i]);
         if (buckets[i].wait == slot) add_wait(buckets[i], started_[i]);
       }

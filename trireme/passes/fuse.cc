@@ -22,7 +22,8 @@ class Fuser {
 
   Graph run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-      bias_into_matmul(n) || gelu_into_matmul(n) || residual_into_matmul(n) || sum_into_norm(n);
+      bias_into_matmul(n) || gelu_into_matmul(n) || residual_into_matmul(n) || dropout_into_sum(n) ||
+          sum_into_norm(n);
     }
     return without_nodes(graph_, removed_);
   }
@@ -97,6 +98,39 @@ class Fuser {
       return true;
     }
     return false;
+  }
+
+  // A bias that was fused into a product stays there. Where the sum goes on into a norm, dropout and sum
+  // together save more than sum and norm would.
+  bool dropout_into_sum(int n) {
+    if (!is(n, "add") || graph_.type(node(n).inputs[0]) != graph_.type(node(n).inputs[1])) return false;
+    for (int side : {0, 1}) {
+      const ValueId dropped = node(n).inputs[side], residual = node(n).inputs[1 - side];
+      const int m = graph_.values[dropped].node;
+      if (dropped == residual || m < 0 || removed_[m] || !is(m, "dropout") || !read_only_by(dropped, n))
+        continue;
+      Node fused = node(m);
+      fused.op = &ops_.at("dropout_add");
+      fused.inputs.push_back(residual);
+      fused.outputs = node(n).outputs;
+      replace(n, m, std::move(fused));
+      bias_into_dropout(n);
+      return true;
+    }
+    return false;
+  }
+
+  void bias_into_dropout(int n) {
+    const ValueId biased = node(n).inputs[0];
+    const int m = graph_.values[biased].node;
+    if (m < 0 || removed_[m] || !is(m, "add") || !read_only_by(biased, n)) return;
+    const ValueId bias = node(m).inputs[1];
+    if (graph_.type(bias).shape.rank() != 1 || graph_.type(biased).shape.rank() < 1) return;
+    Node fused = node(n);
+    if (std::ranges::count(fused.inputs, biased) > 1) return;  // it is the residual as well
+    fused.inputs[0] = node(m).inputs[0];
+    fused.inputs.push_back(bias);
+    replace(n, m, std::move(fused));
   }
 
   bool sum_into_norm(int n) {

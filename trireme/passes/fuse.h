@@ -4,7 +4,10 @@
 //   matmul, add bias                  -> matmul {epilogue="bias"}
 //   matmul, add bias, gelu            -> matmul {epilogue="bias_gelu"}, which makes the sum too
 //   matmul (with bias), add residual  -> matmul {epilogue="residual" or "bias_residual"}
+//   (add bias,) dropout, add residual -> dropout_add
 //   add, layer_norm or rms_norm       -> add_layer_norm, add_rms_norm, which make the sum too
+//
+// It changes no bits, in any format: a fused kernel rounds where the nodes that it stands for stored something.
 #pragma once
 
 #include "trireme/ir/graph.h"

@@ -14,7 +14,9 @@ const std::string kInputs =
     "input %x: f32[2,4]\n"
     "input %w: f32[4,8]\n"
     "input %b: f32[8]\n"
-    "input %r: f32[2,8]\n";
+    "input %r: f32[2,8]\n"
+    "input %rng: i64[2]\n";
+const std::string kDrop = " {rate=0.1, stream=7}\n";
 
 // The statements after the inputs.
 std::string fused(const std::string& statements) {
@@ -82,6 +84,65 @@ TEST(Fuse, SumIntoNormWhichStillMakesTheSum) {
             "output y = %y\n"),
       "%s: f32[2,8], %y: f32[2,8], %m: f32[2], %k: f32[2] = add_layer_norm(%r, %r, %b, %b) {eps=1e-05}\n"
       "output y = %y\n");
+}
+
+TEST(Fuse, DropoutIntoTheSumOnEitherSide) {
+  EXPECT_EQ(fused("%n: f32[2,8] = neg(%r)\n"
+                  "%d: f32[2,8] = dropout(%n, %rng)" +
+                  kDrop +
+                  "%s: f32[2,8] = add(%d, %r)\n"
+                  "output y = %s\n"),
+            "%n: f32[2,8] = neg(%r)\n"
+            "%s: f32[2,8] = dropout_add(%n, %rng, %r)" +
+                kDrop + "output y = %s\n");
+}
+
+TEST(Fuse, BiasAndDropoutIntoTheSum) {
+  EXPECT_EQ(fused("%n: f32[2,8] = neg(%r)\n"
+                  "%a: f32[2,8] = add(%n, %b)\n"
+                  "%d: f32[2,8] = dropout(%a, %rng)" +
+                  kDrop +
+                  "%s: f32[2,8] = add(%r, %d)\n"
+                  "output y = %s\n"),
+            "%n: f32[2,8] = neg(%r)\n"
+            "%s: f32[2,8] = dropout_add(%n, %rng, %r, %b)" +
+                kDrop + "output y = %s\n");
+}
+
+// The bias is in the product by then; and the norm takes the sum as it is.
+TEST(Fuse, DropoutBetweenAProductAndANorm) {
+  EXPECT_EQ(fused("%m: f32[2,8] = matmul(%x, %w)\n"
+                  "%a: f32[2,8] = add(%m, %b)\n"
+                  "%d: f32[2,8] = dropout(%a, %rng)" +
+                  kDrop +
+                  "%s: f32[2,8] = add(%r, %d)\n"
+                  "%y: f32[2,8], %k: f32[2] = rms_norm(%s, %b) {eps=1e-05}\n"
+                  "output y = %y\n"),
+            "%a: f32[2,8] = matmul(%x, %w, %b) {epilogue=\"bias\"}\n"
+            "%s: f32[2,8] = dropout_add(%a, %rng, %r)" +
+                kDrop +
+                "%y: f32[2,8], %k: f32[2] = rms_norm(%s, %b) {eps=1e-05}\n"
+                "output y = %y\n");
+}
+
+TEST(Fuse, NotDropoutThatIsReadElsewhereNorABiasedSumThatIs) {
+  expect_unchanged("%d: f32[2,8] = dropout(%r, %rng)" + kDrop +
+                   "%s: f32[2,8] = add(%r, %d)\n"
+                   "output y = %s\noutput d = %d\n");
+  expect_unchanged("%d: f32[2,8] = dropout(%r, %rng)" + kDrop +
+                   "%s: f32[2,8] = add(%d, %d)\n"
+                   "output y = %s\n");
+  // The sum with the bias is the residual too, or an output.
+  for (const std::string_view also : {"%a", "%r"}) {
+    const std::string residual(also),
+        rest = "output y = %s\n" + std::string(also == "%r" ? "output a = %a\n" : "");
+    EXPECT_EQ(fused("%a: f32[2,8] = add(%r, %b)\n"
+                    "%d: f32[2,8] = dropout(%a, %rng)" +
+                    kDrop + "%s: f32[2,8] = add(" + residual + ", %d)\n" + rest),
+              "%a: f32[2,8] = add(%r, %b)\n"
+              "%s: f32[2,8] = dropout_add(%a, %rng, " +
+                  residual + ")" + kDrop + rest);
+  }
 }
 
 TEST(Fuse, NotWhenTheProductItselfIsAnOutput) {

@@ -1,7 +1,8 @@
 // Three steps. Values that share memory form one block: reshapes with their source, results written over an
 // input, updates written straight into their state. Each block in the arena lives from its first maker to its
 // last reader. Blocks are then placed, largest first, at the lowest offset that no block alive at the same
-// time covers; for training graphs this lands within a few per cent of the lower bound.
+// time covers; for training graphs this lands within a few per cent of the lower bound. Blocks that one
+// collective makes of several tensors are placed together, as one.
 #include "trireme/passes/memory.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <numeric>
 
 #include "trireme/base/error.h"
+#include "trireme/passes/first_fit.h"
 
 namespace trireme {
 namespace {
@@ -26,6 +28,7 @@ struct Block {
   int begin = 0;  // first and last node during which it must keep its bytes
   int end = 0;
   size_t offset = 0;
+  int leader = -1;  // the block that it lies behind, where several are placed as one
 };
 
 class Planner {
@@ -53,6 +56,7 @@ class Planner {
     plan_.exchange_bytes = place_blocks(Space::kExchange);
     for (int block : workspace_block_) plan_.workspace.push_back(blocks_[block].offset);
     for (int block : block_of_) plan_.values.push_back({blocks_[block].space, blocks_[block].offset});
+    find_runs();
     return std::move(plan_);
   }
 
@@ -112,11 +116,24 @@ class Planner {
         block = block_of_[node.inputs[0]];
       else if (block = block_in_state(n, static_cast<int>(o)); block < 0)
         block = block_over_input(n, static_cast<int>(o));
-      if (block < 0) block = add_block(Space::kArena, graph_.type(output).bytes(), n, n);
+      if (block < 0) {
+        block = add_block(Space::kArena, graph_.type(output).bytes(), n, n);
+        if (node.op->scope == OpRecord::Scope::kAxis) blocks_[block].leader = made_before(n, static_cast<int>(o));
+      }
       int last = std::max(last_read_[output], n);
       if (wanted_state_.contains(output) && block != block_of_[wanted_state_[output]]) last = kForever;
       blocks_[block].end = std::max(blocks_[block].end, last);
     }
+  }
+
+  // The block with which a new block of a collective's result `output` is placed: that of the first of its
+  // results that has a block of its own; −1 where it is the first itself.
+  int made_before(int n, int output) const {
+    for (int o = 0; o < output; ++o) {
+      const int block = block_of_[graph_.nodes[n].outputs[o]];
+      if (blocks_[block].space == Space::kArena && blocks_[block].begin == n) return block;
+    }
+    return -1;
   }
 
   bool may_overwrite(const Node& node, int output, int input) const {
@@ -168,19 +185,23 @@ class Planner {
   // Copies run at the end in any order, so none may read a state that another one writes; and what is given
   // out is read after them.
   void check_copies() const {
-    for (const Update& b : plan_.copies) {
-      const std::string& written = graph_.values[b.state].name;
-      for (const Update& a : plan_.copies) {
-        if (block_of_[a.value] == block_of_[b.state] && a.state != b.state) {
-          throw_error("graph '{}': the new value of %{} is the old value of %{}, which is updated too",
-                      graph_.name, graph_.values[a.state].name, written);
-        }
+    std::map<int, ValueId> written;  // block -> the state that a copy writes
+    for (const Update& copy : plan_.copies) written.emplace(block_of_[copy.state], copy.state);
+    const auto find = [&](ValueId value) {
+      const auto found = written.find(block_of_[value]);
+      return found == written.end() ? kNoValue : found->second;
+    };
+    for (const Update& copy : plan_.copies) {
+      const ValueId read = find(copy.value);
+      if (read != kNoValue && read != copy.state) {
+        throw_error("graph '{}': the new value of %{} is the old value of %{}, which is updated too",
+                    graph_.name, graph_.values[copy.state].name, graph_.values[read].name);
       }
-      for (const Output& output : graph_.outputs) {
-        if (block_of_[output.value] == block_of_[b.state]) {
-          throw_error("graph '{}': output '{}' is the old value of %{}, which is updated; give out a copy",
-                      graph_.name, output.name, written);
-        }
+    }
+    for (const Output& output : graph_.outputs) {
+      if (const ValueId read = find(output.value); read != kNoValue) {
+        throw_error("graph '{}': output '{}' is the old value of %{}, which is updated; give out a copy",
+                    graph_.name, output.name, graph_.values[read].name);
       }
     }
   }
@@ -202,30 +223,64 @@ class Planner {
     }
   }
 
+  // Whether two values are one after another in memory on every rank: states by their order, and what is
+  // placed together.
+  bool are_neighbours(ValueId a, ValueId b) const {
+    const Block &first = blocks_[block_of_[a]], &second = blocks_[block_of_[b]];
+    const bool ordered = first.space == Space::kStates && second.space == Space::kStates;
+    const int leader = first.leader >= 0 ? first.leader : block_of_[a];
+    return (ordered || second.leader == leader) && second.offset == first.offset + first.bytes;
+  }
+
+  // A start and its wait have the same runs: both speak of the tensors that are under way between them.
+  void find_runs() {
+    plan_.runs.resize(graph_.nodes.size());
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.op->scope != OpRecord::Scope::kAxis || node.outputs.size() == 1) continue;
+      const int maker = graph_.values[node.inputs[0]].node;
+      if (maker >= 0 && graph_.nodes[maker].outputs == node.inputs) {
+        plan_.runs[n] = plan_.runs[maker];
+        continue;
+      }
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        if (o > 0 && are_neighbours(node.outputs[o - 1], node.outputs[o]))
+          ++plan_.runs[n].back();
+        else
+          plan_.runs[n].push_back(1);
+      }
+    }
+  }
+
   // Returns how many bytes it takes.
   size_t place_blocks(Space space) {
-    size_t total = 0;
+    std::vector<Block> wholes(blocks_);  // of those that are placed as one, the leader stands for all
+    for (const Block& block : blocks_) {
+      if (block.leader < 0) continue;
+      Block& whole = wholes[block.leader];
+      whole.bytes += block.bytes;
+      whole.end = std::max(whole.end, block.end);
+    }
     std::vector<int> order;
     for (size_t b = 0; b < blocks_.size(); ++b) {
-      if (blocks_[b].space == space && blocks_[b].bytes > 0) order.push_back(static_cast<int>(b));
+      if (blocks_[b].space == space && wholes[b].bytes > 0 && blocks_[b].leader < 0)
+        order.push_back(static_cast<int>(b));
     }
-    std::ranges::stable_sort(order, [&](int a, int b) { return blocks_[a].bytes > blocks_[b].bytes; });
-    std::vector<int> placed;  // by offset
+    std::ranges::stable_sort(order, [&](int a, int b) { return wholes[a].bytes > wholes[b].bytes; });
+    FirstFit fit(static_cast<int>(graph_.nodes.size()));
     for (int index : order) {
-      Block& block = blocks_[index];
-      size_t offset = 0;
-      for (int other : placed) {
-        const Block& b = blocks_[other];
-        if (b.end < block.begin || block.end < b.begin) continue;
-        if (b.offset >= offset + block.bytes) break;
-        offset = std::max(offset, b.offset + b.bytes);
-      }
-      block.offset = offset;
-      total = std::max(total, offset + block.bytes);
-      placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](int b) { return blocks_[b].offset; }),
-                    index);
+      const Block& whole = wholes[index];
+      blocks_[index].offset =
+          fit.place(whole.begin, std::min<int>(whole.end, std::ssize(graph_.nodes) - 1), whole.bytes);
     }
-    return total;
+    std::vector<size_t> used(blocks_.size());  // of each leader's place, so far
+    for (Block& block : blocks_) {
+      if (block.leader < 0 || block.space != space) continue;
+      size_t& behind = used[block.leader];
+      block.offset = blocks_[block.leader].offset + blocks_[block.leader].bytes + behind;
+      behind += block.bytes;
+    }
+    return fit.total_bytes();
   }
 
   const Graph& graph_;

@@ -23,6 +23,10 @@ struct Location {
 struct MemoryPlan {
   std::vector<Location> values;   // per value of the graph
   std::vector<size_t> workspace;  // per node: offset in the arena
+  // Per node, where it starts or waits for several tensors: how many of them after another are one call of
+  // the transport, because they are neighbours in memory. They are neighbours by their order, not by their
+  // sizes, so that all ranks make the same calls though their parts differ.
+  std::vector<std::vector<int64_t>> runs;
   std::vector<Update> copies;     // updates whose value could not be written straight into the state
   size_t arena_bytes = 0;
   size_t exchange_bytes = 0;

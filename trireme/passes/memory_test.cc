@@ -159,7 +159,7 @@ TEST(Memory, OneValueMayUpdateTwoStates) {
 
 TEST(Memory, RefusesAnOldValueThatAnotherStateTakes) {
   EXPECT_THAT([] { Planned("state %a: f32[4]\nstate %b: f32[4]\nupdate %a <- %b\nupdate %b <- %a\n"); },
-              ThrowsMessage<Error>(HasSubstr("the new value of %b is the old value of %a")));
+              ThrowsMessage<Error>(HasSubstr("the new value of %a is the old value of %b")));
 }
 
 TEST(Memory, RefusesToGiveOutTheOldValueOfAnUpdatedState) {

@@ -50,6 +50,13 @@ class Partitioner {
     return {whole.dtype, local_shape(whole.shape, layout, mesh_, rank_)};
   }
 
+  // Whether all ranks have parts of one size. The first has the largest part of everything, the last the
+  // smallest.
+  bool is_even(ValueId value, const Layout& layout) const {
+    const Shape& whole = graph_.type(value).shape;
+    return local_shape(whole, layout, mesh_, 0) == local_shape(whole, layout, mesh_, mesh_.ranks() - 1);
+  }
+
   Version noted(const Layout& layout, ValueId local) {
     if (layouts_) (*layouts_)[b_.graph().values[local].name] = layout;
     return {layout, local};
@@ -85,14 +92,14 @@ class Partitioner {
 
   // Makes sure that a state is there as the plan wants it used, before any other layout of it is made.
   ValueId in_use(ValueId id) {
-    if (graph_.values[id].kind == Value::Kind::kState)
-      lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
+    if (is_like_state(pins_, graph_.values[id])) lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
     return id;
   }
 
   void drop_gathered() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].kind == Value::Kind::kState) versions_[v].resize(1);
+      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty())
+        versions_[v].resize(1, versions_[v][0]);
     }
   }
 
@@ -125,7 +132,7 @@ class Partitioner {
     std::vector<Change> path;
     double fewest = 0;
     for (const Version& version : versions) {
-      const auto way = changes(version.layout, layout);
+      const auto way = changes(version.layout, layout, graph_.type(id).shape, mesh_);
       if (!way) continue;
       const double bytes = bytes_sent(*way, type, version.layout, mesh_);
       if (from && bytes >= fewest) continue;
@@ -148,8 +155,12 @@ class Partitioner {
     const Shape shape = local_type(id, layout).shape;
     const Axis& axis = mesh_.axes()[change.axis];
     const int coordinate = mesh_.coordinate(rank_, change.axis);
+    // As the axis cuts what the others leave.
+    const auto local_split = [&](const Layout& of) {
+      return local_placement(graph_.type(id).shape, of, mesh_, rank_, change.axis);
+    };
     if (change.kind == Change::Kind::kSlice)
-      return noted(layout, sliced(from.local, change.to, axis.size, coordinate));
+      return noted(layout, sliced(from.local, local_split(layout), axis.size, coordinate));
     if (change.kind == Change::Kind::kAddend)
       // A node on the rank that keeps its value too: graphs of all ranks have the same nodes.
       return {layout, b_.op("affine", {from.local}, {{"scale", coordinate == 0 ? 1.0 : 0.0}})};
@@ -161,12 +172,14 @@ class Partitioner {
     };
     if (change.from.is_partial())
       attrs.set("reduction", change.from.kind == Placement::Kind::kMax ? "max" : "sum");
-    if (change.kind == Change::Kind::kReduceScatter) describe("", change.to);
+    // Where ranks along other axes have parts of other sizes; see bucket.h.
+    if (change.kind == Change::Kind::kAllReduce && !is_even(id, layout)) attrs.set("uneven", int64_t{1});
+    if (change.kind == Change::Kind::kReduceScatter) describe("", local_split(layout));
     if (change.kind == Change::Kind::kAllGather || change.kind == Change::Kind::kAllToAll) {
-      describe("", change.from);
+      describe("", local_split(from.layout));
       attrs.set("extent", shape[change.from.dim]);
     }
-    if (change.kind == Change::Kind::kAllToAll) describe("to_", change.to);
+    if (change.kind == Change::Kind::kAllToAll) describe("to_", local_split(layout));
     const ValueId local =
         b_.op(name(change.kind), {from.local}, attrs,
               fmt::format("{}.{}.{}", graph_.values[id].name, name(change.kind), axis.name));

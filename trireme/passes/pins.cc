@@ -37,12 +37,13 @@ class Presets {
       const Layout* given = plan_.layout_of(value.name);
       if (value.kind == Value::Kind::kState) {
         pins.states[value.name] = state(value);
-      } else if (given) {
+      } else if (given && value.kind == Value::Kind::kResult) {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
       } else if (is_batch(value)) {
         pins.values[value.name] = along_batch(Placement::split(kBatchDim));
       }
     }
+    if (kind_ != SegmentKind::kUpdate) pin_casts(graph, pins);
     if (tensor_ >= 0 && (sequence_ || plan_.has("hybrid_cnn"))) {
       pins.scatter_dims.assign(mesh_.axes().size(), -1);
       pins.scatter_dims[tensor_] = sequence_ ? kSequenceDim : kBatchDim;
@@ -66,6 +67,27 @@ class Presets {
 
  private:
   int axis(std::string_view name) const { return spread_axis(mesh_, name); }
+
+  // What is made of a parameter alone, element by element, lies as the parameter would. Where nothing else
+  // reads the parameter it need not be gathered itself, only what is made of it.
+  void pin_casts(const Graph& graph, Pins& pins) const {
+    std::vector<int> readers(graph.values.size()), casts(graph.values.size());
+    for (const Node& node : graph.nodes) {
+      for (ValueId input : node.inputs) ++readers[input];
+      const Value &from = graph.values[node.inputs[0]], &to = graph.values[node.outputs[0]];
+      if (from.attrs.text("role", "") != "parameter" || node.inputs.size() != 1 || node.outputs.size() != 1 ||
+          plan_.layout_of(to.name))
+        continue;
+      if (const IndexRule rule = rule_of(graph, node); rule.inputs[0] != rule.outputs[0]) continue;
+      pins.states[to.name] = pins.states.at(from.name);
+      ++casts[node.inputs[0]];
+    }
+    for (size_t v = 0; v < graph.values.size(); ++v) {
+      if (casts[v] == 0 || casts[v] != readers[v]) continue;
+      StateLayout& layout = pins.states.at(graph.values[v].name);
+      layout.use = layout.rest;
+    }
+  }
 
   Layout along_batch(Placement placement) const {
     Layout layout = replicated(mesh_);
@@ -141,16 +163,18 @@ class Presets {
     return false;
   }
 
-  // Whether each rank has the same number of elements along a dim that is also split over data.
-  bool divides(const Shape& shape, const Layout& layout, int dim) const {
-    int64_t left = shape[dim];
-    for (size_t a = layout.size(); a-- > 0;) {
-      if (layout[a].kind != Placement::Kind::kSplit || layout[a].dim != dim) continue;
-      if (left / layout[a].unit / layout[a].blocks % mesh_.axes()[a].size != 0) return false;
-      left /= mesh_.axes()[a].size;
-    }
-    const int64_t ways = mesh_.axes()[data_].size;
-    return left >= ways && left % ways == 0;
+  Layout with_data(Layout layout, int dim) const {
+    layout[data_] = Placement::split(dim);
+    return layout;
+  }
+
+  // Whether each rank gets something, and the same number of elements, when a dim is also split over data.
+  bool divides(const Shape& shape, const Layout& whole, int dim) const {
+    const Layout layout = with_data(whole, dim);
+    if (!layout_problem(layout, shape, mesh_).empty()) return false;
+    // The first rank has the largest part of everything, the last the smallest.
+    const int64_t smallest = local_shape(shape, layout, mesh_, mesh_.ranks() - 1)[dim];
+    return smallest > 0 && local_shape(shape, layout, mesh_, 0)[dim] == smallest;
   }
 
   // How ZeRO splits what lies as `whole`: along the first dim that no other axis cuts and that divides
@@ -171,10 +195,7 @@ class Presets {
         if (possible && (best < 0 || shape[d] > shape[best])) best = d;
       }
     }
-    if (best < 0) return whole;
-    Layout part = whole;
-    part[data_] = Placement::split(best);
-    return normal_form(part, shape, mesh_);
+    return best < 0 ? whole : normal_form(with_data(whole, best), shape, mesh_);
   }
 
   const Plan& plan_;

@@ -62,23 +62,35 @@ void check_layouts(const Plan& plan, const std::vector<Graph>& whole) {
   std::vector<std::string> names;
   for (const auto& [pattern, layout] : plan.layouts) {
     bool found = false;
+    const Value* input = nullptr;
     for (const Graph& graph : whole) {
       for (const Value& value : graph.values) {
         if (!may_be_named(value)) continue;
-        names.push_back(value.name);
+        if (value.kind != Value::Kind::kInput) names.push_back(value.name);
         if (!fits_pattern(pattern, value.name)) continue;
+        if (value.kind == Value::Kind::kInput) {
+          input = &value;
+          continue;
+        }
         found = true;
         check_layout(layout, value.type.shape, plan.mesh, value.name);
         if (value.kind == Value::Kind::kResult) continue;
         if (std::ranges::any_of(layout, [](const Placement& placement) { return placement.is_partial(); })) {
           throw_error(
-              "layout {} of {}: a state or input can be split, but not be a sum or maximum still to be "
+              "layout {} of {}: a state can be split, but not be a sum or maximum still to be "
               "put together",
               to_string(layout, plan.mesh), value.name);
         }
       }
     }
     if (found) continue;
+    // A rank that wants another part of what it is given takes a slice, which moves nothing.
+    if (input) {
+      throw_error(
+          "the plan gives the layout {} to '{}', which is an input: rows of inputs are dealt to the ranks of the "
+          "axis data, and all else of them is there whole. Give the layout to what is made of it",
+          to_string(layout, plan.mesh), input->name);
+    }
     const std::string near = nearest(pattern, names);
     throw_error(
         "the plan gives a layout to '{}', but this model has no value that is called so{}; is the plan "

@@ -92,6 +92,18 @@ TEST(PlanCheck, APlanForAnotherModel) {
   EXPECT_THAT(with(R"({"grad.fc1.weight": "tensor:0"})"), HasSubstr("no value that is called so"));
 }
 
+// Rows of inputs are dealt before a plan has any say in it.
+TEST(PlanCheck, InputsTakeNoLayout) {
+  const Graph graph = model({{"i.weight", {16, 16}, {}}});
+  const auto with = [&](const std::string& layouts) {
+    return refusal(R"({"mesh": "data:2 tensor:2", "layouts": )" + layouts + "}", graph);
+  };
+  EXPECT_THAT(with(R"({"images": "tensor:1"})"),
+              HasSubstr("the layout {tensor:1} to 'images', which is an input: rows of inputs are dealt"));
+  EXPECT_EQ(with(R"({"i*": "tensor:1"})"), "none");  // a pattern passes over them
+  EXPECT_THAT(with(R"({"im*": "tensor:1"})"), HasSubstr("which is an input"));
+}
+
 TEST(PlanCheck, LayoutsThatDoNotFit) {
   const Graph graph = model({{"fc1.weight", {18, 16}, {}}});
   const auto with = [&](const std::string& layout) {
@@ -101,6 +113,7 @@ TEST(PlanCheck, LayoutsThatDoNotFit) {
   EXPECT_THAT(with("tensor:0/4"), HasSubstr("can not be cut in 1 block(s) of whole units of 4"));
   EXPECT_THAT(with("data:0 tensor:0"), HasSubstr("is cut by two axes, but does not divide evenly"));
   EXPECT_THAT(with("tensor:sum"), HasSubstr("not be a sum or maximum"));
+  EXPECT_THAT(with("tensor:0/9"), HasSubstr("has 2 unit(s) to share, too few for 4 ranks"));
   EXPECT_EQ(with("tensor:0"), "none");  // parts need not be even
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "trireme/base/error.h"
 
@@ -25,11 +26,27 @@ struct AxisChoice {
   friend bool operator==(const AxisChoice&, const AxisChoice&) = default;
 };
 
+OperandLayouts layouts_by(const IndexRule& rule, const Graph& graph, const Node& node,
+                          const NodeSpread& spread, const Mesh& mesh) {
+  OperandLayouts layouts = layouts_of(rule, spread.way, mesh);
+  for (size_t a = 0; a < spread.way.size(); ++a) {
+    if (!spread.passes_sums[a]) continue;
+    for (Layout& layout : layouts.inputs) layout[a] = Placement::sum();
+    for (Layout& layout : layouts.outputs) layout[a] = Placement::sum();
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    layouts.inputs[i] = normal_form(layouts.inputs[i], graph.type(node.inputs[i]).shape, mesh);
+  for (size_t o = 0; o < node.outputs.size(); ++o)
+    layouts.outputs[o] = normal_form(layouts.outputs[o], graph.type(node.outputs[o]).shape, mesh);
+  return layouts;
+}
+
 class Search {
  public:
   Search(const Graph& graph, const Mesh& mesh, const Pins& pins) : graph_(graph), mesh_(mesh), pins_(pins) {}
 
   Spread run() {
+    for (const Update& update : graph_.updates) renewed_[update.value].push_back(update.state);
     find_sums_that_stay();
     versions_.resize(graph_.values.size());
     result_.values.assign(graph_.values.size(), replicated(mesh_));
@@ -109,12 +126,13 @@ class Search {
         }
       }
     }
+    const Cost work = trireme::cost_of(graph_, node);
     double best_cost = kNever;
     NodeSpread best;
     for (NodeSpread& candidate : candidates) {
       if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, candidate.way)) continue;
-      const OperandLayouts layouts = operand_layouts(graph_, node, candidate, mesh_);
-      const double cost = cost_of_candidate(node, candidate, layouts);
+      const OperandLayouts layouts = layouts_by(rule, graph_, node, candidate, mesh_);
+      const double cost = cost_of_candidate(node, work, candidate, layouts);
       // Where it costs the same, what is added up later may be added up once for several.
       const bool later = std::ranges::find(candidate.passes_sums, true) != candidate.passes_sums.end();
       if (cost > best_cost || (cost == best_cost && !later)) continue;
@@ -177,7 +195,7 @@ class Search {
     return Placement::split(dim);
   }
 
-  double cost_of_candidate(const Node& node, const NodeSpread& candidate,
+  double cost_of_candidate(const Node& node, const Cost& work, const NodeSpread& candidate,
                            const OperandLayouts& layouts) const {
     double cost = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -185,14 +203,13 @@ class Search {
       double cheapest = kNever;
       for (const Layout& version : versions_[node.inputs[i]])
         cheapest = std::min(cheapest, bytes_between(value.type, version, layouts.inputs[i]));
-      cost += cheapest * (value.kind == Value::Kind::kState ? kStateFactor : 1);
+      cost += cheapest * (is_like_state(pins_, value) ? kStateFactor : 1);
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) cost += result_cost(node.outputs[o], layouts.outputs[o]);
     double ranks_at_work = 1;
     for (size_t a = 0; a < candidate.way.size(); ++a) {
       if (candidate.way[a].index >= 0) ranks_at_work *= mesh_.axes()[a].size;
     }
-    const Cost work = trireme::cost_of(graph_, node);
     return cost + (work.flops * kBytesPerFlop + work.bytes * kBytesPerByteTouched) / ranks_at_work;
   }
 
@@ -201,14 +218,12 @@ class Search {
   double result_cost(ValueId id, const Layout& layout) const {
     const Value& value = graph_.values[id];
     if (const Layout* pinned = pinned_layout(pins_, value)) return bytes_between(value.type, layout, *pinned);
-    double cost = 0;
-    bool renews = false;
-    for (const Update& update : graph_.updates) {
-      if (update.value != id) continue;
-      cost += bytes_between(value.type, layout, state_layout(pins_, graph_.values[update.state], mesh_).rest);
-      renews = true;
+    if (const auto renewed = renewed_.find(id); renewed != renewed_.end()) {
+      double cost = 0;
+      for (ValueId state : renewed->second)
+        cost += bytes_between(value.type, layout, state_layout(pins_, graph_.values[state], mesh_).rest);
+      return cost;
     }
-    if (renews) return cost;
     Layout added = layout;
     for (size_t a = 0; a < layout.size(); ++a) {
       if (!layout[a].is_partial() || sums_stay_[id][a]) continue;
@@ -218,7 +233,7 @@ class Search {
   }
 
   double bytes_between(const TensorType& type, const Layout& from, const Layout& to) const {
-    const auto path = changes(from, to);
+    const auto path = changes(from, to, type.shape, mesh_);
     return path ? bytes_sent(*path, type, from, mesh_) : kNever;
   }
 
@@ -233,7 +248,10 @@ class Search {
       const ValueId id = node.outputs[o];
       result_.values[id] = layouts.outputs[o];
       const Layout* pinned = pinned_layout(pins_, graph_.values[id]);
-      versions_[id] = {pinned ? *pinned : layouts.outputs[o]};
+      versions_[id] = {is_like_state(pins_, graph_.values[id])
+                           ? state_layout(pins_, graph_.values[id], mesh_).use
+                       : pinned ? *pinned
+                                : layouts.outputs[o]};
     }
     result_.nodes.push_back(std::move(best));
   }
@@ -255,15 +273,23 @@ class Search {
   const Mesh& mesh_;
   const Pins& pins_;
   Spread result_;
-  std::vector<std::vector<Layout>> versions_;  // per value: the layouts in which it is to be had
-  std::vector<std::vector<bool>> sums_stay_;   // per value and axis
+  std::vector<std::vector<Layout>> versions_;        // per value: the layouts in which it is to be had
+  std::vector<std::vector<bool>> sums_stay_;         // per value and axis
+  std::map<ValueId, std::vector<ValueId>> renewed_;  // value -> the states that hold it after the run
 };
 
 }  // namespace
 
 const Layout* pinned_layout(const Pins& pins, const Value& value) {
   const auto found = pins.values.find(value.name);
-  return found == pins.values.end() ? nullptr : &found->second;
+  if (found != pins.values.end()) return &found->second;
+  if (value.kind != Value::Kind::kResult) return nullptr;
+  const auto state = pins.states.find(value.name);
+  return state == pins.states.end() ? nullptr : &state->second.rest;
+}
+
+bool is_like_state(const Pins& pins, const Value& value) {
+  return value.kind == Value::Kind::kState || pins.states.contains(value.name);
 }
 
 StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh) {
@@ -278,28 +304,18 @@ IndexRule rule_of(const Graph& graph, const Node& node) {
 
 OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,
                                const Mesh& mesh) {
-  OperandLayouts layouts = layouts_of(rule_of(graph, node), spread.way, mesh);
-  for (size_t a = 0; a < spread.way.size(); ++a) {
-    if (!spread.passes_sums[a]) continue;
-    for (Layout& layout : layouts.inputs) layout[a] = Placement::sum();
-    for (Layout& layout : layouts.outputs) layout[a] = Placement::sum();
-  }
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    layouts.inputs[i] = normal_form(layouts.inputs[i], graph.type(node.inputs[i]).shape, mesh);
-  for (size_t o = 0; o < node.outputs.size(); ++o)
-    layouts.outputs[o] = normal_form(layouts.outputs[o], graph.type(node.outputs[o]).shape, mesh);
-  return layouts;
+  return layouts_by(rule_of(graph, node), graph, node, spread, mesh);
 }
 
 Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins) {
   for (const Value& value : graph.values) {
     if (const Layout* pinned = pinned_layout(pins, value))
       check_layout(*pinned, value.type.shape, mesh, value.name);
-    if (value.kind != Value::Kind::kState) continue;
+    if (!is_like_state(pins, value)) continue;
     const StateLayout layout = state_layout(pins, value, mesh);
     check_layout(layout.rest, value.type.shape, mesh, value.name);
     check_layout(layout.use, value.type.shape, mesh, value.name);
-    if (!changes(layout.rest, layout.use)) {
+    if (!changes(layout.rest, layout.use, value.type.shape, mesh)) {
       throw_error("state {}: nothing leads from {} at rest to {} in use", value.name,
                   to_string(layout.rest, mesh), to_string(layout.use, mesh));
     }

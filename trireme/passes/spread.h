@@ -22,7 +22,10 @@ struct StateLayout {
 };
 
 struct Pins {
-  std::map<std::string, StateLayout, std::less<>> states;  // replicated where a state is not named
+  // Replicated where a state is not named. A result may stand here too, one that is made from a state alone,
+  // element by element (a cast of a weight): it is made as the state lies at rest and then lies as the state
+  // would, so that a plan means the same in every precision.
+  std::map<std::string, StateLayout, std::less<>> states;
   std::map<std::string, Layout, std::less<>> values;       // of inputs (replicated otherwise) and of results
   std::map<std::string, Layout, std::less<>> outputs;      // replicated otherwise
   // Per axis a dim, or −1; empty: none. What is still to be added up over the axis may be put together split
@@ -53,6 +56,8 @@ Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins);
 // The layout in which a value is pinned, if it is.
 const Layout* pinned_layout(const Pins& pins, const Value& value);
 StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh);
+// Whether a value is a state, or pinned like one.
+bool is_like_state(const Pins& pins, const Value& value);
 
 // Layouts of all operands of a node under its spread, in normal form.
 OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,

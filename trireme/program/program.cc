@@ -9,8 +9,8 @@
 namespace trireme {
 
 const StateSlot* Program::find_state(std::string_view name) const {
-  const auto found = std::ranges::find(states, name, &StateSlot::name);
-  return found == states.end() ? nullptr : &*found;
+  const auto found = state_numbers.find(name);
+  return found == state_numbers.end() ? nullptr : &states[found->second];
 }
 
 int Program::segment(std::string_view name) const {
@@ -55,6 +55,7 @@ void add_state(Program& program, const Value& value, const StateParts& parts, co
                 to_string(slot->type));
   }
   if (slot) return;
+  program.state_numbers.emplace(value.name, program.states.size());
   program.states.push_back(
       {value.name, value.type, value.attrs, program.state_bytes, part_named(parts, value)});
   program.state_bytes += (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
@@ -89,6 +90,9 @@ Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace
     program.arena_bytes = std::max(program.arena_bytes, memory.arena_bytes);
     program.exchange_bytes = std::max(program.exchange_bytes, memory.exchange_bytes);
     program.input_bytes += memory.input_bytes;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!memory.runs[n].empty()) graph.nodes[n].attrs.set("runs", memory.runs[n]);
+    }
     program.segments.push_back({std::move(graph), std::move(memory)});
   }
   return program;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,13 @@ struct Segment {
 
 struct Program {
   std::vector<StateSlot> states;
+  std::map<std::string, size_t, std::less<>> state_numbers;  // name -> place in `states`
   std::vector<Segment> segments;
   size_t state_bytes = 0;
   size_t exchanged_from = 0;  // states from this offset on are worked on by collectives
   size_t arena_bytes = 0;     // segments run one after the other and share one arena
   size_t exchange_bytes = 0;  // likewise
-  size_t input_bytes = 0;  // each segment has its own inputs
+  size_t input_bytes = 0;     // each segment has its own inputs
 
   const StateSlot* find_state(std::string_view name) const;  // null when there is none
   int segment(std::string_view name) const;                  // −1 when there is none
@@ -43,8 +45,8 @@ struct Program {
 using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node)>;
 
 // States come in the order in which graphs name them, those that collectives read or make last: they lie in
-// memory of the transport. States of the same name in different graphs are one state and must agree in type. A state that `parts` does
-// not name is whole on this rank.
+// memory of the transport. States of the same name in different graphs are one state and must agree in type.
+// A state that `parts` does not name is whole on this rank.
 Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace,
                       const StateParts& parts = {});
 

@@ -11,6 +11,7 @@
 #include "trireme/train/checkpoint/file_io.h"
 #include "trireme/train/config_fields.h"
 #include "trireme/train/hash.h"
+#include "trireme/train/run_folder.h"
 
 namespace trireme {
 namespace {
@@ -21,11 +22,11 @@ constexpr size_t kToldAtOnce = 6;  // names in one message
 
 // Two builds of the same version need not round alike.
 std::string program_text() {
-  constexpr const char* kVersion = "trireme " TRIREME_VERSION;
+  const std::string program = fmt::format("trireme {}", version());
   try {
-    return fmt::format("{}, XXH64 {:016x}", kVersion, digest_of(FileReader("/proc/self/exe")).xxh64);
+    return fmt::format("{}, XXH64 {:016x}", program, digest_of(FileReader("/proc/self/exe")).xxh64);
   } catch (const Error&) {  // no /proc
-    return kVersion;
+    return program;
   }
 }
 

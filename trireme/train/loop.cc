@@ -23,6 +23,7 @@
 #include "trireme/train/run_lock.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/trainer.h"
+#include "trireme/train/weights.h"
 
 namespace trireme {
 namespace {
@@ -136,6 +137,14 @@ class Run {
       progress_->finish();
       metrics_->finish();
     }
+    if (leads() && first >= config_.train.steps) {
+      fmt::print(
+          "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
+          "another folder\n",
+          first, config_.train.steps);
+    } else if (leads() && result.end == RunResult::End::kFinished) {
+      fmt::print("finished: {} steps, in {}\n", result.steps, folder_);
+    }
     if (result.end == RunResult::End::kFinished) show_sample();
     return result;
   }
@@ -189,6 +198,7 @@ class Run {
       throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
     } else {
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
+      start_from_weights();
     }
     if (leads()) {
       checkpoints_.clean_up();
@@ -223,6 +233,15 @@ class Run {
     if (leads()) fmt::print("goes on from {} (step {})\n", found.path, found.state.step);
   }
 
+  // train.init_from, over the starting values.
+  void start_from_weights() {
+    if (config_.train.init_from.empty()) return;
+    const RankStates states = states_of(trainer_);
+    const std::string source =
+        read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(context_.ranks));
+    if (leads()) fmt::print("weights  from {}\n", source);
+  }
+
   void describe(int64_t first) const {
     fmt::print("data     {}\n", data_.summary);
     fmt::print("model    {}: {:.2f} M parameters, {}\n", model_.family,
@@ -233,6 +252,10 @@ class Run {
                format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
     const Plan& plan = context_.ranks.plan;
     if (plan.mesh.ranks() > 1) fmt::print("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
+    if (first >= config_.train.steps) {
+      fmt::print("run      all {} steps are done, in {}\n", config_.train.steps, folder_);
+      return;
+    }
     fmt::print("run      steps {} to {} on {}{} thread{}, in {}\n", first + 1, config_.train.steps,
                plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "",
                device_->threads(), device_->threads() == 1 ? "" : "s", folder_);
@@ -246,7 +269,7 @@ class Run {
                      .flops_per_step = model_flops(model_, trainer_.program(), config_.train.batch,
                                                    std::max(config_.train.accumulate, config_.train.shards)),
                      .peak_flops = context_.peak_flops,
-                     .screen = detect_screen()});
+                     .screen = context_.screen});
   }
 
   void validate_now(int64_t step) {

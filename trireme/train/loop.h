@@ -8,6 +8,7 @@
 #include "trireme/comm/group.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/open_data.h"
+#include "trireme/train/progress.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
@@ -38,6 +39,7 @@ struct RunContext {
   RankOptions ranks = {};        // of several, only rank 0 prints and writes; run.dir must be the same on all
   comm::Group* world = nullptr;  // all of them; must be there when there are several
   int ranks_here = 1;            // on this host, which share its cores
+  Progress::Options::Screen screen = Progress::Options::Screen::kLines;  // what standard output is
 };
 
 // Trains until train.steps are done or it is stopped. Throws Error.

@@ -21,12 +21,14 @@ struct ModelOptions {
   int64_t heads = 4;
   int64_t kv_heads = 0;  // automatic: as many as heads; llama only
   int64_t hidden = 128;
-  int64_t feed_forward = 0;  // automatic: 4 * hidden
+  int64_t feed_forward = 0;  // automatic: 4 * hidden; llama: 8/3 * hidden, up to a multiple of 32
   int64_t vocab = 0;         // automatic: from the tokenizer
   int64_t seq = 128;         // tokens per sequence
   int64_t classes = 0;       // automatic: from the data; image models only
   double dropout = 0.0;
   double rope_base = 10000.0;     // llama only
+  double norm_eps = 1e-5;         // added to the variance in norms; gpt and llama
+  bool tie_embeddings = false;    // the head is the embedding's table; llama only, gpt always does
   int64_t batch_norm_groups = 1;  // of rows, each normalised with its own statistics; resnet only
 };
 
@@ -49,7 +51,8 @@ struct TrainOptions {
   int64_t shards = 0;          // virtual shards of a batch (shards.h); a power of two; 0: none
   int64_t steps = 500;
   int64_t seed = 1;
-  int64_t threads = 0;  // automatic: one per core
+  int64_t threads = 0;    // automatic: one per core
+  std::string init_from;  // weights to start from (weights.h); automatic: random ones
   std::string precision = "f32";
   std::string device = "cpu";
   double clip_norm = 1.0;    // 0: off

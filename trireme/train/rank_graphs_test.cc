@@ -51,9 +51,11 @@ struct Step {
   double parameter_bytes = 0;
 };
 
-Step spread_step(const ModelOptions& model, const Plan& plan, int64_t accumulate = 2) {
+Step spread_step(const ModelOptions& model, const Plan& plan, int64_t accumulate = 2,
+                 const std::string& precision = "f32") {
   TrainOptions train;
   train.accumulate = accumulate;
+  train.precision = precision;
   const StepGraphs whole = step_graphs(model, train, {}, {4, {8}});
   const RankGraphs local = rank_graphs(whole.graphs, plan, /*rank=*/0);
   Step step;
@@ -223,6 +225,25 @@ TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
   const Counts local = first(2);
   EXPECT_EQ(local.all_reduce, 2 * kNorms);
   EXPECT_EQ(local.all_gather + local.reduce_scatter + local.all_to_all, 0);
+}
+
+// Casts of weights lie as the weights do, so activations still come to the weights; and what ZeRO-3 gathers, it
+// gathers in 16 bit.
+TEST(RankGraphs, HalfPrecisionOwesTheSameCollectives) {
+  for (const auto& [mesh, preset] : {std::pair{"data:4", "zero3"},
+                                     {"tensor:2", "megatron"},
+                                     {"data:2 tensor:2", "megatron+sequence"},
+                                     {"tensor:2 data:2", "megatron+sequence"},
+                                     {"tensor:2 data:2", "megatron+zero3"}}) {
+    const Plan plan{parse_mesh(mesh), preset};
+    const Counts whole = spread_step(small_gpt(), plan).first,
+                 half = spread_step(small_gpt(), plan, 2, "bf16").first;
+    EXPECT_EQ(half.all_reduce + half.reduce_scatter, whole.all_reduce + whole.reduce_scatter)
+        << preset << " on " << mesh;
+    EXPECT_EQ(half.all_gather, whole.all_gather) << preset << " on " << mesh;
+    EXPECT_EQ(half.all_to_all, whole.all_to_all) << preset << " on " << mesh;
+    EXPECT_LT(half.bytes, 0.8 * whole.bytes) << preset << " on " << mesh;
+  }
 }
 
 TEST(RankGraphs, StatesTakeTheirShare) {

@@ -2,6 +2,7 @@
 // whose.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -151,6 +152,78 @@ TEST(Ranks, AnOverflowOnOneRankIsSkippedByAll) {
       EXPECT_FALSE(trainer.step(batch, 1, 1e-2).skipped) << "rank " << rank << " of " << ranks;
       EXPECT_NE(weights(trainer), before);
     });
+  }
+}
+
+// One call of the transport: the segment and op that make it, and the bytes of the tensors that share it.
+// Only all_reduce is told by size: parts of other collectives are padded to the largest.
+using Call = std::pair<std::string, std::vector<size_t>>;
+
+// What a rank's program asks of the transport along one axis, in order.
+std::vector<Call> calls_along(const Program& program, std::string_view axis) {
+  std::vector<Call> calls;
+  for (const Segment& segment : program.segments) {
+    for (const Node& node : segment.graph.nodes) {
+      if (node.op->scope != OpRecord::Scope::kAxis || node.attrs.text("axis") != axis) continue;
+      std::vector<int64_t> runs(node.outputs.size(), 1);
+      if (node.attrs.has("runs")) runs = node.attrs.integers("runs");
+      size_t tensor = 0;
+      for (int64_t run : runs) {
+        Call& call = calls.emplace_back(fmt::format("{}:{}", segment.graph.name, node.op->name),
+                                        std::vector<size_t>{});
+        for (int64_t i = 0; i < run; ++i, ++tensor) {
+          if (node.op->name.starts_with("all_reduce"))
+            call.second.push_back(segment.graph.type(node.outputs[tensor]).bytes());
+        }
+      }
+    }
+  }
+  return calls;
+}
+
+std::vector<Call> shared(std::vector<Call> calls) {
+  std::erase_if(calls, [](const Call& call) { return call.second.size() < 2; });
+  return calls;
+}
+
+// Parts differ in size from rank to rank, and so does where they lie in memory.
+TEST(Ranks, OfUnevenPlansMakeTheSameCalls) {
+  struct Uneven {
+    const char *mesh, *preset, *optimizer;
+    int64_t heads, hidden;
+  };
+  for (const Uneven& one : {Uneven{"data:2 tensor:2", "zero1+megatron", "lars", 4, 12},
+                            Uneven{"data:3 tensor:2", "zero3+megatron", "sgd", 5, 20},
+                            Uneven{"tensor:2 data:3", "megatron", "adam", 3, 9}}) {
+    ModelOptions model;
+    model.layers = 2;
+    model.heads = one.heads;
+    model.hidden = one.hidden;
+    model.vocab = 31;
+    model.seq = 5;
+    OptimOptions optim;
+    optim.kind = one.optimizer;
+    TrainOptions train;
+    train.accumulate = 2;
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    const Plan plan{.mesh = parse_mesh(one.mesh), .preset = one.preset};
+    std::vector<Program> programs;
+    for (int rank = 0; rank < plan.mesh.ranks(); ++rank)
+      programs.push_back(step_program(model, train, optim, {6, {5}}, *device, {plan, rank, nullptr}));
+    size_t together = 0;
+    for (size_t a = 0; a < plan.mesh.axes().size(); ++a) {
+      for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+        const auto calls = [&](int of) { return calls_along(programs[of], plan.mesh.axes()[a].name); };
+        const int first = plan.mesh.members(rank, static_cast<int>(a))[0];
+        EXPECT_EQ(calls(rank), calls(first)) << one.preset << " on " << one.mesh << ", ranks " << rank
+                                             << " and " << first << " along " << plan.mesh.axes()[a].name;
+        // On all ranks: the bits of what several groups add up do not depend on the company.
+        EXPECT_EQ(shared(calls(rank)), shared(calls(0)))
+            << one.preset << " on " << one.mesh << ", rank " << rank;
+        together += shared(calls(rank)).size();
+      }
+    }
+    EXPECT_GT(together, 0u) << one.preset << ": no call is shared, so little was tested";
   }
 }
 

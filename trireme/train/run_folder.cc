@@ -108,7 +108,11 @@ std::string set_aside(const std::string& folder) {
 
 void write_run_description(const std::string& folder, const Config& config) {
   write_file(fs::path(folder) / kConfig, config_toml(config));
-  write_file(fs::path(folder) / kVersion, "trireme " TRIREME_VERSION "\n");
+  write_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
+}
+
+std::string_view version() {
+  return TRIREME_VERSION;
 }
 
 MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name)

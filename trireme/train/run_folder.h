@@ -24,6 +24,7 @@ std::string make_run_folder(const RunOptions& run);
 // Moves what an earlier run left into a folder of its own, and returns that; "" when there is nothing.
 std::string set_aside(const std::string& folder);
 void write_run_description(const std::string& folder, const Config& config);
+std::string_view version();  // of Trireme, "0.1.0"
 
 struct StepMetrics {
   int64_t step = 0;  // from 1

@@ -1,5 +1,4 @@
-// Runs the forward program on the last model.seq tokens for each new one. A cache of keys and values would
-// save most of that work; for models small enough to sample on a CPU the plain way is quick enough.
+// Reads the prompt at once, then goes on token by token from the keys and values that the program keeps.
 #include "trireme/train/sampler.h"
 
 #include <algorithm>
@@ -14,16 +13,18 @@ namespace trireme {
 namespace {
 
 Program make_program(const ModelOptions& model, const Device& device) {
-  return build_program({forward_graph(model, {1, Shape{model.seq}}, DType::f32)}, workspace_query(device));
+  return build_program(generating_graphs(model), workspace_query(device));
 }
 
 int32_t likeliest(std::span<const float> logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// Draws from softmax(logits / temperature) over the top_k largest, by the inverse of the distribution
-// function.
-int32_t draw(std::span<const float> logits, const SampleOptions& options, float uniform) {
+}  // namespace
+
+// By the inverse of the distribution function.
+int32_t draw_token(std::span<const float> logits, const SampleOptions& options, float uniform) {
+  if (options.temperature == 0) return likeliest(logits);
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const size_t kept = options.top_k > 0 ? std::min<size_t>(options.top_k, order.size()) : order.size();
@@ -46,8 +47,6 @@ int32_t draw(std::span<const float> logits, const SampleOptions& options, float 
   return order.back();
 }
 
-}  // namespace
-
 void SampleOptions::validate() const {
   if (tokens < 0) throw_error("{} tokens asked for, 0 or more expected", tokens);
   if (!(temperature >= 0)) throw_error("temperature is {}, 0 or more expected", temperature);
@@ -55,13 +54,39 @@ void SampleOptions::validate() const {
 }
 
 Sampler::Sampler(const ModelOptions& model, Device& device)
-    : model_(model), executor_(make_program(model, device), device) {}
+    : model_(model),
+      executor_(make_program(model, device), device),
+      prefill_(executor_.program().segment("prefill")),
+      decode_(executor_.program().segment("decode")),
+      padded_(model.seq),
+      logits_(model.vocab) {}
 
 void Sampler::load(const TensorFiles& files) {
   std::vector<NamedTensor> tensors;
-  for (const StateSlot& slot : executor_.program().states)
-    tensors.push_back({slot.name, executor_.state(slot.name)});
+  for (const StateSlot& slot : executor_.program().states) {
+    if (slot.attrs.text("role", "") != "cache") tensors.push_back({slot.name, executor_.state(slot.name)});
+  }
   files.read_all(tensors);
+}
+
+std::span<const float> Sampler::logits_at(int segment, size_t position) {
+  const auto at = static_cast<int32_t>(position);
+  executor_.set_input(segment, "position", &at, sizeof at);
+  executor_.run(segment);
+  executor_.read_output(segment, "logits", logits_.data(), logits_.size() * sizeof(float));
+  return logits_;
+}
+
+std::span<const float> Sampler::prefill(std::span<const int32_t> window) {
+  std::ranges::fill(padded_, 0);  // what follows the text is not seen by what precedes it
+  std::ranges::copy(window, padded_.begin());
+  executor_.set_input(prefill_, "ids", padded_.data(), padded_.size() * sizeof(int32_t));
+  return logits_at(prefill_, window.size() - 1);
+}
+
+std::span<const float> Sampler::decode(std::span<const int32_t> window) {
+  executor_.set_input(decode_, "ids", &window.back(), sizeof(int32_t));
+  return logits_at(decode_, window.size() - 1);
 }
 
 void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& options,
@@ -72,21 +97,22 @@ void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& opt
     if (token < 0 || token >= model_.vocab)
       throw_error("token {} of the prompt is not below the model's vocabulary of {}", token, model_.vocab);
   }
-  std::vector<int32_t> text(prompt.begin(), prompt.end()), window(model_.seq);
-  std::vector<float> logits(model_.seq * model_.vocab);
+  const bool cached = decode_ >= 0 && options.cache == SampleOptions::Cache::kKeysAndValues;
+  const size_t seq = padded_.size();
+  std::vector<int32_t> text(prompt.begin(), prompt.end());
+  size_t begin = text.size() - std::min(text.size(), seq);  // of the window
+  size_t known = 0;  // tokens of the window whose keys and values are kept
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const size_t used = std::min<size_t>(text.size(), model_.seq);
-    std::ranges::fill(window, 0);  // what follows the text is not seen by what precedes it
-    std::copy(text.end() - static_cast<int64_t>(used), text.end(), window.begin());
-    executor_.set_input(0, "ids", window.data(), window.size() * sizeof(int32_t));
-    executor_.run(0);
-    executor_.read_output(0, "logits", logits.data(), logits.size() * sizeof(float));
-    const std::span<const float> last(logits.data() + (used - 1) * model_.vocab, model_.vocab);
-    const int32_t token = options.temperature == 0
-                              ? likeliest(last)
-                              : draw(last, options, uniform({options.seed, stream_id("sample")}, i));
-    on_token(token);
-    text.push_back(token);
+    // Positions count from the window's begin, so moving it by one would make all that is kept worthless.
+    if (text.size() - begin > seq) {
+      begin = text.size() - std::max<size_t>(1, seq / 2);
+      known = 0;
+    }
+    const std::span window = std::span<const int32_t>(text).subspan(begin);
+    const std::span<const float> logits = cached && known > 0 ? decode(window) : prefill(window);
+    known = window.size();
+    text.push_back(draw_token(logits, options, uniform({options.seed, stream_id("sample")}, i)));
+    on_token(text.back());
   }
 }
 

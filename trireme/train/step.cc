@@ -179,6 +179,15 @@ Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType pre
   return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
 }
 
+std::vector<Graph> generating_graphs(const ModelOptions& model) {
+  const auto graph = [&](const char* name, int64_t tokens, Mode mode) {
+    return optimized(model_graph(name, model, {}, {1, Shape{tokens}}, mode, Outputs::kLogits, DType::f32));
+  };
+  std::vector<Graph> graphs = {graph("prefill", model.seq, Mode::kPrefill)};
+  if (find_model(model.family).decodes == Decodes::kYes) graphs.push_back(graph("decode", 1, Mode::kDecode));
+  return graphs;
+}
+
 double model_flops(const ModelOptions& model, const Program& program, int64_t batch, int64_t microbatches) {
   if (model.family != "gpt" && model.family != "llama") {
     return cost_of(program.segments[program.segment("first")].graph).flops *

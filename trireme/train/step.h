@@ -39,8 +39,13 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
 // What every graph goes through before it becomes part of a program: fused, and without what nobody needs.
 Graph optimized(const Graph& graph);
 
-// Forward only, for sampling: input ids [rows, seq], output logits.
+// Forward only: input ids [rows, seq], output logits.
 Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision);
+
+// For generating text, in f32: `prefill` reads a window of model.seq tokens and gives logits [1, 1, vocab]
+// for the one at `position`; `decode`, where the model has it, does the same for one token more, from what is
+// kept of those before it (models/network.h).
+std::vector<Graph> generating_graphs(const ModelOptions& model);
 
 // FLOPs that the model asks for in one step of `batch` samples in `microbatches`, as model FLOPs utilisation
 // counts them. Transformers: 6N + 12·L·H·T a token, N without the position table, as everyone reports it;

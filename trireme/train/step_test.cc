@@ -85,11 +85,13 @@ TEST(Step, GptIsFused) {
   EXPECT_EQ(nodes(first, "gelu"), 0);
 }
 
-TEST(Step, DropoutStandsInTheWayOfResidualFusionOnly) {
+TEST(Step, DropoutTakesTheResidualSumFromTheProduct) {
   ModelOptions model = small("gpt");
   model.dropout = 0.1;
   const StepGraphs step = graphs_of(model, {}, {8});
-  EXPECT_EQ(nodes(step.graphs[0], "dropout"), 2 * 5);  // forward and backward
+  EXPECT_EQ(nodes(step.graphs[0], "dropout"), 1 + 5);  // of the embedding; and all of the backward part
+  EXPECT_EQ(nodes(step.graphs[0], "dropout_add"), 4);  // two per layer
+  EXPECT_EQ(nodes(step.graphs[0], "matmul", "bias"), 2 + 4);
   EXPECT_EQ(nodes(step.graphs[0], "matmul", "bias_gelu"), 2);
   EXPECT_EQ(nodes(step.graphs[0], "matmul", "bias_residual"), 0);
   EXPECT_EQ(nodes(step.graphs.back(), "dropout"), 0) << "in evaluation";

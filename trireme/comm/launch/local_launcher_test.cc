@@ -174,7 +174,9 @@ TEST(LocalLauncher, NamesRankAndSignalAndKillsTheRest) {
   const std::string err = running.err();
   EXPECT_THAT(err, HasSubstr("rank 2 was killed by signal 11"));
   EXPECT_THAT(err, HasSubstr("rank 0, 1 did not end within 1.2 s after that: killed"));
-  EXPECT_THAT(err, HasSubstr("nothing was started"));  // the table
+  // The table marks the one that died.
+  EXPECT_THAT(err, HasSubstr("   0  nothing was started\n   1  nothing was started\n   2  nothing was "
+                             "started  <- was killed by signal 11"));
 }
 
 TEST(LocalLauncher, OthersMayEndWithTheirOwnWords) {
@@ -183,6 +185,17 @@ TEST(LocalLauncher, OthersMayEndWithTheirOwnWords) {
   EXPECT_EQ(running.wait(), 128 + SIGKILL);
   EXPECT_THAT(running.err(), HasSubstr("[rank 1] peer is gone\n"));
   EXPECT_THAT(running.err(), Not(HasSubstr("did not end")));
+}
+
+// A rank that noticed the death may be heard of before the one that died: the signal says more.
+TEST(LocalLauncher, ASignalCountsMoreThanAnEarlierExitCode) {
+  Running running(3,
+                  "case $TRIREME_RANK in 0) exit 5;; 1) sleep 0.3; kill -SEGV $$;; esac; sleep 0.6; exit 6",
+                  /*timeout_seconds=*/10);
+  EXPECT_EQ(running.wait(), 128 + SIGSEGV);
+  EXPECT_THAT(running.err(), HasSubstr("rank 0 ended with exit code 5"));
+  EXPECT_THAT(running.err(), HasSubstr("rank 1 was killed by signal 11"));
+  EXPECT_THAT(running.err(), HasSubstr("nothing was started"));  // the table, as for any death by signal
 }
 
 TEST(LocalLauncher, PassesOnSignalsOnceThenKills) {

@@ -58,6 +58,15 @@ TEST_F(SecretFile, OpenToOthersIsRefused) {
     EXPECT_THAT(error_of(write(kText, mode)), HasSubstr("chmod 600"));
 }
 
+// Who owns it could change it under us, and knows it.
+TEST_F(SecretFile, AnotherUsersIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  const std::string path = write(kText);
+  constexpr uid_t kOther = 65534;
+  ASSERT_EQ(chown(path.c_str(), kOther, static_cast<gid_t>(-1)), 0);
+  EXPECT_THAT(error_of(path), HasSubstr("belongs to user 65534, and this is user 0"));
+}
+
 TEST_F(SecretFile, ShortLongAbsentAndOddAreRefused) {
   EXPECT_THAT(error_of(write(std::string(31, 'a') + "\n   ")), HasSubstr("holds 31 bytes"));
   EXPECT_THAT(error_of(write("")), HasSubstr("holds 0 bytes"));

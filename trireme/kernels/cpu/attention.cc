@@ -132,7 +132,7 @@ struct QueryBlock {
       const int64_t all = std::min(sees(lane, key), keys);
       const int64_t some = std::min(sees(lane + kTileLanes - 1, key), keys);
       // Key i of the block is seen by lane l when i < unclamped + l. Exact: positions stay far below 2^24.
-      const int64_t unclamped = first + lane + s.keys - s.queries + 1 - key;
+      const int64_t unclamped = first + lane + s.first + 1 - key;
       const auto visible =
           s.causal ? hn::Iota(d, static_cast<float>(unclamped)) : hn::Set(d, static_cast<float>(keys));
       auto top = hn::LoadU(d, maximum() + lane), total = hn::LoadU(d, sum() + lane);
@@ -176,7 +176,7 @@ struct QueryBlock {
       hn::StoreU(hn::IfThenElse(none, hn::Set(d, -HUGE_VALF), hn::Add(top, Log(d, total))), d, sum() + i);
     }
     for (int64_t i = 0; i < count; ++i) {
-      lse[i * s.stat_stride()] = sum()[i];
+      if (lse) lse[i * s.stat_stride()] = sum()[i];
       const float *row = o() + i * padded(), factor = shrink()[i];
       for (int64_t j = 0; j < s.width; ++j) out[i * s.q_stride() + j] = row[j] * factor;
     }
@@ -195,8 +195,8 @@ void attend(const AttentionShape& s, const AttentionArrays& x, int64_t b, int64_
             int64_t end, float* memory) {
   const ForwardMemory at(s);
   const Blocks blocks(s.keys, kKeyBlock), queries(s.queries, kQueryBlock);
-  const int64_t padded = whole_vectors(s.width);
-  for (int64_t block = 0; block < blocks.count; ++block) {
+  const int64_t padded = whole_vectors(s.width), seen = s.visible(s.queries - 1);
+  for (int64_t block = 0; block < blocks.count && blocks.begin(block) < seen; ++block) {
     const int64_t key = blocks.begin(block), keys = blocks.size(block);
     pack_a_panels(x.k + s.k_offset(b, key, g), s.k_stride(), keys, s.width, memory + block * at.k_block);
     pack_b_panels(x.v + s.k_offset(b, key, g), s.k_stride(), keys, s.width, memory + at.v + key * padded);
@@ -212,7 +212,7 @@ void attend(const AttentionShape& s, const AttentionArrays& x, int64_t b, int64_
       now.softmax(key, keys);
       now.accumulate(memory + at.v + key * now.padded(), key, keys);
     }
-    now.finish(x.o + s.q_offset(b, first, g, r), x.lse + s.stat_offset(b, first, g, r));
+    now.finish(x.o + s.q_offset(b, first, g, r), x.lse ? x.lse + s.stat_offset(b, first, g, r) : nullptr);
   }
 }
 
@@ -227,10 +227,9 @@ HWY_EXPORT(forward_floats);
 HWY_EXPORT(query_blocks);
 HWY_EXPORT(attend);
 
-void run_attention(const KernelContext& context) {
-  const AttentionShape s(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+void run(const KernelContext& context, const AttentionShape& s, float* lse) {
   const AttentionArrays x{context.in<float>(0), context.in<float>(1), context.in<float>(2),
-                          context.out<float>(0), context.out<float>(1)};
+                          context.out<float>(0), lse};
   const int64_t groups = s.batch * s.groups;
   const int64_t blocks = s.heads * HWY_DYNAMIC_DISPATCH(query_blocks)(s);
   if (groups == 0 || blocks == 0) return;
@@ -247,6 +246,19 @@ void run_attention(const KernelContext& context) {
   });
 }
 
+void run_attention(const KernelContext& context) {
+  run(context, AttentionShape(context.inputs[0].shape, context.inputs[1].shape, context.attrs),
+      context.out<float>(1));
+}
+
+// The same blocks of keys as of the whole sequence, so that a query gets the same bits from both.
+void run_attention_at(const KernelContext& context) {
+  AttentionShape s(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+  s.causal = true;
+  s.first = *context.in<int32_t>(3);
+  run(context, s, nullptr);
+}
+
 size_t attention_workspace(const KernelShape& shape) {
   const AttentionShape s(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs);
   if (s.width == 0) return 0;
@@ -257,6 +269,7 @@ size_t attention_workspace(const KernelShape& shape) {
 
 void add_attention(KernelTable& table) {
   table.add("attention", DType::f32, {run_attention, attention_workspace});
+  table.add("attention_at", DType::f32, {run_attention_at, attention_workspace});
 }
 
 }  // namespace trireme::cpu

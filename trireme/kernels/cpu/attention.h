@@ -11,6 +11,7 @@ namespace trireme::cpu {
 
 struct AttentionShape {
   int64_t batch, queries, keys, groups, heads, width;  // heads: of queries, in each group
+  int64_t first;  // the last key that query 0 sees, if causal; each query sees one more than that before it
   float scale;
   bool causal;
 
@@ -21,6 +22,7 @@ struct AttentionShape {
         groups(q[2]),
         heads(q[3]),
         width(q[4]),
+        first(keys - queries),
         scale(static_cast<float>(attrs.real("scale"))),
         causal(attrs.integer("causal", 0) != 0) {}
 
@@ -35,9 +37,7 @@ struct AttentionShape {
     return ((b * queries + t) * groups + g) * heads + r;
   }
   // The number of keys, from the first on, that query t sees.
-  int64_t visible(int64_t t) const {
-    return causal ? std::clamp<int64_t>(t + keys - queries + 1, 0, keys) : keys;
-  }
+  int64_t visible(int64_t t) const { return causal ? std::clamp<int64_t>(t + first + 1, 0, keys) : keys; }
 };
 
 struct AttentionArrays {

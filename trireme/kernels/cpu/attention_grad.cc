@@ -141,7 +141,7 @@ struct GradPair {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i);
         // Queries before the first one that sees this key have zeros.
-        const int64_t skip = s.causal ? std::max<int64_t>(key + row + s.queries - s.keys - query, 0) : 0;
+        const int64_t skip = s.causal ? std::max<int64_t>(key + row - s.first - query, 0) : 0;
         if (skip >= queries) continue;
         multiply_tile(share.count(i), cols,
                       {queries - skip, weights + skip * kGradBlock + row, kGradBlock,

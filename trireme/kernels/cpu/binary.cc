@@ -15,30 +15,10 @@ namespace trireme::cpu::HWY_NAMESPACE {
 namespace {
 
 // clang-format off
-struct AddOp { VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Add(a, b); } };
 struct SubOp { VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Sub(a, b); } };
 struct MulOp { VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Mul(a, b); } };
 struct DivOp { VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Div(a, b); } };
 // clang-format on
-
-// f with a constant second operand.
-template <class F>
-struct WithScalar {
-  float b;
-  VF32 operator()(F32 d, VF32 a) const { return F()(d, a, hn::Set(d, b)); }
-};
-
-// Loops over count elements of y from a, where b's element for a[0] is b[position % period].
-template <class F>
-void map_repeated(int64_t count, float* y, const float* a, const float* b, int64_t position, int64_t period) {
-  if (period == 1) return map(WithScalar<F>{*b}, count, y, a);
-  for (int64_t i = 0; i < count;) {
-    const int64_t start = (position + i) % period;
-    const int64_t length = std::min(period - start, count - i);
-    map(F(), length, y + i, a + i, b + start);
-    i += length;
-  }
-}
 
 // Calls body(block of a and perhaps y, b's f32 elements, position, period) for blocks of a, with position
 // and period as map_repeated takes them.
@@ -120,7 +100,7 @@ size_t repeated_operand_bytes(const KernelShape& shape) {
 }  // namespace
 
 void add_binary_kernels(KernelTable& table) {
-  add_for_all_formats(table, "add", {binary<AddOp>, repeated_operand_bytes});
+  add_for_all_formats(table, "add", {binary<AddVectors>, repeated_operand_bytes});
   add_for_all_formats(table, "compare", {compare, repeated_operand_bytes});
   add_for_all_formats(table, "div", {binary<DivOp>, repeated_operand_bytes});
   add_for_all_formats(table, "mul", {binary<MulOp>, repeated_operand_bytes});

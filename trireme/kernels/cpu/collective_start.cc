@@ -1,30 +1,30 @@
-// Collectives that are started by one node and waited for by a later one. Tensors of one all_reduce that lie
-// one after another in memory, as the gradients of a bucket do, are one call. Who waits finds what was
-// started by where it lies, so both ends reckon the calls from the same addresses.
+// Collectives that are started by one node and waited for by a later one. Tensors of one all_reduce that are
+// neighbours in memory, as the gradients of a bucket are, are one call; which of them are is the attribute
+// `runs` (passes/memory.h). Who waits finds what was started by where it lies.
 #include "trireme/kernels/cpu/all_dtypes.h"
 #include "trireme/kernels/cpu/cut_dim.h"
 
 namespace trireme::cpu {
 namespace {
 
-// Places in memory are aligned to this, and what lies between the end of one and the next belongs to nobody.
-constexpr size_t kAlignment = 64;
-
-// Calls body(begin, bytes) for each run of neighbours.
+// Calls body(begin, bytes) for each run of neighbours; without the attribute each tensor is alone.
 template <typename Body>
-void for_each_run(std::span<const TensorView> views, const Body& body) {
-  std::byte *begin = nullptr, *end = nullptr;
-  for (const TensorView& view : views) {
-    if (view.bytes() == 0) continue;
-    std::byte* const at = bytes_of(view);
-    const bool neighbours = end != nullptr && at >= end && static_cast<size_t>(at - end) < kAlignment;
-    if (!neighbours) {
-      if (begin != nullptr) body(begin, static_cast<size_t>(end - begin));
-      begin = at;
-    }
-    end = at + view.bytes();
+void for_each_run(const Attrs& attrs, std::span<const TensorView> views, const Body& body) {
+  const auto call = [&](size_t first, size_t count) {
+    const TensorView& last = views[first + count - 1];
+    std::byte *const begin = bytes_of(views[first]), *const end = bytes_of(last) + last.bytes();
+    if (end != begin) body(begin, static_cast<size_t>(end - begin));
+  };
+  if (!attrs.has("runs")) {
+    for (size_t i = 0; i < views.size(); ++i) call(i, 1);
+    return;
   }
-  if (begin != nullptr) body(begin, static_cast<size_t>(end - begin));
+  size_t first = 0;
+  for (int64_t count : attrs.integers("runs")) {
+    TRIREME_CHECK(first + static_cast<size_t>(count) <= views.size());
+    call(first, static_cast<size_t>(count));
+    first += static_cast<size_t>(count);
+  }
 }
 
 void all_reduce_start(const KernelContext& context) {
@@ -33,7 +33,7 @@ void all_reduce_start(const KernelContext& context) {
     if (y.data != x.data) std::memcpy(y.data, x.data, x.bytes());
   }
   const DType dtype = context.outputs[0].dtype;
-  for_each_run(context.outputs, [&](std::byte* data, size_t bytes) {
+  for_each_run(context.attrs, context.outputs, [&](std::byte* data, size_t bytes) {
     communicator_of(context).start_all_reduce(context.attrs.text("axis"), data,
                                               static_cast<int64_t>(bytes / size_of(dtype)), dtype,
                                               reduction_of(context.attrs));
@@ -57,7 +57,7 @@ void reduce_scatter_start(const KernelContext& context) {
 }
 
 void collective_wait(const KernelContext& context) {
-  for_each_run(context.inputs, [&](std::byte* data, size_t) { communicator_of(context).wait(data); });
+  for_each_run(context.attrs, context.inputs, [&](std::byte* data, size_t) { communicator_of(context).wait(data); });
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     const TensorView &x = context.inputs[i], &y = context.outputs[i];
     if (y.data != x.data) std::memcpy(y.data, x.data, x.bytes());

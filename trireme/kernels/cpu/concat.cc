@@ -1,5 +1,5 @@
-// slice, split, concat and pad: stretches of contiguous bytes copied between two tensors that differ in the
-// extent of one dim, of any dtype.
+// slice, split, concat, pad and write_at: stretches of contiguous bytes copied between two tensors that
+// differ in the extent of one dim, of any dtype.
 #include <algorithm>
 #include <cstring>
 
@@ -93,6 +93,16 @@ void pad(const KernelContext& context) {
   clear(context.pool, y, low + x.bytes, y.bytes - low - x.bytes);
 }
 
+void write_at(const KernelContext& context) {
+  const Pieces x(context.inputs[0], 1), rows(context.inputs[1], 1), y(context.outputs[0], 1);
+  if (x.data != y.data) copy(context.pool, x, 0, y, 0, x.bytes);
+  // Rows that would lie outside are left out.
+  const int64_t position = *context.in<int32_t>(2), count = context.inputs[1].shape[1];
+  const int64_t begin = std::clamp<int64_t>(-position, 0, count),
+                end = std::clamp<int64_t>(context.inputs[0].shape[1] - position, begin, count);
+  copy(context.pool, rows, begin * rows.step, y, (position + begin) * y.step, (end - begin) * rows.step);
+}
+
 }  // namespace
 
 void add_concat(KernelTable& table) {
@@ -100,6 +110,7 @@ void add_concat(KernelTable& table) {
   add_for_all_dtypes(table, "split", {split});
   add_for_all_dtypes(table, "concat", {concat});
   add_for_all_dtypes(table, "pad", {pad});
+  add_for_all_dtypes(table, "write_at", {write_at});
 }
 
 }  // namespace trireme::cpu

@@ -7,12 +7,13 @@
 // foreach_target.h comes first
 #include <hwy/highway.h>
 
+#include "trireme/kernels/cpu/map-inl.h"
+#include "trireme/kernels/cpu/round-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
 using U32 = hn::RebindToUnsigned<F32>;
 using U16 = hn::Rebind<uint16_t, F32>;
 
@@ -36,28 +37,19 @@ void widen_bf16(const Bf16* from, int64_t count, float* to) {
   widen_scalar(from + i, count - i, to + i);
 }
 
-// Highway's own demotion to bfloat16 cuts the low half off, so the rounding is spelled out.
 void narrow_bf16(const float* from, int64_t count, Bf16* to) {
   const F32 d;
   const U32 du;
   const int64_t lanes = hn::Lanes(d);
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto value = hn::LoadU(d, from + i);
-    const auto word = hn::BitCast(du, value);
-    const auto high = hn::ShiftRight<16>(word);
-    const auto odd = hn::And(high, hn::Set(du, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(du, 0x7fff)), odd));
-    const auto nan = hn::RebindMask(du, hn::IsNaN(value));
-    const auto bits = hn::IfThenElse(nan, hn::Or(high, hn::Set(du, 0x40)), rounded);
-    hn::StoreU(hn::TruncateTo(U16(), bits), U16(), &to[i].bits);
+    const auto word = hn::BitCast(du, RoundToBf16()(d, hn::LoadU(d, from + i)));
+    hn::StoreU(hn::TruncateTo(U16(), hn::ShiftRight<16>(word)), U16(), &to[i].bits);
   }
   narrow_scalar(from + i, count - i, to + i);
 }
 
-// Without F16C Highway's software conversion does not round to nearest even; such machines are rare
-// enough for the scalar one.
-#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // the greater, the older
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // as in round-inl.h
 void widen_f16(const F16* from, int64_t count, float* to) {
   widen_scalar(from, count, to);
 }
@@ -125,6 +117,12 @@ void narrow_range(const float* from, int64_t count, const TensorView& to, int64_
   }
 }
 
+void round_range(DType format, float* values, int64_t count) {
+  if (format == DType::f32) return;
+  TRIREME_CHECK((format == DType::bf16 || format == DType::f16));
+  with_rounding(format, [=](const auto& round) { map(round, count, values, values); });
+}
+
 }  // namespace trireme::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -133,12 +131,16 @@ namespace trireme::cpu {
 
 HWY_EXPORT(widen_range);
 HWY_EXPORT(narrow_range);
+HWY_EXPORT(round_range);
 
 void widen(const TensorView& from, int64_t begin, int64_t count, float* to) {
   HWY_DYNAMIC_DISPATCH(widen_range)(from, begin, count, to);
 }
 void narrow(const float* from, int64_t count, const TensorView& to, int64_t begin) {
   HWY_DYNAMIC_DISPATCH(narrow_range)(from, count, to, begin);
+}
+void round_to(DType format, float* values, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(round_range)(format, values, count);
 }
 
 }  // namespace trireme::cpu

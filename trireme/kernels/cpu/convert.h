@@ -14,4 +14,7 @@ void widen(const TensorView& from, int64_t begin, int64_t count, float* to);
 // to[begin + i] = from[i], for any floating-point dtype of `to`.
 void narrow(const float* from, int64_t count, const TensorView& to, int64_t begin);
 
+// values[i] becomes what a tensor of `format` (f32, bf16 or f16) would hold of it.
+void round_to(DType format, float* values, int64_t count);
+
 }  // namespace trireme::cpu

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 namespace trireme::cpu {
@@ -54,6 +55,23 @@ TYPED_TEST(Convert, narrows_to_nearest_even) {
       ASSERT_EQ(to[i].bits, TypeParam(from[i]).bits) << from[i];
     }
   }
+}
+
+TYPED_TEST(Convert, rounds_as_storing_does) {
+  std::vector<float> values = awkward_floats();
+  const std::vector<float> before = values;
+  round_to(dtype_of<TypeParam>, values.data(), static_cast<int64_t>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto expected = static_cast<float>(TypeParam(before[i]));
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(values[i])) << i;
+    } else {
+      ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(expected)) << before[i];
+    }
+  }
+  values = before;
+  round_to(DType::f32, values.data(), static_cast<int64_t>(values.size()));
+  EXPECT_EQ(std::memcmp(values.data(), before.data(), values.size() * sizeof(float)), 0);
 }
 
 TYPED_TEST(Convert, keeps_to_its_stretch) {

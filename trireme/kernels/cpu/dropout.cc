@@ -1,6 +1,6 @@
 // dropout: element i is kept when the random number of its index in the whole tensor says so. The same
 // numbers as rng.h, made a vector of Philox blocks at a time. A part of a tensor is runs of elements that lie
-// one after another in the whole.
+// one after another in the whole. dropout_add, a fused op, has a bias before it and a residual sum after it.
 #include <algorithm>
 #include <cmath>
 
@@ -112,13 +112,27 @@ class WholeIndex {
   int64_t extents_[Shape::kMaxDims], strides_[Shape::kMaxDims];
 };
 
-struct Dropout {
-  Philox random;
-  uint32_t threshold;  // in units of 2^-24, as uniform() gives
-  float scale;
+class Dropout {
+ public:
+  // Of the tensor `x`, by the op's attributes and the two numbers at `rng`.
+  Dropout(const Shape& x, const Attrs& attrs, const int64_t* rng)
+      : random_({static_cast<uint64_t>(rng[0]), static_cast<uint64_t>(attrs.integer("stream")) +
+                                                    static_cast<uint64_t>(rng[1]) * 0x9E3779B97F4A7C15u}),
+        threshold_(static_cast<uint32_t>(std::ceil(attrs.real("rate") * 0x1p24))),
+        scale_(static_cast<float>(1 / (1 - attrs.real("rate")))),
+        whole_index_(x, attrs) {}
 
+  // Elements [begin, begin + count) of the tensor. y may be x.
+  void apply(const float* x, float* y, int64_t begin, int64_t count) const {
+    for (int64_t i = 0, some; i < count; i += some) {
+      some = std::min({kBlock, count - i, whole_index_.left_in_run(begin + i)});
+      apply_in_run(x + i, y + i, whole_index_(begin + i), some);
+    }
+  }
+
+ private:
   // At most kBlock elements of one run, the first of which is number `first` of the whole tensor.
-  void apply(const float* x, float* y, uint64_t first, int64_t count) const {
+  void apply_in_run(const float* x, float* y, uint64_t first, int64_t count) const {
     const F32 d;
     const hn::RebindToUnsigned<F32> du;
     const hn::RebindToSigned<F32> di;
@@ -126,40 +140,72 @@ struct Dropout {
     alignas(64) uint32_t words[kBlock + 8 * hn::MaxLanes(F32())];
     const uint64_t skip = first % 4;
     for (uint64_t have = 0; have < skip + count; have += 4 * hn::Lanes(U64())) {
-      random.blocks((first + have) / 4, words + have);
+      random_.blocks((first + have) / 4, words + have);
     }
-    const VF32 factor = hn::Set(d, scale);
-    const auto limit = hn::Set(di, static_cast<int32_t>(threshold));
+    const VF32 factor = hn::Set(d, scale_);
+    const auto limit = hn::Set(di, static_cast<int32_t>(threshold_));
     for_vectors(count, [&](int64_t i, auto access) TRIREME_VECTOR_BODY {
       const auto bits = hn::BitCast(di, hn::ShiftRight<8>(hn::LoadU(du, words + skip + i)));
       const auto dropped = hn::RebindMask(d, hn::Lt(bits, limit));
       access.store(hn::IfThenZeroElse(dropped, hn::Mul(access.load(x + i), factor)), y + i);
     });
   }
+
+  Philox random_;
+  uint32_t threshold_;  // in units of 2^-24, as uniform() gives
+  float scale_;
+  WholeIndex whole_index_;
 };
 
 void dropout(const KernelContext& context) {
-  const Attrs& attrs = context.attrs;
-  const int64_t* rng = context.in<int64_t>(1);
-  const double rate = attrs.real("rate");
-  const uint64_t stream =
-      static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(rng[1]) * 0x9E3779B97F4A7C15u;
-  const Dropout dropout{Philox({static_cast<uint64_t>(rng[0]), stream}),
-                        static_cast<uint32_t>(std::ceil(rate * 0x1p24)), static_cast<float>(1 / (1 - rate))};
-  const WholeIndex whole_index(context.inputs[0].shape, attrs);
-  for_blocks<1, 1>(context.pool, context.inputs[0].elements(), context.inputs.first(1), context.outputs,
-                   [&](const Block<1, 1>& block) {
+  const Dropout drop(context.inputs[0].shape, context.attrs, context.in<int64_t>(1));
+  for_blocks<1, 1>(
+      context.pool, context.inputs[0].elements(), context.inputs.first(1), context.outputs,
+      [&](const Block<1, 1>& block) { drop.apply(block.in[0], block.out[0], block.begin, block.count); });
+}
+
+// s = residual + dropout(x + bias), the bias being there or not; rounded where the three ops would have
+// stored their results. The bias is widened once, into workspace.
+void dropout_add(const KernelContext& context) {
+  const Dropout drop(context.inputs[0].shape, context.attrs, context.in<int64_t>(1));
+  const DType format = context.outputs[0].dtype;
+  const bool has_bias = context.inputs.size() == 4;
+  const int64_t width = has_bias ? context.inputs[3].elements() : 1;
+  const float* bias = has_bias ? static_cast<const float*>(context.inputs[3].data) : nullptr;
+  if (has_bias && format != DType::f32) {
+    float* copy = reinterpret_cast<float*>(context.workspace);
+    widen(context.inputs[3], 0, width, copy);
+    bias = copy;
+  }
+  const std::array<TensorView, 2> inputs = {context.inputs[0], context.inputs[2]};
+  for_blocks<2, 1>(context.pool, context.inputs[0].elements(), inputs, context.outputs,
+                   [&](const Block<2, 1>& block) {
+                     alignas(64) float kept[kBlock];
                      for (int64_t i = 0, count; i < block.count; i += count) {
-                       count = std::min({kBlock, block.count - i, whole_index.left_in_run(block.begin + i)});
-                       dropout.apply(block.in[0] + i, block.out[0] + i, whole_index(block.begin + i), count);
+                       count = std::min(kBlock, block.count - i);
+                       const float* x = block.in[0] + i;
+                       if (bias) {
+                         map_repeated<AddVectors>(count, kept, x, bias, block.begin + i, width);
+                         round_to(format, kept, count);
+                         x = kept;
+                       }
+                       drop.apply(x, kept, block.begin + i, count);
+                       round_to(format, kept, count);
+                       map(AddVectors(), count, block.out[0] + i, block.in[1] + i, kept);
                      }
                    });
+}
+
+size_t dropout_add_workspace(const KernelShape& shape) {
+  const bool widened = shape.inputs.size() == 4 && shape.inputs[3].dtype != DType::f32;
+  return widened ? shape.inputs[3].shape.elements() * sizeof(float) : 0;
 }
 
 }  // namespace
 
 void add_dropout_kernels(KernelTable& table) {
   add_for_all_formats(table, "dropout", {dropout});
+  add_for_all_formats(table, "dropout_add", {dropout_add, dropout_add_workspace});
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

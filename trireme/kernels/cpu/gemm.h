@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trireme/base/dtype.h"
 #include "trireme/base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -43,11 +44,13 @@ struct GemmOperand {
 };
 
 // Applied to the finished sum in this order: + bias, + residual, gelu. Null members are left out.
-// residual and pre are laid out like C, and must not overlap it.
+// residual and pre are laid out like C, and must not overlap it. Between these the value is rounded to
+// `format`, in which C is to be stored.
 struct GemmEpilogue {
   const float* bias = nullptr;      // [n]
   const float* residual = nullptr;  // [m n]
   float* pre = nullptr;             // when set, pre takes the value and C takes gelu of it
+  DType format = DType::f32;
 };
 
 struct Gemm {

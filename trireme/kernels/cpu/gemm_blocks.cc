@@ -8,6 +8,7 @@
 #include "hwy/highway.h"
 #include "trireme/kernels/cpu/gemm_pack-inl.h"
 #include "trireme/kernels/cpu/gemm_tile-inl.h"
+#include "trireme/kernels/cpu/round-inl.h"
 #include "trireme/kernels/cpu/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,14 +70,16 @@ void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t
 }
 
 // c = sum, or c + sum, and the epilogue. `at` is the place of c[0] in arrays like C. `sum` may be `c`.
-void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, TileSum mode,
-                float* c) {
+template <class Round>
+void finish_row_rounded(const Round& round, const GemmEpilogue& e, int64_t col, int64_t at, int64_t count,
+                        const float* sum, TileSum mode, float* c) {
   const auto chunk = [&](auto d, int64_t j) HWY_ATTR {
     auto value = hn::LoadU(d, sum + j);
     if (mode == TileSum::kAdd) value = hn::Add(hn::LoadU(d, c + j), value);
-    if (e.bias) value = hn::Add(value, hn::LoadU(d, e.bias + col + j));
-    if (e.residual) value = hn::Add(value, hn::LoadU(d, e.residual + at + j));
+    if (e.bias) value = hn::Add(round(d, value), hn::LoadU(d, e.bias + col + j));
+    if (e.residual) value = hn::Add(round(d, value), hn::LoadU(d, e.residual + at + j));
     if (e.pre) {
+      value = round(d, value);
       hn::StoreU(value, d, e.pre + at + j);
       value = Gelu(d, value);
     }
@@ -86,6 +89,11 @@ void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, c
   int64_t j = 0;
   for (; j + static_cast<int64_t>(kTileLanes) <= count; j += kTileLanes) chunk(d, j);
   for (; j < count; ++j) chunk(hn::CappedTag<float, 1>(), j);
+}
+void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, TileSum mode,
+                float* c) {
+  with_rounding(e.format,
+                [&](const auto& round) { finish_row_rounded(round, e, col, at, count, sum, mode, c); });
 }
 
 struct BPanel {

@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -83,6 +84,29 @@ template <class F, class... X>
 void map(const F& f, int64_t count, float* y, const X*... x) {
   for_vectors(count, [&](int64_t i, auto access)
                          TRIREME_VECTOR_BODY { access.store(f(F32(), access.load(x + i)...), y + i); });
+}
+
+struct AddVectors {
+  VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Add(a, b); }
+};
+
+// f with a constant second operand.
+template <class F>
+struct WithScalar {
+  float b;
+  VF32 operator()(F32 d, VF32 a) const { return F()(d, a, hn::Set(d, b)); }
+};
+
+// Loops over count elements of y from a, where b's element for a[0] is b[position % period].
+template <class F>
+void map_repeated(int64_t count, float* y, const float* a, const float* b, int64_t position, int64_t period) {
+  if (period == 1) return map(WithScalar<F>{*b}, count, y, a);
+  for (int64_t i = 0; i < count;) {
+    const int64_t start = (position + i) % period;
+    const int64_t length = std::min(period - start, count - i);
+    map(F(), length, y + i, a + i, b + start);
+    i += length;
+  }
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

@@ -40,6 +40,7 @@ GemmEpilogue matmul_epilogue(const KernelContext& context) {
   if (kind == "residual") epilogue.residual = context.in<float>(2);
   if (kind == "bias_residual") epilogue.residual = context.in<float>(3);
   if (kind == "bias_gelu") epilogue.pre = context.out<float>(1);
+  epilogue.format = context.format;
   if (kind != "none" && !epilogue.bias && !epilogue.residual) {
     throw_error("matmul: epilogue \"{}\" found; none, bias, residual, bias_residual or bias_gelu expected",
                 kind);

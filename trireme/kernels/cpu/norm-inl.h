@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/kernels/cpu/convert.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/map-inl.h"
 #include "trireme/kernels/kernel.h"
@@ -24,11 +25,17 @@ struct RowStats {
   float rstd;
 };
 
-// The statistics of x, or of s = x + r, which is stored when r is given.
+// The statistics of x, or of s = x + r, which is stored when r is given, as `format` holds it.
 template <Norm kNorm>
-RowStats row_stats(const float* x, const float* r, float* s, int64_t width, float eps) {
+RowStats row_stats(const float* x, const float* r, float* s, DType format, int64_t width, float eps) {
   const F32 d;
   VF32 sum = hn::Zero(d), squares = hn::Zero(d);
+  if (r && format != DType::f32) {
+    map(AddVectors(), width, s, x, r);
+    round_to(format, s, width);
+    r = nullptr;
+    x = s;
+  }
   if (r) {
     for_vectors(width, [&](int64_t i, auto access) TRIREME_VECTOR_BODY {
       const VF32 v = hn::Add(access.load(x + i), access.load(r + i));
@@ -90,12 +97,14 @@ void run_norm(const KernelContext& context) {
   float* mean = kLayer ? context.out<float>(1 + kAdded) : nullptr;
   float* rstd = context.out<float>(1 + kAdded + kLayer);
   const float eps = static_cast<float>(context.attrs.real("eps"));
+  const DType format = context.format;
   const Shape& shape = context.inputs[0].shape;
   const int64_t width = shape.back(), rows = shape.elements(0, shape.rank() - 1);
   context.pool.parallel_for(rows, row_grain(width), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = row * width;
-      const RowStats stats = row_stats<kNorm>(x + at, kAdded ? r + at : nullptr, s + at * kAdded, width, eps);
+      const RowStats stats =
+          row_stats<kNorm>(x + at, kAdded ? r + at : nullptr, s + at * kAdded, format, width, eps);
       normalize_row<kNorm>(kAdded ? s + at : x + at, stats, gain, bias, y + at, width);
       if (kLayer) mean[row] = stats.mean;
       rstd[row] = stats.rstd;
@@ -143,10 +152,6 @@ size_t norm_grad_workspace(const KernelShape& shape) {
   const int64_t width = x.back(), rows = x.elements(0, x.rank() - 1);
   return norm_grad_parts(rows) * width * (kNorm == Norm::kLayer ? 2 : 1) * sizeof(float);
 }
-
-struct AddVectors {
-  VF32 operator()(F32, VF32 a, VF32 b) const { return hn::Add(a, b); }
-};
 
 // Inputs dy, x, gain, mean of layer_norm, rstd; outputs dx, dgain, dbias of layer_norm.
 template <Norm kNorm>

@@ -1,5 +1,5 @@
-// rope: rotates the pairs (x[j], x[j + d/2]) of the last dim by position · base^(−2j/d). The cosines and
-// sines of all positions go into workspace first, since every batch and head shares them.
+// rope, rope_at: rotate the pairs (x[j], x[j + d/2]) of the last dim by position · base^(−2j/d). The cosines
+// and sines of all positions go into workspace first, since every batch and head shares them.
 #include <cmath>
 
 #include "trireme/kernels/cpu/grain.h"
@@ -54,7 +54,9 @@ void rotate(const float* x, float* y, const float* cosines, const float* sines, 
   });
 }
 
-void rope(const KernelContext& context) {
+// Rotates row t by the angle of position `offset` + `skip` + t. The table begins at `offset`, so that a row
+// gets the same bits in whatever run of rows it comes.
+void rotate_rows(const KernelContext& context, double offset, int64_t skip) {
   const float* x = context.in<float>(0);
   float* y = context.out<float>(0);
   const Shape& shape = context.inputs[0].shape;
@@ -62,15 +64,14 @@ void rope(const KernelContext& context) {
   const int64_t heads = shape.elements(2, shape.rank() - 1);
   TRIREME_CHECK(width % 2 == 0);
   const Attrs& attrs = context.attrs;
-  const Angles angles{width / 2, attrs.real("base"), attrs.real("offset", 0),
-                      attrs.integer("inverse", 0) ? -1.0 : 1.0};
+  const Angles angles{width / 2, attrs.real("base"), offset, attrs.integer("inverse", 0) ? -1.0 : 1.0};
   float* cosines = reinterpret_cast<float*>(context.workspace);
-  float* sines = cosines + length * angles.half;
-  context.pool.parallel_for(length, kPositions,
+  float* sines = cosines + (skip + length) * angles.half;
+  context.pool.parallel_for(skip + length, kPositions,
                             [=](int64_t begin, int64_t end) { angles.fill(begin, end, cosines, sines); });
   context.pool.parallel_for(batch * length, row_grain(heads * width), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t table = row % length * angles.half;
+      const int64_t table = (skip + row % length) * angles.half;
       for (int64_t head = row * heads; head < (row + 1) * heads; ++head) {
         rotate(x + head * width, y + head * width, cosines + table, sines + table, angles.half);
       }
@@ -78,14 +79,31 @@ void rope(const KernelContext& context) {
   });
 }
 
+void rope(const KernelContext& context) {
+  rotate_rows(context, context.attrs.real("offset", 0), 0);
+}
+
+void rope_at(const KernelContext& context) {
+  const int64_t position = *context.in<int32_t>(1) + context.attrs.integer("offset", 0);
+  const int64_t skip = (position % kPositions + kPositions) % kPositions;
+  rotate_rows(context, static_cast<double>(position - skip), skip);
+}
+
+size_t table_bytes(const KernelShape& shape, int64_t rows) {
+  return rows * shape.inputs[0].shape.back() * sizeof(float);
+}
 size_t rope_workspace(const KernelShape& shape) {
-  return shape.inputs[0].shape[1] * shape.inputs[0].shape.back() * sizeof(float);
+  return table_bytes(shape, shape.inputs[0].shape[1]);
+}
+size_t rope_at_workspace(const KernelShape& shape) {
+  return table_bytes(shape, shape.inputs[0].shape[1] + kPositions - 1);
 }
 
 }  // namespace
 
 void add_rope_kernels(KernelTable& table) {
   table.add("rope", DType::f32, {rope, rope_workspace});
+  table.add("rope_at", DType::f32, {rope_at, rope_at_workspace});
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

@@ -72,7 +72,11 @@ void run_widened(const Kernel& f32_kernel, const KernelContext& context) {
       widen(from, begin, end - begin, to + begin);
     });
   }
-  f32_kernel.launch({inputs.views(), outputs.views(), context.attrs, context.pool, memory});
+  KernelContext widened{inputs.views(), outputs.views(), context.attrs, context.pool, memory};
+  for (const TensorView& to : context.outputs) {
+    if (is_16_bit(to.dtype)) widened.format = to.dtype;
+  }
+  f32_kernel.launch(widened);
   for (size_t i = 0; i < context.outputs.size(); ++i) {
     const TensorView& to = context.outputs[i];
     if (!is_16_bit(to.dtype)) continue;

@@ -64,12 +64,13 @@ void SafetensorsFile::read(const StoredTensor& tensor, uint64_t offset, void* to
 }
 
 FileDigest write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                             const Metadata& metadata) {
+                             const Metadata& metadata, const TensorData& data) {
   const Layout layout = lay_out(tensors, metadata);
   const std::string header = render_header(layout.header);
   FileWriter file(path);
   file.write(header.data(), header.size());
-  for (const NamedTensor* tensor : layout.order) file.write(tensor->view.data, tensor->view.bytes());
+  for (const NamedTensor* tensor : layout.order)
+    file.write(data ? data(*tensor) : tensor->view.data, tensor->view.bytes());
   return file.finish();
 }
 

@@ -2,6 +2,7 @@
 // the tensors, the reader fills memory that the caller owns.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -44,8 +45,10 @@ using Metadata = std::map<std::string, std::string>;
 
 // Writes the tensors, widest format first and then by name, so that each is aligned to its elements; the
 // file is on the disk when this returns. Throws Error on equal names and when writing fails, which leaves
-// an incomplete file behind.
+// an incomplete file behind. With `data`, the contents are where that says, until it is asked for the next
+// tensor, and not where the views do.
+using TensorData = std::function<const void*(const NamedTensor&)>;
 FileDigest write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                             const Metadata& metadata = {});
+                             const Metadata& metadata = {}, const TensorData& data = nullptr);
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include "trireme/train/checkpoint/tensor_files.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "trireme/base/error.h"
@@ -22,6 +23,15 @@ std::string listed(const std::vector<std::string>& problems) {
   const std::span shown = std::span(problems).first(std::min(problems.size(), kShown));
   const std::string text = join(shown, "; ");
   return problems.size() <= kShown ? text : fmt::format("{}; and {} more", text, problems.size() - kShown);
+}
+
+template <typename T>
+void widen(const std::byte* from, float* to, int64_t elements) {
+  for (int64_t i = 0; i < elements; ++i) {
+    T value;
+    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof value), sizeof value);
+    to[i] = static_cast<float>(value);
+  }
 }
 
 }  // namespace
@@ -92,13 +102,36 @@ const TensorFiles::Tensor* TensorFiles::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &*found;
 }
 
+bool TensorFiles::widens(const Tensor& tensor) {
+  return tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
+}
+
+void TensorFiles::read_run(const Tensor::Source& source, DType format, int64_t from, const PartView& to,
+                           int64_t at, int64_t elements) const {
+  const size_t width = size_of(format);
+  if (format == to.view.dtype) {
+    files_[source.file].read(*source.stored, static_cast<uint64_t>(from) * width,
+                             static_cast<std::byte*>(to.view.data) + static_cast<size_t>(at) * width,
+                             static_cast<size_t>(elements) * width);
+    return;
+  }
+  constexpr int64_t kAtOnce = 1 << 16;
+  std::vector<std::byte> narrow(static_cast<size_t>(std::min(elements, kAtOnce)) * width);
+  for (int64_t done = 0; done < elements; done += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, elements - done);
+    files_[source.file].read(*source.stored, static_cast<uint64_t>(from + done) * width, narrow.data(),
+                             static_cast<size_t>(count) * width);
+    float* out = to.view.as<float>() + at + done;
+    format == DType::f16 ? widen<F16>(narrow.data(), out, count) : widen<Bf16>(narrow.data(), out, count);
+  }
+}
+
 void TensorFiles::read(const Tensor& tensor, const PartView& to) const {
-  const size_t width = size_of(to.view.dtype);
+  TRIREME_CHECK(tensor.shape == to.part.whole);
+  TRIREME_CHECK((tensor.dtype == to.view.dtype || (to.view.dtype == DType::f32 && widens(tensor))));
   for (const Tensor::Source& source : tensor.sources) {
     for_each_common_run(source.part, to.part, [&](int64_t from, int64_t at, int64_t elements) {
-      files_[source.file].read(*source.stored, static_cast<uint64_t>(from) * width,
-                               static_cast<std::byte*>(to.view.data) + static_cast<size_t>(at) * width,
-                               static_cast<size_t>(elements) * width);
+      read_run(source, *tensor.dtype, from, to, at, elements);
     });
   }
 }

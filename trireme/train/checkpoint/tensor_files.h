@@ -43,9 +43,16 @@ class TensorFiles {
   void read_all(std::span<const PartView> parts) const;
   void read_all(std::span<const NamedTensor> tensors) const;
 
+  // Fills one part from a tensor of this object with the same shape. Formats may differ where `widens` says
+  // so.
+  void read(const Tensor& tensor, const PartView& to) const;
+  // Whether a tensor of this format is read as f32 without loss: f32 itself, and the 16-bit formats.
+  static bool widens(const Tensor& tensor);
+
  private:
   void open_index();
-  void read(const Tensor& tensor, const PartView& to) const;
+  void read_run(const Tensor::Source& source, DType format, int64_t from, const PartView& to, int64_t at,
+                int64_t elements) const;
 
   std::string path_;
   std::vector<SafetensorsFile> files_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <bitset>
 #include <mutex>
 #include <unordered_map>
 
@@ -69,6 +70,11 @@ class BpeTokenizer final : public Tokenizer {
         vocabulary_(std::move(vocabulary)),
         pattern_(vocabulary_.pattern, name_),
         merges_(vocabulary_.merges) {
+    // Of several that begin at one place, the longest is found.
+    std::ranges::sort(vocabulary_.in_text, std::ranges::greater(),
+                      [&](int32_t id) { return vocabulary_.tokens[id].size(); });
+    for (const int32_t id : vocabulary_.in_text)
+      begins_token_.set(static_cast<uint8_t>(vocabulary_.tokens[id][0]));
     if (vocabulary_.whole_words == BpeVocabulary::WholeWords::lookup) {
       for (size_t id = 0; id < vocabulary_.tokens.size(); ++id)
         whole_words_.emplace(vocabulary_.tokens[id], static_cast<int32_t>(id));
@@ -81,27 +87,12 @@ class BpeTokenizer final : public Tokenizer {
 
   void encode(std::string_view text, std::vector<int32_t>& ids) const override {
     const std::lock_guard lock(mutex_);
-    WordSplitter words(pattern_, text);
-    for (std::string_view word; words.next(word);) {
-      if (word.size() > kCachedWordBytes) {
-        merge_word(word, ids);
-        continue;
-      }
-      auto it = cache_.find(word);
-      if (it == cache_.end()) {
-        if (cache_.size() >= kCachedWords) {
-          cache_.clear();
-          cached_ids_.clear();
-        }
-        const size_t begin = cached_ids_.size();
-        merge_word(word, cached_ids_);
-        it = cache_
-                 .emplace(word, Range{static_cast<uint32_t>(begin),
-                                      static_cast<uint32_t>(cached_ids_.size() - begin)})
-                 .first;
-      }
-      const auto begin = cached_ids_.begin() + it->second.begin;
-      ids.insert(ids.end(), begin, begin + it->second.count);
+    for (;;) {
+      const auto [at, id] = next_in_text(text);
+      encode_words(text.substr(0, at), ids);
+      if (id == kNone) return;
+      ids.push_back(id);
+      text.remove_prefix(at + vocabulary_.tokens[id].size());
     }
   }
 
@@ -133,6 +124,48 @@ class BpeTokenizer final : public Tokenizer {
       return rank != other.rank ? rank > other.rank : position > other.position;
     }
   };
+
+  struct Found {
+    size_t at;   // the end of the text when there is none
+    int32_t id;  // kNone then
+  };
+  // The first token of `in_text` that the text has.
+  Found next_in_text(std::string_view text) const {
+    if (begins_token_.none()) return {text.size(), kNone};
+    for (size_t at = 0; at < text.size(); ++at) {
+      if (!begins_token_[static_cast<uint8_t>(text[at])]) continue;
+      for (const int32_t id : vocabulary_.in_text) {
+        if (text.substr(at).starts_with(vocabulary_.tokens[id])) return {at, id};
+      }
+    }
+    return {text.size(), kNone};
+  }
+
+  // The caller holds the lock.
+  void encode_words(std::string_view text, std::vector<int32_t>& ids) const {
+    WordSplitter words(pattern_, text);
+    for (std::string_view word; words.next(word);) {
+      if (word.size() > kCachedWordBytes) {
+        merge_word(word, ids);
+        continue;
+      }
+      auto it = cache_.find(word);
+      if (it == cache_.end()) {
+        if (cache_.size() >= kCachedWords) {
+          cache_.clear();
+          cached_ids_.clear();
+        }
+        const size_t begin = cached_ids_.size();
+        merge_word(word, cached_ids_);
+        it = cache_
+                 .emplace(word, Range{static_cast<uint32_t>(begin),
+                                      static_cast<uint32_t>(cached_ids_.size() - begin)})
+                 .first;
+      }
+      const auto begin = cached_ids_.begin() + it->second.begin;
+      ids.insert(ids.end(), begin, begin + it->second.count);
+    }
+  }
 
   void consider(int32_t position) const {
     if (position == kNone || symbols_[position].next == kNone) return;
@@ -179,9 +212,10 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   const std::string name_;
-  const BpeVocabulary vocabulary_;
+  BpeVocabulary vocabulary_;
   const WordPattern pattern_;
   const MergeTable merges_;
+  std::bitset<256> begins_token_;                              // bytes that a token of in_text begins with
   std::unordered_map<std::string_view, int32_t> whole_words_;  // views of vocabulary_.tokens
 
   mutable std::mutex mutex_;  // guards what follows

@@ -131,13 +131,33 @@ std::string pattern_of(const json& pre, std::string_view name) {
                step.value("behavior", "") == "Isolated" && !step.value("invert", false)) {
       use(step["pattern"]["Regex"].get<std::string>());
     } else {
-      throw_error("{}: pre-tokenizer step '{}' is not supported; byte-level BPE (as of GPT-2 or Llama 3) is",
-                  name, type);
+      throw_error("{}: pre-tokenizer '{}' is not supported; byte-level BPE (as of GPT-2 or Llama 3) is", name,
+                  type.empty() ? "null" : type);
     }
   }
   if (!byte_level || pattern.empty())
     throw_error("{}: no ByteLevel pre-tokenizer found; byte-level BPE was expected", name);
   return pattern;
+}
+
+// Throws unless there is none: it would change the text before it is cut.
+void refuse_normalizer(const json& root, std::string_view name) {
+  const json normalizer = root.value("normalizer", json());
+  if (normalizer.is_null()) return;
+  const std::string type = normalizer.is_object() ? normalizer.value("type", "?") : "?";
+  throw_error("{}: the normalizer {} is not supported; byte-level BPE (as of GPT-2 or Llama 3) has none",
+              name, type);
+}
+
+void add_token(const json& token, VocabularyBuilder& builder, std::string_view name) {
+  const std::string content = token.at("content").get<std::string>();
+  builder.add(token.at("id"), content);
+  if (token.value("special", false)) return;
+  for (const char* key : {"lstrip", "rstrip", "single_word"}) {
+    if (token.value(key, false))
+      throw_error("{}: the added token '{}' has {} set, which is not supported", name, content, key);
+  }
+  builder.vocabulary().in_text.push_back(token.at("id").get<int32_t>());
 }
 
 void refuse_if_set(const json& object, const char* key, std::string_view name) {
@@ -150,10 +170,10 @@ BpeVocabulary read_tokenizer_json(const json& root, std::string_view name) {
     throw_error("{}: no 'model' object found; is this a tokenizer.json?", name);
   const json& model = root["model"];
   if (model.value("type", "BPE") != "BPE")
-    throw_error("{}: model type '{}' found, BPE expected", name, model.value("type", ""));
+    throw_error("{}: model type '{}' is not supported; byte-level BPE is", name, model.value("type", ""));
   if (model.value("byte_fallback", false))
     throw_error("{}: byte_fallback (SentencePiece) is not supported; byte-level BPE is", name);
-  refuse_if_set(root, "normalizer", name);
+  refuse_normalizer(root, name);
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
     refuse_if_set(model, key, name);
   if (!model.contains("vocab") || !model.contains("merges") || !model["merges"].is_array())
@@ -162,7 +182,7 @@ BpeVocabulary read_tokenizer_json(const json& root, std::string_view name) {
   const json added = root.value("added_tokens", json::array());
   VocabularyBuilder builder(name, model["vocab"].size() + added.size());
   builder.add_vocabulary(model["vocab"]);
-  for (const json& token : added) builder.add(token.at("id"), token.at("content").get<std::string>());
+  for (const json& token : added) add_token(token, builder, name);
   for (const json& merge : model["merges"]) {
     if (merge.is_array() && merge.size() == 2) {
       builder.add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>());

@@ -22,6 +22,7 @@ struct BpeVocabulary {
   std::vector<std::string> tokens;  // id -> bytes; "" where no token has the id
   std::vector<int32_t> byte_ids;    // byte -> id, 256 of them
   std::vector<Merge> merges;
+  std::vector<int32_t> in_text;  // tokens that are looked for in the text before it is cut into words
   std::string pattern{kGpt2Pattern};
   std::optional<int32_t> end_of_text;
   WholeWords whole_words = WholeWords::merge;
@@ -33,7 +34,8 @@ BpeVocabulary parse_gpt2_vocabulary(std::string_view encoder_json, std::string_v
                                     std::string_view name);
 
 // Hugging Face's tokenizer.json. Whatever would change the ids and is not byte-level BPE (a normaliser,
-// another model, byte fallback) is refused rather than ignored.
+// another model, byte fallback) is refused by its name rather than ignored. Added tokens are found in text,
+// as there, unless they are special: text must not forge those.
 BpeVocabulary parse_tokenizer_json(std::string_view json, std::string_view name);
 
 // The bytes behind the printable stand-ins that both formats use (byte 0x20 is written as U+0120);

@@ -145,12 +145,52 @@ TEST(BpeFiles, TokenizerJsonWithAPatternAndWholeWords) {
   EXPECT_THAT(whole->encode("hello help"), ElementsAre(259, ' ', 'h', 'e', 'l', 'p'));
 }
 
+// As Hugging Face does: the longest of those that begin first, before words are cut; special ones never.
+TEST(BpeFiles, AddedTokensAreFoundInTextUnlessTheyAreSpecial) {
+  const std::string json = R"({"added_tokens": [{"id": 264, "content": "<|endoftext|>", "special": true},
+      {"id": 265, "content": "<x", "special": false}, {"id": 266, "content": "<xy>", "special": false},
+      {"id": 267, "content": "   ", "special": false}],
+    "pre_tokenizer": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": )" +
+                           encoder_json_of(vocabulary_of(small_merges())) +
+                           R"(, "merges": ["l l", "h e", "he ll"]}})";
+  const auto tokenizer = make_bpe_tokenizer(parse_tokenizer_json(json, "t"), "t");
+  EXPECT_THAT(tokenizer->encode("hell<xy>hell<xhell"), ElementsAre(258, 266, 258, 265, 258));
+  EXPECT_THAT(tokenizer->encode("    a"), ElementsAre(267, ' ', 'a'));
+  EXPECT_THAT(tokenizer->encode("<xy><xy>"), ElementsAre(266, 266));
+  EXPECT_EQ(tokenizer->encode("<|endoftext|>").size(), 13u);
+  const std::string stripping =
+      std::string(json).replace(json.find(R"("special": false)"), 16, R"("lstrip": true)");
+  EXPECT_THAT(error_of([&] { parse_tokenizer_json(stripping, "t"); }), HasSubstr("'<x' has lstrip set"));
+}
+
+// Llama 3's file: a Split by its pattern, then ByteLevel without one; whole words before merges; merges as
+// pairs.
+TEST(BpeFiles, Llama3CutsWordsByItsPattern) {
+  const std::string pre = R"PRE({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex":
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+      "behavior": "Isolated", "invert": false},
+      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]})PRE";
+  const BpeVocabulary vocabulary = parse_tokenizer_json(
+      tokenizer_json(R"("ignore_merges": true, "dropout": null, "unk_token": null, "fuse_unk": false, )", pre,
+                     R"([["l","l"], ["h","e"], ["he","ll"]])"),
+      "t");
+  EXPECT_THAT(words_of("I'LL pay 12345 dollars!!\n\n  ok", vocabulary.pattern),
+              ElementsAre("I", "'LL", " pay", " ", "123", "45", " dollars", "!!\n\n", " ", " ok"));
+  EXPECT_EQ(vocabulary.whole_words, BpeVocabulary::WholeWords::lookup);
+}
+
 TEST(BpeFiles, RefusesWhatItWouldGetWrong) {
   const auto parse = [](const std::string& json) {
     return error_of([&] { parse_tokenizer_json(json, "t.json"); });
   };
   EXPECT_THAT(parse(tokenizer_json("", R"({"type": "Metaspace"})", "[]")),
               HasSubstr("'Metaspace' is not supported"));
+  EXPECT_THAT(parse(tokenizer_json("", "null", "[]")), HasSubstr("'null' is not supported"));
+  const std::string plain = tokenizer_json("", kByteLevel, "[]");
+  EXPECT_THAT(parse(std::string(plain).replace(plain.find("BPE"), 3, "Unigram")),
+              HasSubstr("model type 'Unigram' is not supported"));
+  EXPECT_THAT(parse(R"({"normalizer": {"type": "NFC"}, )" + plain.substr(1)),
+              HasSubstr("the normalizer NFC is not supported"));
   EXPECT_THAT(parse(tokenizer_json(R"("byte_fallback": true, )", kByteLevel, "[]")),
               HasSubstr("byte_fallback"));
   EXPECT_THAT(parse(tokenizer_json(R"("end_of_word_suffix": "</w>", )", kByteLevel, "[]")),

@@ -4,6 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/train/models/model.h"
+#include "trireme/train/models/sizes.h"
 
 namespace trireme {
 namespace {
@@ -23,8 +24,7 @@ ValueId attention(Network& net, const ModelOptions& options, ValueId x, const st
   const ValueId q = net.reshape(qkv[0], {b, t, options.heads, 1, d});
   const ValueId k = net.reshape(qkv[1], {b, t, options.heads, d}),
                 v = net.reshape(qkv[2], {b, t, options.heads, d});
-  const ValueId y = net.op("attention", {q, k, v},
-                           {{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(d))}});
+  const ValueId y = net.attention(q, k, v, name, options.seq);
   return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".c_proj", h,
                             {TensorSplit::Side::kInputs, d}, residual_deviation));
 }
@@ -36,25 +36,25 @@ ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
   if (t > options.seq)
     throw_error("sequences of {} tokens do not fit the {} positions of model.seq = {}", t, options.seq,
                 options.seq);
-  const int64_t inner = options.feed_forward ? options.feed_forward : 4 * h;
+  const int64_t inner = with_automatic_sizes(options).feed_forward;
   // Each of the 2L residual additions gets its share of the variance.
   const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   const ValueId tokens = net.table("wte.weight", options.vocab, h, Init::normal(kDeviation));
-  ValueId positions = net.parameter("wpe.weight", {options.seq, h}, Init::normal(kDeviation),
-                                    {{"tensor_sequence_dim", int64_t{0}}});
-  if (t < options.seq)
-    positions = net.op("slice", {positions}, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"size", t}});
-  ValueId x = net.dropout(net.op("add", {net.op("embedding", {tokens, ids}), positions}));
+  const ValueId positions = net.parameter("wpe.weight", {options.seq, h}, Init::normal(kDeviation),
+                                          {{"tensor_sequence_dim", int64_t{0}}});
+  ValueId x =
+      net.dropout(net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, t)}));
   for (int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = "h." + std::to_string(layer);
-    x = net.op("add", {x, attention(net, options, net.layer_norm(x, name + ".ln_1"), name + ".attn",
-                                    residual_deviation)});
-    const ValueId inside = net.op("gelu", {linear(net, net.layer_norm(x, name + ".ln_2"), name + ".mlp.c_fc",
-                                                  inner, {TensorSplit::Side::kOutputs})});
+    x = net.op("add", {x, attention(net, options, net.layer_norm(x, name + ".ln_1", options.norm_eps),
+                                    name + ".attn", residual_deviation)});
+    const ValueId inside = net.op("gelu", {linear(net, net.layer_norm(x, name + ".ln_2", options.norm_eps),
+                                                  name + ".mlp.c_fc", inner, {TensorSplit::Side::kOutputs})});
     x = net.op("add", {x, net.dropout(linear(net, inside, name + ".mlp.c_proj", h,
                                              {TensorSplit::Side::kInputs}, residual_deviation))});
   }
-  return net.op("matmul", {net.layer_norm(x, "ln_f"), tokens}, {{"transpose_b", int64_t{1}}});
+  return net.op("matmul", {net.layer_norm(net.rows_for_logits(x), "ln_f", options.norm_eps), tokens},
+                {{"transpose_b", int64_t{1}}});
 }
 
 }  // namespace trireme

@@ -1,9 +1,10 @@
-// Llama: rotary positions, RMSNorm, SwiGLU, grouped key/value heads, a head of its own. Parameters have
-// Hugging Face's names and shapes (weights stored [out, in]).
+// Llama: rotary positions, RMSNorm, SwiGLU, grouped key/value heads, a head of its own or tied to the
+// embedding. Parameters have Hugging Face's names and shapes (weights stored [out, in]).
 #include <cmath>
 
 #include "trireme/base/error.h"
 #include "trireme/train/models/model.h"
+#include "trireme/train/models/sizes.h"
 
 namespace trireme {
 namespace {
@@ -17,24 +18,21 @@ ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name) {
   const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = head_size(options);
-  const int64_t groups = options.kv_heads ? options.kv_heads : options.heads;
+  const int64_t groups = with_automatic_sizes(options).kv_heads;
   if (options.heads % groups != 0) {
     throw_error("model.heads = {} cannot be grouped evenly over model.kv_heads = {}", options.heads, groups);
   }
   if (d % 2 != 0) throw_error("heads of {} features cannot be rotated in pairs; an even number expected", d);
-  const Attrs turn{{"base", options.rope_base}};
   // Query heads go with their key and value head.
   const TensorSplit queries{TensorSplit::Side::kOutputs, d * (options.heads / groups)};
   const TensorSplit keys{TensorSplit::Side::kOutputs, d}, joined{TensorSplit::Side::kInputs, queries.unit};
-  const ValueId q = net.op(
-      "rope",
-      {net.reshape(linear(net, x, name + ".q_proj", h, queries), {b, t, groups, options.heads / groups, d})},
-      turn);
-  const ValueId k = net.op(
-      "rope", {net.reshape(linear(net, x, name + ".k_proj", groups * d, keys), {b, t, groups, d})}, turn);
+  const ValueId q = net.rope(
+      net.reshape(linear(net, x, name + ".q_proj", h, queries), {b, t, groups, options.heads / groups, d}),
+      options.rope_base);
+  const ValueId k = net.rope(
+      net.reshape(linear(net, x, name + ".k_proj", groups * d, keys), {b, t, groups, d}), options.rope_base);
   const ValueId v = net.reshape(linear(net, x, name + ".v_proj", groups * d, keys), {b, t, groups, d});
-  const ValueId y = net.op("attention", {q, k, v},
-                           {{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(d))}});
+  const ValueId y = net.attention(q, k, v, name, options.seq);
   return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".o_proj", h, joined));
 }
 
@@ -49,19 +47,19 @@ ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t i
 }  // namespace
 
 ValueId llama_logits(Network& net, const ModelOptions& options, ValueId ids) {
-  // Two thirds of 4·hidden, so that three matrices weigh as much as the two of GPT-2.
-  const int64_t inner = options.feed_forward ? options.feed_forward : (8 * options.hidden / 3 + 31) / 32 * 32;
+  const int64_t inner = with_automatic_sizes(options).feed_forward;
   const ValueId table =
       net.table("model.embed_tokens.weight", options.vocab, options.hidden, Init::normal(kDeviation));
   ValueId x = net.op("embedding", {table, ids});
   for (int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = "model.layers." + std::to_string(layer);
-    x = net.op("add",
-               {x, attention(net, options, net.rms_norm(x, name + ".input_layernorm"), name + ".self_attn")});
-    x = net.op("add", {x, feed_forward(net, net.rms_norm(x, name + ".post_attention_layernorm"),
-                                       name + ".mlp", inner)});
+    const auto norm = [&](const char* part) { return net.rms_norm(x, name + part, options.norm_eps); };
+    x = net.op("add", {x, attention(net, options, norm(".input_layernorm"), name + ".self_attn")});
+    x = net.op("add", {x, feed_forward(net, norm(".post_attention_layernorm"), name + ".mlp", inner)});
   }
-  return linear(net, net.rms_norm(x, "model.norm"), "lm_head", options.vocab, {TensorSplit::Side::kOutputs});
+  const ValueId last = net.rms_norm(net.rows_for_logits(x), "model.norm", options.norm_eps);
+  if (options.tie_embeddings) return net.op("matmul", {last, table}, {{"transpose_b", int64_t{1}}});
+  return linear(net, last, "lm_head", options.vocab, {TensorSplit::Side::kOutputs});
 }
 
 }  // namespace trireme

@@ -8,9 +8,16 @@ namespace trireme {
 namespace {
 
 constexpr ModelRecord kModels[] = {
-    {"gpt", InputKind::kTokens, gpt_logits},     {"llama", InputKind::kTokens, llama_logits},
-    {"lstm", InputKind::kTokens, lstm_logits},   {"mlp", InputKind::kImages, mlp_logits},
-    {"lenet", InputKind::kImages, lenet_logits}, {"resnet", InputKind::kImages, resnet_logits},
+    {"gpt", InputKind::kTokens, Decodes::kYes, "wte.weight",
+     "model.layers model.heads model.hidden model.feed_forward model.seq model.norm_eps", gpt_logits},
+    {"llama", InputKind::kTokens, Decodes::kYes, "model.embed_tokens.weight",
+     "model.layers model.heads model.kv_heads model.hidden model.feed_forward model.rope_base model.norm_eps "
+     "model.tie_embeddings",
+     llama_logits},
+    {"lstm", InputKind::kTokens, Decodes::kNo, "embedding.weight", "model.layers model.hidden", lstm_logits},
+    {"mlp", InputKind::kImages, Decodes::kNo, "", "model.layers model.hidden", mlp_logits},
+    {"lenet", InputKind::kImages, Decodes::kNo, "", "", lenet_logits},
+    {"resnet", InputKind::kImages, Decodes::kNo, "", "model.layers", resnet_logits},
 };
 
 }  // namespace
@@ -28,6 +35,10 @@ const ModelRecord& find_model(std::string_view family) {
   const std::string guess = nearest(family, model_families());
   throw_error("there is no model family '{}'{}; there are {}", family,
               guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(model_families(), ", "));
+}
+
+std::vector<std::string> weight_settings(const ModelRecord& model) {
+  return model.weight_settings.empty() ? std::vector<std::string>() : split(model.weight_settings, ' ');
 }
 
 int64_t head_size(const ModelOptions& options) {

@@ -13,9 +13,17 @@ namespace trireme {
 
 enum class InputKind { kTokens, kImages };
 
+// Whether it can go on from states that it left, token by token (Mode::kDecode).
+enum class Decodes { kNo, kYes };
+
 struct ModelRecord {
   std::string_view family;
   InputKind input;
+  Decodes decodes;
+  // The table whose rows are the vocabulary; "" for images.
+  std::string_view embedding;
+  // The settings, beside vocab and classes, that decide which weights there are and what they mean.
+  std::string_view weight_settings;
   // Tokens: i32 [batch, seq] -> logits [batch, seq, vocab]. Images: f32 [batch, c, y, x] -> [batch, classes].
   ValueId (*logits)(Network& net, const ModelOptions& options, ValueId input);
 };
@@ -23,6 +31,9 @@ struct ModelRecord {
 // Throws an Error with the nearest name when there is no such family.
 const ModelRecord& find_model(std::string_view family);
 std::vector<std::string> model_families();
+
+// The names in weight_settings.
+std::vector<std::string> weight_settings(const ModelRecord& model);
 
 // hidden / heads of a transformer; an Error when heads do not divide it.
 int64_t head_size(const ModelOptions& options);

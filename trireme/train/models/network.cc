@@ -35,7 +35,7 @@ Attrs tensor_attrs(const TensorSplit& split, int64_t dim) {
 
 ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role,
                        Attrs more) {
-  const ValueId known = builder_.graph().find(name);
+  const ValueId known = builder_.find(name);
   if (known != kNoValue) {
     TRIREME_CHECK(builder_.shape(known) == shape);
     return known;
@@ -105,7 +105,7 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
   const ValueId mean = buffer(name + ".running_mean", {c}, Init::zeros()),
                 var = buffer(name + ".running_var", {c}, Init::ones());
   Attrs attrs{{"eps", 1e-5}};
-  if (mode_ == Mode::kEvaluate) return op("batch_norm_inference", {x, gain, bias, mean, var}, attrs);
+  if (mode_ != Mode::kTrain) return op("batch_norm_inference", {x, gain, bias, mean, var}, attrs);
   if (shape(x)[0] % batch_norm_groups_ != 0) {
     throw_error(
         "a microbatch of {} rows can not be normalised in {} equal groups (batch_norm of each rank on "
@@ -150,9 +150,53 @@ ValueId Network::max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t p
 }
 
 ValueId Network::dropout(ValueId x) {
-  if (mode_ == Mode::kEvaluate || dropout_rate_ == 0) return x;
+  if (mode_ != Mode::kTrain || dropout_rate_ == 0) return x;
   if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}});
   return op("dropout", {x, rng_}, {{"rate", dropout_rate_}, {"stream", ++dropouts_}});
+}
+
+ValueId Network::position() {
+  if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}});
+  return position_;
+}
+
+ValueId Network::position_rows(ValueId table, int64_t t) {
+  if (mode_ == Mode::kDecode) return op("embedding", {table, position()});
+  if (t == shape(table)[0]) return table;
+  return op("slice", {table}, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"size", t}});
+}
+
+ValueId Network::rope(ValueId x, double base) {
+  const Attrs attrs{{"base", base}};
+  return mode_ == Mode::kDecode ? op("rope_at", {x, position()}, attrs) : op("rope", {x}, attrs);
+}
+
+// The rows of all positions so far, with these among them; and the state that keeps them.
+ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
+  Shape whole = shape(rows);
+  TRIREME_CHECK((mode_ == Mode::kDecode || whole[1] == seq));
+  whole.set(1, seq);
+  const ValueId cache = builder_.state(name, {DType::f32, whole}, {{"role", "cache"}});
+  if (mode_ == Mode::kDecode) rows = op("write_at", {cache, rows, position()});
+  builder_.update(cache, rows);
+  return rows;
+}
+
+ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq) {
+  const double scale = 1 / std::sqrt(static_cast<double>(shape(q).back()));
+  if (mode_ == Mode::kPrefill || mode_ == Mode::kDecode) {
+    k = kept(k, name + ".keys", seq);
+    v = kept(v, name + ".values", seq);
+  }
+  if (mode_ == Mode::kDecode) return op("attention_at", {q, k, v, position()}, {{"scale", scale}});
+  return op("attention", {q, k, v}, {{"causal", int64_t{1}}, {"scale", scale}});
+}
+
+ValueId Network::rows_for_logits(ValueId x) {
+  if (mode_ != Mode::kPrefill) return x;
+  const Shape from = shape(x);
+  TRIREME_CHECK(from[0] == 1);
+  return op("embedding", {reshape(x, {from[1], from[2]}), reshape(position(), {1, 1})});
 }
 
 }  // namespace trireme

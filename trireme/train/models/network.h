@@ -10,7 +10,10 @@
 
 namespace trireme {
 
-enum class Mode { kTrain, kEvaluate };
+// kPrefill and kDecode are for generating text, one row of it: prefill reads a whole window and keeps the
+// keys and values of its tokens in states; decode takes the next token and goes on from them. Either gives
+// logits for the token at the input `position` alone.
+enum class Mode { kTrain, kEvaluate, kPrefill, kDecode };
 
 // How a parameter starts.
 struct Init {
@@ -74,11 +77,23 @@ class Network {
   };
   ValueId conv2d(ValueId x, const std::string& name, Conv conv);
   ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
-  ValueId dropout(ValueId x);  // at the network's rate; nothing in evaluation
+  ValueId dropout(ValueId x);  // at the network's rate; in training only
+
+  // What knows of positions. x is [b, t, …] with the position of a token in dim 1; `seq` the positions that
+  // there are at most.
+  ValueId position_rows(ValueId table, int64_t t);  // of a table [seq, h]: to be added to [b, t, h]
+  ValueId rope(ValueId x, double base);
+  // Causal attention over heads of q [b, t, groups, heads of a group, d] and k, v [b, t, groups, d]. `name`
+  // is that of the states that keep k and v.
+  ValueId attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq);
+  // The rows of x [b, t, h] that logits are wanted of.
+  ValueId rows_for_logits(ValueId x);
 
  private:
   ValueId state(const std::string& name, const Shape& shape, Init init, std::string_view role,
                 Attrs more = {});
+  ValueId position();
+  ValueId kept(ValueId rows, const std::string& name, int64_t seq);
 
   Builder& builder_;
   Mode mode_;
@@ -86,6 +101,7 @@ class Network {
   int64_t batch_norm_groups_;
   std::vector<ValueId> parameters_;
   ValueId rng_ = kNoValue;
+  ValueId position_ = kNoValue;
   int64_t dropouts_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/base/with_type.h"
 #include "trireme/ops/table.h"
+#include "trireme/train/parity/row_groups.h"
 
 namespace trireme::parity {
 namespace {
@@ -33,19 +34,18 @@ double balanced(RngKey key, int64_t element) {
 template <typename T>
 void move(const TensorView& view, double ulp, double terms, RngKey key) {
   T* values = view.as<T>();
-  const int64_t elements = view.elements();
-  double squares = 0;
-  for (int64_t i = 0; i < elements && terms > 1; ++i) {
-    const double value = static_cast<double>(static_cast<float>(values[i]));
-    squares += value * value;
-  }
-  const double rms = std::sqrt(squares / static_cast<double>(std::max<int64_t>(1, elements)));
+  const auto value_at = [&](int64_t i) { return static_cast<double>(static_cast<float>(values[i])); };
   const double reach = ulp + (terms > 1 ? 0x1p-23 * std::sqrt(terms) : 0);
-  for (int64_t i = 0; i < elements; ++i) {
-    const double value = static_cast<double>(static_cast<float>(values[i]));
-    if (value == 0) continue;
-    values[i] = T(static_cast<float>(value + reach * std::max(std::abs(value), rms) * balanced(key, i)));
-  }
+  for_each_row_group(view.shape, [&](int64_t begin, int64_t end) {
+    double squares = 0;
+    for (int64_t i = begin; i < end && terms > 1; ++i) squares += value_at(i) * value_at(i);
+    const double rms = std::sqrt(squares / static_cast<double>(std::max<int64_t>(1, end - begin)));
+    for (int64_t i = begin; i < end; ++i) {
+      const double value = value_at(i);
+      if (value == 0) continue;
+      values[i] = T(static_cast<float>(value + reach * std::max(std::abs(value), rms) * balanced(key, i)));
+    }
+  });
 }
 
 }  // namespace

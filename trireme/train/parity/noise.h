@@ -6,11 +6,13 @@
 // A result y of a node in a format with unit in the last place `ulp` (f32: 2^-23, f16: 2^-10, bf16: 2^-7) is
 // moved, evenly distributed, by up to
 //
-//   ulp · |y|                                       where each element is computed from its own operands
-//   alone (ulp + 2^-23 · √n) · max(|y|, rms of the tensor)    where an element is a sum of n terms
+//   ulp · |y|                                    where each element is computed from its own operands alone
+//   (ulp + 2^-23 · √n) · max(|y|, rms of its row)  where an element is a sum of n terms
 //
 // All kernels add up in f32 and round once. Errors of n additions grow as √n, and are errors of the terms'
-// size, not of the sum's, which may have cancelled: hence the rms. A plan that adds up parts that were
+// size, not of the sum's, which may have cancelled: hence the rms, of a row (row_groups.h), since rows of one
+// tensor may be of very different size. Where a whole row has cancelled, what its terms were made of has been
+// moved too. A plan that adds up parts that were
 // rounded to the format first is in `ulp · rms` too. n follows from the op's record: the extents of the
 // indices that the result lacks or that are whole, but no more than the FLOPs that an element of the result
 // takes. Zeros stay zero: padding, rows of a table that no token asked for, what ReLU cut off.

@@ -5,31 +5,22 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/passes/widen.h"
+#include "trireme/train/parity/row_groups.h"
 
 namespace trireme::parity {
 namespace {
 
-// Noisy runs, and what their largest move is multiplied by. The largest of so few samples is a low estimate
-// of the largest that there is, and of a scalar all may be small by chance. A real
-// mistake (a part left out, counted twice, weighed wrongly) is off by a part of the value, 10^4 and more
-// times the noise of f32.
-constexpr int kSamples = 6;
+// Noisy runs, and what their largest move is multiplied by. A real mistake (a part left out, counted twice,
+// weighed wrongly) is off by a part of the value, 10^4 and more times the noise of f32.
+constexpr int kFewSamples = 6, kManySamples = 48;
 constexpr double kSafety = 8;
 
 // Of each result, at least so much is rounding: two units in the last place.
 constexpr double kLeast = 0x1p-22;
 
-// Raises bounds to what a noisy run has shown.
-void raise(Bounds& bounds, const States& expected, const States& moved) {
-  for (const auto& [name, values] : expected) {
-    const std::vector<float>& others = moved.at(name);
-    double& bound = bounds[name];
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double move = std::abs(static_cast<double>(values[i]) - static_cast<double>(others[i]));
-      const double least = kLeast * std::abs(static_cast<double>(values[i]));
-      if (std::isfinite(move)) bound = std::max({bound, kSafety * move, least});
-    }
-  }
+int count_of(Samples samples) {
+  return samples == Samples::kFew ? kFewSamples : kManySamples;
 }
 
 void add_report(States& states, const StepResult& result) {
@@ -39,10 +30,23 @@ void add_report(States& states, const StepResult& result) {
 
 }  // namespace
 
-Reference::Reference(Training training)
+Program in_width(Program program, Width width, const Device& device) {
+  if (width == Width::kAsItIs) return program;
+  StateParts parts;
+  for (const StateSlot& slot : program.states) parts[slot.name] = slot.part;
+  std::vector<Graph> graphs;
+  for (const Segment& segment : program.segments) graphs.push_back(widen(segment.graph));
+  return build_program(std::move(graphs), workspace_query(device), parts);
+}
+
+Reference::Reference(Training training, Width width)
     : training_(std::move(training)),
+      width_(width),
       device_(make_cpu_device(1)),
-      trainer_(training_.model, training_.train, training_.optim, training_.shape, *device_),
+      trainer_(
+          in_width(step_program(training_.model, training_.train, training_.optim, training_.shape, *device_),
+                   width, *device_),
+          training_.train, training_.shape, *device_, {}),
       noise_(trainer_.program()),
       lasting_(states_of(trainer_.program(), StateGroup::kLasting)),
       left_(states_of(trainer_.program(), StateGroup::kLeft)) {
@@ -78,22 +82,46 @@ Evaluation Reference::evaluate() {
   return evaluation;
 }
 
-const Bounds& Reference::left_bounds(int64_t step) {
-  const auto [found, fresh] = left_bounds_.try_emplace(step);
-  for (int sample = 0; sample < kSamples && fresh; ++sample) {
-    restore(step);
-    trainer_.executor().observe(noise_.sample(sample));
-    forward_backward(step);
-    trainer_.executor().observe(nullptr);
-    raise(found->second, record_[step].left, read_states(trainer_, left_));
-  }
-  return found->second;
+Reference& Reference::widened() {
+  if (!widened_) widened_ = std::make_unique<Reference>(training_, Width::kWidened);
+  return *widened_;
 }
 
-double Reference::evaluation_bound() {
-  for (int sample = 0; sample < kSamples && evaluation_bound_ < 0; ++sample) {
+// To what a noisy run has shown of any element of a group.
+void Reference::raise(Bounds& bounds, const States& expected, const States& moved) const {
+  for (const auto& [name, values] : expected) {
+    const std::vector<float>& others = moved.at(name);
+    std::vector<float>& bound = bounds[name];
+    bound.resize(values.size(), 0);
+    const StateSlot* slot = program().find_state(name);
+    for_each_row_group(slot ? slot->part.whole : Shape{}, [&](int64_t begin, int64_t end) {
+      double largest = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        const double value = static_cast<double>(values[i]);
+        const double move = std::abs(value - static_cast<double>(others[i]));
+        if (std::isfinite(move)) largest = std::max({largest, kSafety * move, kLeast * std::abs(value)});
+      }
+      for (int64_t i = begin; i < end; ++i) bound[i] = std::max(bound[i], static_cast<float>(largest));
+    });
+  }
+}
+
+const Bounds& Reference::left_bounds(int64_t step, Samples samples) {
+  Found& found = left_bounds_[step];
+  for (; found.samples < count_of(samples); ++found.samples) {
+    restore(step);
+    trainer_.executor().observe(noise_.sample(found.samples));
+    forward_backward(step);
+    trainer_.executor().observe(nullptr);
+    raise(found.bounds, record_[step].left, read_states(trainer_, left_));
+  }
+  return found.bounds;
+}
+
+double Reference::evaluation_bound(Samples samples) {
+  for (; evaluation_samples_ < count_of(samples); ++evaluation_samples_) {
     restore(steps());
-    trainer_.executor().observe(noise_.sample(sample));
+    trainer_.executor().observe(noise_.sample(evaluation_samples_));
     const double moved = evaluate().loss;
     trainer_.executor().observe(nullptr);
     evaluation_bound_ = std::max({evaluation_bound_, kSafety * std::abs(moved - evaluation_.loss),
@@ -102,26 +130,27 @@ double Reference::evaluation_bound() {
   return evaluation_bound_;
 }
 
-Reference::Updated Reference::update(int64_t step, const States& left, const States& reach) {
-  Updated updated;
+States Reference::update(int64_t step, const States& left) {
   restore(step);
   write_states(trainer_, left);
   const StepResult result = trainer_.update(step, training_.rates[step]);
-  updated.states = read_states(trainer_, lasting_);
-  add_report(updated.states, result);
-  for (int sample = 0; sample < kSamples; ++sample) {
-    restore(step);
+  States states = read_states(trainer_, lasting_);
+  add_report(states, result);
+  return states;
+}
+
+Bounds Reference::update_bounds(int64_t step, const States& left, const States& reach, const States& updated,
+                                Samples samples) {
+  Bounds bounds;
+  for (int sample = 0; sample < count_of(samples); ++sample) {
     States moved = left;
     for (auto& [name, values] : moved) move_values(values, reach.at(name), sample);
-    write_states(trainer_, moved);
     trainer_.executor().observe(noise_.sample(sample));
-    const StepResult moved_result = trainer_.update(step, training_.rates[step]);
+    const States after = update(step, moved);
     trainer_.executor().observe(nullptr);
-    States after = read_states(trainer_, lasting_);
-    add_report(after, moved_result);
-    raise(updated.bounds, updated.states, after);
+    raise(bounds, updated, after);
   }
-  return updated;
+  return bounds;
 }
 
 }  // namespace trireme::parity

@@ -22,15 +22,26 @@ struct Training {
   std::vector<double> rates;   // one a step
 };
 
-// Per tensor: how far rounding may move any of its elements.
-using Bounds = std::map<std::string, double, std::less<>>;
+// Per element of each tensor: how far rounding may move it.
+using Bounds = States;
+
+// The program as it trains, or with every 16-bit value held in f32 (passes/widen.h).
+enum class Width { kAsItIs, kWidened };
+Program in_width(Program program, Width width, const Device& device);
+
+// How many noisy runs bounds rest on. The largest move of a few is a low estimate of the largest that there
+// is, and of a scalar all of them may be small by chance; so what seems to be off is judged again by more.
+enum class Samples { kFew, kMany };
 
 class Reference {
  public:
   // Trains. Throws Error as Trainer does.
-  explicit Reference(Training training);
+  explicit Reference(Training training, Width width = Width::kAsItIs);
 
   const Training& training() const { return training_; }
+  Width width() const { return width_; }
+  // The same training widened; made when first asked for.
+  Reference& widened();
   int64_t steps() const { return static_cast<int64_t>(training_.batches.size()); }
   const Program& program() const { return trainer_.program(); }
 
@@ -47,31 +58,38 @@ class Reference {
 
   // How far rounding may move what a step leaves for its update, or the loss of the evaluation. Found by
   // experiment when first asked for.
-  const Bounds& left_bounds(int64_t step);
-  double evaluation_bound();
+  const Bounds& left_bounds(int64_t step, Samples samples);
+  double evaluation_bound(Samples samples);
 
-  // The update of a step from what someone else's forward and backward parts have left, and how far rounding
-  // may move its results. `reach`: how far rounding may have moved `left` itself, see Gathering.
-  struct Updated {
-    States states;  // and what the step reports, as `loss` and `norm`
-    Bounds bounds;
-  };
-  Updated update(int64_t step, const States& left, const States& reach);
+  // The update of a step from what someone else's forward and backward parts have left.
+  States update(int64_t step, const States& left);  // and what the step reports, as `loss` and `norm`
+  // How far rounding may move its results, `updated`. `reach`: how far it may have moved `left` itself, see
+  // Gathering.
+  Bounds update_bounds(int64_t step, const States& left, const States& reach, const States& updated,
+                       Samples samples);
 
  private:
   void restore(int64_t step);
   void forward_backward(int64_t step);
   Evaluation evaluate();
+  void raise(Bounds& bounds, const States& expected, const States& moved) const;
 
   Training training_;
+  Width width_;
   std::unique_ptr<Device> device_;
   Trainer trainer_;
   RoundingNoise noise_;
   std::vector<std::string> lasting_, left_;
   std::vector<Step> record_;
   Evaluation evaluation_;
-  std::map<int64_t, Bounds> left_bounds_;
-  double evaluation_bound_ = -1;
+  struct Found {
+    Bounds bounds;
+    int samples = 0;  // that they rest on
+  };
+  std::map<int64_t, Found> left_bounds_;
+  double evaluation_bound_ = 0;
+  int evaluation_samples_ = 0;
+  std::unique_ptr<Reference> widened_;
 };
 
 }  // namespace trireme::parity

@@ -2,8 +2,8 @@
 #include "trireme/train/parity/states.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "trireme/base/error.h"
@@ -83,8 +83,12 @@ void write_states(Trainer& trainer, const States& states) {
   }
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+bool same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(a, b, [](float x, float y) { return same(x, y); });
 }
 
 void Gathering::add(Trainer& trainer, const std::vector<std::string>& names, const Mesh& mesh, int rank) {
@@ -113,7 +117,7 @@ void Gathering::add(const std::string& name, double value, int rank) {
 void Gathering::put(Addend& addend, int64_t element, float value, int rank, const std::string& name) {
   float& known = addend.values[element];
   int& owner = addend.owner[element];
-  if (owner >= 0 && std::memcmp(&known, &value, sizeof value) != 0 && disagreement_.empty()) {
+  if (owner >= 0 && !same(known, value) && disagreement_.empty()) {
     disagreement_ = fmt::format("rank {} has {} and rank {} has {} at element {} of {}", owner, known, rank,
                                 value, element, name);
   }

@@ -23,7 +23,9 @@ States read_states(Trainer& trainer, const std::vector<std::string>& names);
 // Gives a rank its part of each.
 void write_states(Trainer& trainer, const States& states);
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+// The same bits, or both not a number: which of the many NaNs it is means nothing.
+bool same(float a, float b);
+bool same(const std::vector<float>& a, const std::vector<float>& b);
 
 // Puts the parts of all ranks together. Ranks that are threads take turns.
 class Gathering {

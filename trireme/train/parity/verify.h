@@ -13,7 +13,12 @@
 //
 // How much rounding may do is found by experiment, not assumed: see noise.h for what is moved and how that
 // follows from formats and lengths of sums. A tensor passes when no element is off by more than 8 times the
-// largest move of any of its elements in 6 noisy runs.
+// largest move of any element of its row (row_groups.h) in 6 noisy runs; what is off by little more is judged
+// again by 48.
+//
+// In 16 bits rounding may do so much that it hides mistakes of some per cent. So such a plan is run a second
+// time, the same programs held in f32 (passes/widen.h) against one rank's held in f32, where rounding hides
+// nothing: the first run judges the formats, the second the structure.
 #pragma once
 
 #include <functional>
@@ -37,7 +42,7 @@ struct Result {
   };
   std::vector<Losses> losses;  // per step
   int64_t tensors = 0;         // compared, over all steps
-  double worst = 0;            // the largest difference, as a share of what rounding may do
+  double worst = 0;            // the largest difference, as a share of what rounding may do there
   std::string worst_tensor;
 };
 

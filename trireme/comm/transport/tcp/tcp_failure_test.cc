@@ -1,8 +1,12 @@
 // Ranks that are killed, stopped, leave, or are at odds: what the others hear, and how soon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <deque>
@@ -108,6 +112,63 @@ TEST(TcpFailure, KilledInTheMiddleOfBigMessages) {
   const auto reports = job.reports();
   EXPECT_THAT(reports[0], StartsWith(prefix(Failure::died, 1)));
   EXPECT_THAT(reports[2], StartsWith(prefix(Failure::died, 1)));
+}
+
+// The connected sockets of this process.
+std::vector<int> connections() {
+  std::vector<int> found;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.ss_family == AF_INET) {
+      found.push_back(descriptor);
+    }
+  }
+  return found;
+}
+
+// What is sent has half a second to be acknowledged, where a job would wait for twice its timeout.
+void expect_answers_soon() {
+  const int milliseconds = 500;
+  for (const int socket : connections()) {
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+  }
+}
+
+// From now on nothing reaches this process, as if the cable were cut. False where the system has no filters.
+bool cut_cable() {
+  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog filter = {1, &drop};
+  for (const int socket : connections()) {
+    if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) return false;
+  }
+  return true;
+}
+
+// Nobody died, and the error must not send people to look for a dead process.
+TEST(TcpFailure, ACutCableIsNotADeath) {
+  TestJob job(2, [](Transport& transport) -> std::string {
+    expect_answers_soon();
+    Request request;
+    std::vector<float> numbers_sent(100);
+    if (transport.rank() == 1) {
+      if (!cut_cable()) return "no filters here";
+      transport.send(0, {7, 0}, bytes_of(numbers_sent), request);
+    } else {
+      transport.receive(1, {7, 0}, writable_bytes_of(numbers_sent), nullptr, request);
+      wait(transport, request);
+      transport.send(1, {8, 0}, bytes_of(numbers_sent), request);
+    }
+    return wait_in_vain(transport, 1 - transport.rank());
+  });
+  const auto reports = job.reports();
+  if (reports[1] == "no filters here") GTEST_SKIP() << "sockets take no filters here";
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(reports[rank],
+                AllOf(StartsWith(fmt::format("{} rank {} ", static_cast<int>(Failure::cut_off), 1 - rank)),
+                      HasSubstr("is cut off: Connection timed out")));
+  }
 }
 
 TEST(TcpFailure, StoppedForAWhileIsNoError) {

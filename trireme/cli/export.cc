@@ -1,0 +1,35 @@
+// `trireme export RUN --to DIR`: the model of a run as a Hugging Face folder.
+#include "trireme/train/export.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/command.h"
+#include "trireme/train/saved_run.h"
+
+namespace trireme::cli {
+
+int export_model(std::span<const std::string> given) {
+  CLI::App app("Writes the weights of a run (gpt, llama) as a folder that Hugging Face's transformers reads.",
+               "trireme export");
+  std::string run, folder;
+  std::optional<int64_t> step;
+  app.add_option("run", run, "the run's folder")->required();
+  app.add_option("--checkpoint", step, "the step of the checkpoint; the newest, if not said")
+      ->type_name("STEP");
+  app.add_option("--to", folder, "a new folder for config.json and model.safetensors")
+      ->type_name("DIR")
+      ->required();
+  if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
+  const SavedRun saved = open_saved_run(run, step);
+  for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
+  export_hugging_face(saved.model, saved.checkpoint.model, folder);
+  fmt::print("{}: {} tensors of {} as a Hugging Face folder\n", folder,
+             saved.checkpoint.model.tensors().size(), saved.checkpoint.path);
+  return kOk;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,55 @@
+// Which dim ZeRO splits, over shapes that divide and shapes that do not.
+#include "trireme/passes/pins.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/ir/builder.h"
+#include "trireme/ops/table.h"
+
+namespace trireme {
+namespace {
+
+// How zero3 lets a parameter of this shape lie at rest on four ranks.
+std::string at_rest(const Shape& shape, const Attrs& attrs = {}, const std::string& plan_json = R"({
+    "mesh": "data:4", "preset": "zero3"})") {
+  Builder b(ops(), "first");
+  Attrs with_role = attrs;
+  with_role.set("role", "parameter");
+  b.state("w", {DType::f32, shape}, with_role);
+  const Plan plan = parse_plan(plan_json, "test");
+  return to_string(
+      pins_of(plan, b.take(), SegmentKind::kForwardBackward, Microbatches::kOne).states.at("w").rest,
+      plan.mesh);
+}
+
+TEST(Pins, ZeroSplitsTheFirstDimThatDivides) {
+  EXPECT_EQ(at_rest({8, 16}), "{data:0}");
+  EXPECT_EQ(at_rest({6, 8}), "{data:1}");
+  EXPECT_EQ(at_rest({10, 6, 4}), "{data:2}");
+}
+
+TEST(Pins, ZeroSplitsTheLargestDimWhereNoneDivides) {
+  EXPECT_EQ(at_rest({6, 10}), "{data:1}");
+  EXPECT_EQ(at_rest({10, 6}), "{data:0}");
+  EXPECT_EQ(at_rest({5, 11, 7}), "{data:1}");
+  EXPECT_EQ(at_rest({6, 6}), "{data:0}");  // the first of equals
+}
+
+TEST(Pins, ZeroSplitsOnlyWhatGivesEachRankSomething) {
+  EXPECT_EQ(at_rest({3, 5}), "{data:1}");
+  EXPECT_EQ(at_rest({3, 2}), "{}");
+  EXPECT_EQ(at_rest({}), "{}");
+}
+
+// A dim that tensor parallelism cuts is taken only where both divide it, and never unevenly.
+TEST(Pins, ZeroLeavesADimThatAnotherAxisCuts) {
+  const std::string both = R"({"mesh": "data:2 tensor:2", "preset": "megatron+zero3"})";
+  const Attrs by_columns{{"tensor_dim", int64_t{1}}};
+  EXPECT_EQ(at_rest({8, 8}, by_columns, both), "{data:0 tensor:1}");
+  EXPECT_EQ(at_rest({5, 8}, by_columns, both), "{data:1 tensor:1}");
+  EXPECT_EQ(at_rest({5, 14}, by_columns, both), "{data:0 tensor:1}");
+  EXPECT_EQ(at_rest({1, 14}, by_columns, both), "{tensor:1}");
+}
+
+}  // namespace
+}  // namespace trireme

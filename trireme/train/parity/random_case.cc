@@ -1,0 +1,330 @@
+// See random_case.h. Sizes are small and seldom powers of two: what goes wrong does so where parts are
+// uneven, where an axis has more ranks than a dim has elements, and where two axes meet in one dim; and
+// hundreds of such cases run in a minute. Most draws fit together; some do not, so that refusals are seen
+// too.
+#include "trireme/train/parity/random_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/base/text.h"
+#include "trireme/train/config.h"
+#include "trireme/train/data/random_batch.h"
+#include "trireme/train/plan_settings.h"
+
+namespace trireme::parity {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+class Dice {
+ public:
+  Dice(uint64_t seed, uint64_t number) : key_{seed, number} {}
+
+  int64_t between(int64_t low, int64_t high) {
+    if (high <= low) return low;
+    return low + static_cast<int64_t>(uniform_integer(key_, drawn_++, static_cast<uint64_t>(high - low) + 1));
+  }
+  bool chance(double share) { return static_cast<double>(between(0, 999)) < 1000 * share; }
+  // One that is twice in the list comes twice as often.
+  std::string word(const Words& words) { return words[between(0, std::ssize(words) - 1)]; }
+  int64_t number(const std::vector<int64_t>& values) { return values[between(0, std::ssize(values) - 1)]; }
+
+ private:
+  RngKey key_;
+  uint64_t drawn_ = 0;
+};
+
+std::vector<int64_t> divisors(int64_t value) {
+  std::vector<int64_t> result;
+  for (int64_t d = 1; d <= value; ++d) {
+    if (value % d == 0) result.push_back(d);
+  }
+  return result;
+}
+
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+
+class Drawing {
+ public:
+  Drawing(uint64_t seed, uint64_t number, const CaseRanges& ranges)
+      : dice_(seed, number), ranges_(ranges), seed_(static_cast<int64_t>(number % 1000)) {}
+
+  RandomCase draw() {
+    draw_mesh();
+    draw_model();
+    Json plan{{"mesh", to_string(Mesh(axes_))}};
+    const std::string preset = draw_preset();
+    if (!preset.empty()) plan["preset"] = preset;
+    const bool local_norm = case_.family == "resnet" && dice_.chance(0.2);
+    if (local_norm) plan["batch_norm"] = "local";
+    // Rows that two axes share, and those that each rank normalises on its own, have to be even.
+    const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
+    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm);
+    if (dice_.chance(0.45) || has_axis("other")) draw_layouts(plan);
+    if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
+    case_.plan = plan.dump();
+    return std::move(case_);
+  }
+
+ private:
+  // The value that counts: the drawn one, or what the ranges fix.
+  std::string set(std::string_view name, std::string value) {
+    if (const auto fixed = ranges_.fixed.find(name); fixed != ranges_.fixed.end()) value = fixed->second;
+    case_.settings.push_back(fmt::format("{}={}", name, value));
+    return value;
+  }
+  int64_t set(std::string_view name, int64_t value) {
+    const std::string text = set(name, std::to_string(value));
+    return std::strtoll(text.c_str(), nullptr, 10);
+  }
+
+  bool has_axis(std::string_view name) const { return size_of_axis(name) > 0; }
+  int size_of_axis(std::string_view name) const {
+    const auto found = std::ranges::find(axes_, name, &Axis::name);
+    return found == axes_.end() ? 0 : found->size;
+  }
+
+  // One to three axes in any order. `other` is one that no preset knows.
+  void draw_mesh() {
+    Words names = dice_.chance(0.3) ? Words{dice_.word({"data", "data", "tensor"})} : Words{"data", "tensor"};
+    if (dice_.chance(0.08)) names.push_back("other");
+    if (names.size() > 1 && dice_.chance(0.5)) std::swap(names[0], names[1]);
+    if (names.size() > 2 && dice_.chance(0.5)) std::swap(names[1], names[2]);
+    int64_t left = ranges_.max_ranks;
+    for (const std::string& name : names) {
+      // Mostly two or more, as long as that leaves something for the others.
+      const bool last = name == names.back();
+      const int64_t most = last ? left : std::max<int64_t>(1, left / 2);
+      const int64_t size = dice_.chance(0.05) ? 1 : dice_.between(std::min<int64_t>(2, most), most);
+      axes_.push_back({name, static_cast<int>(size)});
+      left /= size;
+    }
+  }
+
+  void draw_model() {
+    case_.family =
+        set("model.family",
+            dice_.word({"gpt", "gpt", "gpt", "llama", "llama", "lstm", "mlp", "mlp", "lenet", "resnet"}));
+    if (case_.family == "gpt" || case_.family == "llama") draw_transformer();
+    if (case_.family == "lstm") {
+      set("model.layers", dice_.between(1, ranges_.max_layers));
+      set("model.hidden", dice_.between(2, 16));
+      draw_tokens(6);
+    }
+    if (case_.family == "mlp") {
+      set("model.layers", dice_.between(1, ranges_.max_layers + 2));
+      set("model.hidden", dice_.between(1, 24));
+      draw_image(dice_.between(1, 3), dice_.between(1, 6), dice_.between(1, 6));
+    }
+    if (case_.family == "lenet") draw_image(dice_.number({1, 3}), 28, dice_.number({28, 28, 31}));
+    if (case_.family == "resnet") {
+      set("model.layers", dice_.number({8, 8, 8, 14, 20}));
+      draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
+    }
+    set("model.dropout", dice_.word({"0", "0", "0.1", "0.4"}));
+  }
+
+  void draw_transformer() {
+    const bool llama = case_.family == "llama";
+    set("model.layers", dice_.between(1, ranges_.max_layers));
+    const int64_t least = dice_.chance(0.9) ? std::clamp<int64_t>(size_of_axis("tensor"), 1, 8) : 1;
+    const int64_t heads = set("model.heads", dice_.between(least, 8));
+    const int64_t head = llama ? 2 * dice_.between(1, 4) : dice_.between(1, 8);
+    set("model.hidden", heads * head);
+    if (llama) set("model.kv_heads", draw_divisor(heads, least));
+    set("model.feed_forward", dice_.chance(0.4) ? 0 : dice_.between(1, 40));
+    draw_tokens(16);
+  }
+
+  int64_t draw_divisor(int64_t value, int64_t least) {
+    std::vector<int64_t> found = divisors(value);
+    std::erase_if(found, [&](int64_t divisor) { return divisor < least; });
+    return dice_.number(found.empty() ? divisors(value) : found);
+  }
+
+  void draw_tokens(int64_t longest) {
+    set("model.vocab", dice_.between(2, 40));
+    set("model.seq", dice_.between(1, longest));
+  }
+
+  void draw_image(int64_t channels, int64_t height, int64_t width) {
+    case_.image = Shape{channels, height, width};
+    set("model.classes", dice_.between(2, 9));
+  }
+
+  void draw_training(int64_t data, int64_t also, bool even) {
+    const int64_t shards = dice_.chance(has_axis("tensor") ? 0.01 : 0.15) ? dice_.number({2, 4, 8}) : 0;
+    const int64_t accumulate = shards > 0 ? 1 : dice_.number({1, 1, 1, 2, 3});
+    const int64_t ways = std::max<int64_t>(1, data) * std::max<int64_t>(1, also);
+    const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12)
+                         : even             ? ways * dice_.between(1, 2)
+                                            : dice_.between(ways, 2 * ways + 4);
+    set("train.accumulate", accumulate);
+    if (shards > 0) set("train.shards", shards);
+    set("train.batch", rows * accumulate * std::max<int64_t>(1, shards));
+    case_.precision = set("train.precision", dice_.word({"f32", "bf16", "f16"}));
+    set("train.seed", seed_);
+    if (dice_.chance(0.2)) set("train.clip_norm", dice_.word({"0", "0.01"}));
+    if (dice_.chance(0.1)) set("train.noise_scale", std::string("true"));
+    if (dice_.chance(0.1)) set("train.label_smoothing", std::string("0.1"));
+    const std::string kind =
+        set("optim.kind", dice_.word({"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}));
+    const bool adaptive = kind.starts_with("adam") || kind == "lamb";
+    set("optim.lr", std::string(adaptive ? "0.001" : "0.05"));
+    if (dice_.chance(0.3)) set("optim.weight_decay", std::string("0"));
+  }
+
+  // Mostly one that suits the model and the axes.
+  std::string draw_preset() {
+    Words parts;
+    if (has_axis("data") && dice_.chance(0.9))
+      parts.push_back(dice_.word({"data", "zero1", "zero2", "zero3"}));
+    if (has_axis("tensor") && dice_.chance(0.95)) {
+      const bool sequence = case_.family == "gpt" || case_.family == "llama";
+      const bool images = case_.family == "lenet" || case_.family == "resnet";
+      Words suited = {images ? "hybrid_cnn" : "megatron", images ? "hybrid_cnn" : "megatron"};
+      if (sequence) suited.push_back("megatron+sequence");
+      if (dice_.chance(0.05)) suited = {"hybrid_cnn", "megatron+sequence", "megatron"};
+      parts.push_back(dice_.word(suited));
+    }
+    return join(parts, "+");
+  }
+
+  // Names and shapes of what may be given a layout.
+  struct Named {
+    std::vector<NamedShape> parameters, inputs, results;
+  };
+
+  Named named_values() const {
+    ConfigSources sources{.command_line = case_.settings};
+    sources.command_line.emplace_back("data.path=none");
+    const Config config = resolve_config(sources).config;
+    StepShape shape{config.train.batch / config.train.accumulate, case_.image};
+    if (case_.image.rank() == 0) shape.sample = Shape{config.model.seq};
+    const StepGraphs step = step_graphs(config.model, config.train, config.optim, shape);
+    Named named;
+    for (const Value& value : step.graphs[0].values) {
+      const NamedShape one{value.name, value.type.shape};
+      if (value.kind == Value::Kind::kResult) named.results.push_back(one);
+      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng")
+        named.inputs.push_back(one);
+    }
+    for (const Value& value : step.parameters) named.parameters.push_back({value.name, value.type.shape});
+    return named;
+  }
+
+  void draw_layouts(Json& plan) {
+    Named named;
+    try {
+      named = named_values();
+    } catch (const Error&) {
+      return;  // settings that do not fit together have no graph; the case will say why
+    }
+    for (int64_t count = dice_.between(1, 3); count > 0; --count) {
+      const int64_t kind = dice_.between(0, 9);
+      const std::vector<NamedShape>& from = kind < 6   ? named.parameters
+                                            : kind < 8 ? named.results
+                                                       : named.inputs;
+      const NamedShape& value = from[dice_.between(0, std::ssize(from) - 1)];
+      const std::string layout = draw_layout(value.shape);
+      if (!layout.empty()) plan["layouts"][pattern_of(value.name)] = layout;
+    }
+  }
+
+  // The name, or one that stands for all layers.
+  std::string pattern_of(std::string name) {
+    const size_t digit = name.find_first_of("0123456789");
+    if (digit == name.npos || digit == 0 || dice_.chance(0.7)) return name;
+    return name.replace(digit, 1, "*");
+  }
+
+  std::string draw_layout(const Shape& shape) {
+    Words placements;
+    std::map<int64_t, int64_t> ways;  // that dims are cut in so far
+    for (const Axis& axis : axes_) {
+      if (shape.rank() == 0 || dice_.chance(0.4)) continue;
+      const int64_t dim = dice_.between(0, shape.rank() - 1);
+      // A dim that two axes cut has to divide evenly; seldom it is tried all the same.
+      const int64_t before = std::exchange(ways[dim], std::max<int64_t>(1, ways[dim]) * axis.size);
+      if (before > 1 && shape[dim] % ways[dim] != 0 && !dice_.chance(0.1)) continue;
+      std::string text = fmt::format("{}:{}", axis.name, dim);
+      if (dice_.chance(0.1)) text += fmt::format("/{}", dice_.number(divisors(shape[dim])));
+      placements.push_back(text);
+    }
+    return join(placements, " ");
+  }
+
+  Dice dice_;
+  const CaseRanges& ranges_;
+  int64_t seed_;
+  std::vector<Axis> axes_;
+  RandomCase case_;
+};
+
+// Nothing in a case holds a quote of its own.
+std::string quoted(const std::string& text) {
+  return "'" + text + "'";
+}
+
+}  // namespace
+
+RandomCase draw_case(uint64_t seed, uint64_t number, const CaseRanges& ranges) {
+  return Drawing(seed, number, ranges).draw();
+}
+
+std::string command_of(const RandomCase& drawn) {
+  std::string text =
+      fmt::format("trireme verify --random --steps {} --plan {}", kCaseSteps, quoted(drawn.plan));
+  if (drawn.image.rank() > 0)
+    text += fmt::format(" --image {}x{}x{}", drawn.image[0], drawn.image[1], drawn.image[2]);
+  for (const std::string& setting : drawn.settings) text += " --" + setting;
+  return text;
+}
+
+Training random_training(const Config& config, const Shape& sample, int64_t steps) {
+  Training training{config.model, config.train,
+                    config.optim, {config.train.batch / config.train.accumulate, sample},
+                    {},           {}};
+  for (int64_t step = 0; step < steps; ++step) {
+    ignore_some_targets(training.batches.emplace_back(
+        random_batch(config.model, sample, config.train.batch, static_cast<uint64_t>(step))));
+    training.rates.push_back(config.optim.lr);
+  }
+  return training;
+}
+
+Result verify_case(const RandomCase& drawn) {
+  const auto refuse = [](const Error& error) {
+    return Result{.verdict = Verdict::kRefused, .reason = error.what()};
+  };
+  Plan plan;
+  ResolvedConfig config;
+  try {
+    ConfigSources sources{.command_line = drawn.settings};
+    sources.command_line.emplace_back("data.path=none");  // image models ask for one
+    config = resolve_config(sources);
+    plan = parse_plan(drawn.plan, "the plan");
+    apply_plan(plan, config);
+  } catch (const Error& error) {
+    return refuse(error);
+  }
+  const Shape sample = drawn.image.rank() > 0 ? drawn.image : Shape{config.config.model.seq};
+  std::unique_ptr<Reference> reference;
+  try {
+    reference = std::make_unique<Reference>(random_training(config.config, sample, kCaseSteps));
+  } catch (const Error& error) {
+    return refuse(error);
+  }
+  return verify(*reference, plan);
+}
+
+}  // namespace trireme::parity

@@ -1,0 +1,46 @@
+// Settings and weights of a run's folder, put together.
+#include "trireme/train/saved_run.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/train/config.h"
+#include "trireme/train/models/model.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+LoadedCheckpoint open_step(const Checkpoints& checkpoints, std::optional<int64_t> step,
+                           const CheckpointPeers& peers) {
+  const std::vector<int64_t> steps = checkpoints.steps();
+  if (steps.empty()) throw_error("{} holds no checkpoint yet", checkpoints.path());
+  if (!step) return *checkpoints.load_latest();
+  if (std::ranges::find(steps, *step) == steps.end()) {
+    std::vector<std::string> there;
+    for (const int64_t one : steps) there.push_back(std::to_string(one));
+    throw_error("{} holds no checkpoint of step {}; there are those of {}", checkpoints.path(), *step,
+                join(there, ", "));
+  }
+  return open_checkpoint(fs::path(checkpoints.path()) / checkpoint_name(*step), peers);
+}
+
+}  // namespace
+
+SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step,
+                        const CheckpointPeers& peers) {
+  const fs::path config_path = fs::path(folder) / "config.toml";
+  if (!fs::exists(config_path)) throw_error("{} is no run folder: there is no config.toml in it", folder);
+  const Config config = resolve_config({.file = read_config_file(config_path.string())}).config;
+  LoadedCheckpoint checkpoint = open_step(Checkpoints(folder, 1, peers), step, peers);
+  ModelOptions model = config.model;
+  const std::string_view table = find_model(model.family).embedding;
+  if (const TensorFiles::Tensor* found = checkpoint.model.find(table); found && found->shape.rank() == 2)
+    model.vocab = found->shape[0];
+  return {config, model, std::move(checkpoint)};
+}
+
+}  // namespace trireme

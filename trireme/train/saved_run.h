@@ -1,0 +1,22 @@
+// A run that was saved, opened again by those who want its model: to generate, to export, to start from.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+struct SavedRun {
+  Config config;       // of the run's folder
+  ModelOptions model;  // its model, with the vocabulary that the weights have
+  LoadedCheckpoint checkpoint;
+};
+
+// Throws Error when `folder` is no run's folder, or has no checkpoint (of that step).
+SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step = std::nullopt,
+                        const CheckpointPeers& peers = {});
+
+}  // namespace trireme

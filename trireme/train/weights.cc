@@ -1,0 +1,203 @@
+// Finds out what a folder is, compares what it says of its model with the settings, then its tensors with
+// those of the model, and only then reads.
+#include "trireme/train/weights.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/train/checkpoint/checkpoint_files.h"
+#include "trireme/train/config_fields.h"
+#include "trireme/train/models/hugging_face.h"
+#include "trireme/train/models/model.h"
+#include "trireme/train/models/sizes.h"
+#include "trireme/train/saved_run.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  std::string description;
+  TensorFiles files;
+  // The name that a tensor of the files has with us; nothing for one that is passed over.
+  std::function<std::optional<std::string>(const std::string&)> our_name;
+};
+
+std::optional<std::string> same_name(const std::string& name) {
+  return name;
+}
+
+// The values of a model's settings, as text, by name.
+std::map<std::string, std::string> values_of(const ModelOptions& model) {
+  Config config;
+  config.model = with_automatic_sizes(model);
+  std::map<std::string, std::string> values;
+  for (const Field& field : config_fields(config)) {
+    if (field.section() == "model") values[field.name] = value_text(field);
+  }
+  return values;
+}
+
+// Throws unless all settings of `keys` are the same. The way out is in the message, ready to be given.
+void expect_same(const ModelOptions& model, const StatedModel& source, const std::string& where) {
+  const std::map<std::string, std::string> ours = values_of(model), theirs = values_of(source.model);
+  std::vector<std::string> differences, settings;
+  for (const auto& [setting, key] : source.keys) {
+    const std::string &found = theirs.at(setting), &wanted = ours.at(setting);
+    settings.push_back(fmt::format("--{}={}", setting, found));
+    if (found != wanted)
+      differences.push_back(fmt::format("{} = {}, but {} = {}", key, found, setting, wanted));
+  }
+  if (differences.empty() && source.positions > 0 && model.seq > source.positions) {
+    throw_error("{}: its model has {} positions, but model.seq = {}; at most {} can be used", where,
+                source.positions, model.seq, source.positions);
+  }
+  if (differences.empty()) return;
+  throw_error("{}: {}. Settings that fit these weights: {}", where, join(differences, "; "),
+              join(settings, " "));
+}
+
+// The settings of the run that a checkpoint belongs to, to be compared like a config.json.
+StatedModel settings_of(const SavedRun& run) {
+  StatedModel settings{run.model, {{"model.family", "model.family"}}, 0};
+  for (const std::string& name : weight_settings(find_model(run.model.family)))
+    settings.keys.push_back({name, name});
+  return settings;
+}
+
+// Files that a Hugging Face folder has its weights in.
+std::string weight_files(const fs::path& folder) {
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    if (fs::exists(folder / name)) {
+      throw_error(
+          "{}: weights as pickle ({}), which is never read because it can run any program; save them as "
+          "safetensors (save_pretrained with safe_serialization)",
+          folder.string(), name);
+    }
+  }
+  throw_error("{}: no weights found; expected model.safetensors or model.safetensors.index.json",
+              folder.string());
+}
+
+Source open_hugging_face(const fs::path& folder, const ModelOptions& model) {
+  const std::string where = folder / "config.json";
+  expect_same(model, parse_hugging_face_config(read_text(where), where), where);
+  return {folder.string(), TensorFiles(weight_files(folder)),
+          [model](const std::string& name) { return name_from_hugging_face(model, name); }};
+}
+
+Source open_run(const fs::path& folder, std::optional<int64_t> step, const ModelOptions& model,
+                const CheckpointPeers& peers) {
+  SavedRun run = open_saved_run(folder, step, peers);
+  expect_same(model, settings_of(run), folder / "config.toml");
+  for (std::string& message : run.checkpoint.messages) message += "\n";
+  return {join(run.checkpoint.messages, "") + run.checkpoint.path, std::move(run.checkpoint.model),
+          same_name};
+}
+
+Source open_source(const std::string& path, const ModelOptions& model, const CheckpointPeers& peers) {
+  const fs::path folder = fs::path(path).lexically_normal().has_filename()
+                              ? fs::path(path).lexically_normal()
+                              : fs::path(path).lexically_normal().parent_path();
+  if (!fs::is_directory(folder)) {
+    throw_error(
+        "train.init_from = {}: {}", path,
+        fs::exists(folder) ? "this is a file; give the folder that it is in" : "there is no such folder");
+  }
+  if (fs::is_directory(folder / "checkpoints")) return open_run(folder, std::nullopt, model, peers);
+  if (fs::exists(folder / "checksums.json")) {
+    const fs::path run = folder.parent_path().parent_path();
+    const std::optional<int64_t> step = parse_checkpoint_name(folder.filename().string());
+    if (step && folder.parent_path().filename() == "checkpoints" && fs::exists(run / "config.toml"))
+      return open_run(run, step, model, peers);
+    return {path + ", without the settings of its run, so that only names and shapes were compared",
+            std::move(open_checkpoint(folder, peers).model), same_name};
+  }
+  if (fs::exists(folder / "config.json")) return open_hugging_face(folder, model);
+  throw_error(
+      "train.init_from = {}: neither a run's folder (checkpoints/), nor a checkpoint's (checksums.json), nor "
+      "one "
+      "of Hugging Face's (config.json and model.safetensors)",
+      path);
+}
+
+// At most a few of the names: another model differs in hundreds.
+void add_names(std::vector<std::string>& problems, std::string_view what,
+               const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  if (names.empty()) return;
+  const std::string text = join(std::span(names).first(std::min(names.size(), kShown)), ", ");
+  problems.push_back(
+      fmt::format("{} {}{}", what, text,
+                  names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : ""));
+}
+
+using Reads = std::vector<std::pair<const TensorFiles::Tensor*, const PartView*>>;
+
+Reads match(const Source& source, std::span<const PartView> parts) {
+  std::map<std::string, const TensorFiles::Tensor*> stored;
+  std::vector<std::string> missing, surplus, other;
+  for (const TensorFiles::Tensor& tensor : source.files.tensors()) {
+    const std::optional<std::string> name = source.our_name(tensor.name);
+    if (!name) continue;
+    if (!stored.emplace(*name, &tensor).second)
+      throw_error("{}: '{}' and '{}' are the same tensor of the model; one is expected", source.files.path(),
+                  stored.at(*name)->name, tensor.name);
+  }
+  Reads reads;
+  for (const PartView& part : parts) {
+    const auto found = stored.find(part.name);
+    if (found == stored.end()) {
+      missing.push_back(fmt::format("'{}' {}", part.name, to_string(part.part.whole)));
+      continue;
+    }
+    const TensorFiles::Tensor& tensor = *found->second;
+    if (tensor.shape != part.part.whole) {
+      other.push_back(fmt::format("'{}' is {}, expected {}", tensor.name, to_string(tensor.shape),
+                                  to_string(part.part.whole)));
+    } else if (!TensorFiles::widens(tensor)) {
+      other.push_back(fmt::format("'{}' is {}, expected F32, BF16 or F16", tensor.name, tensor.format));
+    }
+    reads.emplace_back(&tensor, &part);
+    stored.erase(found);
+  }
+  for (const auto& [name, tensor] : stored)
+    surplus.push_back(fmt::format("'{}' {}", tensor->name, to_string(tensor->shape)));
+  std::vector<std::string> problems;
+  add_names(problems, "missing:", missing);
+  add_names(problems, "not of this model:", surplus);
+  add_names(problems, "other than expected:", other);
+  if (!problems.empty())
+    throw_error("{}: its tensors are not those of this model; {}", source.files.path(), join(problems, "; "));
+  return reads;
+}
+
+}  // namespace
+
+std::string read_weights(const std::string& path, const ModelOptions& model, std::span<const PartView> parts,
+                         const CheckpointPeers& peers) {
+  // Every rank sees the same files, so that all refuse them alike; only the reading can fail on one alone.
+  const Source source = open_source(path, model, peers);
+  const Reads reads = match(source, parts);
+  std::string problem;
+  try {
+    for (const auto& [tensor, part] : reads) source.files.read(*tensor, *part);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  if (!peers.agree(problem.empty()))
+    throw_error("{}",
+                problem.empty() ? path + ": another rank could not read its part, and says why" : problem);
+  return source.description;
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// Weights that a run starts from (train.init_from): those of a checkpoint of ours, or of a Hugging Face
+// folder with config.json and model.safetensors, or model.safetensors.index.json with the files that it
+// names, in f32, bf16 or f16. Whatever plan wrote them, each rank reads its parts and nothing else.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+// Fills `parts`, all the weights and buffers of a model that this rank has, from `path`: a run's folder (its
+// newest checkpoint), a checkpoint's folder, or a Hugging Face folder. Returns a description of the source,
+// and what else is to be said, for the log. Throws an Error, on all peers and before anything is read, that
+// names the settings that differ with both values, the tensors that are missing or too many, and the shapes
+// that differ.
+std::string read_weights(const std::string& path, const ModelOptions& model, std::span<const PartView> parts,
+                         const CheckpointPeers& peers = {});
+
+}  // namespace trireme
