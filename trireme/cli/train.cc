@@ -17,6 +17,7 @@
 #include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
+#include "trireme/cli/device_ceilings.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/link_choice.h"
 #include "trireme/cli/machine.h"
@@ -61,6 +62,9 @@ void set_signals(RunContext::OnSignal action) {
 
 // Of all ranks, which measure at the same time.
 double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
+  if (train.device != "cpu")
+    return measure_product_flops_per_second(*make_device({.kind = train.device}), precision_of(train)) *
+           ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
   return measure_flops_per_second(pool) * ranks;

@@ -152,7 +152,7 @@ std::vector<Field> config_fields(Config& c) {
        "format of activations; weights are kept in f32",
        {},
        {"f32", "bf16", "f16"}},
-      {"train.device", &c.train.device, "where ranks compute", {}, {"cpu"}},
+      {"train.device", &c.train.device, "where ranks compute", {}, {"cpu", "cuda"}},
       {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
       {"train.noise_scale", &c.train.noise_scale,
        "measure the gradient noise scale (critical batch) from microbatches and ranks"},

@@ -61,7 +61,8 @@ class Run {
         data_(open_run_data(config_, context.default_text)),
         facts_(agreed_facts({config_, resolved.origins}, data_, context)),
         model_(complete_model(config_, data_)),
-        device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
+        device_(make_device(
+            {.kind = config_.train.device, .threads = thread_count(config_.train, context.ranks_here)})),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
         loader_(data_.train, {.batch = config_.train.batch,
@@ -256,9 +257,9 @@ class Run {
       fmt::print("run      all {} steps are done, in {}\n", config_.train.steps, folder_);
       return;
     }
-    fmt::print("run      steps {} to {} on {}{} thread{}, in {}\n", first + 1, config_.train.steps,
+    fmt::print("run      steps {} to {} on {}{}, in {}\n", first + 1, config_.train.steps,
                plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "",
-               device_->threads(), device_->threads() == 1 ? "" : "s", folder_);
+               device_->description(), folder_);
     std::fflush(stdout);
   }
 

@@ -61,7 +61,7 @@ class TrainerTest : public testing::Test {
     return batch;
   }
   std::vector<float> get(const std::string& name) {
-    std::vector<float> values(trainer_->executor().state(name).elements());
+    std::vector<float> values(trainer_->executor().state_type(name).shape.elements());
     trainer_->executor().read_state(name, values.data(), values.size() * sizeof(float));
     return values;
   }
