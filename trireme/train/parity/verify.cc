@@ -148,7 +148,11 @@ class Comparison {
     }
     raise(Verdict::kRounding);
     if (found.result.skipped || expected.result.skipped) {
-      if (found.result.skipped != expected.result.skipped)
+      // f16 overflows in a sum on one rank, and not in its parts on several. The program held in f32, where
+      // nothing does, is judged besides.
+      const bool may_overflow =
+          precision_of(reference_.training().train) == DType::f16 && reference_.width() == Width::kAsItIs;
+      if (found.result.skipped != expected.result.skipped && !may_overflow)
         bug(fmt::format("step {}: skipped by {} only", step + 1,
                         found.result.skipped ? "the plan" : "one rank"));
       return;
