@@ -13,6 +13,9 @@
 namespace trireme {
 namespace {
 
+// States are read in pieces of so many bytes, wherever they lie.
+constexpr size_t kPieceBytes = size_t{1} << 20;
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -20,12 +23,12 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }  // namespace
 
 ReplicaCheck::ReplicaCheck(Trainer& trainer, const RankOptions& ranks)
-    : ranks_(ranks), words_(static_cast<size_t>(ranks.plan.mesh.ranks())) {
+    : executor_(trainer.executor()), ranks_(ranks), words_(static_cast<size_t>(ranks.plan.mesh.ranks())) {
   for (const StateSlot& slot : trainer.program().states) {
     const std::string_view role = slot.attrs.text("role", "");
     if (role != "parameter" && role != "buffer" && role != "optimizer") continue;
-    const TensorView view = trainer.executor().state(slot.name);
-    State state{slot.name, static_cast<const std::byte*>(view.data), view.bytes(), {}};
+    State state{slot.name, slot.type.bytes(), {}};
+    piece_.resize(std::max(piece_.size(), std::min(state.bytes, kPieceBytes)));
     for (const Axis& axis : ranks.plan.mesh.axes()) {
       state.along.push_back(axis.size > 1 && !contains(slot.part.axes, axis.name) &&
                             !contains(slot.part.sums, axis.name));
@@ -39,6 +42,16 @@ ReplicaCheck::ReplicaCheck(Trainer& trainer, const RankOptions& ranks)
     for (int rank = 0; rank < mesh.ranks(); ++rank)
       first.push_back(mesh.members(rank, static_cast<int>(axis)).front());
   }
+}
+
+uint64_t ReplicaCheck::hash(const State& state) {
+  uint64_t hash = 0;
+  for (size_t offset = 0; offset < state.bytes; offset += kPieceBytes) {
+    const size_t bytes = std::min(kPieceBytes, state.bytes - offset);
+    executor_.read_state(state.name, offset, piece_.data(), bytes);
+    hash = hash_of(piece_.data(), bytes, hash);
+  }
+  return hash;
 }
 
 void ReplicaCheck::gather(uint64_t own) {
@@ -55,14 +68,14 @@ void ReplicaCheck::gather(uint64_t own) {
 void ReplicaCheck::compare(int64_t step) {
   const Mesh& mesh = ranks_.plan.mesh;
   if (mesh.ranks() == 1) return;
-  for (size_t i = 0; i < states_.size(); ++i) hashes_[i] = hash_of(states_[i].data, states_[i].bytes);
+  for (size_t i = 0; i < states_.size(); ++i) hashes_[i] = hash(states_[i]);
   for (size_t axis = 0; axis < mesh.axes().size(); ++axis) {
     if (mesh.axes()[axis].size == 1) continue;
-    uint64_t hash = 0;
+    uint64_t all = 0;
     for (size_t i = 0; i < states_.size(); ++i) {
-      if (states_[i].along[axis]) hash = hash_of(&hashes_[i], sizeof hashes_[i], hash);
+      if (states_[i].along[axis]) all = hash_of(&hashes_[i], sizeof hashes_[i], all);
     }
-    gather(hash);
+    gather(all);
     // Each rank with the first of its line. All see the same words, so all come to the same end.
     for (size_t rank = 0; rank < words_.size(); ++rank) {
       if (words_[rank] != words_[static_cast<size_t>(first_along_[axis][rank])]) explain(step);

@@ -24,16 +24,18 @@ class ReplicaCheck {
  private:
   struct State {
     std::string name;
-    const std::byte* data;
     size_t bytes;
     std::vector<bool> along;  // per axis of the mesh: whether ranks along it have the same part
   };
+  uint64_t hash(const State& state);
   void gather(uint64_t own);  // every rank's own word into words_
   [[noreturn]] void explain(int64_t step);
   std::string difference(size_t state);
 
+  Executor& executor_;
   RankOptions ranks_;
   std::vector<State> states_;
+  std::vector<std::byte> piece_;               // of a state, on its way
   std::vector<uint64_t> hashes_;               // per state
   std::vector<int64_t> words_;                 // per rank
   std::vector<std::vector<int>> first_along_;  // per axis and rank: the first rank of its line along the axis

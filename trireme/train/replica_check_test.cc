@@ -48,7 +48,12 @@ std::vector<std::string> complaints(const char* mesh, const char* preset, int ch
     Batch batch = tokens(4);
     for (int64_t step = 0; step < 2; ++step) trainer.step(batch, step, 1e-2);
     check.compare(2);
-    if (context.rank() == changed) static_cast<uint8_t*>(trainer.executor().state(state).data)[5] ^= 1;
+    if (context.rank() == changed) {
+      uint8_t byte = 0;
+      trainer.executor().read_state(state, 5, &byte, 1);
+      byte ^= 1;
+      trainer.executor().write_state(state, 5, &byte, 1);
+    }
     said[static_cast<size_t>(context.rank())] = error_of([&] { check.compare(2); });
   });
   return said;

@@ -318,7 +318,7 @@ TEST_F(TrainerTest, EachMicrobatchDropsByItsOwnNumber) {
     }
     trainer.forward_backward(batch, step);
     const std::string name = gradient_name("wte.weight");
-    std::vector<float> values(trainer.executor().state(name).elements());
+    std::vector<float> values(trainer.executor().state_type(name).shape.elements());
     trainer.executor().read_state(name, values.data(), values.size() * sizeof(float));
     return values;
   };
