@@ -162,7 +162,7 @@ std::string calls_along(const Program& program, std::string_view axis) {
   std::string calls;
   for (const Segment& segment : program.segments) {
     for (const Node& node : segment.graph.nodes) {
-      if (node.op->scope != OpRecord::Scope::kAxis || node.attrs.text("axis") != axis) continue;
+      if (!node.op->collective || node.attrs.text("axis") != axis) continue;
       calls += fmt::format("{}:{}", segment.graph.name, node.op->name);
       std::vector<int64_t> runs(node.outputs.size(), 1);
       if (node.attrs.has("runs")) runs = node.attrs.integers("runs");
@@ -216,7 +216,7 @@ TEST(Ranks, OfUnevenPlansMakeTheSameCalls) {
         const auto calls = [&](int of) {
           std::string text;
           for (const std::string& line : split(calls_along(programs[of], plan.mesh.axes()[a].name), '\n')) {
-            const bool sizes = line.find("all_reduce") != line.npos || line.find("collective_wait") != line.npos;
+            const bool sizes = line.find("all_reduce") != line.npos || line.find("all_gather_wait") != line.npos;
             text += (sizes ? line : line.substr(0, line.find(' '))) + "\n";
           }
           return text;
