@@ -3,6 +3,7 @@
 Run by ctest; alone: python3 tests/cli/verify_test.py build/release/trireme/cli/trireme.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,44 @@ class Verify(unittest.TestCase):
         self.assertIn("the plan is refused: ", self.verify("--plan=megatron", "-n", "3", code=1))
         self.assertIn("which plan?", self.verify(code=1))
         self.assertIn("neither a preset nor a file", self.verify("--plan=zero9", code=1))
+
+    def test_a_plan_may_stand_on_the_command_line(self):
+        plan = '{"mesh": "data:2 tensor:2", "preset": "megatron"}'
+        text = self.run_command("--random", *SMALL, "--plan", plan, "--train.precision=bf16")
+        self.assertIn("4 ranks as threads", text)
+        self.assertRegex(text, r"verdict  rounding: ")
+        text = self.run_command("--random", "--image", "1x4x3", "--plan", '{"mesh": "data:2"}',
+                                "--model.family=mlp", "--model.layers=2", "--model.hidden=5")
+        self.assertIn("verdict  rounding: ", text)
+        self.assertIn("--plan: there is no mesh", self.run_command("--random", "--plan", "{}", code=1))
+
+    def test_a_gradient_in_half_precision_is_judged_in_f32_too(self):
+        text = self.verify("--plan=data", "--train.precision=bf16", "--steps", "1")
+        half = int(re.search(r"of (\d+) tensors", text)[1])
+        text = self.verify("--plan=data", "--train.precision=f32", "--steps", "1")
+        self.assertEqual(half, 2 * int(re.search(r"of (\d+) tensors", text)[1]))
+
+    def sweep(self, *arguments):
+        done = subprocess.run([self.trireme, "verify", "--sweep", "60", *arguments],
+                              capture_output=True, text=True, timeout=300)
+        self.assertIn(done.returncode, (0, 4), done.stdout + done.stderr)
+        return done.stdout, done.returncode
+
+    def test_the_sweep_has_a_row_for_each_model_and_a_command_for_each_failure(self):
+        text, code = self.sweep("--seed", "5", "--cases", "12", "--max-ranks", "4", "--model.family=mlp")
+        rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line[:3] in ("mlp", "all")}
+        self.assertEqual(rows["mlp"], rows["all"])
+        self.assertEqual(int(rows["all"][-1]), 12)
+        self.assertEqual(sum(int(count) for count in rows["all"][:-1]), 12)
+        failures = sum(int(count) for count in rows["all"][3:-1])
+        self.assertEqual(code, 4 if failures else 0)
+        self.assertEqual(text.count("\ntrireme verify --random"), failures)
+
+    def test_of_one_seed_the_same_cases_come(self):
+        cases = ("--cases", "4", "--max-ranks", "2", "--model.family=mlp", "--train.precision=f32")
+        self.assertEqual(self.sweep("--seed", "9", *cases), self.sweep("--seed", "9", *cases))
+        self.assertIn("needs", self.run_command("--seed", "9", "--plan=data", code=2).lower()
+                      .replace("requires", "needs"))
 
     def test_the_table_is_put_below_its_mark(self):
         page = self.folder / "page.md"

@@ -92,6 +92,10 @@ class Weights(Training):
                           code=1)
         self.assertIn("n_layer = 2, but model.layers = 3", said)
 
+    def test_tied_embeddings_are_right_under_a_plan(self):
+        self.call("verify", *LLAMA, "--model.tie_embeddings=true", "--train.batch=4", f"--data.path={self.text}",
+                  "--plan=megatron", "-n", "2", "--steps=2")
+
     def test_export_and_sample_take_a_step(self):
         self.train("run", *GPT, "--train.steps=5", "--optim.lr=0.05", "--schedule.warmup_steps=0")
         run = self.folder / "run"

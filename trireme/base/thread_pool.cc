@@ -38,6 +38,14 @@ void wait_for_change(std::atomic<T>& value, T old) {
 
 ThreadPool::ThreadPool(int threads) {
   TRIREME_CHECK(threads >= 1);
+  // All workers take part in every loop, so that threads without a core of their own only cost time;
+  // thousands of them look like a hang.
+  const int cores = static_cast<int>(std::thread::hardware_concurrency()), most = std::max(64, 4 * cores);
+  if (threads > most) {
+    throw_error(
+        "{} threads were asked for, but this machine has {} cores; {} threads at most make sense here",
+        threads, cores, most);
+  }
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { worker_main(); });
 }
 

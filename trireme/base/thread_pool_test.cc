@@ -1,9 +1,12 @@
 #include "trireme/base/thread_pool.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
+
+#include "tests/support/error_of.h"
 
 namespace trireme {
 namespace {
@@ -32,6 +35,11 @@ TEST(ThreadPool, ManyLoopsInARow) {
     pool.parallel_for(8, 1, [&](int64_t begin, int64_t end) { total += end - begin; });
   }
   EXPECT_EQ(total, 160000);
+}
+
+TEST(ThreadPool, RefusesFarMoreThreadsThanCores) {
+  EXPECT_THAT(error_of([] { ThreadPool pool(100'000); }),
+              testing::AllOf(testing::HasSubstr("100000 threads"), testing::HasSubstr("cores")));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ class Ceilings {
   std::map<size_t, double> bandwidths_;
 };
 
-// The best of many short bursts: other users of the machine only ever make it slower.
+// Both are the best of many short bursts: other users of the machine only ever make it slower. Of the
+// arithmetic, all threads at once, each by the time that it was running.
 double measure_flops_per_second(ThreadPool& pool);
 double measure_bytes_per_second(ThreadPool& pool, size_t bytes);
 

@@ -13,6 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
+#include "trireme/cli/ceilings.h"
 #include "trireme/cli/machine.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/train/trainer.h"
@@ -61,6 +62,14 @@ Finding check_simd() {
   const bool slow = target == "EMU128" || target == "SCALAR" || target == "scalar";
   return {slow ? Verdict::kAdvice : Verdict::kOk, "SIMD", target + " chosen by Highway",
           "no vector instructions found: training works, but slowly"};
+}
+
+// What MFU is a share of.
+Finding check_arithmetic() {
+  ThreadPool pool(core_count());
+  return {Verdict::kOk, "arithmetic",
+          fmt::format("{:.1f} GFLOP/s of f32 multiply-adds at most on {} threads, measured now",
+                      measure_flops_per_second(pool) / 1e9, pool.threads())};
 }
 
 Finding check_memory() {
@@ -144,6 +153,7 @@ int doctor(std::span<const std::string> arguments) {
   };
   report(check_cpu());
   report(check_simd());
+  report(check_arithmetic());
   report(check_memory());
   report(check_huge_pages());
   report(check_disk());

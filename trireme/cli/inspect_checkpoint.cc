@@ -20,12 +20,20 @@ namespace fs = std::filesystem;
 
 enum class Contents { kGood, kDamaged };
 
+// A name from a file that anybody may have written, as one line that cannot move the cursor.
+std::string one_line(std::string_view name) {
+  std::string text = printable(name);
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return text;
+}
+
 void print_file(const std::string& path) {
   const TensorFiles files(path);
   size_t name_width = 4, shape_width = 5;
   uint64_t elements = 0, bytes = 0;
   for (const TensorFiles::Tensor& tensor : files.tensors()) {
-    name_width = std::max(name_width, tensor.name.size());
+    name_width = std::max(name_width, one_line(tensor.name).size());
     shape_width = std::max(shape_width, to_string(tensor.shape).size());
     elements += static_cast<uint64_t>(tensor.shape.elements());
     bytes += tensor.bytes();
@@ -35,12 +43,13 @@ void print_file(const std::string& path) {
              files.tensors().size(), elements, format_bytes(bytes),
              count > 1 ? fmt::format(", in {} files", count) : "");
   for (const SafetensorsFile& file : files.files()) {
-    for (const auto& [key, value] : file.metadata()) fmt::print("  metadata {} = {}\n", key, value);
+    for (const auto& [key, value] : file.metadata())
+      fmt::print("  metadata {} = {}\n", one_line(key), one_line(value));
   }
   for (const TensorFiles::Tensor& tensor : files.tensors()) {
     const size_t parts = tensor.sources.size();
-    fmt::print("  {:<{}}  {:<5} {:<{}} {:>10}{}\n", tensor.name, name_width, tensor.format,
-               to_string(tensor.shape), shape_width, format_bytes(tensor.bytes()),
+    fmt::print("  {:<{}}  {:<5} {:<{}} {:>10}{}\n", one_line(tensor.name), name_width,
+               one_line(tensor.format), to_string(tensor.shape), shape_width, format_bytes(tensor.bytes()),
                parts > 1 ? fmt::format("  in {} parts", parts) : "");
   }
 }
@@ -59,7 +68,7 @@ Contents print_checksums(const fs::path& folder, const Checksums& checksums) {
   Contents contents = Contents::kGood;
   for (const auto& [name, digest] : checksums) {
     const std::string problem = damage(folder / name, digest);
-    fmt::print("  {:<40} {:>10}  {:016x}  {}\n", name, format_bytes(digest.bytes), digest.xxh64,
+    fmt::print("  {:<40} {:>10}  {:016x}  {}\n", one_line(name), format_bytes(digest.bytes), digest.xxh64,
                problem.empty() ? "ok" : "DAMAGED: " + problem);
     if (!problem.empty()) contents = Contents::kDamaged;
   }
@@ -77,7 +86,7 @@ int print_folder(const fs::path& folder) {
   const TrainState state = parse_state(read_text(files.state), files.state);
   fmt::print("\nstep {}, seed {}, data at epoch {} sample {}, loss scale {}\n", state.step, state.seed,
              state.data.epoch, state.data.index, state.loss_scale);
-  if (state.extra != "{}") fmt::print("  {}\n", state.extra);
+  if (state.extra != "{}") fmt::print("  {}\n", one_line(state.extra));
   for (const std::string& path : {files.model, files.optimizer}) print_file(path);
   return kOk;
 }

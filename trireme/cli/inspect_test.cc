@@ -71,6 +71,20 @@ TEST_F(InspectTest, GraphOfEachSegment) {
   EXPECT_THROW(run({"graph", "--preset", "resnet"}), Error);
 }
 
+// Escape sequences would move the cursor, and a new line would look like another tensor.
+TEST_F(InspectTest, NamesOfTensorsAreShownWithoutControlCharacters) {
+  std::string header = R"({"a\u001b[2Jb\nc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k\u0007":"v\u001b[1m"}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const uint64_t size = header.size();
+  const std::string path = write(
+      "x.safetensors", std::string(reinterpret_cast<const char*>(&size), 8) + header + std::string(4, '\0'));
+  const auto [code, text] = run({"checkpoint", path});
+  EXPECT_EQ(code, kOk);
+  EXPECT_THAT(text, HasSubstr("a\ufffd[2Jb c"));
+  EXPECT_THAT(text, HasSubstr("k\ufffd = v\ufffd[1m"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
 TEST_F(InspectTest, CheckpointByItsPathAndByItsRun) {
   const std::string path = save_checkpoint();
   for (const std::string& name : {path, folder_.string()}) {

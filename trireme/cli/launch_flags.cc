@@ -8,7 +8,9 @@
 namespace trireme::cli {
 
 void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
-  app.add_option("-n,--ranks", options.ranks, "start this many ranks on this host")->type_name("RANKS");
+  app.add_option("-n,--ranks", options.ranks, "start this many ranks on this host")
+      ->type_name("RANKS")
+      ->check(CLI::Range(1, 4096));
   app.add_option_function<std::string>(
          "--launcher",
          [&options](const std::string& text) {

@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/command.h"
+#include "trireme/train/run_folder.h"
 
 namespace {
 
@@ -28,7 +29,8 @@ constexpr Command kCommands[] = {
 void print_help(std::FILE* out) {
   fmt::print(out, "usage: trireme COMMAND [ARGUMENTS]\n\n");
   for (const Command& command : kCommands) fmt::print(out, "  {:<9} {}\n", command.name, command.summary);
-  fmt::print(out, "\n`trireme COMMAND --help` says what a command takes.\n");
+  fmt::print(
+      out, "\n`trireme COMMAND --help` says what a command takes; `trireme --version` which one this is.\n");
 }
 
 int unknown_command(const std::string& name) {
@@ -50,6 +52,10 @@ int main(int argc, char** argv) {
     return trireme::cli::kUsage;
   }
   const std::string name = arguments.front();
+  if (name == "version" || name == "--version" || name == "-V") {
+    fmt::print("trireme {}\n", trireme::version());
+    return trireme::cli::kOk;
+  }
   if (name == "help" || name == "--help" || name == "-h") {
     print_help(stdout);
     return trireme::cli::kOk;
@@ -59,7 +65,8 @@ int main(int argc, char** argv) {
     try {
       return command.run(std::span<const std::string>(arguments).subspan(1));
     } catch (const trireme::Error& error) {
-      fmt::print(stderr, "trireme {}: {}\n", name, error.what());
+      // What was found may be of a file that anybody wrote.
+      fmt::print(stderr, "trireme {}: {}\n", name, trireme::printable(error.what()));
     } catch (const std::bad_alloc&) {
       fmt::print(stderr, "trireme {}: out of memory; a smaller batch or model needs less\n", name);
     }

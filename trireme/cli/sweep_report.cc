@@ -64,6 +64,12 @@ bool SweepReport::has_failures() const {
                              [](const SweepResult& result) { return parity::is_failure(result.outcome); });
 }
 
+// Cases end in any order; the text is that of their numbers.
+void SweepReport::add(const SweepResult& result) {
+  const auto place = std::ranges::upper_bound(results_, result.number, {}, &SweepResult::number);
+  results_.insert(place, result);
+}
+
 std::string SweepReport::text() const {
   std::map<std::string, Counts> by_model, by_precision;
   Counts all{};

@@ -11,7 +11,7 @@ namespace trireme::cli {
 
 class SweepReport {
  public:
-  void add(const parity::SweepResult& result) { results_.push_back(result); }
+  void add(const parity::SweepResult& result);
   bool has_failures() const;
   std::string text() const;
 

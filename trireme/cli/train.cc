@@ -58,8 +58,14 @@ std::string shared_text(comm::Context& context, std::string text) {
   return text;
 }
 
+// A launcher of others may give its ranks a terminal of its own, whatever it does with what they print.
+Progress::Options::Screen screen_under(comm::Launcher launcher) {
+  const bool own = launcher == comm::Launcher::none || launcher == comm::Launcher::local;
+  return own ? detect_screen() : Progress::Options::Screen::kLines;
+}
+
 int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text,
-               const std::string& links) {
+               const std::string& links, Progress::Options::Screen screen) {
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
   const std::string chosen_by = use_links(context, links);
@@ -73,7 +79,8 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
                                          .stop = &stop_requested,
                                          .peak_flops = peak_flops(config.config.train, here, context.ranks()),
                                          .ranks = {plan, context.rank(), &communicator},
-                                         .ranks_here = here}));
+                                         .ranks_here = here,
+                                         .screen = screen}));
 }
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
@@ -110,10 +117,7 @@ int train(std::span<const std::string> arguments) {
          "--calibrate` wrote, or probe; fixed rules, if not said")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
-  const std::string settings_help =
-      "Settings (command line over environment, TRIREME_SECTION__KEY, over file over default):\n" +
-      config_help();
-  if (const auto code = parse_arguments(app, split.own, settings_help)) return *code;
+  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
 
   ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
   if (!path.empty()) sources.file = read_config_file(path);
@@ -125,14 +129,16 @@ int train(std::span<const std::string> arguments) {
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
+  const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
     return exit_code(run_training(config, {.default_text = default_text(),
                                            .stop = &stop_requested,
-                                           .peak_flops = peak_flops(config.config.train, 1, 1)}));
+                                           .peak_flops = peak_flops(config.config.train, 1, 1),
+                                           .screen = screen}));
   }
   check_before_start(read_plan(plan, environment.ranks), config);
-  return comm::run_launched(launch,
-                            [&](comm::Context& context) { return train_rank(context, config, plan, links); });
+  return comm::run_launched(
+      launch, [&](comm::Context& context) { return train_rank(context, config, plan, links, screen); });
 }
 
 }  // namespace trireme::cli

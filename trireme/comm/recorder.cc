@@ -176,11 +176,21 @@ std::string row_text(const Row& row, const Progress& progress, uint64_t now, con
   std::string text =
       fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>9.3f} s ago {:>14}", row.rank, progress.name,
                   row.sequence, to_text(row.call), format_bytes(row.bytes), state_text(row.state), ago, took);
+  return text;
+}
+
+bool is_last_of_group(const Row& row, const Progress& progress) {
   const auto found = progress.started.find(row.rank);
-  const bool last = found != progress.started.end() && found->second == uint64_t{row.sequence} + 1;
-  if (last && found->second < progress.furthest)
-    text += fmt::format("  <- behind: others are at {}", progress.furthest - 1);
-  return text + "\n";
+  return found != progress.started.end() && found->second == uint64_t{row.sequence} + 1;
+}
+
+// " is behind in 'world': at number 4, others are at 11", and "" for one that is not.
+std::string behind_text(uint64_t count, const Progress& progress) {
+  if (count == progress.furthest) return "";
+  return count == 0 ? fmt::format(" has started nothing in '{}'; others are at number {}", progress.name,
+                                  progress.furthest - 1)
+                    : fmt::format(" is behind in '{}': at number {}, others are at {}", progress.name,
+                                  count - 1, progress.furthest - 1);
 }
 
 }  // namespace
@@ -248,7 +258,7 @@ void Recorder::name_group(uint32_t group, std::string_view name) {
   }
 }
 
-std::string Recorder::table(int rows) const {
+std::string Recorder::table(int rows, const std::map<int, std::string>& dead) const {
   const TickRate rate;
   const uint64_t now = read_ticks();
   const std::map<uint32_t, Progress> groups = progress_of_groups(memory_, ranks_);
@@ -256,20 +266,28 @@ std::string Recorder::table(int rows) const {
                                  "number", "call", "size", "state", "started", "took");
   for (int rank = 0; rank < ranks_; ++rank) {
     const std::vector<Row> last = last_rows(*block_of(memory_, rank), rank, static_cast<uint64_t>(rows));
+    const auto death = dead.find(rank);
     for (const Row& row : last) {
       // A group that came up since the groups were read has no name yet.
       const auto found = groups.find(row.group);
-      text += row_text(row, found == groups.end() ? Progress{} : found->second, now, rate);
+      const Progress progress = found == groups.end() ? Progress{} : found->second;
+      text += row_text(row, progress, now, rate);
+      if (dead.empty() && is_last_of_group(row, progress) && uint64_t{row.sequence} + 1 < progress.furthest)
+        text += fmt::format("  <- behind: others are at {}", progress.furthest - 1);
+      if (death != dead.end() && row.index == last.back().index)
+        text += fmt::format("  <- {}", death->second);
+      text += "\n";
     }
-    if (last.empty()) text += fmt::format("{:>4}  nothing was started\n", rank);
+    if (last.empty())
+      text += fmt::format("{:>4}  nothing was started{}\n", rank,
+                          death == dead.end() ? "" : fmt::format("  <- {}", death->second));
   }
+  for (const auto& [rank, how] : dead) text += fmt::format("rank {} {}\n", rank, how);
   for (const auto& [group, progress] : groups) {
     for (const auto& [rank, count] : progress.started) {
-      if (count == progress.furthest) continue;
-      text += count == 0 ? fmt::format("rank {} has started nothing in '{}'; others are at number {}\n", rank,
-                                       progress.name, progress.furthest - 1)
-                         : fmt::format("rank {} is behind in '{}': at number {}, others are at {}\n", rank,
-                                       progress.name, count - 1, progress.furthest - 1);
+      const std::string behind = behind_text(count, progress);
+      if (!behind.empty() && (dead.empty() || dead.contains(rank)))
+        text += fmt::format("rank {}{}\n", rank, behind);
     }
   }
   return text;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,9 +29,11 @@ class Recorder {
   // Names the group for the table; kept in the memory as well. At most 31 characters are kept.
   void name_group(uint32_t group, std::string_view name);
 
-  // One row an operation, newest last, `rows` per rank; ranks that are behind the others of a group are
-  // marked. May be called at any time, from any process that has the memory, also after a rank was killed.
-  std::string table(int rows = 4) const;
+  // One row an operation, newest last, `rows` per rank. Ranks that are behind the others of a group are
+  // marked; where it is known which ranks died and how ("killed by signal 9"), those are marked instead, for
+  // among the others being behind is chance. May be called at any time, from any process that has the memory,
+  // also after a rank was killed.
+  std::string table(int rows = 4, const std::map<int, std::string>& dead = {}) const;
 
  private:
   void end(uint32_t entry, uint64_t state, uint64_t ticks);

@@ -82,6 +82,29 @@ TEST(Recorder, MarksWhoIsBehind) {
   EXPECT_THAT(table, HasSubstr("rank 1 has started nothing in 'world'; others are at number 11"));
 }
 
+// Rank 1 died in the operation that it had just started; rank 2 was slower by chance.
+TEST(Recorder, MarksTheDeadNotTheInnocent) {
+  SharedMemory memory(Recorder::bytes_for(3));
+  std::vector<Recorder> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(memory.bytes, rank, 3);
+  for (Recorder& recorder : ranks) recorder.name_group(kWorld, "world");
+  for (int rank = 0; rank < 3; ++rank) {
+    for (uint32_t i = 0; i < (rank == 2 ? 4u : 5u); ++i)
+      ranks[rank].started(make_stream(kWorld, i), 0, 0, read_ticks());
+  }
+  const std::string table = ranks[0].table(4, {{1, "was killed by signal 9 (Killed)"}});
+  const std::vector<std::string> lines = lines_of(table);
+  ASSERT_EQ(lines.size(), 1u + 12 + 1) << table;
+  for (size_t line = 1; line < lines.size(); ++line)
+    EXPECT_EQ(lines[line].find("<-") != std::string::npos, line == 8) << lines[line];
+  EXPECT_THAT(lines[8], HasSubstr("   4  "));
+  EXPECT_THAT(lines[8], testing::EndsWith("<- was killed by signal 9 (Killed)"));
+  EXPECT_EQ(lines[13], "rank 1 was killed by signal 9 (Killed)");
+  // Of the dead it is also said that it was behind.
+  EXPECT_THAT(ranks[0].table(4, {{2, "ended with exit code 1"}}),
+              HasSubstr("rank 2 is behind in 'world': at number 3, others are at 4"));
+}
+
 // A rank's place is judged in each group alone: it may have done much in one and be behind in another.
 TEST(Recorder, GroupsAreApart) {
   SharedMemory memory(Recorder::bytes_for(2));

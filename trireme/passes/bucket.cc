@@ -91,7 +91,7 @@ class Decider {
 
   bool belongs(const Bucket& bucket, int n) const {
     const Node &first = node(bucket.members[0]), &other = node(n);
-    return first.op == other.op && first.attrs == other.attrs &&
+    return first.op == other.op && first.attrs == other.attrs && !first.attrs.has("uneven") &&
            first.op->in_time.tensors == Tensors::kMany &&
            graph_.type(first.inputs[0]).dtype == graph_.type(other.inputs[0]).dtype &&
            !reads_from(n, bucket) && bucket.bytes < options_.bytes &&

@@ -7,6 +7,10 @@
 // What is gathered from states is there from the beginning; it is started one bucket ahead of its use and no
 // earlier, so that weights that are split at rest do not all lie whole in memory.
 //
+// A sum whose parts differ in size from rank to rank (attribute `uneven`) has no company. In what order an
+// algorithm adds up an element depends on where it lies in what is sent; ranks along another axis that have
+// the same element would find other bits beside neighbours of another size.
+//
 // Runs last before memory is planned. Ranks whose collectives meet must decide alike, and their parts may
 // differ in size: so each decides by the graph of one rank, the leader, which has the same nodes.
 #pragma once

@@ -43,6 +43,14 @@ TEST(Bucket, StartsWhenAllIsReadyAndWaitsAtTheEnd) {
               ElementsAre("gelu", "gelu", "all_reduce_start", "gelu", "all_reduce_wait"));
 }
 
+TEST(Bucket, SumsOfUnevenPartsTravelAlone) {
+  std::string uneven = kGradients;
+  for (size_t at = 0; (at = uneven.find("reduction", at)) != uneven.npos; at += 20)
+    uneven.insert(at, "uneven=1, ");
+  EXPECT_THAT(ops_of(bucketed(uneven)), ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start",
+                                                    "gelu", "collective_wait", "collective_wait"));
+}
+
 TEST(Bucket, AFullOneIsStartedAlone) {
   EXPECT_THAT(ops_of(bucketed(kGradients, 64)),
               ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start", "gelu", "all_reduce_wait",
@@ -80,7 +88,7 @@ TEST(Bucket, ChainsStayInOrder) {
 // What a collective makes is not there before that is waited for, though the other node that reads it comes
 // later: the second one starts after that wait, not when the first was started.
 TEST(Bucket, AChainedCollectiveStartsWhenItsInputIsWaitedFor) {
-  for (const std::string second : {"all_gather(%s)" + kGather, "all_reduce(%s)" + kSum}) {
+  for (const std::string& second : {"all_gather(%s)" + kGather, "all_reduce(%s)" + kSum}) {
     const bool gathers = second.starts_with("all_gather");
     const std::string extent = gathers ? "4" : "8";
     EXPECT_THAT(ops_of(bucketed("input %x: f32[" + extent + "]\n%a: f32[" + extent +

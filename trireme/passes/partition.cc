@@ -50,6 +50,13 @@ class Partitioner {
     return {whole.dtype, local_shape(whole.shape, layout, mesh_, rank_)};
   }
 
+  // Whether all ranks have parts of one size. The first has the largest part of everything, the last the
+  // smallest.
+  bool is_even(ValueId value, const Layout& layout) const {
+    const Shape& whole = graph_.type(value).shape;
+    return local_shape(whole, layout, mesh_, 0) == local_shape(whole, layout, mesh_, mesh_.ranks() - 1);
+  }
+
   Version noted(const Layout& layout, ValueId local) {
     if (layouts_) (*layouts_)[b_.graph().values[local].name] = layout;
     return {layout, local};
@@ -85,14 +92,14 @@ class Partitioner {
 
   // Makes sure that a state is there as the plan wants it used, before any other layout of it is made.
   ValueId in_use(ValueId id) {
-    if (is_like_state(pins_, graph_.values[id]))
-      lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
+    if (is_like_state(pins_, graph_.values[id])) lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
     return id;
   }
 
   void drop_gathered() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty()) versions_[v].resize(1, versions_[v][0]);
+      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty())
+        versions_[v].resize(1, versions_[v][0]);
     }
   }
 
@@ -165,6 +172,8 @@ class Partitioner {
     };
     if (change.from.is_partial())
       attrs.set("reduction", change.from.kind == Placement::Kind::kMax ? "max" : "sum");
+    // Where ranks along other axes have parts of other sizes; see bucket.h.
+    if (change.kind == Change::Kind::kAllReduce && !is_even(id, layout)) attrs.set("uneven", int64_t{1});
     if (change.kind == Change::Kind::kReduceScatter) describe("", local_split(layout));
     if (change.kind == Change::Kind::kAllGather || change.kind == Change::Kind::kAllToAll) {
       describe("", local_split(from.layout));

@@ -26,6 +26,21 @@ struct AxisChoice {
   friend bool operator==(const AxisChoice&, const AxisChoice&) = default;
 };
 
+OperandLayouts layouts_by(const IndexRule& rule, const Graph& graph, const Node& node,
+                          const NodeSpread& spread, const Mesh& mesh) {
+  OperandLayouts layouts = layouts_of(rule, spread.way, mesh);
+  for (size_t a = 0; a < spread.way.size(); ++a) {
+    if (!spread.passes_sums[a]) continue;
+    for (Layout& layout : layouts.inputs) layout[a] = Placement::sum();
+    for (Layout& layout : layouts.outputs) layout[a] = Placement::sum();
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    layouts.inputs[i] = normal_form(layouts.inputs[i], graph.type(node.inputs[i]).shape, mesh);
+  for (size_t o = 0; o < node.outputs.size(); ++o)
+    layouts.outputs[o] = normal_form(layouts.outputs[o], graph.type(node.outputs[o]).shape, mesh);
+  return layouts;
+}
+
 class Search {
  public:
   Search(const Graph& graph, const Mesh& mesh, const Pins& pins) : graph_(graph), mesh_(mesh), pins_(pins) {}
@@ -111,12 +126,13 @@ class Search {
         }
       }
     }
+    const Cost work = trireme::cost_of(graph_, node);
     double best_cost = kNever;
     NodeSpread best;
     for (NodeSpread& candidate : candidates) {
       if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, candidate.way)) continue;
-      const OperandLayouts layouts = operand_layouts(graph_, node, candidate, mesh_);
-      const double cost = cost_of_candidate(node, candidate, layouts);
+      const OperandLayouts layouts = layouts_by(rule, graph_, node, candidate, mesh_);
+      const double cost = cost_of_candidate(node, work, candidate, layouts);
       // Where it costs the same, what is added up later may be added up once for several.
       const bool later = std::ranges::find(candidate.passes_sums, true) != candidate.passes_sums.end();
       if (cost > best_cost || (cost == best_cost && !later)) continue;
@@ -179,7 +195,7 @@ class Search {
     return Placement::split(dim);
   }
 
-  double cost_of_candidate(const Node& node, const NodeSpread& candidate,
+  double cost_of_candidate(const Node& node, const Cost& work, const NodeSpread& candidate,
                            const OperandLayouts& layouts) const {
     double cost = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -194,7 +210,6 @@ class Search {
     for (size_t a = 0; a < candidate.way.size(); ++a) {
       if (candidate.way[a].index >= 0) ranks_at_work *= mesh_.axes()[a].size;
     }
-    const Cost work = trireme::cost_of(graph_, node);
     return cost + (work.flops * kBytesPerFlop + work.bytes * kBytesPerByteTouched) / ranks_at_work;
   }
 
@@ -289,17 +304,7 @@ IndexRule rule_of(const Graph& graph, const Node& node) {
 
 OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,
                                const Mesh& mesh) {
-  OperandLayouts layouts = layouts_of(rule_of(graph, node), spread.way, mesh);
-  for (size_t a = 0; a < spread.way.size(); ++a) {
-    if (!spread.passes_sums[a]) continue;
-    for (Layout& layout : layouts.inputs) layout[a] = Placement::sum();
-    for (Layout& layout : layouts.outputs) layout[a] = Placement::sum();
-  }
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    layouts.inputs[i] = normal_form(layouts.inputs[i], graph.type(node.inputs[i]).shape, mesh);
-  for (size_t o = 0; o < node.outputs.size(); ++o)
-    layouts.outputs[o] = normal_form(layouts.outputs[o], graph.type(node.outputs[o]).shape, mesh);
-  return layouts;
+  return layouts_by(rule_of(graph, node), graph, node, spread, mesh);
 }
 
 Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins) {

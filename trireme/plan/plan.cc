@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -86,6 +87,19 @@ void check_axes(const Plan& plan, std::string_view source) {
   }
 }
 
+// Values that are nested deeper than any plan are refused as they are read: what is printed or freed level by
+// level would overflow the stack.
+Json parse_json(std::string_view text, std::string_view source) {
+  constexpr int kMostLevels = 32;
+  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kMostLevels)
+      throw_error("{}: values within values, more than {} levels deep; a plan has three", source,
+                  kMostLevels);
+    return true;
+  };
+  return Json::parse(text, check_depth, /*allow_exceptions=*/false);
+}
+
 std::string text_of(const Json& value, std::string_view key, std::string_view source) {
   if (!value.is_string()) throw_error("{}: {} is {}; a text expected", source, key, value.dump());
   return value.get<std::string>();
@@ -94,6 +108,25 @@ std::string text_of(const Json& value, std::string_view key, std::string_view so
 const Json& object_of(const Json& value, std::string_view key, std::string_view source) {
   if (!value.is_object()) throw_error("{}: {} is {}; an object expected", source, key, value.dump());
   return value;
+}
+
+// "data:2 tensor:2", or an object {"data": 2, "tensor": 2}: the order of its keys is that of the axes.
+Mesh read_mesh(const Json& value, std::string_view source) {
+  try {
+    if (!value.is_object()) return parse_mesh(text_of(value, "mesh", source));
+    std::vector<Axis> axes;
+    for (const auto& [name, size] : value.items()) {
+      if (!size.is_number_integer() || size.get<int64_t>() < 1 ||
+          size.get<int64_t>() > std::numeric_limits<int>::max())
+        throw_error("mesh: axis {} has size {}; a whole number, 1 or more, expected", name, size.dump());
+      axes.push_back({name, size.get<int>()});
+    }
+    return Mesh(std::move(axes));
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.starts_with(source)) throw;
+    throw_error("{}: {}", source, text);
+  }
 }
 
 void read_layouts(const Json& value, Plan& plan, std::string_view source) {
@@ -175,18 +208,29 @@ const Layout* Plan::layout_of(std::string_view name) const {
   return found == layouts.end() ? nullptr : &found->second;
 }
 
+// Where a part of the name does not fit, the last star takes one character more; earlier stars never need to,
+// so the time is that of the pattern's length times the name's.
 bool fits_pattern(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  for (size_t skipped = star; skipped <= name.size(); ++skipped) {
-    if (fits_pattern(pattern.substr(star + 1), name.substr(skipped))) return true;
+  size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
   }
-  return false;
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 Plan parse_plan(std::string_view json, std::string_view source) {
-  const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json root = parse_json(json, source);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
   const std::vector<std::string> known = {"mesh",      "preset",   "layouts",   "accumulate",
@@ -197,7 +241,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   Plan plan;
   if (!root.contains("mesh"))
     throw_error("{}: there is no mesh; say for example \"mesh\": \"data:4\"", source);
-  plan.mesh = parse_mesh(text_of(root["mesh"], "mesh", source));
+  plan.mesh = read_mesh(root["mesh"], source);
   if (root.contains("preset")) plan.preset = text_of(root["preset"], "preset", source);
   if (root.contains("layouts")) read_layouts(root["layouts"], plan, source);
   if (root.contains("accumulate")) read_accumulate(root["accumulate"], plan, source);

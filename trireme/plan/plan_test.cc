@@ -1,5 +1,6 @@
 #include "trireme/plan/plan.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,6 +60,40 @@ TEST(Plan, LayoutsOfSingleValues) {
   EXPECT_TRUE(fits_pattern("*.weight", "h.0.weight"));
   EXPECT_TRUE(fits_pattern("h.*.c_*", "h.0.attn.c_attn.weight"));
   EXPECT_FALSE(fits_pattern("h.*.c_", "h.0.attn.c_attn.weight"));
+}
+
+TEST(Plan, ManyStarsTakeNoLongTime) {
+  std::string stars, name(40, 'a');
+  for (int i = 0; i < 30; ++i) stars += "*a";
+  EXPECT_TRUE(fits_pattern(stars, name));
+  EXPECT_FALSE(fits_pattern(stars + "*b", name));
+  EXPECT_TRUE(fits_pattern("**", ""));
+  EXPECT_FALSE(fits_pattern("*a*", "bbb"));
+  EXPECT_TRUE(fits_pattern("*ab", "aab")) << "a star takes more when the rest does not fit";
+}
+
+TEST(Plan, AMeshMayBeAnObject) {
+  const Plan plan = parse_plan(R"({"mesh": {"tensor": 4, "data": 2}, "preset": "megatron"})", "plan.json");
+  EXPECT_EQ(to_string(plan.mesh), "tensor:4 data:2") << "in the order of the keys";
+  for (const char* size : {"0", "-1", "2.5", "\"2\"", "5000000000", "null"}) {
+    EXPECT_THAT(parse_error(fmt::format(R"({{"mesh": {{"data": {}}}}})", size)),
+                testing::AllOf(HasSubstr("plan.json: mesh: axis data has size"), HasSubstr("expected")))
+        << size;
+  }
+  EXPECT_THAT(parse_error(R"({"mesh": {"Data 1": 2}})"), HasSubstr("no usable name"));
+  EXPECT_THAT(parse_error(R"({"mesh": ["data", 2]})"), HasSubstr("mesh is [\"data\",2]"));
+}
+
+TEST(Plan, DeepNestingIsRefused) {
+  const std::string open(500'000, '['), close(500'000, ']');
+  for (const std::string& value : {open + close, open, open + "1" + close}) {
+    EXPECT_THAT(parse_error(value), HasSubstr("plan.json"));
+    EXPECT_THAT(parse_error("{\"mesh\": " + value + "}"), HasSubstr("levels deep"));
+    EXPECT_THAT(parse_error("{\"mesh\": \"data:2\", \"layouts\": {\"w\": " + value + "}}"), HasSubstr("levels deep"));
+  }
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"mesh\":";
+  EXPECT_THAT(parse_error(objects), HasSubstr("levels deep"));
 }
 
 TEST(Plan, AllKeysRoundTrip) {

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -67,7 +68,54 @@ void assign_node(const Field& field, const toml::node& node, const std::string& 
   refuse_value(field, array ? "an array" : node.is_table() ? "a table" : "a date or time", where);
 }
 
+// The end of a string of TOML that begins at `begin` with one quote or three.
+size_t end_of_string(std::string_view text, size_t begin) {
+  const char quote = text[begin];
+  const bool many_lines = text.substr(begin, 3) == std::string(3, quote);
+  const std::string end(many_lines ? 3 : 1, quote);
+  for (size_t i = begin + end.size(); i < text.size(); ++i) {
+    if (text.substr(i, end.size()) == end) return i + end.size();
+    if (text[i] == '\n' && !many_lines) return i;  // an error, which the reader tells
+    if (text[i] == '\\' && quote == '"') ++i;
+  }
+  return text.size();
+}
+
+// Each dot of a key is a table within a table, and the reader goes into them level by level, so that a key of
+// many thousand parts would overflow the stack. Dots of numbers are counted too: settings have a few.
+void check_dots(const ConfigFile& file) {
+  constexpr int kMostDots = 1000;
+  const std::string_view text = file.text;
+  int dots = 0, line = 1;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '"' || text[i] == '\'') {
+      const size_t end = end_of_string(text, i);
+      line += static_cast<int>(std::count(text.begin() + i, text.begin() + end, '\n'));
+      i = end;
+      continue;
+    }
+    if (text[i] == '#') i = std::min(text.find('\n', i), text.size());
+    if (i == text.size()) break;
+    line += text[i] == '\n';
+    dots += text[i] == '.';
+    if (dots > kMostDots)
+      throw_error(
+          "{}:{}: more than {} dots in keys and numbers; expected settings such as [train] batch = 32",
+          file.name, line, kMostDots);
+    ++i;
+  }
+}
+
+// A path in a file is meant from the folder that the file is in.
+void take_from_folder(const Field& field, const ConfigFile& file) {
+  if (field.path != Field::Path::kRead) return;
+  std::string& value = *std::get<std::string*>(field.value);
+  if (value.empty() || std::ranges::find(field.names, value) != field.names.end()) return;
+  value = (std::filesystem::path(file.name).parent_path() / value).lexically_normal().string();
+}
+
 void merge_file(Merge& merge, const ConfigFile& file) {
+  check_dots(file);
   toml::table root;
   try {
     root = toml::parse(std::string_view(file.text), std::string_view(file.name));
@@ -88,6 +136,7 @@ void merge_file(Merge& merge, const ConfigFile& file) {
       const std::string where = place(file.name, key.source());
       const Field& field = merge.find(fmt::format("{}.{}", section, key.str()), where);
       assign_node(field, node, where);
+      take_from_folder(field, file);
       merge.came_from(field, where);
     }
     if (!merge.has_section(section)) refuse_name(section, section_place);

@@ -15,7 +15,7 @@
 namespace trireme {
 
 struct ConfigFile {
-  std::string name;  // for messages and origins
+  std::string name;  // its path: for messages and origins, and relative paths in it are taken from its folder
   std::string text;  // TOML
 };
 ConfigFile read_config_file(const std::string& path);
@@ -52,7 +52,7 @@ bool is_config_argument(std::string_view argument);
 
 // The text forms, all in the order of the fields.
 std::string config_table(const ResolvedConfig& resolved);  // name, value, origin: --print-config
-std::string config_toml(const Config& config);             // reads back as the same config
+std::string config_toml(const Config& config);             // reads back as the same config; paths are whole
 std::string config_help();                                 // one line per setting: --help
 std::string config_markdown();                             // docs/config.md
 

@@ -30,6 +30,10 @@ struct Field {
   Limits limits{};                     // numbers
   std::vector<std::string> choices{};  // strings; empty: any
   std::string automatic{};             // what 0, "" or [] stands for; empty: nothing special
+  // Strings that name a file or folder. kRead: one that is read; in a config file it is meant from that
+  // file's folder, unless it is one of `names`.
+  enum class Path { kNone, kRead } path = Path::kNone;
+  std::vector<std::string> names{};
 
   std::string section() const { return name.substr(0, name.find('.')); }
   std::string key() const { return name.substr(name.find('.') + 1); }

@@ -96,6 +96,54 @@ TEST(Config, UnknownNamesGetTheNearestKnown) {
   EXPECT_THAT(refusal(from_toml("batch = 3\n")), HasSubstr("did you mean train.batch?"));
 }
 
+TEST(Config, PathsInAFileAreTakenFromItsFolder) {
+  const auto data_of = [](const std::string& name, const std::string& text) {
+    return resolve_config({.file = ConfigFile{name, text}}).config.data;
+  };
+  EXPECT_EQ(data_of("some/where/my.toml", "[data]\npath = \"text/a.txt\"\n").path, "some/where/text/a.txt");
+  EXPECT_EQ(data_of("some/where/my.toml", "[data]\npath = \"../a.txt\"\n").path, "some/a.txt");
+  EXPECT_EQ(data_of("my.toml", "[data]\npath = \"a.txt\"\n").path, "a.txt");
+  EXPECT_EQ(data_of("some/my.toml", "[data]\npath = \"/data/a.txt\"\n").path, "/data/a.txt");
+  EXPECT_EQ(data_of("some/my.toml", "[data]\npath = \"\"\n").path, "") << "the text of this repository";
+  EXPECT_EQ(data_of("some/my.toml", "[data]\ntokenizer = \"t.json\"\n").tokenizer, "some/t.json");
+  EXPECT_EQ(
+      data_of("some/my.toml", "[data]\ntokenizer = \"gpt2\"\ntokenizer_path = \"bpe\"\n").tokenizer_path,
+      "some/bpe");
+  EXPECT_EQ(data_of("some/my.toml", "[data]\ntokenizer = \"gpt2\"\n").tokenizer, "gpt2") << "a name";
+  // What is said elsewhere is meant from where the command runs.
+  ConfigSources sources{.file = ConfigFile{"some/my.toml", "[data]\npath = \"a.txt\"\n"}};
+  sources.command_line = {"--data.path=b.txt"};
+  EXPECT_EQ(resolve_config(sources).config.data.path, "b.txt");
+}
+
+TEST(Config, TheFileOfARunIsReadFromAnyFolder) {
+  Config config;
+  config.data.path = "text/a.txt";
+  const Config again = resolve_config({.file = ConfigFile{"runs/1/config.toml", config_toml(config)}}).config;
+  EXPECT_EQ(again.data.path, (std::filesystem::current_path() / "text/a.txt").string());
+  EXPECT_EQ(again.data.tokenizer, "bytes");
+}
+
+TEST(Config, KeysOfManyPartsAreRefused) {
+  std::string key = "a";
+  for (int i = 0; i < 50'000; ++i) key += ".a";
+  for (const std::string& text :
+       {"[train]\n" + key + " = 1\n", "\n[" + key + "]\n", "x = {" + key + " = 1}\n\n"})
+    EXPECT_THAT(refusal(from_toml(text)), AllOf(HasSubstr("my.toml:"), HasSubstr("dots")))
+        << text.substr(0, 20);
+  EXPECT_THAT(refusal(from_toml("# it's\n[train]\n" + key + " = 1\n")), HasSubstr("my.toml:3: more than"));
+  // Text may have as many as it likes.
+  const std::string dots(5000, '.');
+  EXPECT_EQ(refusal(from_toml("# " + dots + "\n[data]\npath = \"\\\"" + dots + "\"\n[run]\ndir = \"\"\"\n" +
+                              dots + "\"\"\"\n")),
+            "accepted");
+}
+
+TEST(Config, MoreLayersThanAnyModelHasAreRefused) {
+  EXPECT_THAT(refusal(from_command_line({"model.layers=1000000000"})),
+              HasSubstr("at least 1, at most 10000"));
+}
+
 TEST(Config, WrongTypesSayWhatWasFoundAndExpected) {
   EXPECT_EQ(
       refusal(from_toml("[train]\nbatch = \"many\"\n")),

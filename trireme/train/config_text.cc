@@ -1,6 +1,7 @@
 // The forms in which people meet the settings: the table of --print-config, the TOML that a run leaves in
 // its folder, --help, and the page in docs/. All walk the one list of fields.
 #include <algorithm>
+#include <filesystem>
 
 #include "trireme/base/error.h"
 #include "trireme/train/config.h"
@@ -27,6 +28,14 @@ std::string documented_expectation(Field field) {
 std::string argument_text(const Field& field) {
   auto* text = std::get_if<std::string*>(&field.value);
   return fmt::format("--{}={}", field.name, text ? **text : value_text(field));
+}
+
+// A path of something that is read, from the root: the file may be read from any folder.
+void make_whole(const Field& field) {
+  if (field.path != Field::Path::kRead) return;
+  std::string& value = *std::get<std::string*>(field.value);
+  if (!value.empty() && std::ranges::find(field.names, value) == field.names.end())
+    value = std::filesystem::absolute(value).lexically_normal().string();
 }
 
 // Fields of one section, in order.
@@ -63,8 +72,10 @@ std::string config_toml(const Config& original) {
   std::string text;
   for (const Section& section : config_sections()) {
     text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section.name);
-    each_of(fields, section,
-            [&](const Field& field) { text += fmt::format("{} = {}\n", field.key(), value_text(field)); });
+    each_of(fields, section, [&](const Field& field) {
+      make_whole(field);
+      text += fmt::format("{} = {}\n", field.key(), value_text(field));
+    });
   }
   return text;
 }
@@ -93,7 +104,10 @@ std::string config_markdown() {
       "The command line (`--train.batch=32`) wins over the environment (`TRIREME_TRAIN__BATCH=32`), which "
       "wins\n"
       "over the file, which wins over the default. `trireme train --print-config` shows each value and its\n"
-      "origin. An unknown name, a wrong type or a value outside its limits is an error.\n\n"
+      "origin. An unknown name, a wrong type or a value outside its limits is an error. Relative paths of "
+      "data\n"
+      "and tokenizers in a file are taken from the folder of that file, others from where the command "
+      "runs.\n\n"
       "This page is written from the list in `trireme/train/config_fields.cc`; a test holds it to that.\n";
   for (const Section& section : config_sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n| setting | default | meaning | value |\n|---|---|---|---|\n",

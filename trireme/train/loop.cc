@@ -106,6 +106,14 @@ class Run {
       }
     }
     if (leads()) progress_->finish();
+    if (leads() && first >= config_.train.steps) {
+      fmt::print(
+          "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
+          "another folder\n",
+          first, config_.train.steps);
+    } else if (leads() && result.end == RunResult::End::kFinished) {
+      fmt::print("finished: {} steps, in {}\n", result.steps, folder_);
+    }
     if (result.end == RunResult::End::kFinished) show_sample();
     return result;
   }
@@ -189,6 +197,10 @@ class Run {
                format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
     const Plan& plan = context_.ranks.plan;
     if (plan.mesh.ranks() > 1) fmt::print("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
+    if (first >= config_.train.steps) {
+      fmt::print("run      all {} steps are done, in {}\n", config_.train.steps, folder_);
+      return;
+    }
     fmt::print("run      steps {} to {} on {}{} thread{}, in {}\n", first + 1, config_.train.steps,
                plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "",
                device_->threads(), device_->threads() == 1 ? "" : "s", folder_);
@@ -202,7 +214,7 @@ class Run {
                      .flops_per_step = model_flops(model_, trainer_.program(), config_.train.batch,
                                                    std::max(config_.train.accumulate, config_.train.shards)),
                      .peak_flops = context_.peak_flops,
-                     .screen = detect_screen()});
+                     .screen = context_.screen});
   }
 
   void validate_now(int64_t step) {

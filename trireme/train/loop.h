@@ -6,6 +6,7 @@
 
 #include "trireme/train/config.h"
 #include "trireme/train/data/open_data.h"
+#include "trireme/train/progress.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
@@ -31,6 +32,7 @@ struct RunContext {
   double peak_flops = 0;   // of all devices, for MFU; 0: not known
   RankOptions ranks = {};  // of several, only rank 0 prints and writes; run.dir must be the same on all
   int ranks_here = 1;      // on this host, which share its cores
+  Progress::Options::Screen screen = Progress::Options::Screen::kLines;  // what standard output is
 };
 
 // Trains until train.steps are done or it is stopped. Throws Error.

@@ -21,7 +21,7 @@ struct ModelOptions {
   int64_t heads = 4;
   int64_t kv_heads = 0;  // automatic: as many as heads; llama only
   int64_t hidden = 128;
-  int64_t feed_forward = 0;  // automatic: 4 * hidden
+  int64_t feed_forward = 0;  // automatic: 4 * hidden; llama: 8/3 * hidden, up to a multiple of 32
   int64_t vocab = 0;         // automatic: from the tokenizer
   int64_t seq = 128;         // tokens per sequence
   int64_t classes = 0;       // automatic: from the data; image models only

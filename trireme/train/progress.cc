@@ -2,8 +2,11 @@
 #include "trireme/train/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -28,6 +31,17 @@ std::string bar(double part) {
   return text;
 }
 
+// Of text whose characters all take one column.
+int columns_of(std::string_view text) {
+  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+int terminal_columns() {
+  constexpr int kUsual = 80;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
 }  // namespace
 
 Progress::Options::Screen detect_screen() {
@@ -38,20 +52,42 @@ Progress::Options::Screen detect_screen() {
 
 Progress::Progress(Options options) : options_(std::move(options)) {}
 
-std::string Progress::describe(const StepMetrics& m) const {
-  const int64_t done = m.step - first_step_ + 1, left = options_.steps - m.step;
-  std::string text =
-      fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  grad {:.3f}  {:.0f} {}", m.step, options_.steps,
-                  m.loss, m.lr, m.grad_norm, m.samples_per_second, options_.rate_unit);
+std::vector<Progress::Part> Progress::parts(const StepMetrics& m) const {
+  const int64_t done = first_step_ < 0 ? 1 : m.step - first_step_ + 1, left = options_.steps - m.step;
+  std::vector<Part> parts = {{fmt::format("step {}/{}", m.step, options_.steps), 0},
+                             {fmt::format("loss {:.4f}", m.loss), 9},
+                             {fmt::format("lr {:.2e}", m.lr), 4},
+                             {fmt::format("grad {:.3f}", m.grad_norm), 5},
+                             {fmt::format("{:.0f} {}", m.samples_per_second, options_.rate_unit), 7}};
   if (options_.peak_flops > 0 && m.step_seconds > 0) {
-    text +=
-        fmt::format("  MFU {:.1f}%", 100 * options_.flops_per_step / m.step_seconds / options_.peak_flops);
+    const double share = options_.flops_per_step / m.step_seconds / options_.peak_flops;
+    parts.push_back({fmt::format("MFU {:.1f}%", 100 * share), 6});
   }
-  if (m.critical_batch) text += fmt::format("  critical batch {:.1f}", *m.critical_batch);
-  text += fmt::format("  mem {}  comm {:.1f}%  ETA {}", format_bytes(m.peak_bytes),
-                      m.step_seconds > 0 ? 100 * m.comm_seconds / m.step_seconds : 0.0,
-                      format_duration(seconds_ / static_cast<double>(done) * static_cast<double>(left)));
-  return text;
+  if (m.critical_batch) parts.push_back({fmt::format("critical batch {:.1f}", *m.critical_batch), 3});
+  const double comm = m.step_seconds > 0 ? 100 * m.comm_seconds / m.step_seconds : 0.0;
+  parts.push_back({fmt::format("mem {}", format_bytes(m.peak_bytes)), 1});
+  parts.push_back({fmt::format("comm {:.1f}%", comm), 2});
+  const double seconds = seconds_ / static_cast<double>(done) * static_cast<double>(left);
+  parts.push_back({fmt::format("ETA {}", format_duration(seconds)), 8});
+  return parts;
+}
+
+std::string Progress::describe(const StepMetrics& m) const {
+  return describe(m, INT_MAX);
+}
+
+std::string Progress::describe(const StepMetrics& m, int columns) const {
+  std::vector<Part> shown = parts(m);
+  const auto text = [&] {
+    std::string line;
+    for (const Part& part : shown) line += (line.empty() ? "" : "  ") + part.text;
+    return line;
+  };
+  while (columns_of(text()) > columns && shown.size() > 1) {
+    const auto leaves = [](const Part& part) { return part.leaves == 0 ? INT_MAX : part.leaves; };
+    shown.erase(std::ranges::min_element(shown, {}, leaves));
+  }
+  return text().substr(0, static_cast<size_t>(columns));
 }
 
 void Progress::step(const StepMetrics& m) {
@@ -59,8 +95,12 @@ void Progress::step(const StepMetrics& m) {
   seconds_ += m.step_seconds;
   const bool due = m.step % options_.log_every == 0 || m.step == options_.steps || m.step == first_step_;
   if (options_.screen == Options::Screen::kTerminal) {
-    const double part = static_cast<double>(m.step) / static_cast<double>(options_.steps);
-    fmt::print("\r\x1b[K{} {}", bar(part), describe(m));
+    // A line of the full width would be wrapped by some terminals, and the next one not drawn over it.
+    const int columns = terminal_columns() - 1;
+    const std::string whole = describe(m),
+                      done = bar(static_cast<double>(m.step) / static_cast<double>(options_.steps));
+    const bool room = columns_of(done) + 1 + columns_of(whole) <= columns;
+    fmt::print("\r\x1b[K{}", room ? done + " " + whole : describe(m, columns));
     std::fflush(stdout);
     drawn_ = true;
   } else if (due) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trireme/train/run_folder.h"
 
@@ -24,8 +25,16 @@ class Progress {
   void note(const std::string& text);
   void finish();  // ends the line that is being drawn
 
- private:
+  // What a line says of a step; with `columns`, the most important of it that fits so many.
   std::string describe(const StepMetrics& metrics) const;
+  std::string describe(const StepMetrics& metrics, int columns) const;
+
+ private:
+  struct Part {
+    std::string text;
+    int leaves;  // what does not fit leaves in this order; 0: stays
+  };
+  std::vector<Part> parts(const StepMetrics& metrics) const;
 
   Options options_;
   int64_t first_step_ = -1;

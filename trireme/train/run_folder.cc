@@ -71,7 +71,11 @@ std::string make_run_folder(const RunOptions& run) {
 
 void write_run_description(const std::string& folder, const Config& config) {
   write_file(fs::path(folder) / "config.toml", config_toml(config));
-  write_file(fs::path(folder) / "version.txt", "trireme " TRIREME_VERSION "\n");
+  write_file(fs::path(folder) / "version.txt", fmt::format("trireme {}\n", version()));
+}
+
+std::string_view version() {
+  return TRIREME_VERSION;
 }
 
 MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name)

@@ -19,6 +19,7 @@ namespace trireme {
 // The folder of run.dir, or a new one in runs/ named by date and time when that is empty. Creates it.
 std::string make_run_folder(const RunOptions& run);
 void write_run_description(const std::string& folder, const Config& config);
+std::string_view version();  // of Trireme, "0.1.0"
 
 struct StepMetrics {
   int64_t step = 0;  // from 1

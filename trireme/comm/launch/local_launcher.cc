@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 
 #include "trireme/base/error.h"
@@ -111,9 +112,9 @@ class Ranks {
       while (const int number = signals_.next()) handle_signal(number);
       if (!killed_ && deadline_ && Clock::now() >= *deadline_) kill_late();
     }
-    if (killed_by_signal_ || killed_late_) {
+    if (!dead_.empty() || killed_late_) {
       const Recorder reader(recorder_.bytes(), -1, launch_.ranks);
-      say("the last operations of each rank:\n" + reader.table());
+      say("the last operations of each rank:\n" + reader.table(/*rows=*/4, dead_));
     }
     return exit_code_;
   }
@@ -201,15 +202,13 @@ class Ranks {
     const bool first = exit_code_ == 0;
     const bool by_itself = !killed_ && interrupted_by_ == 0;
     // A rank that a signal killed is the cause, though others may have noticed and ended a moment earlier.
-    if (first || (signalled && by_itself && !killed_by_signal_)) exit_code_ = code;
+    if (first || (signalled && by_itself && dead_.empty())) exit_code_ = code;
     if (!by_itself) return;
-    killed_by_signal_ = killed_by_signal_ || signalled;
-    if (signalled) {
-      say(fmt::format("rank {} was killed by signal {} ({})\n", rank.rank(), WTERMSIG(status),
-                      strsignal(WTERMSIG(status))));
-    } else {
-      say(fmt::format("rank {} ended with exit code {}\n", rank.rank(), code));
-    }
+    const std::string how =
+        signalled ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                  : fmt::format("ended with exit code {}", code);
+    say(fmt::format("rank {} {}\n", rank.rank(), how));
+    if (signalled) dead_[rank.rank()] = how;
     if (first) {
       const std::chrono::duration<double> grace(grace_seconds(launch_.timeout_seconds));
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
@@ -256,7 +255,7 @@ class Ranks {
   int interrupted_by_ = 0;
   bool killed_ = false;
   bool killed_late_ = false;
-  bool killed_by_signal_ = false;
+  std::map<int, std::string> dead_;  // ranks that a signal killed, none of ours
   int exit_code_ = 0;
 };
 

@@ -174,7 +174,9 @@ TEST(LocalLauncher, NamesRankAndSignalAndKillsTheRest) {
   const std::string err = running.err();
   EXPECT_THAT(err, HasSubstr("rank 2 was killed by signal 11"));
   EXPECT_THAT(err, HasSubstr("rank 0, 1 did not end within 1.2 s after that: killed"));
-  EXPECT_THAT(err, HasSubstr("nothing was started"));  // the table
+  // The table marks the one that died.
+  EXPECT_THAT(err, HasSubstr("   0  nothing was started\n   1  nothing was started\n   2  nothing was "
+                             "started  <- was killed by signal 11"));
 }
 
 TEST(LocalLauncher, OthersMayEndWithTheirOwnWords) {

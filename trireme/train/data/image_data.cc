@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/train/data/cifar.h"
 #include "trireme/train/data/data_source.h"
 #include "trireme/train/data/epoch_order.h"
@@ -20,15 +21,20 @@ std::vector<uint32_t> all_of(const ImageSet& images) {
   return indices;
 }
 
-// Images are stored class by class, so what is held out is drawn by chance: always the same images,
-// whatever the seed of the run, so that runs can be compared.
-void hold_out(double fraction, std::vector<uint32_t>& train, std::vector<uint32_t>& held_out) {
-  const auto count = static_cast<int64_t>(std::llround(static_cast<double>(train.size()) * fraction));
+// Images are stored class by class, and a validation looks at the first ones that are held out; so they come
+// in an order drawn by chance, always the same, whatever the seed of the run, so that runs can be compared.
+std::vector<uint32_t> shuffled(const ImageSet& images) {
   std::vector<uint32_t> order;
-  shuffle_epoch(/*seed=*/stream_id("data.held_out"), 0, static_cast<int64_t>(train.size()), order);
+  shuffle_epoch(/*seed=*/stream_id("data.held_out"), 0, std::ssize(images.labels), order);
+  return order;
+}
+
+void hold_out(double fraction, const ImageSet& images, std::vector<uint32_t>& train,
+              std::vector<uint32_t>& held_out) {
+  const std::vector<uint32_t> order = shuffled(images);
+  const auto count = static_cast<int64_t>(std::llround(static_cast<double>(order.size()) * fraction));
   held_out.assign(order.begin(), order.begin() + count);
   train.assign(order.begin() + count, order.end());
-  std::sort(held_out.begin(), held_out.end());
   std::sort(train.begin(), train.end());
 }
 
@@ -46,9 +52,9 @@ OpenedData make_image_data(ImageSet images, std::optional<ImageSet> own_held_out
   std::vector<uint32_t> train_indices = all_of(*train), held_out_indices;
   if (own_held_out) {
     held_out = std::make_shared<const ImageSet>(std::move(*own_held_out));
-    held_out_indices = all_of(*held_out);
+    held_out_indices = shuffled(*held_out);
   } else if (options.validation > 0) {
-    hold_out(options.validation, train_indices, held_out_indices);
+    hold_out(options.validation, *train, train_indices, held_out_indices);
   }
   if (train_indices.empty())
     throw_error("{}: no image is left for training with data.validation = {}", options.path,
@@ -104,6 +110,20 @@ OpenedData open_cifar10(const DataOptions& options) {
   return make_image_data(std::move(*train), read_cifar10(options.path, CifarPart::test), options);
 }
 
+// What is said of class folders that were passed over; "" when there are none.
+std::string note_of_folders_without_images(const fs::path& root, const std::vector<std::string>& classes) {
+  std::vector<std::string> without;
+  for (const fs::path& entry : sorted_entries(root)) {
+    const std::string name = entry.filename().string();
+    if (fs::is_directory(entry) && std::ranges::find(classes, name) == classes.end()) without.push_back(name);
+  }
+  if (without.empty()) return "";
+  constexpr size_t kMostNames = 5;
+  return fmt::format("; no images in {}{}",
+                     join(std::span(without).first(std::min(without.size(), kMostNames)), ", "),
+                     without.size() > kMostNames ? ", …" : "");
+}
+
 OpenedData open_image_folder(const DataOptions& options) {
   const fs::path root = options.path;
   if (!fs::is_directory(root))
@@ -117,7 +137,9 @@ OpenedData open_image_folder(const DataOptions& options) {
     if (parts && !held_out && fs::is_directory(root / name))
       held_out = read_image_folder(root / name, classes, options.folder);
   }
-  return make_image_data(std::move(images), std::move(held_out), options);
+  OpenedData data = make_image_data(std::move(images), std::move(held_out), options);
+  data.summary += note_of_folders_without_images(train, classes);
+  return data;
 }
 
 bool has_file_starting(const fs::path& folder, std::string_view prefix) {
@@ -135,13 +157,15 @@ bool detects_cifar10(const fs::path& path) {
   return has_file_starting(path, "data_batch_") ||
          has_file_starting(path / "cifar-10-batches-bin", "data_batch_");
 }
-// Strict, because any project may have pictures in some folder: at least two folders, all with images.
+// Strict, because any project may have pictures in some folder: at least two folders, all with images. One
+// without any file may be a class whose images are not there yet.
 bool detects_images(const fs::path& path) {
   if (!fs::is_directory(path)) return false;
   const fs::path root = fs::is_directory(path / "train") ? path / "train" : path;
-  const auto folders = std::ranges::count_if(sorted_entries(root),
-                                             [](const fs::path& entry) { return fs::is_directory(entry); });
-  return folders >= 2 && std::ssize(image_classes(root)) == folders;
+  const auto filled = std::ranges::count_if(sorted_entries(root), [](const fs::path& entry) {
+    return fs::is_directory(entry) && !sorted_entries(entry).empty();
+  });
+  return filled >= 2 && std::ssize(image_classes(root)) == filled;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "trireme/train/data/loader.h"
@@ -121,6 +122,71 @@ TEST(OpenData, ImagesHoldOutAFractionOfEveryKind) {
   EXPECT_THAT(seen, ::testing::Each(1)) << "each image in exactly one part";
   EXPECT_GT(held_out_labels, 3);
   EXPECT_LT(held_out_labels, 17);
+}
+
+// A validation looks at the first batches of the held-out images: all classes must be in them.
+TEST(OpenData, HeldOutImagesComeMixed) {
+  TempFolder folder;
+  for (int i = 0; i < 120; ++i) {
+    const char kind = static_cast<char>('a' + i / 40);
+    const std::string image = make_png(1, 1, PNG_FORMAT_GRAY, {static_cast<uint8_t>(i)});
+    folder.write(fmt::format("one/{}/{}.png", kind, i), image);
+    folder.write(fmt::format("two/train/{}/{}.png", kind, i), image);
+    folder.write(fmt::format("two/test/{}/{}.png", kind, i), image);
+  }
+  for (const char* name : {"one", "two"}) {
+    const auto first_labels = [&](uint64_t seed) {
+      const OpenedData data =
+          open_data({.path = (folder.path() / name).string(), .validation = 0.5, .seed = seed});
+      Loader loader(data.validation, evaluation(24));
+      const auto labels = loader.next().at("labels").values<int32_t>();
+      return std::vector<int32_t>(labels.begin(), labels.end());
+    };
+    const std::vector<int32_t> labels = first_labels(1);
+    for (const int32_t label : {0, 1, 2}) EXPECT_GE(std::ranges::count(labels, label), 3) << name;
+    EXPECT_EQ(labels, first_labels(2)) << "the same for every run";
+  }
+}
+
+// Of all rows of a validation, those that only fill up a batch have no target: 0 would be counted as one.
+std::vector<int32_t> targets_of_validation(const OpenedData& data, int64_t batch, std::string_view name) {
+  Loader loader(data.validation, evaluation(batch));
+  std::vector<int32_t> all;
+  for (bool last = false; !last;) {
+    Batch& rows = loader.next();
+    const auto targets = rows.at(name).values<int32_t>();
+    all.insert(all.end(), targets.begin(), targets.end());
+    last = rows.ends_epoch;
+  }
+  return all;
+}
+
+TEST(OpenData, RowsThatFillUpABatchHaveNoTargets) {
+  TempFolder folder;
+  const auto text = folder.write("a.txt", std::string(1000, 'a'));  // 100 held out: 99 targets in 7 windows
+  const std::vector<int32_t> tokens =
+      targets_of_validation(open_data({.path = text.string(), .seq = 16}), 4, "targets");
+  EXPECT_EQ(tokens.size(), 2u * 4 * 16);
+  EXPECT_EQ(std::ranges::count(tokens, 'a'), 99);
+  EXPECT_EQ(std::ranges::count(tokens, kIgnoreTarget), 2 * 4 * 16 - 99);
+  for (int i = 0; i < 10; ++i)
+    folder.write(fmt::format("images/{}/{}.png", i < 5 ? "a" : "b", i), make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  const std::vector<int32_t> labels = targets_of_validation(
+      open_data({.path = (folder.path() / "images").string(), .validation = 0.5}), 4, "labels");
+  EXPECT_EQ(labels.size(), 8u);
+  EXPECT_EQ(std::ranges::count(labels, 0) + std::ranges::count(labels, 1), 5);
+  EXPECT_EQ(std::ranges::count(labels, kIgnoreTarget), 3);
+}
+
+TEST(OpenData, AnEmptyClassFolderLeavesImagesImages) {
+  TempFolder folder;
+  for (const char* kind : {"cat", "dog"})
+    folder.write(fmt::format("{}/1.png", kind), make_png(1, 1, PNG_FORMAT_GRAY, {9}));
+  std::filesystem::create_directory(folder.path() / "bird");
+  const OpenedData data = open_data({.path = folder.path().string(), .validation = 0});
+  EXPECT_EQ(data.kind, "images");
+  EXPECT_THAT(data.classes, ElementsAre("cat", "dog"));
+  EXPECT_THAT(data.summary, HasSubstr("no images in bird"));
 }
 
 TEST(OpenData, ImageFoldersWithTrainAndTest) {

@@ -76,6 +76,17 @@ TEST(TokenFile, SaysWhatIsWrong) {
   EXPECT_THAT(error_of([&] { open_token_file(folder.path() / "none.bin"); }), HasSubstr("cannot open"));
 }
 
+// As numpy.save writes it: a whole number of 16-bit words, header included.
+TEST(TokenFile, NumpyFilesAreNotTakenForIds) {
+  TempFolder folder;
+  const std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (4,), }";
+  const std::string bytes = std::string("\x93NUMPY\x01\x00v\x00", 10) + header +
+                            std::string(117 - header.size(), ' ') + "\n" + shorts({1, 2, 3, 4});
+  for (const char* name : {"train.npy", "train.bin"})
+    EXPECT_THAT(error_of([&] { open_token_file(folder.write(name, bytes)); }),
+                AllOf(HasSubstr(name), HasSubstr("NumPy"), HasSubstr("tofile")));
+}
+
 TEST(TokenArray, JoinsAndSlicesPieces) {
   TokenArray tokens = TokenArray::of(std::vector<uint16_t>{0, 1, 2}, "a");
   tokens.append(TokenArray::of(std::vector<uint32_t>{3, 100000, 5}, "b"));

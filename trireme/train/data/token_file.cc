@@ -25,6 +25,19 @@ struct LlmcFormat {
 };
 constexpr LlmcFormat kLlmcFormats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
+// NumPy's files of arrays hold numbers too, behind a header and in any width.
+constexpr std::string_view kNumpyMagic = "\x93NUMPY";
+
+void refuse_numpy(std::span<const uint8_t> bytes, std::string_view name) {
+  if (bytes.size() < kNumpyMagic.size() ||
+      std::memcmp(bytes.data(), kNumpyMagic.data(), kNumpyMagic.size()) != 0)
+    return;
+  throw_error(
+      "{}: a NumPy file, with a header before its numbers; bare 16-bit token ids expected. Write them with "
+      "numpy.load(…).astype(numpy.uint16).tofile(\"train.bin\")",
+      name);
+}
+
 TokenFileLayout parse_headerless(int64_t size, std::string_view name) {
   if (size == 0 || size % 2 != 0) {
     throw_error(
@@ -38,6 +51,7 @@ TokenFileLayout parse_headerless(int64_t size, std::string_view name) {
 }  // namespace
 
 TokenFileLayout parse_token_file(std::span<const uint8_t> bytes, std::string_view name) {
+  refuse_numpy(bytes, name);
   const int64_t size = static_cast<int64_t>(bytes.size());
   std::array<int32_t, 3> header{};  // magic, version, count
   if (bytes.size() >= sizeof header) std::memcpy(header.data(), bytes.data(), sizeof header);

@@ -2,6 +2,7 @@
 // have PyTorch's names, shapes and gate order (input, forget, cell, output).
 #include <cmath>
 
+#include "trireme/base/error.h"
 #include "trireme/train/models/model.h"
 
 namespace trireme {
@@ -40,6 +41,15 @@ ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t h
 }  // namespace
 
 ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
+  // Each time step of each layer is some ten nodes.
+  constexpr int64_t kMostSteps = 50'000;
+  const int64_t seq = net.shape(ids)[1];
+  if (options.layers * seq > kMostSteps) {
+    throw_error(
+        "an lstm of {} layers over {} tokens is written out in {} steps, {} at most; lower model.seq or "
+        "model.layers",
+        options.layers, seq, options.layers * seq, kMostSteps);
+  }
   const Attrs swap{{"perm", std::vector<int64_t>{1, 0}}}, swap3{{"perm", std::vector<int64_t>{1, 0, 2}}};
   const ValueId table = net.table("embedding.weight", options.vocab, options.hidden, Init::normal(0.1));
   // Time first, so that one time step is one run of memory.

@@ -122,6 +122,15 @@ TEST(Lstm, HasPyTorchsNames) {
                                                                     {"head.bias", {30}}}));
 }
 
+TEST(Lstm, WhatWouldBeWrittenOutForMinutesIsRefused) {
+  try {
+    states_of(language("lstm", 100, 1, 10, 30), {1000});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("100 layers over 1000 tokens"));
+  }
+}
+
 ModelOptions vision(const char* family, int64_t layers, int64_t classes) {
   ModelOptions model;
   model.family = family;

@@ -7,6 +7,7 @@
 
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
+#include "trireme/train/parity/row_groups.h"
 
 namespace trireme::parity {
 namespace {
@@ -50,6 +51,39 @@ TEST(RoundingNoise, MovesByUnitsInTheLastPlace) {
   EXPECT_GT(largest_move<float>(0), 5 * 0x1p-23);
   EXPECT_LE(largest_move<float>(0), 12 * 0x1p-23);
   EXPECT_EQ(largest_move<Bf16>(1), 0x1p-7);
+}
+
+// A row of large numbers does not move one of small ones.
+TEST(RoundingNoise, MovesRowsByTheirOwnSize) {
+  Builder b(ops(), "first");
+  const ValueId a = b.input("a", {DType::f32, {2, 100}}), c = b.input("b", {DType::f32, {100, 32}});
+  b.output("y", b.op("matmul", {a, c}));
+  const RoundingNoise noise(build_program({b.take()}, [](const Graph&, const Node&) { return size_t{0}; }));
+  std::vector<float> values(64, 1.0f);
+  for (int i = 0; i < 32; ++i) values[i] = 1e6f;
+  noise.sample(1)(0, 0, 0, {values.data(), DType::f32, {2, 32}});
+  double large = 0, small = 0;
+  for (int i = 0; i < 32; ++i) {
+    large = std::max(large, std::abs(static_cast<double>(values[i]) - 1e6));
+    small = std::max(small, std::abs(static_cast<double>(values[32 + i]) - 1));
+  }
+  EXPECT_GT(large, 0.1);
+  EXPECT_LT(small, 12 * 0x1p-23);
+  EXPECT_GT(small, 0);
+}
+
+TEST(RowGroups, AreRowsOrSeveralShortOnes) {
+  const auto groups = [](const Shape& shape) {
+    std::vector<std::pair<int64_t, int64_t>> result;
+    for_each_row_group(shape, [&](int64_t begin, int64_t end) { result.emplace_back(begin, end); });
+    return result;
+  };
+  using Groups = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(groups({2, 20}), (Groups{{0, 20}, {20, 40}}));
+  EXPECT_EQ(groups({5, 6}), (Groups{{0, 30}}));  // three rows and two left over
+  EXPECT_EQ(groups({6, 6}), (Groups{{0, 18}, {18, 36}}));
+  EXPECT_EQ(groups({33}), (Groups{{0, 16}, {16, 33}}));
+  EXPECT_EQ(groups({}), (Groups{{0, 1}}));
 }
 
 TEST(RoundingNoise, LeavesZerosAlone) {

@@ -61,11 +61,15 @@ class Drawing {
   RandomCase draw() {
     draw_mesh();
     draw_model();
-    draw_training();
     Json plan{{"mesh", to_string(Mesh(axes_))}};
-    if (const std::string preset = draw_preset(); !preset.empty()) plan["preset"] = preset;
+    const std::string preset = draw_preset();
+    if (!preset.empty()) plan["preset"] = preset;
+    const bool local_norm = case_.family == "resnet" && dice_.chance(0.2);
+    if (local_norm) plan["batch_norm"] = "local";
+    // Rows that two axes share, and those that each rank normalises on its own, have to be even.
+    const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
+    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm);
     if (dice_.chance(0.45) || has_axis("other")) draw_layouts(plan);
-    if (case_.family == "resnet" && dice_.chance(0.2)) plan["batch_norm"] = "local";
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     case_.plan = plan.dump();
     return std::move(case_);
@@ -157,11 +161,13 @@ class Drawing {
     set("model.classes", dice_.between(2, 9));
   }
 
-  void draw_training() {
+  void draw_training(int64_t data, int64_t also, bool even) {
     const int64_t shards = dice_.chance(has_axis("tensor") ? 0.01 : 0.15) ? dice_.number({2, 4, 8}) : 0;
     const int64_t accumulate = shards > 0 ? 1 : dice_.number({1, 1, 1, 2, 3});
-    const int64_t ways = std::max(1, size_of_axis("data"));
-    const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12) : dice_.between(ways, 2 * ways + 4);
+    const int64_t ways = std::max<int64_t>(1, data) * std::max<int64_t>(1, also);
+    const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12)
+                         : even             ? ways * dice_.between(1, 2)
+                                            : dice_.between(ways, 2 * ways + 4);
     set("train.accumulate", accumulate);
     if (shards > 0) set("train.shards", shards);
     set("train.batch", rows * accumulate * std::max<int64_t>(1, shards));

@@ -2,6 +2,7 @@
 // nobody has to read along for them to go on.
 #include "trireme/train/parity/sweep.h"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,12 +61,12 @@ Outcome outcome_of(Verdict verdict) {
 }
 
 // In the child. One line: outcome, share of what rounding may do; then the reason.
-void write_result(const RandomCase& drawn, std::FILE* file) {
+void write_result(const RandomCase& drawn, const CaseRunner& run, std::FILE* file) {
   Outcome outcome = Outcome::kFailed;
   double worst = 0;
   std::string reason;
   try {
-    const Result result = verify_case(drawn);
+    const Result result = run(drawn);
     outcome = outcome_of(result.verdict);
     reason = result.reason;
     worst = result.worst;
@@ -84,7 +85,7 @@ struct Running {
   File written, said;
 };
 
-Running start(uint64_t number, RandomCase drawn, double seconds) {
+Running start(uint64_t number, RandomCase drawn, double seconds, const CaseRunner& run) {
   Running running{
       {number, std::move(drawn)},
       -1,
@@ -95,10 +96,11 @@ Running start(uint64_t number, RandomCase drawn, double seconds) {
   running.process = fork();
   if (running.process < 0) throw_error("no process can be started: {}", std::strerror(errno));
   if (running.process == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a sweep that is killed leaves nothing behind
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     dup2(fileno(running.said.get()), STDERR_FILENO);
-    write_result(running.result.drawn, running.written.get());
+    write_result(running.result.drawn, run, running.written.get());
     _exit(0);
   }
   return running;
@@ -160,7 +162,8 @@ void sweep(const SweepOptions& options, const std::function<void(const SweepResu
   };
   while (!running.empty() || (next < options.most_cases && time_left())) {
     while (running.size() < at_once && next < options.most_cases && time_left()) {
-      running.push_back(start(next, draw_case(options.seed, next, options.ranges), options.case_seconds));
+      running.push_back(
+          start(next, draw_case(options.seed, next, options.ranges), options.case_seconds, verify_case));
       ++next;
     }
     const size_t before = running.size();
@@ -173,8 +176,8 @@ void sweep(const SweepOptions& options, const std::function<void(const SweepResu
   }
 }
 
-SweepResult run_apart(const RandomCase& drawn, double seconds) {
-  Running running = start(0, drawn, seconds);
+SweepResult run_apart(const RandomCase& drawn, double seconds, const CaseRunner& run) {
+  Running running = start(0, drawn, seconds, run);
   while (!poll(running)) wait_a_little();
   return running.result;
 }

@@ -44,8 +44,9 @@ struct SweepResult {
 // threads may run: processes are forked.
 void sweep(const SweepOptions& options, const std::function<void(const SweepResult&)>& report);
 
-// Runs one case in a child process. For who has its own cases.
-SweepResult run_apart(const RandomCase& drawn, double seconds);
+// Runs one case in a child process, by verify_case() or what stands in its place.
+using CaseRunner = std::function<Result(const RandomCase&)>;
+SweepResult run_apart(const RandomCase& drawn, double seconds, const CaseRunner& run = verify_case);
 
 // Words with names and numbers in them replaced by …, so that equal reasons for different cases are equal.
 std::string reason_kind(std::string_view reason);

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
+#include "trireme/base/error.h"
 #include "trireme/mesh/mesh.h"
 
 namespace trireme::parity {
@@ -93,13 +95,28 @@ TEST(Sweep, EachCaseHasItsVerdict) {
   EXPECT_EQ(run_apart(small_case("{"), 60).outcome, Outcome::kRefused);
 }
 
-TEST(Sweep, AnEndOfTheProcessIsToldAsThat) {
-  RandomCase broken = small_case(R"({"mesh":"data:1"})");
-  broken.image = Shape{1};  // which nothing but a mistake in the drawing makes
-  broken.settings.push_back("model.family=gpt");
-  broken.settings.push_back("model.vocab=0");
-  const SweepResult result = run_apart(small_case(R"({"mesh":"data:2"})"), /*seconds=*/0);
-  EXPECT_EQ(result.outcome, Outcome::kHung);
+TEST(Sweep, EndsOfProcessesAreVerdicts) {
+  const RandomCase any = small_case(R"({"mesh":"data:2"})");
+  const SweepResult aborted = run_apart(any, 60, [](const RandomCase&) -> Result {
+    TRIREME_CHECK(1 + 1 == 3);
+    return {};
+  });
+  EXPECT_EQ(aborted.outcome, Outcome::kAborted);
+  EXPECT_THAT(aborted.reason, HasSubstr("1 + 1 == 3"));
+  EXPECT_TRUE(is_failure(aborted.outcome));
+  const SweepResult hung = run_apart(any, 0.05, [](const RandomCase&) -> Result {
+    std::this_thread::sleep_for(std::chrono::minutes(1));
+    return {};
+  });
+  EXPECT_EQ(hung.outcome, Outcome::kHung);
+  const SweepResult failed = run_apart(
+      any, 60, [](const RandomCase&) -> Result { throw_error("ranks 0 and 1 made different calls"); });
+  EXPECT_EQ(failed.outcome, Outcome::kFailed);
+  EXPECT_EQ(failed.reason, "ranks 0 and 1 made different calls");
+  const SweepResult bug = run_apart(
+      any, 60, [](const RandomCase&) { return Result{.verdict = Verdict::kBug, .reason = "two\nlines"}; });
+  EXPECT_EQ(bug.outcome, Outcome::kBug);
+  EXPECT_EQ(bug.reason, "two\nlines");
 }
 
 TEST(Sweep, EndsInTime) {

@@ -13,7 +13,8 @@
 //
 // How much rounding may do is found by experiment, not assumed: see noise.h for what is moved and how that
 // follows from formats and lengths of sums. A tensor passes when no element is off by more than 8 times the
-// largest move of any element of its row (row_groups.h) in 6 noisy runs; what fails is judged again by 48.
+// largest move of any element of its row (row_groups.h) in 6 noisy runs; what is off by little more is judged
+// again by 48.
 //
 // In 16 bits rounding may do so much that it hides mistakes of some per cent. So such a plan is run a second
 // time, the same programs held in f32 (passes/widen.h) against one rank's held in f32, where rounding hides

@@ -1,0 +1,78 @@
+// What is no mistake is not called one: settings and plans that verify() once took for bugs. What is one is
+// found by tests/parity/broken_test.cc.
+#include "trireme/train/parity/verify.h"
+
+#include <gmock/gmock.h>
+
+#include "trireme/train/config.h"
+#include "trireme/train/parity/random_case.h"
+#include "trireme/train/parity/states.h"
+#include "trireme/train/plan_settings.h"
+
+namespace trireme::parity {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kMlp = {"model.family=mlp", "model.layers=2", "model.hidden=6",
+                                       "model.classes=4",  "train.batch=6",  "optim.kind=adam",
+                                       "optim.lr=0.001"};
+
+Result verify_mlp(const std::string& plan, const std::vector<std::string>& more = {}) {
+  RandomCase one{"mlp", "f32", Shape{1, 3, 2}, kMlp, plan};
+  one.settings.insert(one.settings.end(), more.begin(), more.end());
+  return verify_case(one);
+}
+
+// Squares of ranks' gradients are not the square of one rank's.
+TEST(NoFalseAlarm, NoiseScale) {
+  const Result result = verify_mlp(R"({"mesh":"data:3"})", {"train.noise_scale=true"});
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+TEST(NoFalseAlarm, NativeAlgorithm) {
+  const Result result = verify_mlp(R"({"mesh":"data:2","algorithm":"native"})");
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+  const Result unknown = verify_mlp(R"({"mesh":"data:2","algorithm":"nativ"})");
+  EXPECT_EQ(unknown.verdict, Verdict::kRefused);
+  EXPECT_THAT(unknown.reason, HasSubstr("did you mean 'native'?"));
+}
+
+// Adam without eps makes 0/0 of what has no gradient: here the rows of tokens that do not occur.
+TEST(NoFalseAlarm, NotANumberOnBothSides) {
+  ResolvedConfig config =
+      resolve_config({.command_line = {"model.family=llama", "model.layers=1", "model.heads=2",
+                                       "model.hidden=4", "model.vocab=500", "model.seq=3", "train.batch=4",
+                                       "optim.kind=adam", "optim.eps=0"}});
+  Reference reference(random_training(config.config, Shape{3}, 1));
+  int64_t nans = 0;
+  for (const float weight : reference.record()[1].before.at("model.embed_tokens.weight"))
+    nans += std::isnan(weight);
+  ASSERT_GT(nans, 400);
+  const Result result = verify(reference, parse_plan(R"({"mesh":"data:2"})", "the plan"));
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+TEST(NoFalseAlarm, WhichNaNItIsMeansNothing) {
+  const float quiet = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(same(quiet, -quiet));
+  EXPECT_TRUE(same(1.0f, 1.0f));
+  EXPECT_FALSE(same(quiet, 1.0f));
+  EXPECT_FALSE(same(0.0f, -0.0f));
+}
+
+// An evaluation whose loss moves by more than one sample of the noise shows.
+TEST(NoFalseAlarm, EvaluationIsBoundByAllSamples) {
+  const RandomCase one{"mlp",
+                       "bf16",
+                       Shape{3, 3, 5},
+                       {"model.family=mlp", "model.layers=4", "model.hidden=13", "model.classes=4",
+                        "train.batch=8", "train.precision=bf16", "train.seed=9", "optim.kind=nesterov",
+                        "optim.lr=0.05", "optim.weight_decay=0"},
+                       R"({"mesh":"tensor:4 data:2","preset":"data+megatron"})"};
+  const Result result = verify_case(one);
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+}  // namespace
+}  // namespace trireme::parity
