@@ -48,7 +48,7 @@ TEST(Bucket, SumsOfUnevenPartsTravelAlone) {
   for (size_t at = 0; (at = uneven.find("reduction", at)) != uneven.npos; at += 20)
     uneven.insert(at, "uneven=1, ");
   EXPECT_THAT(ops_of(bucketed(uneven)), ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start",
-                                                    "gelu", "collective_wait", "collective_wait"));
+                                                    "gelu", "all_reduce_wait", "all_reduce_wait"));
 }
 
 TEST(Bucket, AFullOneIsStartedAlone) {

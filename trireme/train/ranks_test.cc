@@ -172,7 +172,7 @@ std::vector<Call> calls_along(const Program& program, std::string_view axis) {
         Call& call = calls.emplace_back(fmt::format("{}:{}", segment.graph.name, node.op->name),
                                         std::vector<size_t>{});
         for (int64_t i = 0; i < run; ++i, ++tensor) {
-          if (node.op->name.starts_with("all_reduce"))
+          if (node.op->collective->kind == CollectiveKind::kAllReduce && node.op->collective->sends())
             call.second.push_back(segment.graph.type(node.outputs[tensor]).bytes());
         }
       }
