@@ -72,8 +72,9 @@ void on_ranks(int ranks, const TrainOptions& train,
 std::vector<float> weights(Trainer& trainer) {
   std::vector<float> values;
   for (const NamedTensor& tensor : trainer.model_tensors()) {
-    const float* data = static_cast<const float*>(tensor.view.data);
-    values.insert(values.end(), data, data + tensor.view.elements());
+    std::vector<float> read(tensor.view.elements());
+    trainer.executor().read_state(tensor.name, read.data(), tensor.view.bytes());
+    values.insert(values.end(), read.begin(), read.end());
   }
   return values;
 }

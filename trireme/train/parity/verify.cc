@@ -31,7 +31,7 @@ struct PlanRun {
 
 std::vector<Program> make_programs(const Training& training, const Plan& plan, const ProgramMaker& make) {
   std::vector<Program> programs;
-  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
   for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
     const RankOptions ranks{plan, rank, nullptr};
     programs.push_back(
@@ -68,7 +68,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   const auto one_rank = [&](comm::Context& context) {
     const int rank = context.rank();
     MeshCommunicator communicator(plan.mesh, context, thread_algorithms(plan, training.train));
-    const std::unique_ptr<Device> device = make_cpu_device(1);
+    const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
     Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
                     training.shape, *device, {plan, rank, context.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
@@ -148,7 +148,11 @@ class Comparison {
     }
     raise(Verdict::kRounding);
     if (found.result.skipped || expected.result.skipped) {
-      if (found.result.skipped != expected.result.skipped)
+      // f16 overflows in a sum on one rank, and not in its parts on several. The program held in f32, where
+      // nothing does, is judged besides.
+      const bool may_overflow =
+          precision_of(reference_.training().train) == DType::f16 && reference_.width() == Width::kAsItIs;
+      if (found.result.skipped != expected.result.skipped && !may_overflow)
         bug(fmt::format("step {}: skipped by {} only", step + 1,
                         found.result.skipped ? "the plan" : "one rank"));
       return;

@@ -61,6 +61,21 @@ TEST(NoFalseAlarm, WhichNaNItIsMeansNothing) {
   EXPECT_FALSE(same(0.0f, -0.0f));
 }
 
+// Four equal rows have a gradient beyond the largest number of f16; two of them have not, and ranks add up in
+// f32.
+TEST(NoFalseAlarm, OneRankAloneOverflows) {
+  const ResolvedConfig config = resolve_config(
+      {.command_line = {"model.family=mlp", "model.layers=1", "model.classes=10", "train.batch=4",
+                        "train.precision=f16", "optim.kind=sgd", "data.path=none"}});
+  Training training = random_training(config.config, Shape{1, 6, 6}, 1);
+  for (float& pixel : training.batches[0].at("images").values<float>()) pixel = 1.6f;
+  for (int32_t& label : training.batches[0].at("labels").values<int32_t>()) label = 0;
+  Reference reference(std::move(training));
+  ASSERT_TRUE(reference.record()[0].result.skipped);
+  const Result result = verify(reference, parse_plan(R"({"mesh":"data:2"})", "the plan"));
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
 // An evaluation whose loss moves by more than one sample of the noise shows.
 TEST(NoFalseAlarm, EvaluationIsBoundByAllSamples) {
   const RandomCase one{"mlp",
