@@ -238,9 +238,8 @@ class Planner {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (!node.op->collective || node.outputs.size() == 1) continue;
-      const int maker = graph_.values[node.inputs[0]].node;
-      if (maker >= 0 && graph_.nodes[maker].outputs == node.inputs) {
-        plan_.runs[n] = plan_.runs[maker];
+      if (node.op->collective->phase == OpRecord::Collective::Phase::kWait) {
+        plan_.runs[n] = plan_.runs[graph_.values[node.inputs[0]].node];
         continue;
       }
       for (size_t o = 0; o < node.outputs.size(); ++o) {
