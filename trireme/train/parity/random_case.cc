@@ -230,10 +230,10 @@ class Drawing {
       return;  // settings that do not fit together have no graph; the case will say why
     }
     for (int64_t count = dice_.between(1, 3); count > 0; --count) {
-      const int64_t kind = dice_.between(0, 9);
-      const std::vector<NamedShape>& from = kind < 6   ? named.parameters
-                                            : kind < 8 ? named.results
-                                                       : named.inputs;
+      const int64_t kind = dice_.between(0, 19);  // inputs are seldom drawn: most such layouts are refused
+      const std::vector<NamedShape>& from = kind < 12   ? named.parameters
+                                            : kind < 18 ? named.results
+                                                        : named.inputs;
       const NamedShape& value = from[dice_.between(0, std::ssize(from) - 1)];
       const std::string layout = draw_layout(value.shape);
       if (!layout.empty()) plan["layouts"][pattern_of(value.name)] = layout;
@@ -247,6 +247,14 @@ class Drawing {
     return name.replace(digit, 1, "*");
   }
 
+  // Mostly one that leaves each rank something.
+  int64_t draw_unit(int64_t extent, int64_t ways) {
+    std::vector<int64_t> units = divisors(extent);
+    if (extent >= ways && dice_.chance(0.8))
+      std::erase_if(units, [&](int64_t unit) { return extent / unit < ways; });
+    return units.empty() ? 1 : dice_.number(units);
+  }
+
   std::string draw_layout(const Shape& shape) {
     Words placements;
     std::map<int64_t, int64_t> ways;  // that dims are cut in so far
@@ -257,7 +265,7 @@ class Drawing {
       const int64_t before = std::exchange(ways[dim], std::max<int64_t>(1, ways[dim]) * axis.size);
       if (before > 1 && shape[dim] % ways[dim] != 0 && !dice_.chance(0.1)) continue;
       std::string text = fmt::format("{}:{}", axis.name, dim);
-      if (dice_.chance(0.1)) text += fmt::format("/{}", dice_.number(divisors(shape[dim])));
+      if (dice_.chance(0.1)) text += fmt::format("/{}", draw_unit(shape[dim], axis.size));
       placements.push_back(text);
     }
     return join(placements, " ");
