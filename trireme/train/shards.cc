@@ -45,12 +45,12 @@ int levels_of(int64_t own) {
 ShardShare shards_of(const TrainOptions& train, const Plan& plan, int rank) {
   if (train.shards == 0) return {};
   TRIREME_CHECK(std::has_single_bit(static_cast<uint64_t>(train.shards)));
-  if (plan.preset != "data") {
+  if (plan.preset != "data" || !plan.layouts.empty()) {
     throw_error(
         "train.shards = {} promises the same bits on any number of ranks, which holds for data parallelism "
-        "alone; the plan is '{}', whose parts of tensors are added up in an order of their own. Use the "
+        "alone; the plan is '{}'{}, whose parts of tensors are added up in an order of their own. Use the "
         "plan data, or train.shards=0",
-        train.shards, plan.preset);
+        train.shards, plan.preset, plan.layouts.empty() ? "" : " with layouts of single values");
   }
   const int64_t ranks = plan.mesh.ranks();
   if (train.shards % ranks != 0) {

@@ -42,11 +42,12 @@ TEST(Shards, AreAddedUpInOneTreeWhateverTheShare) {
 }
 
 TEST(Shards, RefuseWhatWouldBreakThePromise) {
-  const auto complaint = [](int64_t shards, const std::string& mesh, const std::string& preset) {
+  const auto complaint = [](int64_t shards, const std::string& mesh, const std::string& preset,
+                            std::vector<std::pair<std::string, Layout>> layouts = {}) {
     TrainOptions train;
     train.shards = shards;
     try {
-      shards_of(train, {parse_mesh(mesh), preset}, 0);
+      shards_of(train, {parse_mesh(mesh), preset, std::move(layouts)}, 0);
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -58,6 +59,8 @@ TEST(Shards, RefuseWhatWouldBreakThePromise) {
   EXPECT_THAT(complaint(2, "data:4", "data"), HasSubstr("2 at most"));
   EXPECT_THAT(complaint(4, "data:2", "zero1"), HasSubstr("the plan is 'zero1'"));
   EXPECT_THAT(complaint(4, "data:2 tensor:2", "megatron"), HasSubstr("the plan is 'megatron'"));
+  EXPECT_THAT(complaint(4, "data:2", "data", {{"wte.weight", {Placement::split(0)}}}),
+              HasSubstr("with layouts of single values"));
 }
 
 struct Case {
