@@ -40,7 +40,7 @@ class Ceilings {
   std::map<size_t, double> bandwidths_;
 };
 
-// Both are the best of many short bursts: other users of the machine only ever make it slower. Of the
+// Of many short bursts the best ones count: other users of the machine only make it slower. Of the
 // arithmetic, all threads at once, each by the time that it was running.
 double measure_flops_per_second(ThreadPool& pool);
 double measure_bytes_per_second(ThreadPool& pool, size_t bytes);
