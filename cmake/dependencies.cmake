@@ -16,6 +16,7 @@ pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 # -DMPI_EXECUTABLE_SUFFIX=.mpich (Debian's names) or -DMPI_CXX_COMPILER=/path/to/mpicxx.
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI COMPONENTS CXX)
+include(cmake/cuda.cmake)
 if(TRIREME_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -26,4 +27,5 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # What it must overlook to keep what is built with precompiled headers; and one tree's results serve another's.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_DEPEND=true CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()

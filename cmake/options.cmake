@@ -1,14 +1,20 @@
 # Compiler flags that every target shares.
-add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -fno-math-errno)
+# Of C++ alone: nvcc has its own.
+function(trireme_cxx_options)
+  foreach(option ${ARGV})
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${option}>)
+  endforeach()
+endfunction()
+trireme_cxx_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -fno-math-errno)
 # Contraction into FMA is left to Highway's MulAdd, so that the scalar tail of a
 # kernel cannot round differently from one compiler version to the next.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)  # false alarms of GCC 12 on std::string
+  trireme_cxx_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)  # false alarms of GCC 12 on std::string
 endif()
-add_compile_options(-ffp-contract=off)
+trireme_cxx_options(-ffp-contract=off)
 
 if(TRIREME_SANITIZE)
-  add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  trireme_cxx_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TRIREME_SANITIZE})
 endif()
 
@@ -30,5 +36,5 @@ endif()
 set(TRIREME_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
 
 if(TRIREME_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage of the libraries too, or a fuzzer is blind
+  trireme_cxx_options(-fsanitize=fuzzer-no-link)  # coverage of the libraries too, or a fuzzer is blind
 endif()

@@ -2,8 +2,8 @@
 
 The truth is the DEPENDS of each folder's CMakeLists.txt; this test holds the #includes to it, holds
 DEPENDS to the order of the data path, and holds a few folders to less than that. It also refuses the
-two things that would undo the design without any include: a switch over op kinds, and features chosen
-by #if. Run by ctest; alone: python3 tests/include_direction_test.py [ROOT].
+two things that would undo the design without any include: knowledge of single ops outside of their records,
+kernels and fusions, and features chosen by #if. Run by ctest; alone: python3 tests/include_direction_test.py [ROOT].
 """
 
 import re
@@ -33,6 +33,28 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 OP_CASE = re.compile(r"\bcase\s+[\w:]*\bOp(?:Kind|Code|Type|Id)?::\w+")
 COMMENT = re.compile(r"//.*")
+
+# Where an op may be told apart by its name: its record, its kernels, and the pass that makes fused ops.
+KNOWS_OPS = re.compile(r"^trireme/(ops|kernels)/|^trireme/passes/fuse\.")
+# Names of ops that are words of settings and layouts too.
+HOMONYMS = {"sum", "max", "sqrt", "sgd", "momentum", "adam", "lars"}
+OP_ROW = re.compile(r"^\| `([a-z0-9_ ]+)` \|", re.MULTILINE)
+# The name of a node's op compared or taken apart, and its record compared with a certain one.
+OP_NAME = r"\bop(?:\(\))?(?:->|\.)name\b"
+OP_COMPARED = re.compile(rf"{OP_NAME}\s*(?:[=!]=|\.(?:starts_with|ends_with|find|rfind|compare|substr)\b)"
+                         rf"|[=!]=\s*[\w.>()\[\]-]*{OP_NAME}|\bop\s*[=!]=\s*&")
+
+
+def read_op_names(root):
+    """The names of all ops, as docs/ops.md lists them; another test holds that to the table of records."""
+    document = root / "docs" / "ops.md"
+    return {name for row in OP_ROW.findall(document.read_text()) for name in row.split()} if document.exists() else set()
+
+
+def literal_compared(names):
+    """A comparison with one of these names in quotes."""
+    quoted = "|".join(sorted(map(re.escape, names - HOMONYMS)))
+    return re.compile(rf'[=!]=\s*"(?:{quoted})"|"(?:{quoted})"\s*[=!]=') if quoted else re.compile(r"(?!)")
 
 
 def read_depends(root):
@@ -80,8 +102,9 @@ def check_depends(depends):
     return problems
 
 
-def check_file(path, relative, allowed, forbidden, is_test):
+def check_file(path, relative, allowed, forbidden, is_test, op_literal):
     problems = []
+    knows_ops = is_test or KNOWS_OPS.match(relative.as_posix())
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         where = f"{relative}:{number}"
         include = INCLUDE.match(line)
@@ -95,8 +118,11 @@ def check_file(path, relative, allowed, forbidden, is_test):
         condition = IF.match(line)
         if condition and not ALLOWED_IF.search(condition.group(1)):
             problems.append(f"{where}: '{line.strip()}'; features are chosen by the source file that CMake takes")
-        if OP_CASE.search(COMMENT.sub("", line)):
+        code = COMMENT.sub("", line)
+        if OP_CASE.search(code):
             problems.append(f"{where}: a case over op kinds; put the knowledge in the op's record")
+        if not knows_ops and (OP_COMPARED.search(code) or op_literal.search(code)):
+            problems.append(f"{where}: '{line.strip()}' tells ops apart by name; ask a field of the op's record")
     return problems
 
 
@@ -104,6 +130,7 @@ def check_tree(root):
     """All problems of the tree at `root`, one line of text each."""
     depends = read_depends(root)
     problems = check_depends(depends)
+    op_literal = literal_compared(read_op_names(root))
     for path in sorted(root.glob("trireme/**/*")):
         if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
             continue
@@ -115,7 +142,7 @@ def check_tree(root):
             continue
         allowed = closure(depends, folder) | {folder}
         is_test = path.stem.endswith("_test")
-        problems += check_file(path, relative, allowed, FORBIDDEN.get(folder, ()), is_test)
+        problems += check_file(path, relative, allowed, FORBIDDEN.get(folder, ()), is_test, op_literal)
     return problems
 
 
@@ -132,6 +159,7 @@ class SelfCheck(unittest.TestCase):
         "trireme/kernels/CMakeLists.txt": "trireme_library(kernels SIMD\n  DEPENDS ir LINK hwy)",
         "trireme/kernels/k.cc": "#if HWY_ONCE\n#endif\n",
         "trireme/sim/CMakeLists.txt": "trireme_library(sim DEPENDS ops)",
+        "docs/ops.md": "| op | rule |\n|---|---|\n| `matmul` | … |\n| `sum mean` | … |\n",
     }
 
     def problems(self, files={}):
@@ -175,6 +203,20 @@ class SelfCheck(unittest.TestCase):
     def test_a_switch_over_op_kinds(self):
         self.expect("op kinds", {"trireme/ir/b.cc": "switch (op) {\n  case OpKind::matmul: break;\n}\n"})
 
+    def test_an_op_told_apart_by_its_name(self):
+        for line in ['if (node.op->name == "anything") return;', 'if (name == "matmul") return;',
+                     'return "mean" != kind;', 'bool wait = node.op->name.ends_with("_wait");',
+                     "same = other == graph.nodes[n].op->name;", 'if (node.op == &ops.at("x")) return;',
+                     'std::string_view stem = n.op->name.substr(0, 3);']:
+            self.expect("trireme/sim/s.cc:1", {"trireme/sim/s.cc": line + "\n"})
+
+    def test_ops_that_are_built_printed_or_known_where_they_may_be(self):
+        for line in ['b.op("matmul", {x});  // == "matmul"', 'text += fmt::format("{}", node.op->name);',
+                     'if (reduction == "sum") return;', "same = first.op == other.op;"]:
+            self.assertEqual(self.problems(files={"trireme/sim/s.cc": line + "\n"}), [], line)
+        for file in ["trireme/ops/m.cc", "trireme/kernels/m.cc", "trireme/sim/s_test.cc"]:
+            self.assertEqual(self.problems(files={file: 'if (name == "matmul") return;\n'}), [], file)
+
     def test_a_feature_by_if(self):
         self.expect("#ifdef TRIREME_CUDA", {"trireme/ir/b.cc": "#ifdef TRIREME_CUDA\n#endif\n"})
 
@@ -191,6 +233,7 @@ class Tree(unittest.TestCase):
 
     def test_something_was_checked(self):
         self.assertLessEqual({"base", "ir"}, set(read_depends(self.root)))
+        self.assertLessEqual({"matmul", "all_reduce_start"}, read_op_names(self.root))
 
 
 if __name__ == "__main__":

@@ -125,12 +125,20 @@ OpCase attention_grad_case(const Size& size, int64_t causal) {
 
 std::vector<OpCase> attention_cases() {
   // Below, at and above the sizes of tiles, of blocks of queries (64) and of keys (128).
-  const Size sizes[] = {{"one", 1, 1, 1, 1, 1, 1},         {"small", 2, 5, 5, 2, 1, 8},
-                        {"odd", 1, 13, 13, 3, 1, 19},      {"shared_keys", 2, 17, 17, 2, 3, 16},
-                        {"more_keys", 1, 9, 40, 1, 2, 24}, {"block", 1, 64, 64, 1, 1, 64},
-                        {"over", 1, 67, 67, 2, 1, 33},     {"blocks", 1, 150, 150, 1, 2, 20},
-                        {"long_keys", 1, 3, 300, 1, 1, 7}, {"wide", 1, 30, 30, 1, 1, 130},
-                        {"unequal", 1, 70, 131, 1, 1, 12}, {"no_batch", 0, 4, 4, 1, 1, 8}};
+  const Size sizes[] = {{"one", 1, 1, 1, 1, 1, 1},
+                        {"small", 2, 5, 5, 2, 1, 8},
+                        {"odd", 1, 13, 13, 3, 1, 19},
+                        {"shared_keys", 2, 17, 17, 2, 3, 16},
+                        {"more_keys", 1, 9, 40, 1, 2, 24},
+                        {"block", 1, 64, 64, 1, 1, 64},
+                        {"over", 1, 67, 67, 2, 1, 33},
+                        {"blocks", 1, 150, 150, 1, 2, 20},
+                        {"long_keys", 1, 3, 300, 1, 1, 7},
+                        {"wide", 1, 30, 30, 1, 1, 130},
+                        {"unequal", 1, 70, 131, 1, 1, 12},
+                        {"whole_width", 1, 70, 90, 1, 2, 128},
+                        {"padded_width", 1, 66, 66, 1, 1, 96},
+                        {"no_batch", 0, 4, 4, 1, 1, 8}};
   std::vector<OpCase> cases;
   for (const Size& size : sizes) {
     for (int64_t causal : {0, 1}) {

@@ -10,6 +10,7 @@
 
 #include "tests/support/allocation_count.h"
 #include "trireme/base/rng.h"
+#include "trireme/kernels/cpu/context.h"
 
 namespace trireme::testing {
 namespace {
@@ -58,12 +59,22 @@ auto with_dtype(DType dtype, const F& f) {
   return f(float{});
 }
 
+}  // namespace
+
 double load(DType dtype, const std::byte* data, int64_t i) {
   return with_dtype(dtype, [&](auto zero) { return load<decltype(zero)>(data, i); });
 }
 void store(DType dtype, std::byte* data, int64_t i, double value) {
   with_dtype(dtype, [&](auto zero) { store<decltype(zero)>(data, i, value); });
 }
+DType format_of(const RefTensors& inputs, const std::vector<TensorType>& outputs) {
+  for (const RefTensor& input : inputs) {
+    if (is_float(input.dtype)) return input.dtype;
+  }
+  return outputs.at(0).dtype;
+}
+
+namespace {
 
 // A tensor in memory with guard bytes on both sides, 64-byte aligned.
 class Guarded {
@@ -118,22 +129,18 @@ std::vector<TensorType> types_of(const RefTensors& tensors) {
 }
 
 RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensors& inputs,
-                      const std::vector<TensorType>& outputs, int threads, const std::vector<InPlace>& in_place) {
+                      const std::vector<TensorType>& outputs, int threads,
+                      const std::vector<InPlace>& in_place) {
   std::vector<Guarded> memory;
   std::vector<TensorType> input_types;
   std::vector<TensorView> input_views, output_views;
-  DType format = outputs.at(0).dtype;
-  bool found_format = false;
+  const DType format = format_of(inputs, outputs);
   for (const RefTensor& input : inputs) {
     input_types.push_back({input.dtype, input.shape});
     memory.emplace_back(input_types.back());
     for (size_t k = 0; k < input.values.size(); ++k)
       store(input.dtype, memory.back().data(), k, input.values[k]);
     input_views.push_back(memory.back().view());
-    if (!found_format && is_float(input.dtype)) {
-      format = input.dtype;
-      found_format = true;
-    }
   }
   for (const TensorType& type : outputs) {
     memory.emplace_back(type);
@@ -150,10 +157,11 @@ RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensor
     return {};
   }
   ThreadPool pool(threads);
+  cpu::CpuContext context(pool);
   const KernelShape shape{input_types, outputs, attrs, threads};
   Guarded workspace({DType::u8, Shape{static_cast<int64_t>(kernel->workspace(shape))}});
   const int64_t allocated = allocation_count();
-  kernel->launch({input_views, output_views, attrs, pool, workspace.data()});
+  kernel->launch({input_views, output_views, attrs, context, workspace.data()});
   EXPECT_EQ(allocation_count(), allocated) << op << " allocates while it runs";
 
   EXPECT_TRUE(workspace.guards_intact()) << op << " wrote outside its workspace";

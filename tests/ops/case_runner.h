@@ -12,6 +12,12 @@ RefTensors random_inputs(const OpCase& one, DType format, uint64_t seed);
 
 std::vector<TensorType> types_of(const RefTensors& tensors);
 
+// Element i of memory in that format, as a double and back.
+double load(DType dtype, const std::byte* data, int64_t i);
+void store(DType dtype, std::byte* data, int64_t i, double value);
+// By which the kernel is chosen; see KernelTable.
+DType format_of(const RefTensors& inputs, const std::vector<TensorType>& outputs);
+
 // Runs the kernel bound to `op` on tensors of the given values; `outputs` says the types that are
 // expected. Memory around each output is checked for overruns; outputs start as garbage, but those in
 // `in_place` lie over an input of the same type.
@@ -20,7 +26,8 @@ struct InPlace {
   int input = 0;
 };
 RefTensors run_kernel(const std::string& op, const Attrs& attrs, const RefTensors& inputs,
-                      const std::vector<TensorType>& outputs, int threads, const std::vector<InPlace>& in_place = {});
+                      const std::vector<TensorType>& outputs, int threads,
+                      const std::vector<InPlace>& in_place = {});
 
 // The largest |a − b| over the largest |b| (or over 1 when b is all smaller than 1e-30). A NaN on one
 // side only counts as infinite.

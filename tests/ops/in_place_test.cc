@@ -1,15 +1,12 @@
 // Kernels of ops that may write over their inputs give the same bits when they do.
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
 
-#include "tests/ops/case_runner.h"
+#include "tests/ops/in_place_ways.h"
 
 namespace trireme::testing {
-namespace {
 
-// For each such op, the ways in which outputs may lie over inputs, all at once in each way.
-using Ways = std::vector<std::vector<InPlace>>;
 const std::map<std::string, Ways>& ways_in_place() {
   static const Ways first = {{{0, 0}}}, either = {{{0, 0}}, {{0, 1}}};
   static const std::map<std::string, Ways> ways = {
@@ -57,6 +54,14 @@ const std::map<std::string, Ways>& ways_in_place() {
   return ways;
 }
 
+bool is_possible(const std::vector<InPlace>& way, const RefTensors& inputs,
+                 const std::vector<TensorType>& outputs) {
+  return std::ranges::all_of(
+      way, [&](const InPlace& shared) { return inputs[shared.input].shape == outputs[shared.output].shape; });
+}
+
+namespace {
+
 void expect_same_in_place(const OpCase& one, DType format) {
   const RefTensors inputs = random_inputs(one, format, /*seed=*/2);
   std::vector<TensorType> types;
@@ -64,9 +69,7 @@ void expect_same_in_place(const OpCase& one, DType format) {
     types.push_back({output.dtype, output.shape});
   const RefTensors apart = run_kernel(one.op, one.attrs, inputs, types, 2);
   for (const auto& way : ways_in_place().at(one.op)) {
-    bool possible = true;  // not where the second operand of a binary op repeats
-    for (const InPlace& shared : way) possible &= inputs[shared.input].shape == types[shared.output].shape;
-    if (!possible) continue;
+    if (!is_possible(way, inputs, types)) continue;
     const RefTensors together = run_kernel(one.op, one.attrs, inputs, types, 2, way);
     for (size_t i = 0; i < apart.size(); ++i) {
       EXPECT_EQ(relative_difference(together[i], apart[i]), 0)

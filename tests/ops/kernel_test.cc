@@ -2,28 +2,14 @@
 // with the same bits for any number of threads, and with results of the types that the record infers.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/ops/case_runner.h"
+#include "tests/ops/tolerance.h"
 #include "trireme/ops/table.h"
 
 namespace trireme::testing {
 namespace {
 
 class KernelAgainstReference : public ::testing::TestWithParam<OpCase> {};
-
-// Results in 16 bits may be off by the rounding of the result itself and of what the kernel stores on
-// the way; inputs are rounded before the reference sees them.
-double tolerance(const OpCase& one, DType format) {
-  switch (format) {
-    case DType::bf16:
-      return std::max(one.tolerance, 0x1p-7);
-    case DType::f16:
-      return std::max(one.tolerance, 0x1p-9);
-    default:
-      return one.tolerance;
-  }
-}
 
 void expect_matches_reference(const OpCase& one, DType format) {
   const RefTensors inputs = random_inputs(one, format, /*seed=*/1);

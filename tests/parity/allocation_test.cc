@@ -3,6 +3,8 @@
 
 #include "golden.h"
 #include "tests/support/allocation_count.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/replica_check.h"
 
 namespace trireme::parity {
 namespace {
@@ -29,6 +31,25 @@ INSTANTIATE_TEST_SUITE_P(Cases, Allocation,
                          testing::Values("gpt", "gpt_lamb", "llama_accumulated", "lstm", "mlp", "lenet_lars",
                                          "resnet20"),
                          [](const auto& param) { return param.param; });
+
+// Nor does a comparison of replicas that are alike.
+TEST(Allocation, NoneWhenReplicasAreCompared) {
+  const Golden golden = read_golden("gpt");
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    const Plan plan{.mesh = Mesh({{"data", 2}})};
+    MeshCommunicator communicator(plan.mesh, context);
+    const RankOptions ranks{plan, context.rank(), &communicator};
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device, ranks);
+    trainer.initialise(1);
+    ReplicaCheck check(trainer, ranks);
+    for (int64_t step = 0; step < 5; ++step) check.compare(step);
+    const int64_t before = allocation_count();
+    for (int64_t step = 0; step < 5; ++step) check.compare(step);
+    EXPECT_EQ(allocation_count() - before, 0);
+    check.compare(10);  // so that no rank ends while another counts
+  });
+}
 
 TEST(Allocation, IsCounted) {
   const int64_t before = allocation_count();

@@ -15,6 +15,7 @@
 #include "trireme/runtime/executor.h"
 #include "trireme/train/checkpoint/checkpoint_files.h"
 #include "trireme/train/export.h"
+#include "trireme/train/state_reach.h"
 #include "trireme/train/step.h"
 #include "trireme/train/weights.h"
 
@@ -53,7 +54,7 @@ class Forward {
   std::vector<PartView> parts() {
     std::vector<PartView> parts;
     for (const StateSlot& slot : executor_.program().states)
-      parts.push_back({slot.name, executor_.state(slot.name), all_of(slot.type.shape)});
+      parts.push_back({slot.name, view_of(slot), all_of(slot.type.shape), reach_of(executor_, slot.name)});
     return parts;
   }
 
@@ -76,8 +77,8 @@ std::map<std::string, std::vector<float>> read_all(const fs::path& folder, const
   const std::vector<PartView> parts = forward.parts();
   read_weights(folder, model, parts);
   std::map<std::string, std::vector<float>> values;
-  for (const PartView& part : parts)
-    values[part.name].assign(part.view.as<float>(), part.view.as<float>() + part.view.elements());
+  for (const PartView& part : parts) values[part.name].resize(part.view.elements());
+  for (const PartView& part : parts) part.reach.read(0, values[part.name].data(), part.view.bytes());
   return values;
 }
 
@@ -134,6 +135,7 @@ TEST_P(HuggingFace, APartIsWhatTheWholeHasThere) {
     }
     memory.emplace_back(cut.shape().elements(), -77.0f);
     part.view = {memory.back().data(), DType::f32, cut.shape()};
+    part.reach = {};
   }
   read_weights(folder, model, parts);
   for (const PartView& part : parts) {
@@ -154,7 +156,7 @@ TEST_P(HuggingFace, ExportedAndReadAgainItIsTheSame) {
   read_weights(folder, model, parts);
   fs::create_directories(scratch());
   std::vector<NamedTensor> tensors;
-  for (const PartView& part : parts) tensors.push_back({part.name, part.view});
+  for (const PartView& part : parts) tensors.push_back({part.name, part.view, part.reach});
   write_safetensors(scratch() / "ours.safetensors", tensors);
   export_hugging_face(model, TensorFiles(scratch() / "ours.safetensors"), exported);
   EXPECT_EQ(read_all(exported, model), read_all(folder, model));

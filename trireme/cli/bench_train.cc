@@ -118,6 +118,7 @@ nlohmann::ordered_json profile_json(const std::vector<ProfileRow>& rows) {
 struct Report {
   int64_t parameters = 0;
   int ranks = 1, threads = 0;  // threads of each
+  std::string device;
   double exposed_seconds = 0, waiting_seconds = 0;
   double median_seconds = 0, p90_seconds = 0, units_per_second = 0;
   double model_flops = 0, peak_flops_per_second = 0;  // in one step; of all threads
@@ -144,7 +145,8 @@ void print_report(const Report& report, const StepSetup& setup, const Timing& ti
   line("model FLOPs",
        fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", report.model_flops / 1e9,
                    report.model_flops_per_second() / 1e9, 100 * report.utilisation()));
-  line("f32 peak, measured", fmt::format("{:.1f} GFLOP/s", report.peak_flops_per_second / 1e9));
+  line(fmt::format("{} peak, measured", report.device == "cpu" ? "f32" : setup.config.train.precision),
+       fmt::format("{:.1f} GFLOP/s", report.peak_flops_per_second / 1e9));
   line("memory, planned", format_bytes(report.planned_bytes));
   line("memory, resident", format_bytes(timing.resident_bytes));
   line("loss", fmt::format("{:.4f} to {:.4f} in {} steps on one batch", timing.first_loss, timing.last_loss,
@@ -160,6 +162,7 @@ nlohmann::ordered_json report_json(const Report& report, const StepSetup& setup,
       {"parameters", report.parameters},
       {"batch", setup.config.train.batch},
       {"precision", setup.config.train.precision},
+      {"device", report.device},
       {"threads", report.threads},
       {"ranks", report.ranks},
       {"plan", report.ranks > 1 ? options.plan : ""},
@@ -187,25 +190,28 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
   report.ranks = rank.ranks();
   const long threads = setup.config.train.threads;
   report.threads = threads ? static_cast<int>(threads) : std::max(1, thread_count(0) / report.ranks);
-  const std::unique_ptr<Device> device = make_cpu_device(report.threads);
+  const std::unique_ptr<Device> device =
+      make_device({.kind = setup.config.train.device, .threads = report.threads});
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
                   rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
+  report.device = device->name();
   report.parameters = trainer.parameter_count();
   report.planned_bytes = trainer.program().peak_bytes();
   report.model_flops = model_flops(setup.config.model, trainer.program(), setup.config.train.batch,
                                    setup.config.train.accumulate);
   if (rank.leads()) {
-    fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {}{} threads, {} ({})\n", setup.name,
+    fmt::print("{}: {}, {:.1f}M parameters, batch {} of {}, {}, {}{}, {} ({})\n", setup.name,
                setup.config.model.family, static_cast<double>(report.parameters) / 1e6,
                setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,
                report.ranks > 1 ? fmt::format("plan {} on {} ranks of ", options.plan, report.ranks) : "",
-               report.threads, cpu_model(), simd_target());
+               device->description(), cpu_model(), simd_target());
     std::fflush(stdout);
   }
 
   ThreadPool pool(report.threads);
-  Ceilings ceilings(pool);
+  Ceilings ceilings =
+      device->name() == "cpu" ? Ceilings(pool) : Ceilings(*device, precision_of(setup.config.train));
   const Timing timing = time_steps(trainer, setup, options, rank);
   ceilings.measure_again();
   report.peak_flops_per_second = ceilings.flops_per_second() * report.ranks;  // all measure at the same time
@@ -259,6 +265,10 @@ int bench_train(std::span<const std::string> arguments) {
   add_launch_flags(app, options.launch);
   app.add_option("--plan", options.plan, "how it is spread over the ranks: a JSON file or a preset")
       ->capture_default_str();
+  app.add_option_function<std::string>(
+      "--device",
+      [&](const std::string& device) { options.source.settings.push_back("train.device=" + device); },
+      "where to compute, like --train.device");
   app.add_option("--steps", options.steps, "steps that are timed; default 10")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps before them; default 3")->check(CLI::NonNegativeNumber);
   app.add_option("--json", options.json, "write the results to this file");

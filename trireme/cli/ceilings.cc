@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/cli/device_ceilings.h"
 #include "trireme/cli/machine.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -163,17 +164,28 @@ double measure_bytes_per_second(ThreadPool& pool, size_t bytes) {
   return best;
 }
 
-Ceilings::Ceilings(ThreadPool& pool) : pool_(pool), flops_per_second_(measure_flops_per_second(pool)) {}
+Ceilings::Ceilings(ThreadPool& pool) : pool_(&pool), flops_per_second_(measure_flops()) {}
+Ceilings::Ceilings(Device& device, DType dtype)
+    : device_(&device), dtype_(dtype), flops_per_second_(measure_flops()) {}
+
+double Ceilings::measure_flops() const {
+  return pool_ ? measure_flops_per_second(*pool_) : measure_product_flops_per_second(*device_, dtype_);
+}
+
+double Ceilings::measure_bytes(size_t bytes) const {
+  return pool_ ? measure_bytes_per_second(*pool_, bytes) : measure_copy_bytes_per_second(*device_);
+}
 
 void Ceilings::measure_again() {
-  flops_per_second_ = std::max(flops_per_second_, measure_flops_per_second(pool_));
+  flops_per_second_ = std::max(flops_per_second_, measure_flops());
 }
 
 double Ceilings::bytes_per_second(double working_set_bytes) {
   constexpr double kSmallest = 64 << 10;
-  const size_t bytes = std::bit_ceil(static_cast<size_t>(std::max(working_set_bytes, kSmallest)));
+  const size_t bytes = pool_ ? std::bit_ceil(static_cast<size_t>(std::max(working_set_bytes, kSmallest)))
+                             : 0;  // of a device: always its memory
   auto [entry, fresh] = bandwidths_.try_emplace(bytes, 0);
-  if (fresh) entry->second = measure_bytes_per_second(pool_, bytes);
+  if (fresh) entry->second = measure_bytes(bytes);
   return entry->second;
 }
 

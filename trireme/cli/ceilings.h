@@ -7,12 +7,15 @@
 
 #include "trireme/base/thread_pool.h"
 #include "trireme/ir/op_record.h"
+#include "trireme/runtime/device.h"
 
 namespace trireme::cli {
 
 class Ceilings {
  public:
   explicit Ceilings(ThreadPool& pool);
+  // Of another device: a product in `dtype` and a copy, by its own kernels.
+  Ceilings(Device& device, DType dtype);
 
   double flops_per_second() const { return flops_per_second_; }  // f32 multiply-adds, two FLOPs each
   // Measures the arithmetic once more and keeps the better figure: on a machine with other users the first
@@ -27,7 +30,12 @@ class Ceilings {
   double seconds(const Cost& cost);
 
  private:
-  ThreadPool& pool_;
+  double measure_flops() const;
+  double measure_bytes(size_t bytes) const;
+
+  ThreadPool* pool_ = nullptr;  // or, where there is none:
+  Device* device_ = nullptr;
+  DType dtype_ = DType::f32;
   double flops_per_second_;
   std::map<size_t, double> bandwidths_;
 };

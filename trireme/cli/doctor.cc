@@ -14,6 +14,7 @@
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/ceilings.h"
+#include "trireme/cli/device_ceilings.h"
 #include "trireme/cli/machine.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/train/trainer.h"
@@ -105,7 +106,8 @@ Finding check_training() {
     StepSource source;
     source.settings = {"model.layers=1", "model.heads=2", "model.hidden=32", "model.seq=16", "train.batch=2"};
     const StepSetup setup = set_up_step(source);
-    const std::unique_ptr<Device> device = make_cpu_device(core_count());
+    const std::unique_ptr<Device> device =
+        make_device({.kind = setup.config.train.device, .threads = core_count()});
     Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
     trainer.initialise(1);
     Batch batch = random_batch(setup, 1);
@@ -117,6 +119,23 @@ Finding check_training() {
             "this build computes wrongly here: run the tests (ctest --preset release) and report what fails"};
   } catch (const Error& error) {
     return {Verdict::kBroken, "training", error.what(), "see the message"};
+  }
+}
+
+// A GPU is used where train.device=cuda asks for it, so that a machine without one lacks nothing.
+Finding check_gpu() {
+  if (cuda_device_count() == 0)
+    return {Verdict::kMissing, "GPU", "none that this build can use",
+            "only for train.device=cuda: an NVIDIA driver, and a build with the CUDA toolkit"};
+  try {
+    const std::unique_ptr<Device> device = make_device({.kind = "cuda"});
+    return {Verdict::kOk, "GPU",
+            fmt::format("{}{}: bf16 product {:.0f} TFLOP/s, copy {:.2f} TB/s", device->description(),
+                        cuda_device_count() > 1 ? fmt::format(", the first of {}", cuda_device_count()) : "",
+                        measure_product_flops_per_second(*device, DType::bf16) / 1e12,
+                        measure_copy_bytes_per_second(*device) / 1e12)};
+  } catch (const Error& error) {
+    return {Verdict::kAdvice, "GPU", error.what(), "train.device=cpu computes without it"};
   }
 }
 
@@ -158,6 +177,7 @@ int doctor(std::span<const std::string> arguments) {
   report(check_huge_pages());
   report(check_disk());
   report(check_training());
+  report(check_gpu());
   report(check_tool("compiler", "c++ --version", "only for building: sudo apt install g++"));
   report(check_tool("CMake", "cmake --version", "only for building: sudo apt install cmake"));
   report(check_tool("Ninja", "ninja --version", "only for building: sudo apt install ninja-build"));

@@ -38,7 +38,7 @@ std::vector<std::string> names_in(std::string_view line) {
 void print_segment(const Graph& graph, const NamedLayouts& layouts, const Mesh& mesh, Show show) {
   std::map<std::string, double, std::less<>> bytes;  // by the collective's result
   for (const Node& node : graph.nodes) {
-    if (node.op->scope == OpRecord::Scope::kAxis)
+    if (node.op->collective)
       bytes[graph.values[node.outputs[0]].name] = bytes_sent(graph, node);
   }
   for (const std::string& line : split(print(graph), '\n')) {

@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/ops/table.h"
 
 namespace trireme::cli {
@@ -78,7 +79,8 @@ void KernelRun::run(ThreadPool& pool) {
     workspace_ = aligned_bytes(kernel_.workspace({input_types_, output_types_, attrs_, pool.threads()}));
     workspace_threads_ = pool.threads();
   }
-  kernel_.launch({inputs_, outputs_, attrs_, pool, workspace_.get()});
+  cpu::CpuContext context(pool);
+  kernel_.launch({inputs_, outputs_, attrs_, context, workspace_.get()});
 }
 
 }  // namespace trireme::cli

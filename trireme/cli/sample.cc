@@ -22,6 +22,7 @@ struct Arguments {
   std::string run;
   std::optional<int64_t> step;
   std::string prompt = "\n";
+  std::string device;  // "": that of the run
   SampleOptions options;
 };
 
@@ -35,7 +36,8 @@ void print_sample(const Arguments& arguments) {
   const std::shared_ptr<const Tokenizer> tokenizer =
       open_tokenizer(config.data.tokenizer, config.data.tokenizer_path);
   const std::unique_ptr<Device> device =
-      make_cpu_device(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+      make_device({.kind = arguments.device.empty() ? config.train.device : arguments.device,
+                   .threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()))});
   Sampler sampler(saved.model, *device);
   sampler.load(saved.checkpoint.model);
   std::vector<int32_t> drawn;
@@ -65,6 +67,7 @@ int sample(std::span<const std::string> given) {
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "draw from so many likeliest tokens; 0: from all");
   app.add_option("--seed", arguments.options.seed, "of the draws");
+  app.add_option("--device", arguments.device, "where to compute; default: where the run did");
   app.add_flag("--no-cache", no_cache,
                "compute all keys and values anew for each token: the same text, slowly");
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;

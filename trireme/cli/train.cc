@@ -1,9 +1,13 @@
 // `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--print-config]`.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -13,12 +17,15 @@
 #include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
+#include "trireme/cli/device_ceilings.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/link_choice.h"
+#include "trireme/cli/machine.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/comm/context.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/agreement.h"
 #include "trireme/train/config.h"
 #include "trireme/train/loop.h"
 #include "trireme/train/plan_settings.h"
@@ -32,13 +39,32 @@ namespace {
 // it.
 std::atomic<bool> stop_requested{false};
 
+// Calls none but what a handler may call.
 void request_stop(int signal) {
+  const int error = errno;
   stop_requested.store(true);
   std::signal(signal, SIG_DFL);  // a second one ends the process at once
+  // A terminal that has gone: what is said on the way out must not fail because nobody hears it.
+  termios ignored{};
+  if (signal == SIGHUP && tcgetattr(STDOUT_FILENO, &ignored) != 0 && errno == EIO) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, output);
+  }
+  errno = error;
+}
+
+void set_signals(RunContext::OnSignal action) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto before = std::signal(signal, action == RunContext::OnSignal::kStop ? request_stop : SIG_DFL);
+    if (before == SIG_IGN && signal == SIGHUP) std::signal(signal, SIG_IGN);  // nohup
+  }
 }
 
 // Of all ranks, which measure at the same time.
 double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
+  if (train.device != "cpu")
+    return measure_product_flops_per_second(*make_device({.kind = train.device}), precision_of(train)) *
+           ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
   return measure_flops_per_second(pool) * ranks;
@@ -49,8 +75,7 @@ int exit_code(const RunResult& result) {
 }
 
 // Rank 0's text, on all ranks.
-std::string shared_text(comm::Context& context, std::string text) {
-  comm::Group world = context.world();
+std::string shared_text(comm::Group& world, std::string text) {
   int64_t size = static_cast<int64_t>(text.size());
   world.broadcast(&size, 1, DType::i64, /*root=*/0).wait();
   text.resize(static_cast<size_t>(size));
@@ -68,17 +93,25 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
                const std::string& links, Progress::Options::Screen screen) {
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
+  comm::Group world = context.world();
+  Facts facts = facts_of(config, plan);
+  facts.push_back({"SIMD target", simd_target(), "this processor"});  // lanes decide how sums are rounded
+  const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
+  facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
+  require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
   if (context.rank() == 0) fmt::print("{}\n", chosen_by);
   MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, config.config.train));
   RunOptions& run = config.config.run;
-  run.dir = shared_text(context, context.rank() == 0 ? make_run_folder(run) : "");
+  run.dir = shared_text(world, context.rank() == 0 ? make_run_folder(run) : "");
   const std::vector<int>& hosts = context.hosts();
   const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
   return exit_code(run_training(config, {.default_text = default_text(),
                                          .stop = &stop_requested,
+                                         .on_signal = set_signals,
                                          .peak_flops = peak_flops(config.config.train, here, context.ranks()),
                                          .ranks = {plan, context.rank(), &communicator},
+                                         .world = &world,
                                          .ranks_here = here,
                                          .screen = screen}));
 }
@@ -99,7 +132,7 @@ int train(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
   CLI::App app(
       fmt::format("Trains a model; without a config, a small language model on the text of this repository.\n"
-                  "Ctrl-C or SIGTERM finishes the step, saves a checkpoint and exits with code {}.",
+                  "Ctrl-C, SIGTERM or SIGHUP finishes the step, saves a checkpoint and exits with code {}.",
                   static_cast<int>(kInterrupted)),
       "trireme train");
   std::string path, plan = "data", links;
@@ -126,13 +159,12 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
     return exit_code(run_training(config, {.default_text = default_text(),
                                            .stop = &stop_requested,
+                                           .on_signal = set_signals,
                                            .peak_flops = peak_flops(config.config.train, 1, 1),
                                            .screen = screen}));
   }

@@ -88,6 +88,17 @@ Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const At
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from
+double bytes_sent(const OpRecord& op, const std::vector<TensorType>& inputs,
+                  const std::vector<TensorType>& outputs, const Attrs& attrs) {
+  if (!op.collective || !op.collective->sends()) return 0;
+  const auto bytes = [](const std::vector<TensorType>& types) {
+    double sum = 0;
+    for (const TensorType& type : types) sum += static_cast<double>(type.bytes());
+    return sum;
+  };
+  return bytes_sent(op.collective->kind, attrs.integer("ways"), bytes(inputs), bytes(outputs));
+}
+
 void OpTable::add(OpRecord record) {
   const std::string name(record.name);
   const bool added = records_.try_emplace(name, std::move(record)).second;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "trireme/ir/collective.h"
 #include "trireme/ir/index_rule.h"
 
 namespace trireme {
@@ -56,8 +58,14 @@ struct OpRecord {
   std::vector<InPlace> in_place = {};
   // The output is the input's memory under another shape; nothing is computed.
   enum class Memory { kOwn, kShared } memory = Memory::kOwn;
-  // kAxis: a collective; all ranks along the mesh axis that its attribute names run it together.
-  enum class Scope { kRank, kAxis } scope = Scope::kRank;
+  // Of a collective: all ranks along the mesh axis that its attribute `axis` names run it together. It sends
+  // in the call or, where that is taken apart in time, in its start.
+  struct Collective {
+    CollectiveKind kind;
+    enum class Phase { kCall, kStart, kWait } phase = Phase::kCall;
+    bool sends() const { return phase != Phase::kWait; }
+  };
+  std::optional<Collective> collective = {};
   // A collective that may be under way while other nodes run: the ops that start it and wait for it. What a
   // start makes is undefined until the wait, which alone may read it.
   struct InTime {
@@ -90,6 +98,9 @@ inline bool takes_pieces(const OpRecord& op) {
 std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<TensorType>& inputs,
                                     const Attrs& attrs);
 Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const Attrs& attrs);
+// Bytes that a rank sends in a node of this op; 0 for all but collectives, and for their waits.
+double bytes_sent(const OpRecord& op, const std::vector<TensorType>& inputs,
+                  const std::vector<TensorType>& outputs, const Attrs& attrs);
 
 // The closed set of ops, by name.
 class OpTable {

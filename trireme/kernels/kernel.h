@@ -16,8 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/base/tensor_view.h"
-#include "trireme/base/thread_pool.h"
 #include "trireme/ir/attrs.h"
 #include "trireme/ir/type.h"
 
@@ -26,11 +26,24 @@ namespace trireme {
 struct Kernel;
 class Communicator;
 
+// A device that does not do what it was asked to, in its own words. Executor adds the op and the shapes.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
+// What a device gives its kernels to work with: a thread pool (cpu/context.h), a stream and the libraries'
+// handles (cuda/context.h). Kernels know which of them is theirs; nothing else looks into it.
+class DeviceContext {
+ public:
+  virtual ~DeviceContext() = default;
+};
+
 struct KernelContext {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const Attrs& attrs;
-  ThreadPool& pool;
+  DeviceContext& device;
   std::byte* workspace = nullptr;        // 64-byte aligned, as large as Kernel::workspace said
   Communicator* communicator = nullptr;  // for collectives; null where there is one rank
   const Kernel* inner = nullptr;         // set by Kernel::launch

@@ -103,10 +103,26 @@ int latest_order(const std::vector<Change>& of_axis) {
 
 }  // namespace
 
+std::optional<CollectiveKind> collective_of(Change::Kind kind) {
+  switch (kind) {
+    case Change::Kind::kAllReduce:
+      return CollectiveKind::kAllReduce;
+    case Change::Kind::kReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case Change::Kind::kAllGather:
+      return CollectiveKind::kAllGather;
+    case Change::Kind::kAllToAll:
+      return CollectiveKind::kAllToAll;
+    case Change::Kind::kSlice:
+    case Change::Kind::kAddend:
+      break;
+  }
+  return std::nullopt;
+}
+
 std::string_view name(Change::Kind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "slice",          "addend"};
-  return names[static_cast<int>(kind)];
+  if (const auto collective = collective_of(kind)) return name(*collective);
+  return kind == Change::Kind::kSlice ? "slice" : "addend";
 }
 
 std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to, const Shape& whole,
@@ -149,23 +165,8 @@ double bytes_sent(const std::vector<Change>& changes, const TensorType& whole, L
   double total = 0;
   for (const Change& change : changes) {
     const Layout to = after(from, change);
-    const double ways = mesh.axes()[change.axis].size;
-    const double share = (ways - 1) / ways;
-    switch (change.kind) {
-      case Change::Kind::kAllReduce:
-        total += 2 * share * local_bytes(from);
-        break;
-      case Change::Kind::kReduceScatter:
-      case Change::Kind::kAllToAll:
-        total += share * local_bytes(from);
-        break;
-      case Change::Kind::kAllGather:
-        total += share * local_bytes(to);
-        break;
-      case Change::Kind::kSlice:
-      case Change::Kind::kAddend:
-        break;
-    }
+    if (const auto kind = collective_of(change.kind))
+      total += bytes_sent(*kind, mesh.axes()[change.axis].size, local_bytes(from), local_bytes(to));
     from = to;
   }
   return total;

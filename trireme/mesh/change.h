@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/ir/collective.h"
 #include "trireme/ir/type.h"
 #include "trireme/mesh/layout.h"
 
@@ -27,6 +28,7 @@ struct Change {
   friend bool operator==(const Change&, const Change&) = default;
 };
 
+std::optional<CollectiveKind> collective_of(Change::Kind kind);  // nullopt for what moves nothing
 std::string_view name(Change::Kind kind);  // "all_reduce", the name of its node in a program
 
 // The changes that lead from one layout to the other, in order; empty when they are the same, nullopt when
@@ -38,8 +40,7 @@ std::optional<std::vector<Change>> changes(const Layout& from, const Layout& to,
 // The layout after one change.
 Layout after(Layout layout, const Change& change);
 
-// Bytes that the busiest rank sends for all of them, by the best algorithm: n bytes cost (k−1)/k·n, twice
-// that for an all_reduce.
+// Bytes that the busiest rank sends for all of them, as ir/collective.h has it.
 double bytes_sent(const std::vector<Change>& changes, const TensorType& whole, Layout from, const Mesh& mesh);
 
 }  // namespace trireme

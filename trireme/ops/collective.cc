@@ -48,21 +48,21 @@ IndexRule all_to_all_rule(const OpInstance& op) {
 }  // namespace
 
 void add_collective(OpTable& table) {
-  const auto add = [&](std::string_view name, IndexRule (*index)(const OpInstance&),
+  const auto add = [&](CollectiveKind kind, IndexRule (*index)(const OpInstance&),
                        std::vector<InPlace> in_place, OpRecord::InTime in_time) {
-    OpRecord record = collective_record(name, index);
+    OpRecord record = collective_record(name(kind), {kind}, index);
     record.in_place = std::move(in_place);
     record.in_time = in_time;
     table.add(std::move(record));
   };
   using Tensors = OpRecord::InTime::Tensors;
-  add("all_reduce", all_reduce_rule, {{0, 0}},
-      {"all_reduce_start", "collective_wait", nullptr, Tensors::kMany});
-  add("all_gather", all_gather_rule, {},
-      {"all_gather_start", "collective_wait", lie_in_order, Tensors::kOne});
-  add("reduce_scatter", reduce_scatter_rule, {},
+  add(CollectiveKind::kAllReduce, all_reduce_rule, {{0, 0}},
+      {"all_reduce_start", "all_reduce_wait", nullptr, Tensors::kMany});
+  add(CollectiveKind::kAllGather, all_gather_rule, {},
+      {"all_gather_start", "all_gather_wait", lie_in_order, Tensors::kOne});
+  add(CollectiveKind::kReduceScatter, reduce_scatter_rule, {},
       {"reduce_scatter_start", "reduce_scatter_wait", nullptr, Tensors::kOne});
-  add("all_to_all", all_to_all_rule, {}, {});
+  add(CollectiveKind::kAllToAll, all_to_all_rule, {}, {});
 }
 
 }  // namespace trireme

@@ -51,12 +51,13 @@ inline void expect_extent(const OpInstance& op, int dim, int64_t expected) {
                 to_string(op.shape(0)), op.shape(0)[dim], expected);
 }
 
-inline OpRecord collective_record(std::string_view name, IndexRule (*index)(const OpInstance&)) {
+inline OpRecord collective_record(std::string_view name, OpRecord::Collective collective,
+                                  IndexRule (*index)(const OpInstance&)) {
   return {.name = name,
           .index = index,
           .gradient = NotDifferentiable{"put in by the partition pass, which runs after autodiff"},
           .flops = [](const OpInstance&, const IndexRule&) { return 0.0; },
-          .scope = OpRecord::Scope::kAxis};
+          .collective = collective};
 }
 
 }  // namespace trireme

@@ -55,19 +55,23 @@ IndexRule reduce_scatter_wait_rule(const OpInstance& op) {
 }  // namespace
 
 void add_collective_start(OpTable& table) {
+  using Phase = OpRecord::Collective::Phase;
   std::vector<InPlace> each;
   for (int i = 0; i < OpRecord::InTime::kMost; ++i) each.push_back({i, i});
-  const auto add = [&](std::string_view name, IndexRule (*index)(const OpInstance&),
-                       std::vector<InPlace> in_place) {
-    OpRecord record = collective_record(name, index);
+  const auto add = [&](std::string_view name, OpRecord::Collective collective,
+                       IndexRule (*index)(const OpInstance&), std::vector<InPlace> in_place) {
+    OpRecord record = collective_record(name, collective, index);
     record.in_place = std::move(in_place);
     table.add(std::move(record));
   };
-  add("all_reduce_start", same_rule, each);
-  add("all_gather_start", all_gather_start_rule, {});
-  add("reduce_scatter_start", reduce_scatter_start_rule, {});
-  add("collective_wait", same_rule, each);
-  add("reduce_scatter_wait", reduce_scatter_wait_rule, {});
+  constexpr auto kAllReduce = CollectiveKind::kAllReduce, kAllGather = CollectiveKind::kAllGather,
+                 kReduceScatter = CollectiveKind::kReduceScatter;
+  add("all_reduce_start", {kAllReduce, Phase::kStart}, same_rule, each);
+  add("all_gather_start", {kAllGather, Phase::kStart}, all_gather_start_rule, {});
+  add("reduce_scatter_start", {kReduceScatter, Phase::kStart}, reduce_scatter_start_rule, {});
+  add("all_reduce_wait", {kAllReduce, Phase::kWait}, same_rule, each);
+  add("all_gather_wait", {kAllGather, Phase::kWait}, same_rule, each);
+  add("reduce_scatter_wait", {kReduceScatter, Phase::kWait}, reduce_scatter_wait_rule, {});
 }
 
 }  // namespace trireme

@@ -2,7 +2,7 @@
 // before its result is read. Reductions that are ready one after another become one bucket, with one start.
 //
 //   %g1 = …  %s1 = all_reduce(%g1)  …  %g2 = …  %s2 = all_reduce(%g2)  …  reads %s1
-//   ->  %g1 = …  …  %g2 = …  %p1, %p2 = all_reduce_start(%g1, %g2)  …  %s1, %s2 = collective_wait(%p1, %p2)
+//   ->  %g1 = …  …  %g2 = …  %p1, %p2 = all_reduce_start(%g1, %g2)  …  %s1, %s2 = all_reduce_wait(%p1, %p2)
 //
 // What is gathered from states is there from the beginning; it is started one bucket ahead of its use and no
 // earlier, so that weights that are split at rest do not all lie whole in memory.

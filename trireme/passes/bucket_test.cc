@@ -40,7 +40,7 @@ const std::string kGradients =
 
 TEST(Bucket, StartsWhenAllIsReadyAndWaitsAtTheEnd) {
   EXPECT_THAT(ops_of(bucketed(kGradients)),
-              ElementsAre("gelu", "gelu", "all_reduce_start", "gelu", "collective_wait"));
+              ElementsAre("gelu", "gelu", "all_reduce_start", "gelu", "all_reduce_wait"));
 }
 
 TEST(Bucket, SumsOfUnevenPartsTravelAlone) {
@@ -48,13 +48,13 @@ TEST(Bucket, SumsOfUnevenPartsTravelAlone) {
   for (size_t at = 0; (at = uneven.find("reduction", at)) != uneven.npos; at += 20)
     uneven.insert(at, "uneven=1, ");
   EXPECT_THAT(ops_of(bucketed(uneven)), ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start",
-                                                    "gelu", "collective_wait", "collective_wait"));
+                                                    "gelu", "all_reduce_wait", "all_reduce_wait"));
 }
 
 TEST(Bucket, AFullOneIsStartedAlone) {
   EXPECT_THAT(ops_of(bucketed(kGradients, 64)),
-              ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start", "gelu", "collective_wait",
-                          "collective_wait"));
+              ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start", "gelu", "all_reduce_wait",
+                          "all_reduce_wait"));
 }
 
 // A rank whose parts are smaller, and would fill a bucket later, does as the leader does.
@@ -82,7 +82,7 @@ TEST(Bucket, ChainsStayInOrder) {
                               kSum + "%t: f32[16] = all_reduce(%s)" + kSum +
                               "%y: f32[16] = gelu(%x)\noutput y = %y\n"
                               "output t = %t\n")),
-              ElementsAre("gelu", "all_reduce", "all_reduce_start", "gelu", "collective_wait"));
+              ElementsAre("gelu", "all_reduce", "all_reduce_start", "gelu", "all_reduce_wait"));
 }
 
 // What a collective makes is not there before that is waited for, though the other node that reads it comes
@@ -95,8 +95,9 @@ TEST(Bucket, AChainedCollectiveStartsWhenItsInputIsWaitedFor) {
                                 "] = gelu(%x)\n%s: f32[" + extent + "] = all_reduce(%a)" + kSum + "%y: f32[" +
                                 extent + "] = gelu(%x)\n" + "%t: f32[8] = " + second + "%z: f32[" + extent +
                                 "] = gelu(%y)\noutput z = %z\noutput t = %t\n")),
-                ElementsAre("gelu", "all_reduce_start", "gelu", "collective_wait",
-                            gathers ? "all_gather_start" : "all_reduce_start", "gelu", "collective_wait"));
+                ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_wait",
+                            gathers ? "all_gather_start" : "all_reduce_start", "gelu",
+                            gathers ? "all_gather_wait" : "all_reduce_wait"));
   }
 }
 
@@ -112,8 +113,8 @@ TEST(Bucket, WeightsAreGatheredOneAhead) {
     last = "y_" + w;
   }
   EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\n", 32)),
-              ElementsAre("all_gather", "all_gather_start", "mul", "collective_wait", "all_gather_start",
-                          "mul", "collective_wait", "mul"));
+              ElementsAre("all_gather", "all_gather_start", "mul", "all_gather_wait", "all_gather_start",
+                          "mul", "all_gather_wait", "mul"));
 }
 
 // A gradient is made, reduced and kept in one place.

@@ -79,7 +79,7 @@ class Planner {
     place_in_state_ = wanted_state_;
     for (int n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
       const Node& node = graph_.nodes[n];
-      if (node.op->scope != OpRecord::Scope::kAxis) continue;
+      if (!node.op->collective) continue;
       for (const InPlace& pair : node.op->in_place) {
         if (pair.output >= static_cast<int>(node.outputs.size())) break;
         const auto wanted = place_in_state_.find(node.outputs[pair.output]);
@@ -118,7 +118,7 @@ class Planner {
         block = block_over_input(n, static_cast<int>(o));
       if (block < 0) {
         block = add_block(Space::kArena, graph_.type(output).bytes(), n, n);
-        if (node.op->scope == OpRecord::Scope::kAxis) blocks_[block].leader = made_before(n, static_cast<int>(o));
+        if (node.op->collective) blocks_[block].leader = made_before(n, static_cast<int>(o));
       }
       int last = std::max(last_read_[output], n);
       if (wanted_state_.contains(output) && block != block_of_[wanted_state_[output]]) last = kForever;
@@ -208,7 +208,7 @@ class Planner {
 
   void move_to_exchange() {
     for (const Node& node : graph_.nodes) {
-      if (node.op->scope != OpRecord::Scope::kAxis) continue;
+      if (!node.op->collective) continue;
       for (ValueId output : node.outputs) {
         Block& block = blocks_[block_of_[output]];
         if (block.space == Space::kArena) block.space = Space::kExchange;
@@ -237,10 +237,9 @@ class Planner {
     plan_.runs.resize(graph_.nodes.size());
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.op->scope != OpRecord::Scope::kAxis || node.outputs.size() == 1) continue;
-      const int maker = graph_.values[node.inputs[0]].node;
-      if (maker >= 0 && graph_.nodes[maker].outputs == node.inputs) {
-        plan_.runs[n] = plan_.runs[maker];
+      if (!node.op->collective || node.outputs.size() == 1) continue;
+      if (node.op->collective->phase == OpRecord::Collective::Phase::kWait) {
+        plan_.runs[n] = plan_.runs[graph_.values[node.inputs[0]].node];
         continue;
       }
       for (size_t o = 0; o < node.outputs.size(); ++o) {

@@ -160,7 +160,7 @@ class Partitioner {
       return local_placement(graph_.type(id).shape, of, mesh_, rank_, change.axis);
     };
     if (change.kind == Change::Kind::kSlice)
-      return noted(layout, sliced(from.local, local_split(layout), axis.size, coordinate));
+      return noted(layout, sliced(from.local, local_split(layout), change.to, axis.size, coordinate, shape));
     if (change.kind == Change::Kind::kAddend)
       // A node on the rank that keeps its value too: graphs of all ranks have the same nodes.
       return {layout, b_.op("affine", {from.local}, {{"scale", coordinate == 0 ? 1.0 : 0.0}})};
@@ -187,18 +187,23 @@ class Partitioner {
     return noted(layout, local);
   }
 
-  // This rank's part of a local value, one slice per block.
-  ValueId sliced(ValueId local, const Placement& to, int ways, int coordinate) {
-    const int64_t block = b_.shape(local)[to.dim] / to.blocks;
+  // This rank's part of a local value, which `to` cuts; `shape` is that of the part. Where the whole is cut
+  // in blocks, ranks may have other numbers of them, but have the same nodes: blocks are a dim for the while.
+  ValueId sliced(ValueId local, const Placement& to, const Placement& whole, int ways, int coordinate,
+                 const Shape& shape) {
+    const Shape from = b_.shape(local);
+    const int64_t block = from[to.dim] / to.blocks;
     const Part units = part_of(block / to.unit, ways, coordinate);
-    std::vector<ValueId> pieces;
-    for (int64_t i = 0; i < to.blocks; ++i) {
-      pieces.push_back(b_.op("slice", {local},
-                             {{"dim", int64_t{to.dim}},
-                              {"start", i * block + units.begin * to.unit},
-                              {"size", units.size * to.unit}}));
-    }
-    return pieces.size() == 1 ? pieces[0] : b_.op("concat", pieces, {{"dim", int64_t{to.dim}}});
+    const auto slice = [&](ValueId of, int dim) {
+      return b_.op("slice", {of},
+                   {{"dim", int64_t{dim}}, {"start", units.begin * to.unit}, {"size", units.size * to.unit}});
+    };
+    if (whole.blocks == 1) return slice(local, to.dim);
+    const ValueId blocks = b_.op("reshape", {local},
+                                 {{"shape", std::vector<int64_t>{from.elements(0, to.dim) * to.blocks, block,
+                                                                 from.elements(to.dim + 1, from.rank())}}});
+    return b_.op("reshape", {slice(blocks, 1)},
+                 {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
   }
 
   const Graph& graph_;

@@ -8,12 +8,11 @@
 
 namespace trireme {
 
-// Bytes that a rank sends for a collective, by the best algorithm: as bytes_sent() of mesh/change.h says of
-// the change that it carries out. 0 for other nodes.
+// Bytes that a rank sends in a node, as the op's record says; 0 for all but collectives.
 double bytes_sent(const Graph& graph, const Node& node);
 
 struct Traffic {
-  std::map<std::string, int> collectives;  // by op: how many; several tensors in a bucket count once
+  std::map<std::string, int> collectives;  // by kind: how many; several tensors in a bucket count once
   double bytes = 0;                        // sent by this rank
 };
 Traffic traffic_of(const Graph& graph);

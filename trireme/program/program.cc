@@ -34,14 +34,14 @@ std::set<std::string_view> exchanged_states(const std::vector<Graph>& graphs) {
   std::set<std::string_view> names;
   for (const Graph& graph : graphs) {
     for (const Node& node : graph.nodes) {
-      if (node.op->scope != OpRecord::Scope::kAxis) continue;
+      if (!node.op->collective) continue;
       for (ValueId input : node.inputs) {
         if (graph.values[input].kind == Value::Kind::kState) names.insert(graph.values[input].name);
       }
     }
     for (const Update& update : graph.updates) {
       const int maker = graph.values[update.value].node;
-      if (maker >= 0 && graph.nodes[maker].op->scope == OpRecord::Scope::kAxis)
+      if (maker >= 0 && graph.nodes[maker].op->collective)
         names.insert(graph.values[update.state].name);
     }
   }

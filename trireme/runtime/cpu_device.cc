@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/runtime/device.h"
 
 namespace trireme {
@@ -30,10 +31,10 @@ class DoneEvent : public Event {
 
 class CpuStream : public Stream {
  public:
-  explicit CpuStream(ThreadPool& pool) : pool_(pool) {}
+  explicit CpuStream(cpu::CpuContext& context) : context_(context) {}
   void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
               const Attrs& attrs, std::byte* workspace, Communicator* communicator) override {
-    kernel.launch({inputs, outputs, attrs, pool_, workspace, communicator});
+    kernel.launch({inputs, outputs, attrs, context_, workspace, communicator});
   }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override { copy_bytes(to, from, bytes); }
   void upload(std::byte* to, const void* from, size_t bytes) override { copy_bytes(to, from, bytes); }
@@ -42,13 +43,16 @@ class CpuStream : public Stream {
   void synchronize() override {}
 
  private:
-  ThreadPool& pool_;
+  cpu::CpuContext& context_;
 };
 
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(int threads) : pool_(threads) {}
   std::string name() const override { return "cpu"; }
+  std::string description() const override {
+    return fmt::format("{} thread{}", threads(), threads() == 1 ? "" : "s");
+  }
   Buffer allocate(size_t bytes) override {
     const size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
     const size_t size = std::max<size_t>(1, (bytes + alignment - 1) / alignment) * alignment;
@@ -58,12 +62,13 @@ class CpuDevice : public Device {
     if (alignment == kHugePage) madvise(data, size, MADV_HUGEPAGE);
     return Buffer({static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }}, bytes);
   }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(pool_); }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(context_); }
   const KernelTable& kernels() const override { return cpu_kernels(); }
   int threads() const override { return pool_.threads(); }
 
  private:
   ThreadPool pool_;
+  cpu::CpuContext context_{pool_};
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,13 @@ class Event {
   virtual void wait() = 0;  // blocks the caller until the point is reached
 };
 
+// Work that was noted down once and is launched again as a whole, on the same addresses.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  virtual void launch() = 0;
+};
+
 // Work in order. Calls may return before the work is done; synchronize() waits for all of it.
 class Stream {
  public:
@@ -40,6 +48,9 @@ class Stream {
   virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;  // within the device
   virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;     // from the host
   virtual void download(void* to, const std::byte* from, size_t bytes) = 0;  // to the host; returns when done
+  // Notes down what `work` launches on this stream instead of doing it. Null where there is nothing to gain;
+  // `work` is not called then.
+  virtual std::unique_ptr<Replay> capture(const std::function<void()>& work);
   virtual std::unique_ptr<Event> record() = 0;
   virtual void synchronize() = 0;
 };
@@ -47,14 +58,27 @@ class Stream {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string name() const = 0;
+  virtual std::string name() const = 0;         // the kind: "cpu"
+  virtual std::string description() const = 0;  // for people: "2 threads", "NVIDIA H200"
   virtual Buffer allocate(size_t bytes) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual const KernelTable& kernels() const = 0;
   virtual int threads() const = 0;  // that a kernel's workspace must serve; 1 where that has no meaning
 };
 
+struct DeviceOptions {
+  std::string kind = "cpu";  // train.device
+  int threads = 1;           // of a CPU
+  int index = 0;             // of a GPU among those of this machine
+};
+// Throws an Error that says what is missing when this build or machine has no such device.
+std::unique_ptr<Device> make_device(const DeviceOptions& options);
+
 // The CPU, with its own pool of `threads`. Streams execute at once.
 std::unique_ptr<Device> make_cpu_device(int threads);
+
+// A GPU of this machine (cuda_device.cc, or cuda_absent.cc where there is no toolkit to build it with).
+std::unique_ptr<Device> make_cuda_device(int index);
+int cuda_device_count();  // 0 also where this build has no CUDA
 
 }  // namespace trireme

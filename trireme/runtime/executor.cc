@@ -27,6 +27,13 @@ const Kernel& kernel_for(const Device& device, const Graph& graph, const Node& n
   return *kernel;
 }
 
+std::string types_of(std::span<const TensorView> views) {
+  std::string text;
+  for (const TensorView& view : views)
+    text += (text.empty() ? "" : " ") + to_string(TensorType{view.dtype, view.shape});
+  return text;
+}
+
 bool computes(const Node& node) {
   return node.op->memory != OpRecord::Memory::kShared;
 }
@@ -126,8 +133,15 @@ void Executor::prepare(const Segment& segment) {
 
 void Executor::launch(const Prepared& prepared, const Launch& one) {
   const std::span<const TensorView> views(prepared.views);
-  stream_->launch(*one.kernel, views.subspan(one.first_input, one.inputs),
-                  views.subspan(one.first_output, one.outputs), *one.attrs, one.workspace, communicator_);
+  const auto inputs = views.subspan(one.first_input, one.inputs),
+             outputs = views.subspan(one.first_output, one.outputs);
+  try {
+    stream_->launch(*one.kernel, inputs, outputs, *one.attrs, one.workspace, communicator_);
+  } catch (const DeviceError& error) {
+    const Segment& segment = program_.segments[&prepared - prepared_.data()];
+    throw DeviceError(fmt::format("[{}] {} -> {} (segment '{}'): {}", segment.graph.nodes[one.node].op->name,
+                                  types_of(inputs), types_of(outputs), segment.graph.name, error.what()));
+  }
 }
 
 void Executor::finish(int segment) {
@@ -139,14 +153,26 @@ void Executor::finish(int segment) {
   }
 }
 
-void Executor::run(int segment) {
-  const Prepared& prepared = prepared_.at(segment);
+void Executor::launch_all(int segment) {
+  const Prepared& prepared = prepared_[segment];
   for (const Launch& one : prepared.launches) {
     launch(prepared, one);
     if (communicator_) communicator_->progress();
     if (observer_) show(segment, one);
   }
   finish(segment);
+}
+
+// Kernels, addresses and attributes of a segment never change, so that its launches can be noted down. Not at
+// the first run, in which kernels set up what they need.
+void Executor::run(int segment) {
+  Prepared& prepared = prepared_.at(segment);
+  if (++prepared.runs == 2 && !communicator_ && !observer_)
+    prepared.replay = stream_->capture([&] { launch_all(segment); });
+  if (prepared.replay && !observer_)
+    prepared.replay->launch();
+  else
+    launch_all(segment);
 }
 
 void Executor::show(int segment, const Launch& one) {
@@ -233,23 +259,39 @@ float Executor::scalar_output(int segment, std::string_view name) {
   return value;
 }
 
-TensorView Executor::state(std::string_view name) const {
+const StateSlot& Executor::find_state(std::string_view name) const {
   const StateSlot* slot = program_.find_state(name);
   if (!slot) throw_error("the program has no state '{}'", name);
-  return {state_address(slot->offset), slot->type.dtype, slot->type.shape};
+  return *slot;
+}
+
+const TensorType& Executor::state_type(std::string_view name) const {
+  return find_state(name).type;
+}
+
+std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes) const {
+  const StateSlot& slot = find_state(name);
+  TRIREME_CHECK(offset + bytes <= slot.type.bytes());
+  return state_address(slot.offset) + offset;
 }
 
 void Executor::write_state(std::string_view name, const void* data, size_t bytes) {
-  const TensorView view = state(name);
-  if (view.bytes() != bytes)
-    throw_error("state '{}' has {} bytes, but {} were given", name, view.bytes(), bytes);
-  stream_->upload(static_cast<std::byte*>(view.data), data, bytes);
+  if (const size_t expected = state_type(name).bytes(); expected != bytes)
+    throw_error("state '{}' has {} bytes, but {} were given", name, expected, bytes);
+  write_state(name, 0, data, bytes);
 }
 
 void Executor::read_state(std::string_view name, void* data, size_t bytes) {
-  const TensorView view = state(name);
-  TRIREME_CHECK(view.bytes() == bytes);
-  stream_->download(data, static_cast<const std::byte*>(view.data), bytes);
+  TRIREME_CHECK(state_type(name).bytes() == bytes);
+  read_state(name, 0, data, bytes);
+}
+
+void Executor::write_state(std::string_view name, size_t offset, const void* data, size_t bytes) {
+  stream_->upload(stretch(name, offset, bytes), data, bytes);
+}
+
+void Executor::read_state(std::string_view name, size_t offset, void* data, size_t bytes) {
+  stream_->download(data, stretch(name, offset, bytes), bytes);
 }
 
 }  // namespace trireme

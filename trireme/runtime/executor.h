@@ -32,9 +32,12 @@ class Executor {
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
   float scalar_output(int segment, std::string_view name);
 
+  // The only ways in which states cross between host and device: whole, or `bytes` of one from `offset` on.
   void write_state(std::string_view name, const void* data, size_t bytes);
   void read_state(std::string_view name, void* data, size_t bytes);
-  TensorView state(std::string_view name) const;  // device memory
+  void write_state(std::string_view name, size_t offset, const void* data, size_t bytes);
+  void read_state(std::string_view name, size_t offset, void* data, size_t bytes);
+  const TensorType& state_type(std::string_view name) const;  // an Error when there is no such state
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
@@ -60,12 +63,17 @@ class Executor {
     std::vector<TensorView> views;
     std::vector<std::byte*> addresses;  // per value
     Buffer inputs;
+    int64_t runs = 0;
+    std::unique_ptr<Replay> replay;  // of all launches, where the device gains by it
   };
 
   Buffer exchange_memory(size_t bytes);
   std::byte* state_address(size_t offset) const;
+  const StateSlot& find_state(std::string_view name) const;
+  std::byte* stretch(std::string_view name, size_t offset, size_t bytes) const;
   void prepare(const Segment& segment);
   void launch(const Prepared& prepared, const Launch& launch);
+  void launch_all(int segment);
   void finish(int segment);
   void show(int segment, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;

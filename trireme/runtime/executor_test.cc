@@ -141,7 +141,7 @@ TEST_F(ExecutorTest, SaysWhichNameOrSizeIsWrong) {
               ThrowsMessage<Error>(HasSubstr("input 'x' is f32[2,2] (16 bytes), but 8 bytes were given")));
   EXPECT_THAT([&] { executor_->scalar_output(0, "loss"); },
               ThrowsMessage<Error>(HasSubstr("segment 'forward' has no output 'loss'")));
-  EXPECT_THAT([&] { executor_->state("z"); }, ThrowsMessage<Error>(HasSubstr("no state 'z'")));
+  EXPECT_THAT([&] { executor_->state_type("z"); }, ThrowsMessage<Error>(HasSubstr("no state 'z'")));
   EXPECT_THAT([&] { executor_->write_state("b", value, 4); },
               ThrowsMessage<Error>(HasSubstr("state 'b' has 12 bytes, but 4 were given")));
 }

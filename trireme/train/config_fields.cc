@@ -152,7 +152,7 @@ std::vector<Field> config_fields(Config& c) {
        "format of activations; weights are kept in f32",
        {},
        {"f32", "bf16", "f16"}},
-      {"train.device", &c.train.device, "where ranks compute", {}, {"cpu"}},
+      {"train.device", &c.train.device, "where ranks compute", {}, {"cpu", "cuda"}},
       {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
       {"train.noise_scale", &c.train.noise_scale,
        "measure the gradient noise scale (critical batch) from microbatches and ranks"},
@@ -165,6 +165,10 @@ std::vector<Field> config_fields(Config& c) {
       {"train.log_every", &c.train.log_every, "steps between progress lines", at_least(1)},
       {"train.eval_every", &c.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
       {"train.eval_batches", &c.train.eval_batches, "batches per validation", at_least(1)},
+      {"train.compare_every", &c.train.compare_every,
+       "steps between comparisons of the weights that several ranks should have alike; 0: only at the start "
+       "and when a checkpoint is saved",
+       at_least(0)},
 
       {"optim.kind",
        &c.optim.kind,
@@ -219,12 +223,14 @@ std::vector<Field> config_fields(Config& c) {
        "a new folder in runs/, named by date and time"},
       {"run.checkpoint_every", &c.run.checkpoint_every, "steps between checkpoints; 0: only at the end",
        at_least(0)},
-      {"run.keep", &c.run.keep, "newest checkpoints that are kept", at_least(1)},
+      {"run.keep", &c.run.keep, "newest checkpoints that are kept; two that are not damaged always are",
+       at_least(1)},
       {"run.resume",
        &c.run.resume,
-       "continue from the newest checkpoint in run.dir: if there is one, always, or never",
+       "continue from the newest checkpoint in run.dir: if there is one (auto), or it is an error (always), "
+       "or whatever has changed (force); or set what is there aside and start anew (never)",
        {},
-       {"auto", "always", "never"}},
+       {"auto", "always", "force", "never"}},
       {"run.sample_tokens", &c.run.sample_tokens,
        "tokens of text generated at the end (language models); 0: none", at_least(0)},
   };

@@ -104,10 +104,10 @@ std::string config_markdown() {
       "The command line (`--train.batch=32`) wins over the environment (`TRIREME_TRAIN__BATCH=32`), which "
       "wins\n"
       "over the file, which wins over the default. `trireme train --print-config` shows each value and its\n"
-      "origin. An unknown name, a wrong type or a value outside its limits is an error. Relative paths of "
-      "data\n"
-      "and tokenizers in a file are taken from the folder of that file, others from where the command "
-      "runs.\n\n"
+      "origin. An unknown name, a wrong type or a value outside its limits is an error. Relative\n"
+      "paths of data, tokenizers and weights in a file are taken from the folder of that file, others from "
+      "where the\n"
+      "command runs.\n\n"
       "This page is written from the list in `trireme/train/config_fields.cc`; a test holds it to that.\n";
   for (const Section& section : config_sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n| setting | default | meaning | value |\n|---|---|---|---|\n",

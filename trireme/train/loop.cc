@@ -11,12 +11,16 @@
 #include "trireme/base/text.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
+#include "trireme/train/agreement.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/optim/schedule.h"
 #include "trireme/train/progress.h"
 #include "trireme/train/rank_states.h"
+#include "trireme/train/replica_check.h"
+#include "trireme/train/resume_check.h"
 #include "trireme/train/run_folder.h"
+#include "trireme/train/run_lock.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/trainer.h"
 #include "trireme/train/weights.h"
@@ -40,24 +44,39 @@ Config with_batch(Config config, const Plan& plan) {
   return config;
 }
 
+// All that the run is made with, which is the same on all ranks or an Error.
+Facts agreed_facts(ResolvedConfig config, const OpenedData& data, const RunContext& context) {
+  config.config.model = complete_model(config.config, data);
+  Facts facts = facts_of(config, context.ranks.plan);
+  for (Fact& fact : facts_of(data)) facts.push_back(std::move(fact));
+  if (context.world) require_agreement(facts, *context.world);
+  return facts;
+}
+
 class Run {
  public:
   Run(const ResolvedConfig& resolved, const RunContext& context)
       : config_(with_batch(resolved.config, context.ranks.plan)),
         context_(context),
         data_(open_run_data(config_, context.default_text)),
+        facts_(agreed_facts({config_, resolved.origins}, data_, context)),
         model_(complete_model(config_, data_)),
-        device_(make_cpu_device(thread_count(config_.train, context.ranks_here))),
+        device_(make_device(
+            {.kind = config_.train.device, .threads = thread_count(config_.train, context.ranks_here)})),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
         loader_(data_.train, {.batch = config_.train.batch,
                               .seed = static_cast<uint64_t>(config_.train.seed),
                               .parts = trainer_.own_rows()}),
+        replicas_(trainer_, context.ranks),
         folder_(make_run_folder(config_.run)),
-        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {}
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {
+    if (leads()) lock_.emplace(folder_);
+  }
 
   RunResult go() {
     const int64_t first = start();
+    replicas_.compare(first);
     if (leads()) {
       describe(first);
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
@@ -67,6 +86,7 @@ class Run {
     const Clock::time_point start_of_steps = Clock::now();
     const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
+    context_.on_signal(RunContext::OnSignal::kStop);
     for (int64_t step = first; step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
       Batch& batch = loader_.next();
@@ -91,13 +111,21 @@ class Run {
       if (leads()) {
         metrics_->write(line);
         progress_->step(line);
+        if (const std::string problem = metrics_->take_problem(); !problem.empty())
+          note(fmt::format("warning: {}; its lines are kept and tried again", problem));
       }
       if (done.skipped) note(skip_note(step + 1));
 
       const bool last = step + 1 == config_.train.steps;
       const bool stopping = asked_to_stop() && !last;
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
-      if (due(step + 1, config_.run.checkpoint_every) || last || stopping) save(step + 1);
+      if (last || stopping) {
+        save(step + 1);
+      } else if (due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
+        try_to_save(step + 1);
+      } else if (due(step + 1, config_.train.compare_every)) {
+        replicas_.compare(step + 1);
+      }
       if (stopping) {
         result.end = RunResult::End::kStopped;
         note(fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
@@ -105,7 +133,11 @@ class Run {
         break;
       }
     }
-    if (leads()) progress_->finish();
+    context_.on_signal(RunContext::OnSignal::kEndAtOnce);
+    if (leads()) {
+      progress_->finish();
+      metrics_->finish();
+    }
     if (leads() && first >= config_.train.steps) {
       fmt::print(
           "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
@@ -152,30 +184,54 @@ class Run {
   bool language() const { return data_.vocab > 0; }
   static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-  // Starting values, or those of the newest checkpoint; returns the number of steps that are done.
+  // Starting values, or those of the newest checkpoint; returns the number of steps that are done. Nothing is
+  // written before it is clear that the run goes on.
   int64_t start() {
-    if (leads()) write_run_description(folder_, config_);
-    std::optional<LoadedCheckpoint> found =
+    if (config_.run.resume == "never" && leads()) {
+      if (const std::string earlier = set_aside(folder_); !earlier.empty())
+        fmt::print("run.resume is never: what was in {} is now in {}\n", folder_, earlier);
+    }
+    const std::optional<LoadedCheckpoint> found =
         config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
-    if (!found) {
-      if (config_.run.resume == "always")
-        throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
+    if (found) {
+      go_on(*found);
+    } else if (config_.run.resume == "always") {
+      throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
+    } else {
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
       start_from_weights();
-      return 0;
+    }
+    if (leads()) {
+      checkpoints_.clean_up();
+      write_run_description(folder_, config_);
+    }
+    return found ? found->state.step : 0;
+  }
+
+  void go_on(const LoadedCheckpoint& found) {
+    const ResumeChanges changes = changes_since(found.state, facts_);
+    if (leads()) {
+      for (const std::string& message : found.messages) fmt::print("{}\n", message);
+      for (const std::string& change : changes.told) fmt::print("since {}: {}\n", found.path, change);
+    }
+    if (!changes.refused.empty()) {
+      const std::string text = join(changes.refused, "; ");
+      if (config_.run.resume != "force") {
+        throw_error(
+            "cannot go on from {}: {}. Give the run what it began with, choose another run.dir, or set "
+            "run.resume=never to start anew; run.resume=force goes on regardless",
+            found.path, text);
+      }
+      if (leads()) fmt::print("since {}, and gone on by force: {}\n", found.path, text);
     }
     const RankStates states = states_of(trainer_);
-    found->model.read_all(states.model);
-    found->optimizer.read_all(states.optimizer);
-    loader_.seek(found->state.data);
-    trainer_.loss_scale = found->state.loss_scale;
-    trainer_.scale_age = found->state.scale_age;
-    saved_ = found->path;
-    if (leads()) {
-      for (const std::string& message : found->messages) fmt::print("{}\n", message);
-      fmt::print("goes on from {} (step {})\n", found->path, found->state.step);
-    }
-    return found->state.step;
+    found.model.read_all(states.model);
+    found.optimizer.read_all(states.optimizer);
+    loader_.seek(found.state.data);
+    trainer_.loss_scale = found.state.loss_scale;
+    trainer_.scale_age = found.state.scale_age;
+    saved_ = found.path;
+    if (leads()) fmt::print("goes on from {} (step {})\n", found.path, found.state.step);
   }
 
   // train.init_from, over the starting values.
@@ -201,9 +257,9 @@ class Run {
       fmt::print("run      all {} steps are done, in {}\n", config_.train.steps, folder_);
       return;
     }
-    fmt::print("run      steps {} to {} on {}{} thread{}, in {}\n", first + 1, config_.train.steps,
+    fmt::print("run      steps {} to {} on {}{}, in {}\n", first + 1, config_.train.steps,
                plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "",
-               device_->threads(), device_->threads() == 1 ? "" : "s", folder_);
+               device_->description(), folder_);
     std::fflush(stdout);
   }
 
@@ -229,20 +285,38 @@ class Run {
       if (batch.ends_epoch) break;
     }
     const double accuracy = total.count > 0 ? total.correct / total.count : 0;
-    if (leads()) metrics_->write(ValidationMetrics{step, total.loss, accuracy});
+    if (leads())
+      metrics_->write(ValidationMetrics{step, total.loss, accuracy, static_cast<int64_t>(total.count)});
     note(fmt::format("step {}  validation loss {:.4f}  accuracy {:.2f}%  ({:.0f} targets)", step, total.loss,
                      100 * accuracy, total.count));
   }
 
+  // A checkpoint that can not be written now may be later, and the run has more to lose than it: tried again
+  // after 1, 2, 4, … steps.
+  void try_to_save(int64_t step) {
+    try {
+      save(step);
+    } catch (const NotSaved& error) {
+      retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
+      retry_at_ = step + retry_after_;
+      note(fmt::format("warning: {}. Tried again after step {}", error.what(), retry_at_));
+      if (!leads() && error.failed() == NotSaved::Where::kHere)
+        fmt::print(stderr, "warning: {}\n", error.what());
+    }
+  }
+
   void save(int64_t step) {
+    replicas_.compare(step);  // or it would be mixed from what differs
     TrainState state;
     state.step = step;
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
     state.loss_scale = trainer_.loss_scale;
     state.scale_age = trainer_.scale_age;
+    for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
     const RankStates share = states_to_write(trainer_, context_.ranks);
     saved_ = checkpoints_.save(state, share.model, share.optimizer);
+    retry_at_ = retry_after_ = 0;
     note(fmt::format("saved {}", saved_));
   }
 
@@ -260,15 +334,19 @@ class Run {
   Config config_;
   RunContext context_;
   OpenedData data_;
+  Facts facts_;
   ModelOptions model_;
   std::unique_ptr<Device> device_;
   Trainer trainer_;
   Loader loader_;
+  ReplicaCheck replicas_;
   std::string folder_;
   Checkpoints checkpoints_;
   CriticalBatch critical_batch_;
-  std::string saved_;  // the newest checkpoint
+  std::string saved_;                       // the newest checkpoint
+  int64_t retry_at_ = 0, retry_after_ = 0;  // steps; of one that was not written
   // Of rank 0 alone.
+  std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
   std::optional<Progress> progress_;
 };

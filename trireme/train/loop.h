@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
+#include "trireme/comm/group.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/open_data.h"
 #include "trireme/train/progress.h"
@@ -28,10 +30,15 @@ ModelOptions complete_model(const Config& config, const OpenedData& data);
 struct RunContext {
   std::string default_text;  // read when data.path is empty
   const std::atomic<bool>* stop =
-      nullptr;             // when it becomes true, the run ends after the step in hand, with a checkpoint
-  double peak_flops = 0;   // of all devices, for MFU; 0: not known
-  RankOptions ranks = {};  // of several, only rank 0 prints and writes; run.dir must be the same on all
-  int ranks_here = 1;      // on this host, which share its cores
+      nullptr;  // when it becomes true, the run ends after the step in hand, with a checkpoint
+  // What a signal is to do from now on: before the first step there is nothing to save, and after the last
+  // one all is saved.
+  enum class OnSignal { kStop, kEndAtOnce };
+  std::function<void(OnSignal)> on_signal = [](OnSignal) {};
+  double peak_flops = 0;         // of all devices, for MFU; 0: not known
+  RankOptions ranks = {};        // of several, only rank 0 prints and writes; run.dir must be the same on all
+  comm::Group* world = nullptr;  // all of them; must be there when there are several
+  int ranks_here = 1;            // on this host, which share its cores
   Progress::Options::Screen screen = Progress::Options::Screen::kLines;  // what standard output is
 };
 

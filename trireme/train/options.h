@@ -62,6 +62,7 @@ struct TrainOptions {
   int64_t log_every = 1;      // steps
   int64_t eval_every = 250;   // steps; 0: only at the end
   int64_t eval_batches = 10;  // batches of validation data each time
+  int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
 };
 
 struct OptimOptions {

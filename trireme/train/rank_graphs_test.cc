@@ -28,18 +28,18 @@ struct Counts {
 Counts count(const Graph& graph) {
   Counts counts;
   for (const Node& node : graph.nodes) {
-    if (node.op->scope != OpRecord::Scope::kAxis || node.op->name.ends_with("_wait")) continue;
+    if (!node.op->collective || !node.op->collective->sends()) continue;
     const double ways = static_cast<double>(node.attrs.integer("ways")), share = (ways - 1) / ways;
-    const bool started = node.op->name.ends_with("_start");
-    const std::string_view name = started ? node.op->name.substr(0, node.op->name.size() - 6) : node.op->name;
+    const bool started = node.op->collective->phase == OpRecord::Collective::Phase::kStart;
+    const CollectiveKind kind = node.op->collective->kind;
     counts.buckets += started;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const double in = static_cast<double>(graph.type(node.inputs[i]).bytes());
       const double out = static_cast<double>(graph.type(node.outputs[i]).bytes());
-      if (name == "all_reduce") ++counts.all_reduce, counts.bytes += 2 * share * in;
-      if (name == "reduce_scatter") ++counts.reduce_scatter, counts.bytes += share * in;
-      if (name == "all_gather") ++counts.all_gather, counts.bytes += share * out;
-      if (name == "all_to_all") ++counts.all_to_all, counts.bytes += share * in;
+      if (kind == CollectiveKind::kAllReduce) ++counts.all_reduce, counts.bytes += 2 * share * in;
+      if (kind == CollectiveKind::kReduceScatter) ++counts.reduce_scatter, counts.bytes += share * in;
+      if (kind == CollectiveKind::kAllGather) ++counts.all_gather, counts.bytes += share * out;
+      if (kind == CollectiveKind::kAllToAll) ++counts.all_to_all, counts.bytes += share * in;
     }
   }
   return counts;
@@ -227,8 +227,8 @@ TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
   EXPECT_EQ(local.all_gather + local.reduce_scatter + local.all_to_all, 0);
 }
 
-// Casts of weights lie as the weights do, so activations still come to the weights; and what ZeRO-3 gathers, it
-// gathers in 16 bit.
+// Casts of weights lie as the weights do, so activations still come to the weights; and what ZeRO-3 gathers,
+// it gathers in 16 bit.
 TEST(RankGraphs, HalfPrecisionOwesTheSameCollectives) {
   for (const auto& [mesh, preset] : {std::pair{"data:4", "zero3"},
                                      {"tensor:2", "megatron"},
@@ -277,7 +277,7 @@ TEST(RankGraphs, AllRanksHaveTheSameCollectivesInTheSameOrder) {
     std::string text;
     for (const Graph& graph : rank_graphs(whole.graphs, {Mesh({{"data", 3}}), "zero3"}, rank).graphs) {
       for (const Node& node : graph.nodes) {
-        if (node.op->scope == OpRecord::Scope::kAxis) text += graph.values[node.outputs[0]].name + "\n";
+        if (node.op->collective) text += graph.values[node.outputs[0]].name + "\n";
       }
     }
     return text;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "trireme/train/state_reach.h"
+
 namespace trireme {
 namespace {
 
@@ -56,7 +58,10 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
     const bool model = role == "parameter" || role == "buffer";
     if ((!model && role != "optimizer") || !wanted(slot)) continue;
     (model ? states.model : states.optimizer)
-        .push_back({slot.name, trainer.executor().state(slot.name), {slot.part.whole, slot.part.pieces}});
+        .push_back({slot.name,
+                    view_of(slot),
+                    {slot.part.whole, slot.part.pieces},
+                    reach_of(trainer.executor(), slot.name)});
   }
   return states;
 }

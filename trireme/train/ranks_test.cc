@@ -72,8 +72,9 @@ void on_ranks(int ranks, const TrainOptions& train,
 std::vector<float> weights(Trainer& trainer) {
   std::vector<float> values;
   for (const NamedTensor& tensor : trainer.model_tensors()) {
-    const float* data = static_cast<const float*>(tensor.view.data);
-    values.insert(values.end(), data, data + tensor.view.elements());
+    std::vector<float> read(tensor.view.elements());
+    trainer.executor().read_state(tensor.name, read.data(), tensor.view.bytes());
+    values.insert(values.end(), read.begin(), read.end());
   }
   return values;
 }
@@ -164,7 +165,7 @@ std::vector<Call> calls_along(const Program& program, std::string_view axis) {
   std::vector<Call> calls;
   for (const Segment& segment : program.segments) {
     for (const Node& node : segment.graph.nodes) {
-      if (node.op->scope != OpRecord::Scope::kAxis || node.attrs.text("axis") != axis) continue;
+      if (!node.op->collective || node.attrs.text("axis") != axis) continue;
       std::vector<int64_t> runs(node.outputs.size(), 1);
       if (node.attrs.has("runs")) runs = node.attrs.integers("runs");
       size_t tensor = 0;
@@ -172,7 +173,7 @@ std::vector<Call> calls_along(const Program& program, std::string_view axis) {
         Call& call = calls.emplace_back(fmt::format("{}:{}", segment.graph.name, node.op->name),
                                         std::vector<size_t>{});
         for (int64_t i = 0; i < run; ++i, ++tensor) {
-          if (node.op->name.starts_with("all_reduce"))
+          if (node.op->collective->kind == CollectiveKind::kAllReduce && node.op->collective->sends())
             call.second.push_back(segment.graph.type(node.outputs[tensor]).bytes());
         }
       }

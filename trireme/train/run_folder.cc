@@ -1,6 +1,8 @@
 // Files of a run; see run_folder.h.
 #include "trireme/train/run_folder.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -10,18 +12,29 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
 
+// All of it or, on a full disk, the file as it was.
 void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
+  const fs::path incoming = path.string() + ".new";
+  std::ofstream out(incoming, std::ios::binary);
   out << text;
-  out.flush();
+  out.close();
   if (!out) throw_error("cannot write {}: {}", path.string(), std::strerror(errno));
+  std::error_code error;
+  fs::rename(incoming, path, error);
+  if (error) throw_error("cannot write {}: {}", path.string(), error.message());
 }
+
+constexpr const char* kConfig = "config.toml";
+constexpr const char* kVersion = "version.txt";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kCheckpoints = "checkpoints";
 
 // Lines of steps up to `step`, and the last time in them; lines that are no JSON (a crash in the middle of
 // one) are dropped.
@@ -53,25 +66,49 @@ nlohmann::json number(double value) {
 
 std::string make_run_folder(const RunOptions& run) {
   fs::path folder = run.dir;
+  std::error_code error;
   if (run.dir.empty()) {
     const std::time_t now = std::time(nullptr);
     char name[32];
     std::strftime(name, sizeof name, "%Y-%m-%d-%H%M%S", std::localtime(&now));
     folder = fs::path("runs") / name;
-    for (int again = 2; fs::exists(folder); ++again)
+    fs::create_directories("runs", error);
+    // Made, not looked for: another run may begin in the same second.
+    for (int again = 2; !fs::create_directory(folder, error) && !error; ++again)
       folder = fs::path("runs") / fmt::format("{}-{}", name, again);
+  } else {
+    fs::create_directories(folder, error);
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
   if (error)
     throw_error("cannot create the run folder {}: {}; choose another with run.dir", folder.string(),
                 error.message());
   return folder.string();
 }
 
+std::string set_aside(const std::string& folder) {
+  const fs::path run(folder);
+  if (!fs::exists(run / kCheckpoints) && !fs::exists(run / kMetrics)) return "";
+  try {
+    fs::path earlier;
+    for (int number = 1;; ++number) {
+      earlier = run / fmt::format("earlier-{}", number);
+      if (fs::create_directory(earlier)) break;
+    }
+    for (const char* name : {kCheckpoints, kMetrics, kConfig, kVersion}) {
+      if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
+    }
+    return earlier.string();
+  } catch (const fs::filesystem_error& error) {
+    throw_error(
+        "cannot set aside what an earlier run left in {}: {}; move it yourself, or choose another "
+        "run.dir",
+        folder, error.what());
+  }
+}
+
 void write_run_description(const std::string& folder, const Config& config) {
-  write_file(fs::path(folder) / "config.toml", config_toml(config));
-  write_file(fs::path(folder) / "version.txt", fmt::format("trireme {}\n", version()));
+  write_file(fs::path(folder) / kConfig, config_toml(config));
+  write_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
 }
 
 std::string_view version() {
@@ -79,24 +116,35 @@ std::string_view version() {
 }
 
 MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name)
-    : path_((fs::path(folder) / "metrics.jsonl").string()),
-      rate_name_(rate_name),
-      file_(nullptr, std::fclose) {
+    : path_((fs::path(folder) / kMetrics).string()), rate_name_(rate_name), file_(nullptr, std::fclose) {
   if (fs::exists(path_)) {
     const KeptLines kept = lines_up_to(path_, step);
     seconds_ = kept.seconds;
-    write_file(path_ + ".new", kept.text);
-    fs::rename(path_ + ".new", path_);
+    write_file(path_, kept.text);
   }
   file_.reset(std::fopen(path_.c_str(), "a"));
   if (!file_) throw_error("cannot write {}: {}", path_, std::strerror(errno));
 }
 
 void MetricsFile::line(const std::string& text) {
-  if (std::fputs((text + "\n").c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0) {
-    throw_error("cannot write {}: {}; free some room and start again with the same run.dir", path_,
-                std::strerror(errno));
+  waiting_ += text + "\n";
+  while (!waiting_.empty()) {
+    const ssize_t written = ::write(::fileno(file_.get()), waiting_.data(), waiting_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      if (problem_.empty()) untold_ = fmt::format("cannot write {}: {}", path_, std::strerror(errno));
+      problem_ = std::strerror(errno);
+      return;
+    }
+    waiting_.erase(0, static_cast<size_t>(written));
   }
+  problem_.clear();
+}
+
+void MetricsFile::finish() {
+  if (waiting_.empty()) return;
+  throw_error("cannot write {}: {}; the last {} of it are lost. Free some room", path_, problem_,
+              format_bytes(waiting_.size()));
 }
 
 void MetricsFile::write(const StepMetrics& m) {
@@ -115,8 +163,10 @@ void MetricsFile::write(const StepMetrics& m) {
 }
 
 void MetricsFile::write(const ValidationMetrics& m) {
-  line(nlohmann::ordered_json{
-      {"step", m.step}, {"validation_loss", number(m.loss)}, {"validation_accuracy", m.accuracy}}
+  line(nlohmann::ordered_json{{"step", m.step},
+                              {"validation_loss", number(m.loss)},
+                              {"validation_accuracy", m.accuracy},
+                              {"validation_targets", m.targets}}
            .dump());
 }
 

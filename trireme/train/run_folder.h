@@ -4,6 +4,8 @@
 //   version.txt      which Trireme wrote it
 //   metrics.jsonl    one JSON object a step; and one for each validation
 //   checkpoints/     see checkpoint/checkpoint.h
+//   .lock            see run_lock.h
+//   earlier-1/, …    the same of runs that were here before and were set aside
 #pragma once
 
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "trireme/train/config.h"
 
@@ -18,6 +21,8 @@ namespace trireme {
 
 // The folder of run.dir, or a new one in runs/ named by date and time when that is empty. Creates it.
 std::string make_run_folder(const RunOptions& run);
+// Moves what an earlier run left into a folder of its own, and returns that; "" when there is nothing.
+std::string set_aside(const std::string& folder);
 void write_run_description(const std::string& folder, const Config& config);
 std::string_view version();  // of Trireme, "0.1.0"
 
@@ -34,9 +39,11 @@ struct StepMetrics {
 struct ValidationMetrics {
   int64_t step = 0;
   double loss = 0, accuracy = 0;
+  int64_t targets = 0;  // that were counted
 };
 
-// Appends to metrics.jsonl; each line is with the system before the call returns.
+// Appends to metrics.jsonl; each line is with the system before the call returns. A line that can not be
+// written (a full disk) is kept and tried again with the next one.
 class MetricsFile {
  public:
   // Lines of steps after `step` are removed: a run that goes on from a checkpoint writes them anew.
@@ -44,12 +51,16 @@ class MetricsFile {
   double seconds() const { return seconds_; }  // that the steps before took
   void write(const StepMetrics& metrics);
   void write(const ValidationMetrics& metrics);
+  // Why lines are waiting, told once until all are written again; "" otherwise.
+  std::string take_problem() { return std::exchange(untold_, ""); }
+  void finish();  // throws Error when lines are still waiting
 
  private:
   void line(const std::string& text);
   std::string path_;
   std::string rate_name_;  // "tokens_per_second" or "samples_per_second"
   double seconds_ = 0;
+  std::string waiting_, problem_, untold_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 

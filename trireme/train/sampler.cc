@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/train/state_reach.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -64,7 +65,8 @@ Sampler::Sampler(const ModelOptions& model, Device& device)
 void Sampler::load(const TensorFiles& files) {
   std::vector<NamedTensor> tensors;
   for (const StateSlot& slot : executor_.program().states) {
-    if (slot.attrs.text("role", "") != "cache") tensors.push_back({slot.name, executor_.state(slot.name)});
+    if (slot.attrs.text("role", "") == "cache") continue;
+    tensors.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
   }
   files.read_all(tensors);
 }

@@ -131,9 +131,10 @@ Outcome run(const Case& one, int64_t shards, int ranks, int threads) {
     outcome.losses = losses;
     outcome.correct = evaluation.correct;
     for (const auto& tensors : {trainer.model_tensors(), trainer.optimizer_tensors()}) {
-      for (const auto& [name, view] : tensors) {
-        const float* data = static_cast<const float*>(view.data);
-        outcome.states[name].assign(data, data + view.elements());
+      for (const NamedTensor& tensor : tensors) {
+        std::vector<float>& values = outcome.states[tensor.name];
+        values.resize(tensor.view.elements());
+        trainer.executor().read_state(tensor.name, values.data(), tensor.view.bytes());
       }
     }
   });

@@ -10,6 +10,7 @@
 #include "trireme/passes/pins.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/rank_graphs.h"
+#include "trireme/train/state_reach.h"
 
 namespace trireme {
 namespace {
@@ -281,11 +282,11 @@ int64_t Trainer::parameter_count() const {
   return total;
 }
 
-std::vector<NamedTensor> Trainer::tensors(const std::vector<std::string>& roles) const {
+std::vector<NamedTensor> Trainer::tensors(const std::vector<std::string>& roles) {
   std::vector<NamedTensor> result;
   for (const StateSlot& slot : program().states) {
     if (std::ranges::find(roles, slot.attrs.text("role", "")) != roles.end())
-      result.push_back({slot.name, executor_.state(slot.name)});
+      result.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
   }
   return result;
 }

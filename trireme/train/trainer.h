@@ -87,12 +87,12 @@ class Trainer {
   int64_t parameter_count() const;
   const Program& program() const { return executor_.program(); }
   Executor& executor() { return executor_; }
-  // Views of the states, by their names in checkpoints: weights and buffers; moments and velocities.
-  std::vector<NamedTensor> model_tensors() const { return tensors({"parameter", "buffer"}); }
-  std::vector<NamedTensor> optimizer_tensors() const { return tensors({"optimizer"}); }
+  // The states, by their names in checkpoints: weights and buffers; moments and velocities.
+  std::vector<NamedTensor> model_tensors() { return tensors({"parameter", "buffer"}); }
+  std::vector<NamedTensor> optimizer_tensors() { return tensors({"optimizer"}); }
 
  private:
-  std::vector<NamedTensor> tensors(const std::vector<std::string>& roles) const;
+  std::vector<NamedTensor> tensors(const std::vector<std::string>& roles);
   // What a step computes at a time: a microbatch, or a shard and then what it completes.
   struct Piece {
     int segment, merge;  // merge: −1 where there is nothing to merge

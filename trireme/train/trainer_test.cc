@@ -9,8 +9,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/train/optim/update.h"
 
 namespace trireme {
 namespace {
@@ -59,7 +61,7 @@ class TrainerTest : public testing::Test {
     return batch;
   }
   std::vector<float> get(const std::string& name) {
-    std::vector<float> values(trainer_->executor().state(name).elements());
+    std::vector<float> values(trainer_->executor().state_type(name).shape.elements());
     trainer_->executor().read_state(name, values.data(), values.size() * sizeof(float));
     return values;
   }
@@ -286,6 +288,49 @@ TEST_F(TrainerTest, MicrobatchesMoveRunningStatisticsOneAfterTheOther) {
   trainer_->step(batch, 1, 0.0);
   EXPECT_EQ(get("bn1.running_mean"), mean);
   EXPECT_EQ(get("bn1.running_var"), var);
+}
+
+// Which random numbers a microbatch gets: those of its place among all microbatches of the run, none twice.
+TEST_F(TrainerTest, EachMicrobatchDropsByItsOwnNumber) {
+  ModelOptions model;
+  model.layers = 1;
+  model.heads = 2;
+  model.hidden = 16;
+  model.vocab = 20;
+  model.seq = 8;
+  model.dropout = 0.5;
+  const auto trainer_of = [&](int64_t accumulate) {
+    TrainOptions train;
+    train.accumulate = accumulate;
+    auto trainer =
+        std::make_unique<Trainer>(model, train, OptimOptions(), StepShape{kRows / 2, {8}}, *device_);
+    trainer->initialise(1);
+    return trainer;
+  };
+  // The gradient of microbatch `number` alone: the same rows whichever it is, and no target of others counts.
+  const auto gradient = [&](Trainer& trainer, int64_t step, int64_t number) {
+    Batch batch = tokens();
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (const char* name : {"ids", "targets"})
+        std::ranges::fill(batch.at(name).row<int32_t>(row), static_cast<int32_t>(row % (kRows / 2)));
+      if (row / (kRows / 2) != number)
+        std::ranges::fill(batch.at("targets").row<int32_t>(row), kIgnoreTarget);
+    }
+    trainer.forward_backward(batch, step);
+    const std::string name = gradient_name("wte.weight");
+    std::vector<float> values(trainer.executor().state_type(name).shape.elements());
+    trainer.executor().read_state(name, values.data(), values.size() * sizeof(float));
+    return values;
+  };
+  const auto one = trainer_of(1), two = trainer_of(2);
+  std::set<std::vector<float>> seen;
+  for (int64_t step = 0; step < 3; ++step) {
+    for (int64_t number = 0; number < 2; ++number) {
+      const std::vector<float> found = gradient(*two, step, number);
+      EXPECT_EQ(found, gradient(*one, 2 * step + number, 0)) << "step " << step << " microbatch " << number;
+      EXPECT_TRUE(seen.insert(found).second) << "step " << step << " microbatch " << number;
+    }
+  }
 }
 
 TEST_F(TrainerTest, BatchOfAnotherShapeIsRefused) {

@@ -3,7 +3,6 @@
 // names, in f32, bf16 or f16. Whatever plan wrote them, each rank reads its parts and nothing else.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/kernel.h"
 
@@ -234,11 +235,11 @@ void run(const KernelContext& context, const AttentionShape& s, float* lse) {
   const int64_t blocks = s.heads * HWY_DYNAMIC_DISPATCH(query_blocks)(s);
   if (groups == 0 || blocks == 0) return;
   // Each part packs the keys and values of its group again, so there are no more than balance asks for.
-  const int threads = context.pool.threads();
+  const int threads = pool_of(context).threads();
   const int64_t parts = threads == 1 ? 1 : std::min(blocks, (4 * threads + groups - 1) / groups);
   const int64_t each = HWY_DYNAMIC_DISPATCH(forward_floats)(s);
   auto* memory = reinterpret_cast<float*>(context.workspace);
-  for_each_task(&context.pool, groups * parts, [&](int64_t task, int slot) {
+  for_each_task(&pool_of(context), groups * parts, [&](int64_t task, int slot) {
     const int64_t group = task / parts, part = task % parts;
     HWY_DYNAMIC_DISPATCH(attend)
     (s, x, group / s.groups, group % s.groups, blocks * part / parts, blocks * (part + 1) / parts,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trireme/kernels/cpu/attention.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/kernel.h"
 
@@ -238,7 +239,7 @@ void run_attention_grad(const KernelContext& context) {
   const int64_t blocks = HWY_DYNAMIC_DISPATCH(grad_key_blocks)(s);
   const int64_t each = HWY_DYNAMIC_DISPATCH(grad_floats)(s);
   auto* memory = reinterpret_cast<float*>(context.workspace);
-  const int threads = context.pool.threads();
+  const int threads = pool_of(context).threads();
   // A group is one part when there are groups enough. Otherwise dk and dv are shared out by keys and dq by
   // queries, which computes the scores twice.
   const int64_t splits = (4 * threads + groups - 1) / groups;
@@ -246,7 +247,7 @@ void run_attention_grad(const KernelContext& context) {
   const int64_t key_parts = whole ? 1 : std::min(blocks, splits);
   const int64_t query_parts = whole ? 0 : std::min(units, splits);
   const int64_t parts = key_parts + query_parts;
-  for_each_task(&context.pool, groups * parts, [&](int64_t task, int slot) {
+  for_each_task(&pool_of(context), groups * parts, [&](int64_t task, int slot) {
     const int64_t group = task / parts, i = task % parts, j = i - key_parts;
     AttentionGradPart part{group / s.groups, group % s.groups, 0, blocks, 0, units, true, whole};
     if (i < key_parts) {

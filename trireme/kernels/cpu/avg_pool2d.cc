@@ -1,6 +1,7 @@
 // avg_pool2d and its gradient. The average counts only real elements, not padding.
 #include <algorithm>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/pool_window.h"
 #include "trireme/kernels/kernel.h"
 
@@ -23,7 +24,7 @@ void for_each_count(const PoolWindow& window, const Span& rows, const Visit& vis
 // Row by row and place by place of the window, so that the innermost loop runs along the outputs.
 void avg_pool2d(const KernelContext& context) {
   const PoolWindow window(context.inputs[0].shape, context.attrs);
-  for_each_plane(context.pool, window, [&](int64_t plane) {
+  for_each_plane(pool_of(context), window, [&](int64_t plane) {
     const float* const x = context.in<float>(0) + plane * window.in_plane();
     float* y = context.out<float>(0) + plane * window.out_plane();
     for (int64_t i = 0; i < window.y.out(); ++i, y += window.x.out()) {
@@ -45,7 +46,7 @@ void avg_pool2d(const KernelContext& context) {
 
 void avg_pool2d_grad(const KernelContext& context) {
   const PoolWindow window(context.outputs[0].shape, context.attrs);
-  for_each_plane(context.pool, window, [&](int64_t plane) {
+  for_each_plane(pool_of(context), window, [&](int64_t plane) {
     const float* dy = context.in<float>(0) + plane * window.out_plane();
     float* const dx = context.out<float>(0) + plane * window.in_plane();
     std::fill_n(dx, window.in_plane(), 0.0f);

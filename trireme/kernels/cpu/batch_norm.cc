@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "hwy/highway.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/map-inl.h"
 #include "trireme/kernels/kernel.h"
 
@@ -203,7 +204,7 @@ HWY_EXPORT(channel_grad);
 template <typename Body>
 void for_each_channel(const KernelContext& context, const Shape& x, const Body& body) {
   const int64_t count = x.elements(2, x.rank());
-  context.pool.parallel_for(x[1], 1, [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(x[1], 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) body(c, c * count);
   });
 }

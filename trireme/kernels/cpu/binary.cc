@@ -1,5 +1,6 @@
 // add, sub, mul, div and compare of a[b… s…] with b[s…]: the second operand repeats with the period of
 // its own size. A 16-bit second operand that repeats is widened once, into workspace.
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,7 +29,7 @@ void for_blocks_with_b(const KernelContext& context, const Body& body) {
   const auto outputs = context.outputs.first(kOutputs);
   const int64_t elements = context.inputs[0].elements(), period = b.elements();
   if (period == elements) {
-    for_blocks<2, kOutputs>(context.pool, elements, context.inputs, outputs, [&](const auto& block) {
+    for_blocks<2, kOutputs>(pool_of(context), elements, context.inputs, outputs, [&](const auto& block) {
       body(block, block.in[1], /*position=*/0, /*period=*/elements);
     });
     return;
@@ -39,7 +40,7 @@ void for_blocks_with_b(const KernelContext& context, const Body& body) {
     widen(b, 0, period, copy);
     repeated = copy;
   }
-  for_blocks<1, kOutputs>(context.pool, elements, context.inputs.first(1), outputs,
+  for_blocks<1, kOutputs>(pool_of(context), elements, context.inputs.first(1), outputs,
                           [&](const auto& block) { body(block, repeated, block.begin, period); });
 }
 

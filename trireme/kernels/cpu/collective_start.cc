@@ -78,7 +78,8 @@ void add_collective_start(KernelTable& table) {
   add_for_all_dtypes(table, "all_reduce_start", {.run = all_reduce_start});
   add_for_all_dtypes(table, "all_gather_start", {.run = all_gather_start});
   add_for_all_dtypes(table, "reduce_scatter_start", {.run = reduce_scatter_start});
-  add_for_all_dtypes(table, "collective_wait", {.run = collective_wait});
+  add_for_all_dtypes(table, "all_reduce_wait", {.run = collective_wait});
+  add_for_all_dtypes(table, "all_gather_wait", {.run = collective_wait});
   add_for_all_dtypes(table, "reduce_scatter_wait", {.run = reduce_scatter_wait});
 }
 

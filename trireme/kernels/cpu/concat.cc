@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "trireme/kernels/cpu/all_dtypes.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 
 namespace trireme::cpu {
@@ -57,7 +58,7 @@ void clear(ThreadPool& pool, const Pieces& y, int64_t y_first, int64_t bytes) {
 void slice(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim), y(context.outputs[0], dim);
-  copy(context.pool, x, context.attrs.integer("start") * x.step, y, 0, y.bytes);
+  copy(pool_of(context), x, context.attrs.integer("start") * x.step, y, 0, y.bytes);
 }
 
 void split(const KernelContext& context) {
@@ -66,7 +67,7 @@ void split(const KernelContext& context) {
   int64_t position = 0;
   for (const TensorView& output : context.outputs) {
     const Pieces y(output, dim);
-    copy(context.pool, x, position, y, 0, y.bytes);
+    copy(pool_of(context), x, position, y, 0, y.bytes);
     position += y.bytes;
   }
   TRIREME_CHECK(position == x.bytes);
@@ -78,7 +79,7 @@ void concat(const KernelContext& context) {
   int64_t position = 0;
   for (const TensorView& input : context.inputs) {
     const Pieces x(input, dim);
-    copy(context.pool, x, 0, y, position, x.bytes);
+    copy(pool_of(context), x, 0, y, position, x.bytes);
     position += x.bytes;
   }
   TRIREME_CHECK(position == y.bytes);
@@ -88,19 +89,19 @@ void pad(const KernelContext& context) {
   const int dim = static_cast<int>(context.attrs.integer("dim"));
   const Pieces x(context.inputs[0], dim), y(context.outputs[0], dim);
   const int64_t low = context.attrs.integer("low") * x.step;
-  clear(context.pool, y, 0, low);
-  copy(context.pool, x, 0, y, low, x.bytes);
-  clear(context.pool, y, low + x.bytes, y.bytes - low - x.bytes);
+  clear(pool_of(context), y, 0, low);
+  copy(pool_of(context), x, 0, y, low, x.bytes);
+  clear(pool_of(context), y, low + x.bytes, y.bytes - low - x.bytes);
 }
 
 void write_at(const KernelContext& context) {
   const Pieces x(context.inputs[0], 1), rows(context.inputs[1], 1), y(context.outputs[0], 1);
-  if (x.data != y.data) copy(context.pool, x, 0, y, 0, x.bytes);
+  if (x.data != y.data) copy(pool_of(context), x, 0, y, 0, x.bytes);
   // Rows that would lie outside are left out.
   const int64_t position = *context.in<int32_t>(2), count = context.inputs[1].shape[1];
   const int64_t begin = std::clamp<int64_t>(-position, 0, count),
                 end = std::clamp<int64_t>(context.inputs[0].shape[1] - position, begin, count);
-  copy(context.pool, rows, begin * rows.step, y, (position + begin) * y.step, (end - begin) * rows.step);
+  copy(pool_of(context), rows, begin * rows.step, y, (position + begin) * y.step, (end - begin) * rows.step);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // Where there are many channels, 3×3 filters go through Winograd's transform instead.
 #include <algorithm>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/correlate.h"
 #include "trireme/kernels/cpu/tasks.h"
@@ -67,11 +68,11 @@ void run(const KernelContext& context) {
     conv.source = context.in<float>(0);
     conv.weights.weights = context.in<float>(1);
     conv.out = context.out<float>(0);
-    return winograd_convolve(conv, context.pool, context.workspace);
+    return winograd_convolve(conv, pool_of(context), context.workspace);
   }
   const PatchLayout layout = patches_of(g);
   Workspace space(context.workspace);
-  const Scratch scratch(space, g, context.pool.threads());
+  const Scratch scratch(space, g, pool_of(context).threads());
   const int64_t blocks = filter_blocks(g.filters);
   const int64_t group_weights = g.filters * g.channels * g.taps();
 
@@ -81,7 +82,7 @@ void run(const KernelContext& context) {
       scratch.tap_index[i * g.x.kernel + j] = i * g.x.kernel + j;
     }
   }
-  context.pool.parallel_for(g.groups * blocks, 1, [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(g.groups * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t offset = task / blocks * group_weights;
       const FilterView view{context.in<float>(1) + offset, g.channels * g.taps(), g.taps(),
@@ -90,9 +91,9 @@ void run(const KernelContext& context) {
     }
   });
 
-  const int64_t enough = 4 * context.pool.threads();
+  const int64_t enough = 4 * pool_of(context).threads();
   const int64_t splits = std::clamp<int64_t>(enough / (g.images * g.groups), 1, blocks);
-  for_each_task(&context.pool, g.images * g.groups * splits, [&](int64_t task, int slot) {
+  for_each_task(&pool_of(context), g.images * g.groups * splits, [&](int64_t task, int slot) {
     const int64_t split = task % splits, image_group = task / splits, group = image_group % g.groups;
     const float* const image = context.in<float>(0) + image_group * g.channels * g.in_plane();
     float* const buffer = scratch.patches + slot * layout.buffer(g.channels);

@@ -5,6 +5,7 @@
 // Where there are many channels, 3×3 filters of stride one go through Winograd's transform instead.
 #include <algorithm>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/correlate.h"
 #include "trireme/kernels/cpu/merge_phases.h"
@@ -129,12 +130,12 @@ void run(const KernelContext& context) {
     conv.source = context.in<float>(0);
     conv.weights.weights = context.in<float>(1);
     conv.out = context.out<float>(0);
-    return winograd_convolve(conv, context.pool, context.workspace);
+    return winograd_convolve(conv, pool_of(context), context.workspace);
   }
   const PatchLayout layout = patches_of(g);
   const PhaseGrid grid = grid_of(g);
   Workspace space(context.workspace);
-  const Scratch scratch(space, g, context.pool.threads());
+  const Scratch scratch(space, g, pool_of(context).threads());
   // Channels of x are what the correlation calls filters, and filters of w its channels.
   const int64_t blocks = filter_blocks(g.channels);
   const int64_t group_weights = g.filters * g.channels * g.taps();
@@ -146,7 +147,7 @@ void run(const KernelContext& context) {
   };
 
   list_taps(g, layout, scratch);
-  context.pool.parallel_for(g.groups * blocks, 1, [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(g.groups * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t group = task / blocks;
       for (int64_t phase = 0; phase < grid.phases(); ++phase) {
@@ -157,9 +158,9 @@ void run(const KernelContext& context) {
     }
   });
 
-  const int64_t enough = 4 * context.pool.threads();
+  const int64_t enough = 4 * pool_of(context).threads();
   const int64_t splits = std::clamp<int64_t>(enough / (g.images * g.groups), 1, blocks);
-  for_each_task(&context.pool, g.images * g.groups * splits, [&](int64_t task, int slot) {
+  for_each_task(&pool_of(context), g.images * g.groups * splits, [&](int64_t task, int slot) {
     const int64_t split = task % splits, image_group = task / splits, group = image_group % g.groups;
     const float* const dy = context.in<float>(0) + image_group * g.filters * g.out_plane();
     float* const dx = context.out<float>(0) + image_group * g.channels * g.in_plane();

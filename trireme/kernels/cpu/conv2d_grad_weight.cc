@@ -4,6 +4,7 @@
 // have their channels innermost and multiplied (sum_products.h).
 #include <algorithm>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/conv_geometry.h"
 #include "trireme/kernels/cpu/pixel_major.h"
 #include "trireme/kernels/cpu/sum_products.h"
@@ -83,7 +84,7 @@ void run(const KernelContext& context) {
   const ConvGeometry g = geometry_of(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
   const Scheme s(g);
   Workspace space(context.workspace);
-  const Scratch scratch(space, s, context.pool.threads());
+  const Scratch scratch(space, s, pool_of(context).threads());
   for (int64_t segment = 0; segment < s.segments; ++segment) {
     const int64_t tap = segment * s.segment_columns;
     const int64_t row = tap / g.x.kernel * g.y.dilation, column = tap % g.x.kernel * g.x.dilation;
@@ -92,9 +93,9 @@ void run(const KernelContext& context) {
 
   // More tasks than parts, when there are more threads, by cutting the filters: that repeats the
   // transposing of images, but does not change any sum.
-  const int64_t enough = 2 * context.pool.threads();
+  const int64_t enough = 2 * pool_of(context).threads();
   const int64_t splits = std::clamp<int64_t>(enough / (s.parts * g.groups), 1, (g.filters + 7) / 8);
-  for_each_task(&context.pool, s.parts * g.groups * splits, [&](int64_t task, int slot) {
+  for_each_task(&pool_of(context), s.parts * g.groups * splits, [&](int64_t task, int slot) {
     const int64_t split = task % splits, group = task / splits % g.groups, part = task / splits / g.groups;
     float* const pixels = scratch.pixels + slot * Scratch::slot_floats(s);
     const int64_t x_image = g.groups * g.channels * g.in_plane(),
@@ -126,7 +127,7 @@ void run(const KernelContext& context) {
            .start = image == first ? SumProducts::Start::kZero : SumProducts::Start::kSums});
     }
   });
-  context.pool.parallel_for(g.groups * g.filters, 4, [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(g.groups * g.filters, 4, [&](int64_t begin, int64_t end) {
     for (int64_t filter = begin; filter < end; ++filter) {
       finish_filter(g, s, scratch.sums + filter * s.segments * s.segment_floats,
                     context.out<float>(0) + filter * g.channels * g.taps());

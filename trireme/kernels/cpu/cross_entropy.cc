@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -79,7 +80,7 @@ void cross_entropy(const KernelContext& context) {
   float* lse = context.out<float>(2);
   double* losses = reinterpret_cast<double*>(context.workspace);
   const int64_t width = logits.shape.back(), rows = context.inputs[1].elements();
-  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     alignas(64) float copy[kBlock];
     for (int64_t row = begin; row < end; ++row) {
       RowTotals totals;
@@ -115,7 +116,7 @@ void cross_entropy_sums(const KernelContext& context) {
   const int32_t* targets = context.in<int32_t>(1);
   float *exponentials = context.out<float>(0), *expected = context.out<float>(1);
   const double smooth = options.label_smoothing;
-  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     alignas(64) float copy[kBlock];
     for (int64_t row = begin; row < end; ++row) {
       const float given = logit(largest, row);
@@ -176,7 +177,7 @@ void cross_entropy_grad(const KernelContext& context) {
   const float* lse = context.in<float>(3);
   const int64_t width = logits.shape.back(), rows = context.inputs[2].elements();
   const float smooth = static_cast<float>(options.label_smoothing);
-  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     alignas(64) float copy[kBlock], result[kBlock];
     for (int64_t row = begin; row < end; ++row) {
       const int64_t target = targets[row] - options.class_offset;

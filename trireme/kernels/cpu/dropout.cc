@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/base/rng.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -160,7 +161,7 @@ class Dropout {
 void dropout(const KernelContext& context) {
   const Dropout drop(context.inputs[0].shape, context.attrs, context.in<int64_t>(1));
   for_blocks<1, 1>(
-      context.pool, context.inputs[0].elements(), context.inputs.first(1), context.outputs,
+      pool_of(context), context.inputs[0].elements(), context.inputs.first(1), context.outputs,
       [&](const Block<1, 1>& block) { drop.apply(block.in[0], block.out[0], block.begin, block.count); });
 }
 
@@ -178,7 +179,7 @@ void dropout_add(const KernelContext& context) {
     bias = copy;
   }
   const std::array<TensorView, 2> inputs = {context.inputs[0], context.inputs[2]};
-  for_blocks<2, 1>(context.pool, context.inputs[0].elements(), inputs, context.outputs,
+  for_blocks<2, 1>(pool_of(context), context.inputs[0].elements(), inputs, context.outputs,
                    [&](const Block<2, 1>& block) {
                      alignas(64) float kept[kBlock];
                      for (int64_t i = 0, count; i < block.count; i += count) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "trireme/base/thread_pool.h"
 #include "trireme/kernels/cpu/convert.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/kernel.h"

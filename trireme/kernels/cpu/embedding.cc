@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
 namespace trireme::cpu {
@@ -16,16 +17,17 @@ void embedding(const KernelContext& context) {
   const int64_t rows = table.shape[0], width = table.shape[1];
   const int64_t row_bytes = width * static_cast<int64_t>(size_of(table.dtype));
   const int64_t offset = context.attrs.integer("row_offset", 0);
-  context.pool.parallel_for(context.inputs[1].elements(), row_grain(width), [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = ids[i] - offset;
-      if (row >= 0 && row < rows) {
-        std::memcpy(to + i * row_bytes, from + row * row_bytes, row_bytes);
-      } else {
-        std::memset(to + i * row_bytes, 0, row_bytes);
-      }
-    }
-  });
+  pool_of(context).parallel_for(context.inputs[1].elements(), row_grain(width),
+                                [=](int64_t begin, int64_t end) {
+                                  for (int64_t i = begin; i < end; ++i) {
+                                    const int64_t row = ids[i] - offset;
+                                    if (row >= 0 && row < rows) {
+                                      std::memcpy(to + i * row_bytes, from + row * row_bytes, row_bytes);
+                                    } else {
+                                      std::memset(to + i * row_bytes, 0, row_bytes);
+                                    }
+                                  }
+                                });
 }
 
 // Tokens in the order of their rows: those of row r are order[starts[r] … starts[r + 1]). Tokens of rows
@@ -61,7 +63,7 @@ void embedding_grad(const KernelContext& context) {
   const int64_t rows = context.outputs[0].shape[0], width = context.outputs[0].shape[1];
   const TokensByRow tokens(context.workspace, rows, context.in<int32_t>(1), context.inputs[1].elements(),
                            context.attrs.integer("row_offset", 0));
-  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       float* to = dtable + row * width;
       std::fill_n(to, width, 0.0f);

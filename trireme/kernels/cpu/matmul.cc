@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/gemm.h"
 #include "trireme/kernels/kernel.h"
 
@@ -55,7 +56,7 @@ void run_matmul(const KernelContext& context) {
   g.b.data = context.in<float>(1);
   g.c = context.out<float>(0);
   g.epilogue = matmul_epilogue(context);
-  gemm(g, context.pool, context.workspace);
+  gemm(g, pool_of(context), context.workspace);
 }
 
 size_t matmul_workspace(const KernelShape& shape) {

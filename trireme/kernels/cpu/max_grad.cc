@@ -1,4 +1,5 @@
 // The gradient of max: elements equal to the maximum share the gradient of their output evenly.
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/reduction.h"
 #include "trireme/kernels/kernel.h"
@@ -16,7 +17,7 @@ void max_grad(const KernelContext& context) {
   const int64_t outputs_in_row = r.inner_is_reduced() ? 1 : r.inner();
   const int64_t step = outputs_in_row, row = r.inner();
   const int64_t outputs = r.kept_outer() * outputs_in_row;
-  context.pool.parallel_for(outputs, row_grain(r.reduced_elements()), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(outputs, row_grain(r.reduced_elements()), [&](int64_t begin, int64_t end) {
     for (int64_t output = begin; output < end; ++output) {
       const auto for_each = [&](const auto& visit) {
         for (int64_t outer = 0; outer < r.reduced_outer(); ++outer) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/pool_window.h"
 #include "trireme/kernels/kernel.h"
 
@@ -16,7 +17,7 @@ bool wins(float candidate, float best) {
 
 void max_pool2d(const KernelContext& context) {
   const PoolWindow window(context.inputs[0].shape, context.attrs);
-  for_each_plane(context.pool, window, [&](int64_t plane) {
+  for_each_plane(pool_of(context), window, [&](int64_t plane) {
     const float* const x = context.in<float>(0) + plane * window.in_plane();
     float* y = context.out<float>(0) + plane * window.out_plane();
     window.for_each([&](const Span& rows, const Span& columns) {
@@ -35,7 +36,7 @@ void max_pool2d(const KernelContext& context) {
 // Windows overlap, so a plane is done by one thread, window after window.
 void max_pool2d_grad(const KernelContext& context) {
   const PoolWindow window(context.inputs[1].shape, context.attrs);
-  for_each_plane(context.pool, window, [&](int64_t plane) {
+  for_each_plane(pool_of(context), window, [&](int64_t plane) {
     const float* dy = context.in<float>(0) + plane * window.out_plane();
     const float* const x = context.in<float>(1) + plane * window.in_plane();
     const float* y = context.in<float>(2) + plane * window.out_plane();

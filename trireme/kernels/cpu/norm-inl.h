@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/convert.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/map-inl.h"
@@ -100,7 +101,7 @@ void run_norm(const KernelContext& context) {
   const DType format = context.format;
   const Shape& shape = context.inputs[0].shape;
   const int64_t width = shape.back(), rows = shape.elements(0, shape.rank() - 1);
-  context.pool.parallel_for(rows, row_grain(width), [=](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(width), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = row * width;
       const RowStats stats =
@@ -165,7 +166,7 @@ void run_norm_grad(const KernelContext& context) {
   const Shape& shape = context.inputs[1].shape;
   const int64_t width = shape.back(), rows = shape.elements(0, shape.rank() - 1),
                 parts = norm_grad_parts(rows);
-  context.pool.parallel_for(parts, row_grain(rows / parts * width), [=](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(parts, row_grain(rows / parts * width), [=](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       float* dgain = partial + part * kSums * width;
       std::fill_n(dgain, kSums * width, 0.0f);
@@ -178,7 +179,7 @@ void run_norm_grad(const KernelContext& context) {
   });
   for (int sum = 0; sum < kSums; ++sum) {
     float* total = context.out<float>(1 + sum);
-    context.pool.parallel_for(width, row_grain(parts), [=](int64_t begin, int64_t end) {
+    pool_of(context).parallel_for(width, row_grain(parts), [=](int64_t begin, int64_t end) {
       std::fill(total + begin, total + end, 0.0f);
       for (int64_t part = 0; part < parts; ++part) {
         const float* from = partial + (part * kSums + sum) * width + begin;

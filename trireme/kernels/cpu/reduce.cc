@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/reduction.h"
 #include "trireme/kernels/kernel.h"
@@ -83,7 +84,7 @@ void reduce_to_numbers(const KernelContext& context, const Reduction& r, double 
   double* partial = reinterpret_cast<double*>(context.workspace);
   const int64_t parts = r.parts(), elements = r.reduced_elements();
   const int64_t grain = row_grain(elements / parts);
-  context.pool.parallel_for(r.kept_outer() * parts, grain, [&](int64_t first, int64_t last) {
+  pool_of(context).parallel_for(r.kept_outer() * parts, grain, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t kept = task / parts, part = task % parts;
       const int64_t begin = part * elements / parts, end = (part + 1) * elements / parts;
@@ -131,7 +132,7 @@ void reduce_to_rows(const KernelContext& context, const Reduction& r, double sca
   const int64_t bands = (columns + kReductionColumns - 1) / kReductionColumns;
   float* totals = parts > 1 ? reinterpret_cast<float*>(context.workspace) : y;
   const int64_t grain = row_grain(rows / parts * std::min(columns, kReductionColumns));
-  context.pool.parallel_for(r.kept_outer() * parts * bands, grain, [&](int64_t first, int64_t last) {
+  pool_of(context).parallel_for(r.kept_outer() * parts * bands, grain, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t column = task % bands * kReductionColumns, part = task / bands % parts,
                     kept = task / bands / parts;

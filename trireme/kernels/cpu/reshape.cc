@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "trireme/kernels/cpu/all_dtypes.h"
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/strided_copy.h"
 
@@ -14,7 +15,7 @@ void reshape(const KernelContext& context) {
   const TensorView& y = context.outputs[0];
   TRIREME_CHECK(x.bytes() == y.bytes());
   if (x.data == y.data) return;
-  context.pool.parallel_for(x.bytes(), kElementGrain * sizeof(float), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(x.bytes(), kElementGrain * sizeof(float), [&](int64_t begin, int64_t end) {
     std::memcpy(static_cast<std::byte*>(y.data) + begin, static_cast<std::byte*>(x.data) + begin,
                 end - begin);
   });
@@ -25,7 +26,7 @@ void transpose(const KernelContext& context) {
   const auto& perm = context.attrs.integers("perm");
   Strides strides{};
   for (size_t i = 0; i < perm.size(); ++i) strides[i] = of_x[perm[i]];
-  strided_copy(context.inputs[0].data, strides, context.outputs[0], context.pool);
+  strided_copy(context.inputs[0].data, strides, context.outputs[0], pool_of(context));
 }
 
 void broadcast(const KernelContext& context) {
@@ -33,7 +34,7 @@ void broadcast(const KernelContext& context) {
   const auto& dims = context.attrs.integers("dims");
   Strides strides{};
   for (size_t i = 0; i < dims.size(); ++i) strides[dims[i]] = of_x[i];
-  strided_copy(context.inputs[0].data, strides, context.outputs[0], context.pool);
+  strided_copy(context.inputs[0].data, strides, context.outputs[0], pool_of(context));
 }
 
 }  // namespace

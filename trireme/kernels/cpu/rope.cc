@@ -2,6 +2,7 @@
 // and sines of all positions go into workspace first, since every batch and head shares them.
 #include <cmath>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/kernel.h"
 
@@ -67,9 +68,9 @@ void rotate_rows(const KernelContext& context, double offset, int64_t skip) {
   const Angles angles{width / 2, attrs.real("base"), offset, attrs.integer("inverse", 0) ? -1.0 : 1.0};
   float* cosines = reinterpret_cast<float*>(context.workspace);
   float* sines = cosines + (skip + length) * angles.half;
-  context.pool.parallel_for(skip + length, kPositions,
-                            [=](int64_t begin, int64_t end) { angles.fill(begin, end, cosines, sines); });
-  context.pool.parallel_for(batch * length, row_grain(heads * width), [=](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(skip + length, kPositions,
+                                [=](int64_t begin, int64_t end) { angles.fill(begin, end, cosines, sines); });
+  pool_of(context).parallel_for(batch * length, row_grain(heads * width), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t table = (skip + row % length) * angles.half;
       for (int64_t head = row * heads; head < (row + 1) * heads; ++head) {

@@ -1,6 +1,7 @@
 // softmax over the last dim and its gradient, row by row; a row stays in cache between its passes.
 #include <limits>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/kernel.h"
 
@@ -51,7 +52,7 @@ template <typename Row>
 void for_rows(const KernelContext& context, const Row& row) {
   const Shape& shape = context.outputs[0].shape;
   const int64_t width = shape.back(), rows = shape.elements(0, shape.rank() - 1);
-  context.pool.parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) row(i * width, width);
   });
 }

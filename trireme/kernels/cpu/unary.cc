@@ -1,4 +1,5 @@
 // Element-wise functions of one tensor, and their gradients. To add one: a functor and a line at the end.
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -66,7 +67,7 @@ struct Affine {
 
 template <class F>
 void run_unary(const KernelContext& context, const F& f) {
-  for_blocks<1, 1>(context.pool, context.outputs[0].elements(), context.inputs, context.outputs,
+  for_blocks<1, 1>(pool_of(context), context.outputs[0].elements(), context.inputs, context.outputs,
                    [&f](const Block<1, 1>& block) { map(f, block.count, block.out[0], block.in[0]); });
 }
 template <class F>
@@ -76,7 +77,7 @@ void unary(const KernelContext& context) {
 template <class F>
 void unary_grad(const KernelContext& context) {
   for_blocks<2, 1>(
-      context.pool, context.outputs[0].elements(), context.inputs, context.outputs,
+      pool_of(context), context.outputs[0].elements(), context.inputs, context.outputs,
       [](const Block<2, 1>& block) { map(F(), block.count, block.out[0], block.in[0], block.in[1]); });
 }
 void affine(const KernelContext& context) {

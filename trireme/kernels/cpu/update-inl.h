@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/map-inl.h"
 #include "trireme/kernels/kernel.h"
@@ -34,7 +35,7 @@ void update(const KernelContext& context, const F& f) {
   std::array<float*, kOutputs> out;
   for (size_t i = 0; i < kInputs; ++i) in[i] = context.in<float>(static_cast<int>(i));
   for (size_t i = 0; i < kOutputs; ++i) out[i] = context.out<float>(static_cast<int>(i));
-  context.pool.parallel_for(context.inputs[0].elements(), kElementGrain, [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(context.inputs[0].elements(), kElementGrain, [&](int64_t begin, int64_t end) {
     update_range(f, in, out, begin, end - begin);
   });
 }
@@ -42,7 +43,7 @@ void update(const KernelContext& context, const F& f) {
 // A skipped step: each output is the input of the given number.
 template <size_t kOutputs>
 void keep(const KernelContext& context, const std::array<int, kOutputs>& sources) {
-  context.pool.parallel_for(context.inputs[0].elements(), kElementGrain, [&](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(context.inputs[0].elements(), kElementGrain, [&](int64_t begin, int64_t end) {
     for (size_t i = 0; i < kOutputs; ++i) {
       const float* from = static_cast<const float*>(context.inputs[sources[i]].data);
       float* to = static_cast<float*>(context.outputs[i].data);

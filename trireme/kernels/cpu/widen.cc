@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/convert.h"
 #include "trireme/kernels/cpu/grain.h"
 
@@ -68,11 +69,11 @@ void run_widened(const Kernel& f32_kernel, const KernelContext& context) {
     const TensorView& from = context.inputs[i];
     if (!is_16_bit(from.dtype)) continue;
     float* to = inputs.views()[i].as<float>();
-    context.pool.parallel_for(from.elements(), kElementGrain, [&](int64_t begin, int64_t end) {
+    pool_of(context).parallel_for(from.elements(), kElementGrain, [&](int64_t begin, int64_t end) {
       widen(from, begin, end - begin, to + begin);
     });
   }
-  KernelContext widened{inputs.views(), outputs.views(), context.attrs, context.pool, memory};
+  KernelContext widened{inputs.views(), outputs.views(), context.attrs, context.device, memory};
   for (const TensorView& to : context.outputs) {
     if (is_16_bit(to.dtype)) widened.format = to.dtype;
   }
@@ -81,7 +82,7 @@ void run_widened(const Kernel& f32_kernel, const KernelContext& context) {
     const TensorView& to = context.outputs[i];
     if (!is_16_bit(to.dtype)) continue;
     const float* from = outputs.views()[i].as<float>();
-    context.pool.parallel_for(to.elements(), kElementGrain, [&](int64_t begin, int64_t end) {
+    pool_of(context).parallel_for(to.elements(), kElementGrain, [&](int64_t begin, int64_t end) {
       narrow(from + begin, end - begin, to, begin);
     });
   }

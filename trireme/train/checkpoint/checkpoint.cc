@@ -2,13 +2,17 @@
 // a point are on their way in or out, and no reader looks at them.
 #include "trireme/train/checkpoint/checkpoint.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/checkpoint/checkpoint_files.h"
+#include "trireme/train/hash.h"
 
 namespace trireme {
 namespace {
@@ -19,14 +23,33 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr const char* kIncoming = ".incoming-";
 constexpr const char* kOutgoing = ".outgoing-";
 
-// Takes the name away at once and the contents at leisure, so that no folder under a checkpoint's name is
-// ever partly removed. Failing to remove costs room, not correctness.
+// Takes the name away at once, so that no folder under a checkpoint's name is ever partly removed; clean_up()
+// removes the contents. Failing to do so costs room, not correctness.
 void discard(const fs::path& path) {
   const fs::path outgoing = path.parent_path() / (kOutgoing + path.filename().string());
   std::error_code ignored;
   fs::remove_all(outgoing, ignored);
   fs::rename(path, outgoing, ignored);
-  fs::remove_all(outgoing, ignored);
+}
+
+// `incoming` gets the name, and what had it before the other one: no moment at which a kill leaves neither.
+void take_place(const fs::path& incoming, const fs::path& final) {
+  if (::renameat2(AT_FDCWD, incoming.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (fs::exists(final)) discard(final);  // a file system that does not exchange
+  fs::rename(incoming, final);
+}
+
+// Names, sizes and times of a checkpoint's files: what changes when somebody writes to one.
+uint64_t looks_of(const fs::path& folder) {
+  std::vector<std::string> looks;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    looks.push_back(fmt::format("{} {} {}", entry.path().filename().string(), entry.file_size(ignored),
+                                entry.last_write_time(ignored).time_since_epoch().count()));
+  }
+  std::ranges::sort(looks);
+  const std::string text = join(looks, "\n");
+  return hash_of(text.data(), text.size());
 }
 
 void verify(const std::string& path, const FileDigest& expected) {
@@ -80,7 +103,7 @@ std::vector<int64_t> Checkpoints::steps() const {
 }
 
 std::string Checkpoints::save(const TrainState& state, std::span<const PartView> model,
-                              std::span<const PartView> optimizer) const {
+                              std::span<const PartView> optimizer) {
   const std::string name = checkpoint_name(state.step);
   const fs::path folder(path_), incoming = folder / (kIncoming + name), final = folder / name;
   const CheckpointShare share{peers_.index, peers_.count, model, optimizer};
@@ -97,7 +120,7 @@ std::string Checkpoints::save(const TrainState& state, std::span<const PartView>
   const auto prepare = [&] {
     if (!leads) return;
     fs::create_directories(folder);
-    fs::remove_all(incoming);  // left by a writer that was killed
+    clean_up();
     fs::create_directory(incoming);
   };
   const auto write = [&] { write_share(incoming, share); };
@@ -105,8 +128,7 @@ std::string Checkpoints::save(const TrainState& state, std::span<const PartView>
     if (!leads) return;
     join_shares(incoming, peers_.count, render_state(state));
     sync_directory(incoming);
-    if (fs::exists(final)) discard(final);
-    fs::rename(incoming, final);
+    take_place(incoming, final);
     sync_directory(folder);
   };
   if (!together(prepare) || !together(write) || !together(publish)) {
@@ -114,27 +136,75 @@ std::string Checkpoints::save(const TrainState& state, std::span<const PartView>
     std::error_code ignored;
     if (leads) fs::remove_all(incoming, ignored);
     if (problem.empty())
-      throw_error("checkpoint {} was not written: another rank failed, and says why", final.string());
+      throw NotSaved(
+          fmt::format("checkpoint {} was not written: another rank failed, and says why", final.string()),
+          NotSaved::Where::kOnAnotherRank);
     std::vector<int64_t> left;
     try {
       left = steps();
     } catch (const Error&) {  // the folder itself cannot be read; the first error says more
     }
     const uint64_t needed = bytes_of(share);
-    throw_error("checkpoint {} was not written: {}. {} needs {} ({} bytes); {} were free. {}", final.string(),
-                problem, peers_.count == 1 ? "It" : "This rank's share", format_bytes(needed), needed, room,
-                left.empty()
-                    ? std::string("There is no earlier checkpoint")
-                    : fmt::format("The previous checkpoint, {}, is intact", checkpoint_name(left.back())));
+    const std::string text = fmt::format(
+        "checkpoint {} was not written: {}. {} needs {} ({} bytes); {} were free. {}", final.string(),
+        problem, peers_.count == 1 ? "It" : "This rank's share", format_bytes(needed), needed, room,
+        left.empty() ? std::string("There is no earlier checkpoint")
+                     : fmt::format("The previous checkpoint, {}, is intact", checkpoint_name(left.back())));
+    throw NotSaved(text, NotSaved::Where::kHere);
   }
-  if (!leads) return final;
+  if (leads) {
+    whole_[state.step] = looks_of(final);
+    remove_surplus(state.step);
+    clean_up();
+  }
+  return final;
+}
+
+void Checkpoints::clean_up() const {
+  std::vector<fs::path> left;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kIncoming) || name.starts_with(kOutgoing)) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove_all(path, ignored);
+}
+
+// Comparing with the checksums reads everything, so it is done again only when the files look otherwise.
+bool Checkpoints::is_whole(int64_t step) {
+  const fs::path folder = fs::path(path_) / checkpoint_name(step);
+  const uint64_t looks = looks_of(folder);
+  if (const auto known = whole_.find(step); known != whole_.end() && known->second == looks) return true;
+  try {
+    open_checkpoint(folder);
+  } catch (const Error&) {
+    return false;
+  }
+  whole_[step] = looks;
+  return true;
+}
+
+void Checkpoints::remove_surplus(int64_t newest) {
+  constexpr int64_t kAlwaysKept = 2;  // should one turn out to be damaged, a run still goes on
+  std::vector<int64_t> found = steps();
   // Newer ones than this belong to a run that went further before it fell back; they do not count, or a
   // damaged one could push out the one just written.
-  std::vector<int64_t> older = steps();
-  std::erase_if(older, [&](int64_t step) { return step > state.step; });
-  for (size_t i = 0; i + static_cast<size_t>(keep_) < older.size(); ++i)
-    discard(folder / checkpoint_name(older[i]));
-  return final;
+  std::erase_if(found, [&](int64_t step) { return step > newest; });
+  int64_t surplus = std::ssize(found) - keep_;
+  if (surplus <= 0) return;
+  const auto remove = [&](int64_t step) {
+    discard(fs::path(path_) / checkpoint_name(step));
+    whole_.erase(step);
+    --surplus;
+  };
+  std::vector<int64_t> whole;
+  for (const int64_t step : found) {
+    if (is_whole(step))
+      whole.push_back(step);
+    else if (surplus > 0)
+      remove(step);
+  }
+  for (int64_t i = 0; surplus > 0 && std::ssize(whole) - i > kAlwaysKept; ++i) remove(whole[i]);
 }
 
 LoadedCheckpoint open_checkpoint(const std::string& path, const CheckpointPeers& peers) {
@@ -187,8 +257,8 @@ std::optional<LoadedCheckpoint> Checkpoints::load_latest() const {
       messages.push_back(fmt::format("checkpoint {} is damaged: {}", name, error.what()));
     }
   }
-  throw_error("no checkpoint in {} can be used: {}. Move them away to start anew", path_,
-              join(messages, "; "));
+  throw_error("no checkpoint in {} can be used: {}. Move them away, or set run.resume=never, to start anew",
+              path_, join(messages, "; "));
 }
 
 }  // namespace trireme

@@ -14,11 +14,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "trireme/base/error.h"
 #include "trireme/train/checkpoint/state.h"
 #include "trireme/train/checkpoint/tensor_files.h"
 
@@ -40,18 +42,36 @@ struct CheckpointPeers {
   std::function<bool(bool)> agree = [](bool yes) { return yes; };
 };
 
+// A checkpoint that was not written, by a reason that may pass: a full disk, a folder that is gone for a
+// while.
+class NotSaved : public Error {
+ public:
+  enum class Where { kHere, kOnAnotherRank };
+  NotSaved(const std::string& text, Where failed) : Error(text), failed_(failed) {}
+  Where failed() const { return failed_; }
+
+ private:
+  Where failed_;
+};
+
 // Not thread-safe, and only one group of peers at a time may save in a run; any number may load.
 class Checkpoints {
  public:
   // `keep`: how many checkpoints stay, at least 1.
   Checkpoints(const std::string& run_dir, int64_t keep, CheckpointPeers peers = {});
 
-  // Writes the checkpoint of state.step and then removes the oldest beyond `keep`; one of the same step is
-  // replaced. Every peer gives the parts that it is to write; together they give each element once. Returns
-  // its path. When one fails (a full disk, …) what was written is removed and all throw an Error; that of the
-  // one that failed says how much room was needed, why it failed and which checkpoint is still there.
+  // Writes the checkpoint of state.step, replacing one of the same step, and then removes what is too many.
+  // Every peer gives the parts that it is to write; together they give each element once. Returns its path.
+  // When one fails (a full disk, …) what was written is removed and all throw NotSaved; that of the one that
+  // failed says how much room was needed, why it failed and which checkpoint is still there.
+  //
+  // Of more than `keep` checkpoints up to this one, damaged ones go first and then the oldest, but two that
+  // are whole always stay.
   std::string save(const TrainState& state, std::span<const PartView> model,
-                   std::span<const PartView> optimizer) const;
+                   std::span<const PartView> optimizer);
+
+  // Removes what killed writers left. For who alone may save in this run.
+  void clean_up() const;
 
   // The newest checkpoint whose files are what was written, or nothing when there is none at all. Throws
   // an Error when there are some but all are damaged. Peers verify a share of the files each.
@@ -61,9 +81,13 @@ class Checkpoints {
   std::vector<int64_t> steps() const;                // ascending
 
  private:
+  void remove_surplus(int64_t newest);
+  bool is_whole(int64_t step);
+
   std::string path_;
   int64_t keep_;
   CheckpointPeers peers_;
+  std::map<int64_t, uint64_t> whole_;  // steps whose files were as written, and what they looked like then
 };
 
 // Opens one checkpoint folder, after comparing every file with its checksum. Throws Error, on all peers.

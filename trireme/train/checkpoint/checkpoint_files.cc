@@ -35,13 +35,13 @@ std::span<const PartView> parts_of(const CheckpointShare& share, const char* kin
 
 std::vector<NamedTensor> tensors_of(std::span<const PartView> parts) {
   std::vector<NamedTensor> tensors;
-  for (const PartView& part : parts) tensors.push_back({part.name, part.view});
+  for (const PartView& part : parts) tensors.push_back({part.name, part.view, part.reach});
   return tensors;
 }
 
 TensorIndex index_of(std::span<const PartView> parts, const std::string& file) {
   TensorIndex index;
-  for (const auto& [name, view, part] : parts) {
+  for (const auto& [name, view, part, reach] : parts) {
     if (part.is_whole())
       index.files[name] = file;
     else

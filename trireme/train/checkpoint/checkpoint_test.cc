@@ -87,6 +87,7 @@ TEST_F(CheckpointTest, RoundTrips) {
                          .data = {.epoch = 3, .index = 1'000'000'007},
                          .loss_scale = 65536.0,
                          .scale_age = 17,
+                         .made_with = {{"data", "a \"b\""}, {"train.seed", "9"}},
                          .extra = R"({"best":1.5,"name":"a"})"};
   const std::string path = checkpoints().save(state, tensors.model(), tensors.optimizer());
   EXPECT_EQ(path, folder(5).string());
@@ -114,6 +115,48 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   EXPECT_EQ(loaded_step(), 11);
 }
 
+void flip_a_byte(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
+  file.seekg(middle);
+  const char byte = static_cast<char>(file.get() ^ 4);
+  file.seekp(middle);
+  file.put(byte);
+}
+
+TEST_F(CheckpointTest, DamagedOnesAreRemovedFirst) {
+  for (int64_t step : {1, 2, 3}) save(step);
+  flip_a_byte(folder(2) / "model.safetensors");
+  flip_a_byte(folder(3) / "state.json");
+  save(4);
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000003", "step-00000004"));
+  save(5, 2);
+  EXPECT_THAT(names(), ElementsAre("step-00000004", "step-00000005"));
+}
+
+// Also damage that comes after this process has seen them whole.
+TEST_F(CheckpointTest, OneWriterSeesWhatIsDamagedOnTheWay) {
+  Checkpoints one = checkpoints(2);
+  const auto save_one = [&](int64_t step) {
+    Tensors tensors(step);
+    one.save({.step = step}, tensors.model(), tensors.optimizer());
+  };
+  for (int64_t step : {1, 2}) save_one(step);
+  flip_a_byte(folder(2) / "model.safetensors");
+  save_one(3);
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000003"));
+  save_one(4);
+  EXPECT_THAT(names(), ElementsAre("step-00000003", "step-00000004"));
+}
+
+TEST_F(CheckpointTest, TwoWholeOnesAlwaysStay) {
+  for (int64_t step : {1, 2, 3}) save(step, 1);
+  EXPECT_THAT(names(), ElementsAre("step-00000002", "step-00000003"));
+  flip_a_byte(folder(3) / "model.safetensors");
+  save(4, 1);
+  EXPECT_THAT(names(), ElementsAre("step-00000002", "step-00000004"));
+}
+
 TEST_F(CheckpointTest, ASecondSaveOfAStepReplacesTheFirst) {
   save(1);
   save(1, 3, 10);
@@ -127,7 +170,7 @@ TEST_F(CheckpointTest, NewerOnesDoNotCountAgainstKeep) {
   save(20);
   fs::resize_file(folder(20) / "state.json", 3);
   save(15, 1);
-  EXPECT_THAT(names(), ElementsAre("step-00000015", "step-00000020"));
+  EXPECT_THAT(names(), ElementsAre("step-00000010", "step-00000015", "step-00000020"));
   EXPECT_EQ(loaded_step(), 15);
 }
 
@@ -135,15 +178,7 @@ const char* const kFiles[] = {"model.safetensors", "optimizer.safetensors", "sta
 
 TEST_F(CheckpointTest, AnyDamageFallsBackToThePreviousOneAndSaysSo) {
   const std::map<std::string, void (*)(const fs::path&)> damages = {
-      {"flipped",
-       [](const fs::path& path) {
-         std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-         const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
-         file.seekg(middle);
-         const char byte = static_cast<char>(file.get() ^ 4);
-         file.seekp(middle);
-         file.put(byte);
-       }},
+      {"flipped", flip_a_byte},
       {"truncated", [](const fs::path& path) { fs::resize_file(path, fs::file_size(path) - 1); }},
       {"empty", [](const fs::path& path) { fs::resize_file(path, 0); }},
       {"longer", [](const fs::path& path) { std::ofstream(path, std::ios::app) << "x"; }},
@@ -178,6 +213,9 @@ TEST_F(CheckpointTest, ChecksumsAreNamedWhenTheyDiffer) {
 TEST_F(CheckpointTest, MalformedStateIsRefused) {
   const std::string good = render_state({.step = 3});
   EXPECT_EQ(parse_state(good, "s").step, 3);
+  std::string older = good;  // did not say what it was made with
+  older.erase(older.find("  \"made_with\": {},\n"), std::string("  \"made_with\": {},\n").size());
+  EXPECT_EQ(parse_state(older, "s"), parse_state(good, "s"));
   EXPECT_THAT(error_of([] { parse_state("[]", "s"); }), HasSubstr("s: not a JSON object"));
   EXPECT_THAT(error_of([] { parse_state(R"({"format":2})", "s"); }), HasSubstr("format 2, expected 1"));
   EXPECT_THAT(error_of([] { parse_state(R"({"format":1,"data":{},"extra":{}})", "s"); }),
@@ -186,6 +224,8 @@ TEST_F(CheckpointTest, MalformedStateIsRefused) {
        {std::pair("\"step\": 3", "\"step\": -3"), std::pair("\"step\": 3", "\"step\": 1e3"),
         std::pair("\"step\": 3", "\"step\": 9223372036854775808"),
         std::pair("\"epoch\": 0", "\"epoch\": \"0\""), std::pair("\"extra\": {}", "\"extra\": 1"),
+        std::pair("\"made_with\": {}", "\"made_with\": 1"),
+        std::pair("\"made_with\": {}", "\"made_with\": {\"a\": 1}"),
         std::pair("\"loss_scale\": 1.0", "\"loss_scale\": null")}) {
     std::string bad = good;
     ASSERT_NE(bad.find(from), std::string::npos) << from << " in " << good;
@@ -204,6 +244,11 @@ TEST_F(CheckpointTest, WhatAKilledWriterLeavesIsIgnoredAndCleanedUp) {
   save(2);
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
   EXPECT_EQ(loaded_step(), 2);
+  // Killed while it removed, and while it wrote another step than the next.
+  fs::copy(folder(1), run_ / "checkpoints/.outgoing-step-00000000");
+  fs::copy(folder(1), run_ / "checkpoints/.incoming-step-00000007");
+  save(3);
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002", "step-00000003"));
 }
 
 void limit_file_size(rlim_t bytes) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,18 +21,9 @@ namespace {
   throw_error("{}: cannot {}: {}", path, what, std::strerror(errno));
 }
 
-struct StateDeleter {
-  void operator()(XXH64_state_t* state) const { XXH64_freeState(state); }
-};
-
 }  // namespace
 
-struct FileWriter::Hash {
-  std::unique_ptr<XXH64_state_t, StateDeleter> state{XXH64_createState()};
-  Hash() { XXH64_reset(state.get(), 0); }
-};
-
-FileWriter::FileWriter(const std::string& path) : path_(path), hash_(std::make_unique<Hash>()) {
+FileWriter::FileWriter(const std::string& path) : path_(path) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file_ < 0) fail(path_, "create the file");
 }
@@ -49,7 +39,7 @@ void FileWriter::write(const void* data, size_t bytes) {
     const ssize_t written = ::write(file_, next, std::min<size_t>(left, 1 << 20));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(path_, "write");
-    XXH64_update(hash_->state.get(), next, static_cast<size_t>(written));
+    hash_.add(next, static_cast<size_t>(written));
     next += written;
     left -= static_cast<size_t>(written);
   }
@@ -60,7 +50,7 @@ FileDigest FileWriter::finish() {
   // Some file systems report a full disk only here.
   if (::fsync(file_) != 0) fail(path_, "flush to the disk");
   if (::close(std::exchange(file_, -1)) != 0) fail(path_, "close");
-  return {bytes_, XXH64_digest(hash_->state.get())};
+  return {bytes_, hash_.value()};
 }
 
 FileReader::FileReader(const std::string& path) : path_(path) {
@@ -98,15 +88,14 @@ void FileReader::read(uint64_t offset, void* to, size_t bytes) const {
 }
 
 FileDigest digest_of(const FileReader& file) {
-  std::unique_ptr<XXH64_state_t, StateDeleter> state(XXH64_createState());
-  XXH64_reset(state.get(), 0);
+  RunningHash hash;
   std::vector<std::byte> piece(1 << 20);
   for (uint64_t offset = 0; offset < file.bytes(); offset += piece.size()) {
     const size_t bytes = static_cast<size_t>(std::min<uint64_t>(piece.size(), file.bytes() - offset));
     file.read(offset, piece.data(), bytes);
-    XXH64_update(state.get(), piece.data(), bytes);
+    hash.add(piece.data(), bytes);
   }
-  return {file.bytes(), XXH64_digest(state.get())};
+  return {file.bytes(), hash.value()};
 }
 
 void sync_directory(const std::string& path) {

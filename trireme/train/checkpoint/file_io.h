@@ -5,8 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
+
+#include "trireme/train/hash.h"
 
 namespace trireme {
 
@@ -30,11 +31,10 @@ class FileWriter {
   FileDigest finish();  // waits until the disk has it all
 
  private:
-  struct Hash;
   std::string path_;
   int file_ = -1;
   uint64_t bytes_ = 0;
-  std::unique_ptr<Hash> hash_;
+  RunningHash hash_;
 };
 
 class FileReader {

@@ -38,6 +38,19 @@ Layout lay_out(std::span<const NamedTensor> tensors, const Metadata& metadata) {
   return layout;
 }
 
+constexpr size_t kStretch = size_t{4} << 20;
+
+void write_tensor(FileWriter& file, const NamedTensor& tensor, std::vector<std::byte>& buffer) {
+  const size_t bytes = tensor.view.bytes();
+  if (!tensor.reach.read) return file.write(tensor.view.data, bytes);
+  buffer.resize(kStretch);
+  for (size_t done = 0; done < bytes; done += kStretch) {
+    const size_t now = std::min(kStretch, bytes - done);
+    tensor.reach.read(done, buffer.data(), now);
+    file.write(buffer.data(), now);
+  }
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
@@ -69,8 +82,13 @@ FileDigest write_safetensors(const std::string& path, std::span<const NamedTenso
   const std::string header = render_header(layout.header);
   FileWriter file(path);
   file.write(header.data(), header.size());
-  for (const NamedTensor* tensor : layout.order)
-    file.write(data ? data(*tensor) : tensor->view.data, tensor->view.bytes());
+  std::vector<std::byte> buffer;
+  for (const NamedTensor* tensor : layout.order) {
+    if (data)
+      file.write(data(*tensor), tensor->view.bytes());
+    else
+      write_tensor(file, *tensor, buffer);
+  }
   return file.finish();
 }
 

@@ -1,5 +1,6 @@
 // Reading and writing of safetensors files. Neither side holds a copy of the data: the writer streams from
-// the tensors, the reader fills memory that the caller owns.
+// the tensors (through a small buffer where they are not in host memory), the reader fills memory that the
+// caller owns.
 #pragma once
 
 #include <functional>
@@ -12,12 +13,14 @@
 #include "trireme/base/tensor_view.h"
 #include "trireme/train/checkpoint/file_io.h"
 #include "trireme/train/checkpoint/safetensors_header.h"
+#include "trireme/train/checkpoint/tensor_part.h"
 
 namespace trireme {
 
 struct NamedTensor {
   std::string name;
-  TensorView view;
+  TensorView view;  // as in PartView
+  Reach reach = {};
 };
 
 class SafetensorsFile {

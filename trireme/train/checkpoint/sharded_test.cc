@@ -12,6 +12,7 @@
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/checkpoint/checkpoint_files.h"
 
 namespace trireme {
 namespace {
@@ -175,6 +176,22 @@ TEST_F(Sharded, DamageFoundByOnePeerIsToldByAll) {
     EXPECT_THAT(loaded->messages, testing::ElementsAre(AllOf(HasSubstr("optimizer-00002-of-00002"),
                                                              HasSubstr("continuing from step-00000001"))));
   });
+}
+
+// A file that the index names but that no checksum guards: nobody can say whether it is what was written.
+TEST_F(Sharded, AFileWithoutAChecksumIsRefused) {
+  save(1, kCuts[0].second, 2);
+  const fs::path folder = run_ / "checkpoints/step-00000001";
+  const Checksums all = CheckpointFiles(folder).checksums;
+  for (const char* name : {"model-00002-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
+                           "model.safetensors.index.json", "state.json"}) {
+    Checksums fewer = all;
+    ASSERT_EQ(fewer.erase(name), 1u) << name;
+    std::ofstream(folder / "checksums.json") << render_checksums(fewer);
+    EXPECT_THAT(error_of([&] { open_checkpoint(folder); }), HasSubstr("no checksum of ")) << name;
+  }
+  std::ofstream(folder / "checksums.json") << render_checksums(all);
+  EXPECT_EQ(open_checkpoint(folder).state.step, 1);
 }
 
 TEST_F(Sharded, AFailedShareFailsAllAndLeavesThePreviousOne) {

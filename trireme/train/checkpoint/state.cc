@@ -41,6 +41,18 @@ int64_t count(const json& object, const char* key, std::string_view where) {
   return static_cast<int64_t>(value);
 }
 
+std::map<std::string, std::string> texts(const json& object, const char* key, std::string_view where) {
+  std::map<std::string, std::string> result;
+  const auto found = object.find(key);
+  if (found == object.end()) return result;
+  if (!found->is_object()) throw_error("{}: '{}' is not an object", where, key);
+  for (const auto& [name, value] : found->items()) {
+    if (!value.is_string()) throw_error("{}: '{}' of '{}' is not a text", where, name, key);
+    result[name] = value.get<std::string>();
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string render_state(const TrainState& state) {
@@ -55,6 +67,7 @@ std::string render_state(const TrainState& state) {
                        {"data", {{"epoch", state.data.epoch}, {"index", state.data.index}}},
                        {"loss_scale", state.loss_scale},
                        {"scale_age", state.scale_age},
+                       {"made_with", state.made_with},
                        {"extra", extra}};
   return object.dump(2) + "\n";
 }
@@ -73,6 +86,7 @@ TrainState parse_state(std::string_view text, std::string_view where) {
           .data = {count(*data, "epoch", where), count(*data, "index", where)},
           .loss_scale = number<double>(object, "loss_scale", where),
           .scale_age = count(object, "scale_age", where),
+          .made_with = texts(object, "made_with", where),
           .extra = extra->dump()};
 }
 

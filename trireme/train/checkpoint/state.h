@@ -17,8 +17,11 @@ struct TrainState {
   int64_t step = 0;  // steps of the optimizer that are done
   uint64_t seed = 0;
   DataPosition data;
-  double loss_scale = 1.0;   // finite; for f16
-  int64_t scale_age = 0;     // good steps since the loss scale last changed
+  double loss_scale = 1.0;  // finite; for f16
+  int64_t scale_age = 0;    // good steps since the loss scale last changed
+  // What the run was made with, by name: settings, data, plan, build; for those who go on from here. Empty in
+  // checkpoints of older versions.
+  std::map<std::string, std::string> made_with;
   std::string extra = "{}";  // a JSON object, for what a training loop adds of its own
 
   bool operator==(const TrainState&) const = default;

@@ -106,12 +106,12 @@ bool TensorFiles::widens(const Tensor& tensor) {
   return tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
 }
 
-void TensorFiles::read_run(const Tensor::Source& source, DType format, int64_t from, const PartView& to,
+void TensorFiles::read_run(const Tensor::Source& source, DType format, int64_t from, const TensorView& to,
                            int64_t at, int64_t elements) const {
   const size_t width = size_of(format);
-  if (format == to.view.dtype) {
+  if (format == to.dtype) {
     files_[source.file].read(*source.stored, static_cast<uint64_t>(from) * width,
-                             static_cast<std::byte*>(to.view.data) + static_cast<size_t>(at) * width,
+                             static_cast<std::byte*>(to.data) + static_cast<size_t>(at) * width,
                              static_cast<size_t>(elements) * width);
     return;
   }
@@ -121,7 +121,7 @@ void TensorFiles::read_run(const Tensor::Source& source, DType format, int64_t f
     const int64_t count = std::min(kAtOnce, elements - done);
     files_[source.file].read(*source.stored, static_cast<uint64_t>(from + done) * width, narrow.data(),
                              static_cast<size_t>(count) * width);
-    float* out = to.view.as<float>() + at + done;
+    float* out = to.as<float>() + at + done;
     format == DType::f16 ? widen<F16>(narrow.data(), out, count) : widen<Bf16>(narrow.data(), out, count);
   }
 }
@@ -129,11 +129,15 @@ void TensorFiles::read_run(const Tensor::Source& source, DType format, int64_t f
 void TensorFiles::read(const Tensor& tensor, const PartView& to) const {
   TRIREME_CHECK(tensor.shape == to.part.whole);
   TRIREME_CHECK((tensor.dtype == to.view.dtype || (to.view.dtype == DType::f32 && widens(tensor))));
+  std::vector<std::byte> staging(to.reach.write ? to.view.bytes() : 0);
+  TensorView memory = to.view;
+  if (to.reach.write) memory.data = staging.data();
   for (const Tensor::Source& source : tensor.sources) {
     for_each_common_run(source.part, to.part, [&](int64_t from, int64_t at, int64_t elements) {
-      read_run(source, *tensor.dtype, from, to, at, elements);
+      read_run(source, *tensor.dtype, from, memory, at, elements);
     });
   }
+  if (to.reach.write) to.reach.write(0, staging.data(), staging.size());
 }
 
 void TensorFiles::read_all(std::span<const PartView> parts) const {
@@ -165,7 +169,7 @@ void TensorFiles::read_all(std::span<const PartView> parts) const {
 void TensorFiles::read_all(std::span<const NamedTensor> tensors) const {
   std::vector<PartView> parts;
   for (const NamedTensor& tensor : tensors)
-    parts.push_back({tensor.name, tensor.view, all_of(tensor.view.shape)});
+    parts.push_back({tensor.name, tensor.view, all_of(tensor.view.shape), tensor.reach});
   read_all(parts);
 }
 

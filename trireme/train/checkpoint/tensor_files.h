@@ -51,7 +51,7 @@ class TensorFiles {
 
  private:
   void open_index();
-  void read_run(const Tensor::Source& source, DType format, int64_t from, const PartView& to, int64_t at,
+  void read_run(const Tensor::Source& source, DType format, int64_t from, const TensorView& to, int64_t at,
                 int64_t elements) const;
 
   std::string path_;

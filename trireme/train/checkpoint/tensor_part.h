@@ -24,11 +24,18 @@ struct TensorPart {
 
 TensorPart all_of(const Shape& whole);
 
+// How files get at a tensor that is not in host memory: `bytes` of it from `offset` on are read or written.
+struct Reach {
+  std::function<void(size_t offset, void* to, size_t bytes)> read;
+  std::function<void(size_t offset, const void* from, size_t bytes)> write;
+};
+
 // Memory that holds a part of the tensor of that name.
 struct PartView {
   std::string name;
-  TensorView view;
+  TensorView view;  // of host memory, or without memory where `reach` leads to it
   TensorPart part;  // view.shape is its shape
+  Reach reach = {};
 };
 
 // Calls body(first element in `from`, first element in `to`, elements) for each run of elements that both

@@ -1,9 +1,8 @@
-// Whole files, mapped files and gzip; see file.h. Sizes are taken from the file system and checked
+// Files and gzip; see file.h. Sizes are taken from the file system and checked
 // against the caller's limit before anything is allocated.
 #include "trireme/train/data/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -19,61 +18,54 @@ namespace trireme {
 namespace fs = std::filesystem;
 namespace {
 
-// An open file descriptor of a regular file, closed at the end of its scope.
-class OpenFile {
- public:
-  explicit OpenFile(const fs::path& path)
-      : path_(path.string()), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0)
-      throw_error("{}: cannot open: {}; check the path and its permissions", path_, std::strerror(errno));
-    struct stat status {};
-    const bool known = ::fstat(fd_, &status) == 0;
-    if (!known || !S_ISREG(status.st_mode)) {
-      ::close(fd_);
-      throw_error("{}: not a regular file; a file was expected here", path_);
-    }
-    size_ = static_cast<size_t>(status.st_size);
-  }
-  ~OpenFile() { ::close(fd_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  int fd() const { return fd_; }
-  size_t size() const { return size_; }
-
-  void read_all(char* target) const {
-    size_t done = 0;
-    while (done < size_) {
-      const ssize_t got = ::read(fd_, target + done, size_ - done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_error("{}: read failed at byte {}: {}", path_, done, std::strerror(errno));
-      if (got == 0)
-        throw_error("{}: shrank while it was read: {} of {} bytes; is it still being written?", path_, done,
-                    size_);
-      done += static_cast<size_t>(got);
-    }
-  }
-
- private:
-  std::string path_;
-  int fd_;
-  size_t size_ = 0;
-};
-
 template <typename Container>
 Container read_into(const fs::path& path, size_t limit_bytes) {
-  const OpenFile file(path);
+  const DataFile file(path);
   if (file.size() > limit_bytes) {
     throw_error("{}: {} found, at most {} expected here; split the file or raise the limit", file.path(),
                 format_bytes(file.size()), format_bytes(limit_bytes));
   }
   Container bytes(file.size(), {});
-  file.read_all(reinterpret_cast<char*>(bytes.data()));
+  file.read(0, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
   return bytes;
 }
 
 }  // namespace
+
+DataFile::DataFile(const fs::path& path)
+    : path_(path.string()), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (fd_ < 0)
+    throw_error("{}: cannot open: {}; check the path and its permissions", path_, std::strerror(errno));
+  struct stat status {};
+  const bool known = ::fstat(fd_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    ::close(fd_);
+    throw_error("{}: not a regular file; a file was expected here", path_);
+  }
+  size_ = static_cast<size_t>(status.st_size);
+}
+
+DataFile::~DataFile() {
+  ::close(fd_);
+}
+
+void DataFile::read(size_t offset, std::span<uint8_t> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_error("{}: read failed at byte {}: {}", path_, offset, std::strerror(errno));
+    if (got == 0) {
+      struct stat status {};
+      ::fstat(fd_, &status);
+      throw_error(
+          "{}: has {} bytes, but had {} when it was opened, and byte {} is needed; it was cut short or is "
+          "still being written: put the whole file back and start again",
+          path_, status.st_size, size_, offset);
+    }
+    offset += static_cast<size_t>(got);
+    to = to.subspan(static_cast<size_t>(got));
+  }
+}
 
 std::vector<uint8_t> read_file(const fs::path& path, size_t limit_bytes) {
   return read_into<std::vector<uint8_t>>(path, limit_bytes);
@@ -81,23 +73,6 @@ std::vector<uint8_t> read_file(const fs::path& path, size_t limit_bytes) {
 
 std::string read_text_file(const fs::path& path, size_t limit_bytes) {
   return read_into<std::string>(path, limit_bytes);
-}
-
-std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
-  const OpenFile file(path);
-  std::shared_ptr<MappedFile> mapped(new MappedFile);
-  if (file.size() == 0) return mapped;  // mmap refuses empty files
-  void* data = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.fd(), 0);
-  if (data == MAP_FAILED) {
-    throw_error("{}: cannot map {}: {}", file.path(), format_bytes(file.size()), std::strerror(errno));
-  }
-  mapped->data_ = static_cast<const uint8_t*>(data);
-  mapped->size_ = file.size();
-  return mapped;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 
 bool is_gzip(std::span<const uint8_t> bytes) {

@@ -1,10 +1,9 @@
-// Reading whole files, with errors that name the file and say what to do. Every reader of a data
-// format works on bytes in memory (a span), so that it can be tested and fuzzed without files.
+// Reading files, with errors that name the file and say what to do. Every reader of a data format works on
+// bytes in memory (a span), so that it can be tested and fuzzed without files.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,20 +17,24 @@ inline constexpr size_t kNoLimit = SIZE_MAX;
 std::vector<uint8_t> read_file(const std::filesystem::path& path, size_t limit_bytes = kNoLimit);
 std::string read_text_file(const std::filesystem::path& path, size_t limit_bytes = kNoLimit);
 
-// A file mapped read-only: ranks of one host that read the same file share its pages. The file must not
-// be shortened while it is mapped (the system kills a reader of pages that are gone).
-class MappedFile {
+// A regular file that is read piece by piece where it is needed, and never mapped: a file that is shortened
+// while it is in use is an Error of the read that meets its end, where a mapping would kill the process.
+// Thread-safe. Ranks of one host share the system's cache of it.
+class DataFile {
  public:
-  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  explicit DataFile(const std::filesystem::path& path);  // throws Error
+  ~DataFile();
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
 
-  std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+  size_t size() const { return size_; }  // when it was opened
+  // Fills `to` with the bytes from `offset` on. Throws an Error with file and byte where there are fewer.
+  void read(size_t offset, std::span<uint8_t> to) const;
 
  private:
-  MappedFile() = default;
-  const uint8_t* data_ = nullptr;
+  std::string path_;
+  int fd_;
   size_t size_ = 0;
 };
 

@@ -75,6 +75,8 @@ OpenedData make_image_data(ImageSet images, std::optional<ImageSet> own_held_out
   data.summary =
       fmt::format("{} images for training, {} held out, {}x{}x{}, {} classes", train_indices.size(),
                   held_out_indices.size(), train->channels, train->height, train->width, data.classes.size());
+  data.train_hash = hash_images(*train, train_indices);
+  data.validation_hash = hash_images(*held_out, held_out_indices);
   data.train = std::make_shared<ImageSamples>(train, std::move(train_indices), augmented);
   if (!held_out_indices.empty())
     data.validation = std::make_shared<ImageSamples>(held_out, std::move(held_out_indices), plain);

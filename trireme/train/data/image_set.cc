@@ -1,8 +1,10 @@
-// Channel statistics; see image_set.h. Sums are of integers, hence exact and the same in any order.
+// Statistics and hash; see image_set.h. Sums are of integers, hence exact and the same in any order.
 #include "trireme/train/data/image_set.h"
 
 #include <array>
 #include <cmath>
+
+#include "trireme/train/hash.h"
 
 namespace trireme {
 
@@ -28,6 +30,16 @@ ChannelStatistics measure_channels(const ImageSet& images, std::span<const uint3
     statistics.deviation.push_back(variance > 0 ? static_cast<float>(std::sqrt(variance) / 255) : 1.0f);
   }
   return statistics;
+}
+
+uint64_t hash_images(const ImageSet& images, std::span<const uint32_t> indices) {
+  uint64_t hash = 0;
+  for (const uint32_t index : indices) {
+    const std::span<const uint8_t> pixels = images.image(index);
+    hash = hash_of(pixels.data(), pixels.size(), hash);
+    hash = hash_of(&images.labels[index], sizeof(int32_t), hash);
+  }
+  return hash;
 }
 
 }  // namespace trireme

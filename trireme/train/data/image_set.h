@@ -27,4 +27,7 @@ struct ChannelStatistics {
 };
 ChannelStatistics measure_channels(const ImageSet& images, std::span<const uint32_t> indices);
 
+// XXH64 of the given images and their labels.
+uint64_t hash_images(const ImageSet& images, std::span<const uint32_t> indices);
+
 }  // namespace trireme

@@ -21,6 +21,13 @@ bool has_extension(const fs::path& path, const std::vector<std::string>& extensi
   });
 }
 
+// What a run leaves (train/run_folder.h), which grows while it goes on: no text for a run to learn from, its
+// own least of all.
+bool is_run_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / "metrics.jsonl", ignored) && fs::exists(path / "config.toml", ignored);
+}
+
 struct Search {
   const TextOptions& options;
   std::vector<fs::path> found;
@@ -31,8 +38,9 @@ struct Search {
       std::error_code ignored;
       const fs::file_status link = fs::symlink_status(entry, ignored);
       if (fs::is_directory(link)) {
-        if (std::ranges::find(options.skip_folders, entry.filename().string()) == options.skip_folders.end())
-          folder(entry);
+        const bool skipped = std::ranges::find(options.skip_folders, entry.filename().string()) !=
+                             options.skip_folders.end();
+        if (!skipped && !is_run_folder(entry)) folder(entry);
       } else if (fs::is_regular_file(entry, ignored)) {
         if (!has_extension(entry, options.extensions)) {
           ++other;

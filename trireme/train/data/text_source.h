@@ -17,7 +17,8 @@ struct TextOptions {
 };
 
 // The text files of a folder and the folders below it, in byte order of their paths; or the file itself.
-// Binary files (a zero byte near the start) are skipped in folders. Links to folders are not followed.
+// Binary files (a zero byte near the start) and the folders of runs are skipped in folders. Links to folders
+// are not followed.
 std::vector<std::filesystem::path> find_text_files(const std::filesystem::path& path,
                                                    const TextOptions& options);
 

@@ -15,21 +15,44 @@ namespace {
 // Ids beyond this are damage, not a vocabulary: 60 times the largest that is in use.
 constexpr int64_t kLargestGuessedVocab = int64_t{1} << 24;
 
-// Windows over both parts; without a part of its own, the end of the tokens is held out.
-OpenedData make_token_data(TokenArray train, TokenArray held_out, const DataOptions& options) {
+// What is trained on and what is held out, read once to know its largest id and what it is.
+struct TokenParts {
+  TokenArray train, held_out;
+  TokenArray::Scan train_scan, held_out_scan;
+
+  int64_t largest() const { return std::max(train_scan.largest, held_out_scan.largest); }
+  void check(int64_t vocab) const {
+    train.check(vocab, largest());
+    held_out.check(vocab, largest());
+  }
+};
+
+// Without a part of its own, the end of the tokens is held out.
+TokenParts scan_parts(TokenArray train, TokenArray held_out, const DataOptions& options) {
   if (held_out.size() == 0 && options.validation > 0) {
     const int64_t count = std::llround(static_cast<double>(train.size()) * options.validation);
     held_out = train.slice(train.size() - count, train.size());
     train = train.slice(0, train.size() - count);
   }
+  const TokenArray::Scan train_scan = train.scan(), held_out_scan = held_out.scan();
+  return {std::move(train), std::move(held_out), train_scan, held_out_scan};
+}
+
+// Windows over both parts.
+OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& options) {
   OpenedData data;
-  data.summary = fmt::format("{} tokens for training, {} held out", train.size(), held_out.size());
+  data.vocab = vocab;
+  data.train_hash = parts.train_scan.xxh64;
+  data.summary =
+      fmt::format("{} tokens for training, {} held out", parts.train.size(), parts.held_out.size());
   try {
-    data.train =
-        std::make_shared<TokenWindows>(std::move(train), options.seq, WindowStart::per_epoch, options.seed);
-    if (held_out.size() > 0)
-      data.validation =
-          std::make_shared<TokenWindows>(std::move(held_out), options.seq, WindowStart::fixed, options.seed);
+    data.train = std::make_shared<TokenWindows>(std::move(parts.train), vocab, options.seq,
+                                                WindowStart::per_epoch, options.seed);
+    if (parts.held_out.size() > 0) {
+      data.validation_hash = parts.held_out_scan.xxh64;
+      data.validation = std::make_shared<TokenWindows>(std::move(parts.held_out), vocab, options.seq,
+                                                       WindowStart::fixed, options.seed);
+    }
   } catch (const Error& error) {
     throw_error("{} ({}): {}", options.path, data.summary, error.what());
   }
@@ -38,10 +61,10 @@ OpenedData make_token_data(TokenArray train, TokenArray held_out, const DataOpti
 
 OpenedData open_text(const DataOptions& options) {
   auto tokenizer = open_tokenizer(options.tokenizer, options.tokenizer_path);
-  TokenArray tokens = tokenize_text(options.path, *tokenizer, options.text);
-  if (options.vocab > 0 && options.vocab < tokenizer->vocab_size()) tokens.check(options.vocab);
-  OpenedData data = make_token_data(std::move(tokens), {}, options);
-  data.vocab = options.vocab > 0 ? options.vocab : tokenizer->vocab_size();
+  TokenParts parts = scan_parts(tokenize_text(options.path, *tokenizer, options.text), {}, options);
+  if (options.vocab > 0) parts.check(options.vocab);
+  OpenedData data =
+      make_token_data(std::move(parts), options.vocab > 0 ? options.vocab : tokenizer->vocab_size(), options);
   data.summary += fmt::format(", tokenizer {} of {} ids", tokenizer->name(), tokenizer->vocab_size());
   data.tokenizer = std::move(tokenizer);
   return data;
@@ -77,8 +100,9 @@ OpenedData open_tokens(const DataOptions& options) {
   if (options.tokenizer != "bytes") tokenizer = open_tokenizer(options.tokenizer, options.tokenizer_path);
   int64_t vocab = options.vocab;
   if (vocab == 0 && tokenizer) vocab = tokenizer->vocab_size();
+  TokenParts parts = scan_parts(std::move(train), std::move(held_out), options);
   if (vocab == 0) {
-    vocab = std::max(train.largest(), held_out.largest()) + 1;
+    vocab = parts.largest() + 1;
     if (vocab > kLargestGuessedVocab) {
       throw_error(
           "{}: the largest token is {}, which no tokenizer makes; the file is damaged, or not of token ids. "
@@ -86,11 +110,9 @@ OpenedData open_tokens(const DataOptions& options) {
           options.path, vocab - 1);
     }
   } else {
-    train.check(vocab);
-    held_out.check(vocab);
+    parts.check(vocab);
   }
-  OpenedData data = make_token_data(std::move(train), std::move(held_out), options);
-  data.vocab = vocab;
+  OpenedData data = make_token_data(std::move(parts), vocab, options);
   data.tokenizer = std::move(tokenizer);
   data.summary += fmt::format(", from {} file{}", files.size(), files.size() == 1 ? "" : "s");
   return data;

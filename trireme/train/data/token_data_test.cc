@@ -28,9 +28,11 @@ std::string llmc(const std::vector<uint16_t>& ids, int32_t version = 1, int32_t 
   return std::string(reinterpret_cast<const char*>(header.data()), 1024) + shorts(ids);
 }
 
+constexpr int64_t kAnyId = int64_t{1} << 31;
+
 std::vector<int32_t> all(const TokenArray& tokens) {
   std::vector<int32_t> ids(static_cast<size_t>(tokens.size()));
-  tokens.copy(0, ids);
+  tokens.copy(0, kAnyId, ids);
   return ids;
 }
 
@@ -97,7 +99,7 @@ TEST(TokenArray, JoinsAndSlicesPieces) {
   for (int64_t first = 0; first < 12; ++first) {
     for (int64_t last = first; last <= 12; ++last) {
       std::vector<int32_t> part(static_cast<size_t>(last - first));
-      tokens.copy(first, part);
+      tokens.copy(first, kAnyId, part);
       EXPECT_EQ(part, all(tokens.slice(first, last)));
     }
   }
@@ -106,11 +108,48 @@ TEST(TokenArray, JoinsAndSlicesPieces) {
 TEST(TokenArray, NamesTheTokenOutsideTheVocabulary) {
   TokenArray tokens = TokenArray::of(std::vector<uint16_t>{1, 2}, "first.bin");
   tokens.append(TokenArray::of(std::vector<uint16_t>{3, 9, 4, 12}, "second.bin"));
-  tokens.check(13);
-  EXPECT_THAT(error_of([&] { tokens.check(9); }),
+  tokens.check(13, 12);
+  EXPECT_THAT(error_of([&] { tokens.check(9, 12); }),
               AllOf(HasSubstr("second.bin"), HasSubstr("token 9 at position 1"), HasSubstr("vocabulary of 9"),
                     HasSubstr("at least 13")));
-  EXPECT_THAT(error_of([&] { tokens.slice(4, 6).check(12); }), HasSubstr("token 12 at position 3"));
+  EXPECT_THAT(error_of([&] { tokens.slice(4, 6).check(12, 12); }), HasSubstr("token 12 at position 3"));
+}
+
+// What is hashed are the ids, not how they lie in files.
+TEST(TokenArray, OneScanFindsTheLargestAndTellsContentsApart) {
+  TempFolder folder;
+  std::vector<uint16_t> ids = counting(10000);
+  const TokenArray memory = TokenArray::of(ids, "a");
+  const TokenArray::Scan scan = memory.scan();
+  EXPECT_EQ(scan.largest, 9999);
+  EXPECT_EQ(memory.slice(5, 5).scan().largest, -1);
+  EXPECT_EQ(open_token_file(folder.write("a.bin", llmc(ids))).scan().xxh64, scan.xxh64);
+  TokenArray two = memory.slice(0, 4097);
+  two.append(TokenArray::of(std::vector<uint32_t>(ids.begin() + 4097, ids.end()), "b"));
+  EXPECT_EQ(two.scan().xxh64, scan.xxh64);
+  EXPECT_NE(memory.slice(0, 9999).scan().xxh64, scan.xxh64);
+  std::swap(ids[7000], ids[7001]);
+  EXPECT_NE(TokenArray::of(ids, "a").scan().xxh64, scan.xxh64);
+}
+
+// Reading goes on while somebody else writes to the file: an error with the place, never a signal.
+TEST(TokenArray, AFileThatChangesWhileItIsReadIsAnError) {
+  TempFolder folder;
+  const std::filesystem::path file = folder.write("a.bin", llmc(counting(20000)));
+  const TokenArray tokens = open_token_file(file);
+  std::vector<int32_t> ids(100);
+  tokens.copy(15000, 20000, ids);
+  EXPECT_EQ(ids[99], 15099);
+  EXPECT_THAT(error_of([&] { tokens.copy(14950, 15010, ids); }),
+              AllOf(HasSubstr("a.bin: token 15010 at position 15010 is outside the vocabulary of 15010"),
+                    HasSubstr("written to since")));
+  std::filesystem::resize_file(file, 1024 + 2 * 15050);
+  tokens.copy(14950, 20000, ids);
+  EXPECT_THAT(error_of([&] { tokens.copy(15000, 20000, ids); }),
+              HasSubstr("a.bin: has 31124 bytes, but had 41024 when it was opened, and byte 31124 is needed"));
+  EXPECT_THAT(error_of([&] { tokens.copy(19000, 20000, ids); }),
+              HasSubstr("a.bin: has 31124 bytes, but had 41024 when it was opened, and byte 39024 is needed"));
+  EXPECT_THAT(error_of([&] { tokens.scan(); }), HasSubstr("a.bin: has 31124 bytes"));
 }
 
 TEST(TextSource, FoldersInOrderWithoutBinaries) {
@@ -121,6 +160,9 @@ TEST(TextSource, FoldersInOrderWithoutBinaries) {
   folder.write(".git/config", "no");
   folder.write("build/out.txt", "no");
   folder.write("d.md", "3");
+  folder.write("my-run/config.toml", "no");  // what a run left
+  folder.write("my-run/metrics.jsonl", "no");
+  folder.write("my-run/earlier-1/notes.txt", "no");
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "loop");
   const auto tokens = tokenize_text(folder.path(), *byte_tokenizer(), {});
   EXPECT_THAT(all(tokens), ElementsAre('1', '2', '3'));
@@ -152,7 +194,7 @@ Row row_of(const TokenWindows& windows, int64_t seq, int64_t epoch, int64_t inde
 // Whatever the number of tokens: windows stay inside, follow one another, and targets are one ahead.
 TEST(TokenWindows, MoveWithTheEpoch) {
   for (int count = 5; count < 40; ++count) {
-    const TokenWindows windows(TokenArray::of(counting(count), "t"), 4, WindowStart::per_epoch, 3);
+    const TokenWindows windows(TokenArray::of(counting(count), "t"), count, 4, WindowStart::per_epoch, 3);
     std::set<int64_t> offsets;
     for (int64_t epoch = 0; epoch < 50; ++epoch) {
       offsets.insert(windows.offset(epoch));
@@ -170,7 +212,7 @@ TEST(TokenWindows, MoveWithTheEpoch) {
 
 TEST(TokenWindows, FixedWindowsCountEachTargetOnce) {
   for (int count = 2; count < 20; ++count) {
-    const TokenWindows windows(TokenArray::of(counting(count), "t"), 4, WindowStart::fixed, 0);
+    const TokenWindows windows(TokenArray::of(counting(count), "t"), count, 4, WindowStart::fixed, 0);
     std::vector<int32_t> targets;
     for (int64_t i = 0; i < windows.size(); ++i) {
       const Row row = row_of(windows, 4, 7, i);
@@ -186,8 +228,9 @@ TEST(TokenWindows, FixedWindowsCountEachTargetOnce) {
 }
 
 TEST(TokenWindows, TooFewTokens) {
-  EXPECT_THAT(error_of([] { TokenWindows(TokenArray::of(counting(4), "t"), 4, WindowStart::per_epoch, 0); }),
-              HasSubstr("4 tokens found, at least 5 expected"));
+  EXPECT_THAT(
+      error_of([] { TokenWindows(TokenArray::of(counting(4), "t"), 4, 4, WindowStart::per_epoch, 0); }),
+      HasSubstr("4 tokens found, at least 5 expected"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "token files are mapped as they are");
+static_assert(std::endian::native == std::endian::little, "token files are read as they are");
 
 constexpr int64_t kHeaderBytes = 256 * sizeof(int32_t);
 
@@ -50,11 +50,11 @@ TokenFileLayout parse_headerless(int64_t size, std::string_view name) {
 
 }  // namespace
 
-TokenFileLayout parse_token_file(std::span<const uint8_t> bytes, std::string_view name) {
-  refuse_numpy(bytes, name);
-  const int64_t size = static_cast<int64_t>(bytes.size());
+TokenFileLayout parse_token_file(std::span<const uint8_t> head, int64_t size, std::string_view name) {
+  refuse_numpy(head, name);
   std::array<int32_t, 3> header{};  // magic, version, count
-  if (bytes.size() >= sizeof header) std::memcpy(header.data(), bytes.data(), sizeof header);
+  static_assert(sizeof header == kTokenFileHead);
+  if (head.size() >= sizeof header) std::memcpy(header.data(), head.data(), sizeof header);
   const auto [magic, version, count] = header;
   const auto format = std::ranges::find(kLlmcFormats, magic, &LlmcFormat::magic);
   if (format == std::end(kLlmcFormats)) return parse_headerless(size, name);
@@ -76,14 +76,12 @@ TokenFileLayout parse_token_file(std::span<const uint8_t> bytes, std::string_vie
 }
 
 TokenArray open_token_file(const std::filesystem::path& path) {
-  auto file = MappedFile::open(path);
-  const TokenFileLayout layout = parse_token_file(file->bytes(), path.string());
-  // Pages are aligned and both offsets are multiples of an id's size, so the ids are aligned too.
-  const uint8_t* const begin = file->bytes().data() + layout.offset_bytes;
-  const auto count = static_cast<size_t>(layout.count);
-  if (layout.id_bytes == 4)
-    return TokenArray::of(std::span(reinterpret_cast<const uint32_t*>(begin), count), file, path.string());
-  return TokenArray::of(std::span(reinterpret_cast<const uint16_t*>(begin), count), file, path.string());
+  auto file = std::make_shared<const DataFile>(path);
+  std::array<uint8_t, kTokenFileHead> bytes{};
+  const std::span head = std::span(bytes).first(std::min(bytes.size(), file->size()));
+  file->read(0, head);
+  const TokenFileLayout layout = parse_token_file(head, static_cast<int64_t>(file->size()), path.string());
+  return TokenArray::of(std::move(file), layout.offset_bytes, layout.id_bytes, layout.count);
 }
 
 }  // namespace trireme

@@ -17,10 +17,12 @@ struct TokenFileLayout {
   int64_t count = 0;         // ids, exactly as many as the file has room for
 };
 
-// Recognises the format by the header's magic number. Throws Error when sizes do not fit the file.
-TokenFileLayout parse_token_file(std::span<const uint8_t> bytes, std::string_view name);
+// Recognises the format by the header's magic number. `head`: the first bytes of a file of `size` bytes, at
+// least kTokenFileHead of them, or all where it has fewer. Throws Error when sizes do not fit the file.
+inline constexpr size_t kTokenFileHead = 3 * sizeof(int32_t);
+TokenFileLayout parse_token_file(std::span<const uint8_t> head, int64_t size, std::string_view name);
 
-// Maps the file; ids are read when they are used.
+// Opens the file; ids are read when they are used.
 TokenArray open_token_file(const std::filesystem::path& path);
 
 }  // namespace trireme

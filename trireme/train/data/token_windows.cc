@@ -18,8 +18,8 @@ int64_t window_count(int64_t tokens, int64_t seq, WindowStart start) {
 
 }  // namespace
 
-TokenWindows::TokenWindows(TokenArray tokens, int64_t seq, WindowStart start, uint64_t seed)
-    : tokens_(std::move(tokens)), seq_(seq), start_(start), seed_(seed) {
+TokenWindows::TokenWindows(TokenArray tokens, int64_t vocab, int64_t seq, WindowStart start, uint64_t seed)
+    : tokens_(std::move(tokens)), vocab_(vocab), seq_(seq), start_(start), seed_(seed) {
   if (seq < 1) throw_error("model.seq is {}, at least 1 was expected", seq);
   const int64_t least = start == WindowStart::fixed ? 2 : seq + 1;
   if (tokens_.size() < least) {
@@ -42,8 +42,7 @@ void TokenWindows::write(int64_t epoch, int64_t index, int64_t row, Batch& batch
   const std::span<int32_t> targets = batch.tensors[kTargets].second.row<int32_t>(row);
   const int64_t first = offset(epoch) + index * seq_;
   const size_t count = static_cast<size_t>(std::min(seq_, tokens_.size() - 1 - first));
-  tokens_.copy(first, ids.first(count));
-  tokens_.copy(first + 1, targets.first(count));
+  tokens_.copy(first, vocab_, ids.first(count), targets.first(count));
   std::fill(ids.begin() + static_cast<int64_t>(count), ids.end(), 0);
   std::fill(targets.begin() + static_cast<int64_t>(count), targets.end(), kIgnoreTarget);
 }

@@ -14,8 +14,9 @@ enum class WindowStart {
 
 class TokenWindows final : public DataSet {
  public:
-  // Throws Error when there are too few tokens: seq + 1 for training, 2 for evaluation.
-  TokenWindows(TokenArray tokens, int64_t seq, WindowStart start, uint64_t seed);
+  // Throws Error when there are too few tokens: seq + 1 for training, 2 for evaluation. write() throws one at
+  // a token outside [0, vocab).
+  TokenWindows(TokenArray tokens, int64_t vocab, int64_t seq, WindowStart start, uint64_t seed);
 
   int64_t size() const override { return size_; }
   std::span<const SampleTensor> tensors() const override { return tensors_; }
@@ -27,6 +28,7 @@ class TokenWindows final : public DataSet {
 
  private:
   TokenArray tokens_;
+  int64_t vocab_;
   int64_t seq_;
   WindowStart start_;
   uint64_t seed_;

@@ -38,7 +38,7 @@ class Update : public testing::Test {
     executor_->write_state(state, values.data(), values.size() * sizeof(float));
   }
   std::vector<float> get(const std::string& state) {
-    std::vector<float> values(executor_->state(state).elements());
+    std::vector<float> values(executor_->state_type(state).shape.elements());
     executor_->read_state(state, values.data(), values.size() * sizeof(float));
     return values;
   }
@@ -149,9 +149,9 @@ TEST_F(Update, StepsWithoutAFiniteGradientChangeNothing) {
 
 TEST_F(Update, StatesAreNamedAfterTheirParameters) {
   make(kind("adamw"));
-  for (const char* name : {"m.w", "v.w", "m.b", "v.b"}) EXPECT_NO_THROW(executor_->state(name)) << name;
+  for (const char* name : {"m.w", "v.w", "m.b", "v.b"}) EXPECT_NO_THROW(executor_->state_type(name)) << name;
   make(kind("lars"));
-  EXPECT_NO_THROW(executor_->state("u.w"));
+  EXPECT_NO_THROW(executor_->state_type("u.w"));
 }
 
 TEST_F(Update, UnknownOptimizerIsRefusedWithTheKnownOnes) {

@@ -42,7 +42,7 @@ Program in_width(Program program, Width width, const Device& device) {
 Reference::Reference(Training training, Width width)
     : training_(std::move(training)),
       width_(width),
-      device_(make_cpu_device(1)),
+      device_(make_device({.kind = training_.train.device})),
       trainer_(
           in_width(step_program(training_.model, training_.train, training_.optim, training_.shape, *device_),
                    width, *device_),

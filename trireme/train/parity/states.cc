@@ -63,7 +63,7 @@ States read_states(Trainer& trainer, const std::vector<std::string>& names) {
   States states;
   for (const std::string& name : names) {
     std::vector<float>& values = states[name];
-    values.resize(trainer.executor().state(name).elements());
+    values.resize(trainer.executor().state_type(name).shape.elements());
     trainer.executor().read_state(name, values.data(), values.size() * sizeof(float));
   }
   return states;

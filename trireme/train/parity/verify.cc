@@ -31,7 +31,7 @@ struct PlanRun {
 
 std::vector<Program> make_programs(const Training& training, const Plan& plan, const ProgramMaker& make) {
   std::vector<Program> programs;
-  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
   for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
     const RankOptions ranks{plan, rank, nullptr};
     programs.push_back(
@@ -68,7 +68,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   const auto one_rank = [&](comm::Context& context) {
     const int rank = context.rank();
     MeshCommunicator communicator(plan.mesh, context, thread_algorithms(plan, training.train));
-    const std::unique_ptr<Device> device = make_cpu_device(1);
+    const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
     Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
                     training.shape, *device, {plan, rank, context.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(static_cast<uint64_t>(training.train.seed));

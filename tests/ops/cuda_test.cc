@@ -1,0 +1,118 @@
+// The same cases on a GPU: every op and format against the reference, twice with the same bits, over its
+// inputs where it may; dropout with the CPU's mask; and what has no CUDA kernel is written down. Without a
+// GPU the cases are skipped.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/ops/device_runner.h"
+#include "tests/ops/in_place_ways.h"
+#include "tests/ops/tolerance.h"
+#include "trireme/kernels/cuda/table.h"
+#include "trireme/ops/table.h"
+
+namespace trireme::testing {
+namespace {
+
+// The GPU, started once; null where there is none.
+Device* gpu() {
+  static const std::unique_ptr<Device> device = cuda_device_count() > 0 ? make_cuda_device(0) : nullptr;
+  return device.get();
+}
+
+#define TRIREME_NEEDS_GPU() \
+  if (!gpu()) GTEST_SKIP() << "no GPU here"
+
+void expect_same(const RefTensors& found, const RefTensors& expected, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(relative_difference(found[i], expected[i]), 0) << what << ": output " << i;
+}
+
+class CudaKernel : public ::testing::TestWithParam<OpCase> {
+ protected:
+  void expect_matches_reference(DType format) {
+    TRIREME_NEEDS_GPU();
+    const OpCase& one = GetParam();
+    const RefTensors inputs = random_inputs(one, format, /*seed=*/1);
+    const RefTensors expected = one.reference(inputs, one.attrs);
+    const std::vector<TensorType> types = types_of(expected);
+    const RefTensors found = run_on_device(*gpu(), one.op, one.attrs, inputs, types);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_LE(relative_difference(found[i], expected[i]), tolerance(one, format)) << "output " << i;
+    expect_same(run_on_device(*gpu(), one.op, one.attrs, inputs, types), found, "run again");
+    const auto ways = ways_in_place().find(one.op);
+    if (ways == ways_in_place().end()) return;
+    for (const auto& way : ways->second) {
+      if (!is_possible(way, inputs, types)) continue;
+      expect_same(run_on_device(*gpu(), one.op, one.attrs, inputs, types, way), found, "in place");
+    }
+  }
+};
+
+TEST_P(CudaKernel, f32) {
+  expect_matches_reference(DType::f32);
+}
+TEST_P(CudaKernel, bf16) {
+  expect_matches_reference(DType::bf16);
+}
+TEST_P(CudaKernel, f16) {
+  expect_matches_reference(DType::f16);
+}
+INSTANTIATE_TEST_SUITE_P(Ops, CudaKernel, ::testing::ValuesIn(correctness_cases()),
+                         [](const auto& tested) { return case_name(tested.param); });
+
+TEST(Cuda, DropoutHasTheMaskOfTheCpu) {
+  TRIREME_NEEDS_GPU();
+  for (const OpCase& one : correctness_cases()) {
+    if (one.op != "dropout") continue;
+    const RefTensors inputs = random_inputs(one, DType::f32, /*seed=*/3);
+    const std::vector<TensorType> types = types_of(one.reference(inputs, one.attrs));
+    expect_same(run_on_device(*gpu(), one.op, one.attrs, inputs, types),
+                run_kernel(one.op, one.attrs, inputs, types, 1), one.label);
+  }
+}
+
+// The formats in which nodes of the op can be: f32 alone where its first floating-point input is always f32.
+std::vector<DType> formats_of(const OpRecord& record) {
+  for (const DTypeRule rule : record.inputs) {
+    if (rule == DTypeRule::kF32) return {DType::f32};
+    if (rule == DTypeRule::kFormat || rule == DTypeRule::kAny) break;
+  }
+  return {DType::f32, DType::bf16, DType::f16};
+}
+
+TEST(Cuda, EveryOpHasAKernelOrAReason) {
+  std::set<std::string_view> without;
+  for (const NoCudaKernel& none : kNoCudaKernels) {
+    EXPECT_NE(ops().find(none.op), nullptr) << none.op;
+    EXPECT_GT(none.reason.size(), 10u) << none.op;
+    without.insert(none.op);
+  }
+  for (const std::string& name : ops().names()) {
+    const OpRecord& record = ops().at(name);
+    if (record.memory == OpRecord::Memory::kShared) continue;
+    for (DType format : formats_of(record))
+      EXPECT_NE(cuda_kernels().find(name, format) != nullptr, without.contains(name))
+          << name << " in " << format;
+  }
+  for (const auto& [key, kernel] : cuda_kernels().all())
+    EXPECT_NE(ops().find(key.first), nullptr) << key.first;
+}
+
+TEST(Cuda, AMissingGpuIsToldWithWhatToDo) {
+  if (cuda_device_count() > 0) GTEST_SKIP() << "there is a GPU";
+  EXPECT_THAT([] { make_device({.kind = "cuda"}); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("no GPU")));
+}
+
+TEST(Cuda, AGpuThatIsNotThereIsRefused) {
+  TRIREME_NEEDS_GPU();
+  EXPECT_THAT([] { make_cuda_device(99); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("GPU 99 was asked for")));
+}
+
+}  // namespace
+}  // namespace trireme::testing

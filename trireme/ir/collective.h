@@ -1,0 +1,18 @@
+// The collectives that programs are made of: what a layout change costs (mesh/change.h) and what an op is
+// (op_record.h) are said in the same words.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace trireme {
+
+enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll };
+
+std::string_view name(CollectiveKind kind);  // "all_reduce"
+
+// Bytes that a rank sends by the best algorithm over `ways` ranks, when what it gives has `given` bytes and
+// what it gets has `gotten`: (ways − 1) / ways of the whole tensor's, twice that for an all_reduce.
+double bytes_sent(CollectiveKind kind, int64_t ways, double given, double gotten);
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// What CUDA kernels work with: a stream, the products of cuBLASLt, and what launches need to know.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "trireme/kernels/kernel.h"
+
+namespace trireme::cuda {
+
+class Products;  // gemm.h
+
+class CudaContext final : public DeviceContext {
+ public:
+  explicit CudaContext(cudaStream_t stream);
+  ~CudaContext() override;
+
+  const cudaStream_t stream;
+  const std::unique_ptr<Products> products;
+};
+
+inline CudaContext& context_of(const KernelContext& context) {
+  return static_cast<CudaContext&>(context.device);
+}
+inline cudaStream_t stream_of(const KernelContext& context) {
+  return context_of(context).stream;
+}
+
+// Throws a DeviceError that says what was tried and CUDA's own words.
+void check(cudaError_t status, const char* what);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,224 @@
+// cross_entropy and its gradient: a block takes a row of logits and reads it once, each thread with a largest
+// logit and a sum of its own. What rows add to the loss is summed by one block, in a fixed order. A target
+// that is no class makes the loss a NaN: a kernel cannot complain.
+#include "trireme/kernels/cuda/device.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kTotalThreads = 1024;
+
+struct Options {
+  int64_t ignore_index, class_offset, classes;
+  double smooth;
+  Options(const Attrs& attrs, int64_t width)
+      : ignore_index(attrs.integer("ignore_index", -1)),
+        class_offset(attrs.integer("class_offset", 0)),
+        classes(attrs.integer("classes", width)),
+        smooth(attrs.real("label_smoothing", 0)) {}
+};
+
+int threads_for(int64_t width) {
+  return width <= 128 ? 32 : width <= 2048 ? 128 : 512;
+}
+
+struct Row {
+  float largest;        // of the row
+  double exponentials;  // relative to it
+  double logits;
+};
+
+template <int kCount, typename T>
+__device__ Row read_row(const T* x, int64_t width) {
+  float largest = -INFINITY, sum = 0, logits = 0, values[kCount];
+  for (int64_t i = int64_t{threadIdx.x} * kCount; i < width; i += int64_t{blockDim.x} * kCount) {
+    load_floats(x + i, values);
+    float top = largest;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) top = fmaxf(top, values[j]);
+    if (top > largest) {
+      sum *= expf(largest - top);
+      largest = top;
+    }
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      sum += expf(values[j] - largest);
+      logits += values[j];
+    }
+  }
+  const float all = block_max(largest);
+  const double mine =
+      largest == -INFINITY ? 0 : static_cast<double>(sum) * exp(static_cast<double>(largest) - all);
+  // A NaN never is the largest, but makes the sum one.
+  const double exponentials = block_sum(isnan(sum) ? static_cast<double>(sum) : mine);
+  return {all, exponentials, block_sum(static_cast<double>(logits))};
+}
+
+template <int kCount, typename T>
+__global__ void cross_entropy_kernel(const T* logits, const int32_t* targets, float* lse, double* losses,
+                                     int64_t width, Options options) {
+  const int64_t row = blockIdx.x;
+  const T* const x = logits + row * width;
+  const Row totals = read_row<kCount>(x, width);
+  if (threadIdx.x > 0) return;
+  const double row_lse = totals.largest + log(totals.exponentials);
+  lse[row] = static_cast<float>(row_lse);
+  const int32_t target = targets[row];
+  double loss = 0;
+  if (target != options.ignore_index) {
+    if (target < 0 || target >= width) {
+      loss = NAN;
+    } else {
+      loss = row_lse - (1 - options.smooth) * widen(x[target]);
+      if (options.smooth != 0) loss -= options.smooth * totals.logits / static_cast<double>(width);
+    }
+  }
+  losses[row] = loss;
+}
+
+// One block.
+__global__ void total_kernel(const double* losses, const int32_t* targets, int64_t rows, int64_t ignore_index,
+                             float* loss, float* count) {
+  double sum = 0, counted = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
+    sum += losses[row];
+    counted += targets[row] != ignore_index ? 1 : 0;
+  }
+  sum = block_sum(sum);
+  counted = block_sum(counted);
+  if (threadIdx.x > 0) return;
+  *loss = static_cast<float>(sum);
+  *count = static_cast<float>(counted);
+}
+
+void cross_entropy(const KernelContext& context) {
+  const int64_t width = context.inputs[0].shape.back(), rows = context.inputs[1].elements();
+  const Options options(context.attrs, width);
+  const int32_t* const targets = in<int32_t>(context, 1);
+  double* const losses = reinterpret_cast<double*>(context.workspace);
+  const cudaStream_t stream = stream_of(context);
+  with_format(context.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (rows == 0) return;
+    with_pack<T>(width, [&](auto pack) {
+      cross_entropy_kernel<pack><<<blocks(rows), threads_for(width / pack), 0, stream>>>(
+          in<T>(context, 0), targets, out<float>(context, 2), losses, width, options);
+    });
+  });
+  total_kernel<<<1, kTotalThreads, 0, stream>>>(losses, targets, rows, options.ignore_index,
+                                                out<float>(context, 0), out<float>(context, 1));
+}
+
+template <int kCount, typename T>
+__global__ void sums_kernel(const T* logits, const int32_t* targets, const T* largest, float* exponentials,
+                            float* expected, int64_t width, Options options) {
+  const int64_t row = blockIdx.x;
+  const T* const x = logits + row * width;
+  const Row totals = read_row<kCount>(x, width);
+  if (threadIdx.x > 0) return;
+  exponentials[row] = static_cast<float>(totals.exponentials * exp(static_cast<double>(totals.largest) -
+                                                                   static_cast<double>(widen(largest[row]))));
+  double mean = options.smooth * totals.logits / static_cast<double>(options.classes);
+  const int64_t target = targets[row] - options.class_offset;
+  if (target >= 0 && target < width) mean += (1 - options.smooth) * widen(x[target]);
+  expected[row] = static_cast<float>(mean);
+}
+
+void cross_entropy_sums(const KernelContext& context) {
+  const int64_t width = context.inputs[0].shape.back(), rows = context.inputs[1].elements();
+  if (rows == 0) return;
+  with_format(context.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    with_pack<T>(width, [&](auto pack) {
+      sums_kernel<pack><<<blocks(rows), threads_for(width / pack), 0, stream_of(context)>>>(
+          in<T>(context, 0), in<int32_t>(context, 1), in<T>(context, 2), out<float>(context, 0),
+          out<float>(context, 1), width, Options(context.attrs, width));
+    });
+  });
+}
+
+template <typename T>
+__global__ void losses_kernel(const T* largest, const float* exponentials, const float* expected,
+                              const int32_t* targets, int64_t rows, int64_t ignore_index, float* lse,
+                              double* losses) {
+  const int64_t row = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  const double row_lse =
+      static_cast<double>(widen(largest[row])) + log(static_cast<double>(exponentials[row]));
+  lse[row] = static_cast<float>(row_lse);
+  losses[row] = targets[row] == ignore_index ? 0 : row_lse - expected[row];
+}
+
+void cross_entropy_total(const KernelContext& context) {
+  const int64_t rows = context.inputs[0].elements(), ignore_index = context.attrs.integer("ignore_index", -1);
+  const int32_t* const targets = in<int32_t>(context, 3);
+  double* const losses = reinterpret_cast<double*>(context.workspace);
+  const cudaStream_t stream = stream_of(context);
+  with_format(context.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (rows > 0)
+      losses_kernel<<<blocks(ceil_div(rows, 128)), 128, 0, stream>>>(
+          in<T>(context, 0), in<float>(context, 1), in<float>(context, 2), targets, rows, ignore_index,
+          out<float>(context, 2), losses);
+  });
+  total_kernel<<<1, kTotalThreads, 0, stream>>>(losses, targets, rows, ignore_index, out<float>(context, 0),
+                                                out<float>(context, 1));
+}
+
+size_t losses_workspace(const KernelShape& shape) {
+  return static_cast<size_t>(shape.outputs[2].shape.elements()) * sizeof(double);
+}
+
+// dlogits may lie over logits.
+template <int kCount, typename T>
+__global__ void grad_kernel(const float* dloss, const T* logits, const int32_t* targets, const float* lse,
+                            T* dlogits, int64_t width, Options options) {
+  const int64_t row = blockIdx.y, first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCount;
+  if (first >= width) return;
+  float values[kCount] = {};
+  const int64_t target = targets[row] - options.class_offset;
+  if (targets[row] != options.ignore_index) {
+    const float smooth = static_cast<float>(options.smooth), factor = *dloss, row_lse = lse[row];
+    const float uniform = smooth / static_cast<float>(options.classes);
+    load_floats(logits + row * width + first, values);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      values[j] = (expf(values[j] - row_lse) - uniform) * factor;
+      if (first + j == target) values[j] -= (1 - smooth) * factor;
+    }
+  }
+  store_floats(dlogits + row * width + first, values);
+}
+
+// Its format is that of dloss, f32, whatever the logits are.
+void cross_entropy_grad(const KernelContext& context) {
+  const TensorView& logits = context.inputs[1];
+  const int64_t width = logits.shape.back(), rows = context.inputs[2].elements();
+  if (logits.elements() == 0) return;
+  constexpr int64_t kMostRows = 65535;  // of a grid's second dim
+  constexpr int kThreads = 256;
+  with_format(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    with_pack<T>(width, [&](auto pack) {
+      for (int64_t first = 0; first < rows; first += kMostRows) {
+        const dim3 grid(blocks(ceil_div(width, int64_t{kThreads} * pack)),
+                        blocks(std::min(kMostRows, rows - first)));
+        grad_kernel<pack><<<grid, kThreads, 0, stream_of(context)>>>(
+            in<float>(context, 0), in<T>(context, 1) + first * width, in<int32_t>(context, 2) + first,
+            in<float>(context, 3) + first, out<T>(context, 0) + first * width, width,
+            Options(context.attrs, width));
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void add_cross_entropy(KernelTable& table) {
+  add_for_all_formats(table, "cross_entropy", {cross_entropy, losses_workspace});
+  add_for_all_formats(table, "cross_entropy_sums", {cross_entropy_sums});
+  add_for_all_formats(table, "cross_entropy_total", {cross_entropy_total, losses_workspace});
+  table.add("cross_entropy_grad", DType::f32, {cross_entropy_grad});
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,34 @@
+// cuBLASLt, loaded when it is first needed: it is hundreds of megabytes, and most programs and tests of this
+// project never multiply on a GPU.
+#pragma once
+
+#include <cublasLt.h>
+
+namespace trireme::cuda {
+
+#define TRIREME_CUBLAS_LT_CALLS(X)        \
+  X(cublasLtCreate)                       \
+  X(cublasLtDestroy)                      \
+  X(cublasLtMatmul)                       \
+  X(cublasLtMatmulAlgoGetHeuristic)       \
+  X(cublasLtMatmulDescCreate)             \
+  X(cublasLtMatmulDescDestroy)            \
+  X(cublasLtMatmulDescSetAttribute)       \
+  X(cublasLtMatmulPreferenceCreate)       \
+  X(cublasLtMatmulPreferenceDestroy)      \
+  X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatrixLayoutCreate)           \
+  X(cublasLtMatrixLayoutDestroy)          \
+  X(cublasLtMatrixLayoutSetAttribute)     \
+  X(cublasLtGetStatusName)
+
+struct CublasLt {
+#define TRIREME_CALL(name) decltype(&::name) name;
+  TRIREME_CUBLAS_LT_CALLS(TRIREME_CALL)
+#undef TRIREME_CALL
+};
+
+// Throws an Error that says where it was looked for.
+const CublasLt& cublas_lt();
+
+}  // namespace trireme::cuda

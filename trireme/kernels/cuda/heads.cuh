@@ -1,0 +1,45 @@
+// The heads of an attention op, and which keys a query sees.
+#pragma once
+
+#include "trireme/kernels/cuda/device.cuh"
+
+namespace trireme::cuda {
+
+// q[b t g r d], k[b s g d]; a head is (b, g, r).
+struct Heads {
+  int batch, queries, keys, groups, repeats, width;
+  bool causal;
+  int first;  // with `causal`, the first query sees the keys 0 … first
+  float scale;
+  const int32_t* position = nullptr;  // of attention_at: `first`, known on the device alone
+
+  Heads(const Shape& q, const Shape& k, const Attrs& attrs)
+      : batch(static_cast<int>(q[0])),
+        queries(static_cast<int>(q[1])),
+        keys(static_cast<int>(k[1])),
+        groups(static_cast<int>(q[2])),
+        repeats(static_cast<int>(q[3])),
+        width(static_cast<int>(q[4])),
+        causal(attrs.integer("causal", 0) != 0),
+        first(keys - queries),
+        scale(static_cast<float>(attrs.real("scale"))) {}
+
+  __device__ int64_t query(int b, int g, int r, int t) const {  // times width: where it begins
+    return ((int64_t{b} * queries + t) * groups + g) * repeats + r;
+  }
+  __device__ int64_t key(int b, int g, int s) const { return (int64_t{b} * keys + s) * groups + g; }
+  // How many keys query t sees.
+  __device__ int seen(int t) const { return causal ? min(max(t + first + 1, 0), keys) : keys; }
+  // The first query that sees key s.
+  __device__ int first_seeing(int s) const { return causal ? max(s - first, 0) : 0; }
+};
+
+// What the gradient of attention reads and writes.
+template <typename T>
+struct AttentionGradient {
+  const T *gradient, *q, *k, *v;
+  const float *lse, *delta;  // delta: Σ do·o of each query
+  T *dq, *dk, *dv;
+};
+
+}  // namespace trireme::cuda

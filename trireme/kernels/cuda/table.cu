@@ -1,0 +1,57 @@
+// The list of all CUDA kernels, and the context that they get. Each file of this folder that holds kernels
+// offers one function that adds them to a table; to add a file, put its function's name into the list.
+#include "trireme/kernels/cuda/context.h"
+#include "trireme/kernels/cuda/products.h"
+#include "trireme/kernels/cuda/table.h"
+
+namespace trireme {
+namespace cuda {
+
+// clang-format off
+#define TRIREME_CUDA_KERNEL_FILES(X) \
+  X(add_attention) \
+  X(add_batch_norm) \
+  X(add_binary) \
+  X(add_conv2d) \
+  X(add_cross_entropy) \
+  X(add_dropout) \
+  X(add_embedding) \
+  X(add_layer_norm) \
+  X(add_matmul) \
+  X(add_optimizer) \
+  X(add_pool2d) \
+  X(add_reduce) \
+  X(add_rms_norm) \
+  X(add_rope) \
+  X(add_shape) \
+  X(add_softmax) \
+  X(add_unary)
+// clang-format on
+
+#define TRIREME_DECLARE(name) void name(KernelTable&);
+TRIREME_CUDA_KERNEL_FILES(TRIREME_DECLARE)
+#undef TRIREME_DECLARE
+
+CudaContext::CudaContext(cudaStream_t its_stream)
+    : stream(its_stream), products(std::make_unique<Products>()) {}
+CudaContext::~CudaContext() = default;
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw DeviceError(fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status)));
+}
+
+}  // namespace cuda
+
+const KernelTable& cuda_kernels() {
+  static const KernelTable table = [] {
+    KernelTable all;
+#define TRIREME_ADD(name) cuda::name(all);
+    TRIREME_CUDA_KERNEL_FILES(TRIREME_ADD)
+#undef TRIREME_ADD
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace trireme

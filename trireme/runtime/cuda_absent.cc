@@ -1,0 +1,17 @@
+// Takes the place of cuda_device.cc where no CUDA toolkit was found when the build was configured.
+#include "trireme/base/error.h"
+#include "trireme/runtime/device.h"
+
+namespace trireme {
+
+int cuda_device_count() {
+  return 0;
+}
+
+std::unique_ptr<Device> make_cuda_device(int) {
+  throw_error(
+      "this build has no CUDA: no nvcc was found when it was configured. Install NVIDIA's CUDA toolkit and "
+      "configure again, or compute with train.device=cpu");
+}
+
+}  // namespace trireme

@@ -1,0 +1,226 @@
+// A GPU as a device: memory by cudaMalloc, streams of the CUDA runtime. What comes from the host goes through
+// pinned memory of the stream, so that a small upload neither waits for the stream nor keeps the caller's
+// memory; what goes to the host is waited for.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "trireme/base/text.h"
+#include "trireme/kernels/cuda/context.h"
+#include "trireme/kernels/cuda/table.h"
+#include "trireme/runtime/device.h"
+
+namespace trireme {
+namespace {
+
+using cuda::check;
+
+// Host memory that the device reads and writes by itself.
+class Pinned {
+ public:
+  explicit Pinned(size_t bytes) { check(cudaMallocHost(&data_, bytes), "pinned host memory"); }
+  ~Pinned() { cudaFreeHost(data_); }
+  Pinned(const Pinned&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class CudaEvent : public Event {
+ public:
+  CudaEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "an event"); }
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "an event"); }
+  void wait() override { check(cudaEventSynchronize(event_), "waiting for the device"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Takes uploads in turn; a half is used again when the device has read what was in it.
+class UploadRing {
+ public:
+  static constexpr size_t kHalf = size_t{4} << 20;
+
+  // Memory for the next `bytes` (at most kHalf), to be copied from on `stream` right after.
+  std::byte* next(size_t bytes, cudaStream_t stream) {
+    if (used_ + bytes > kHalf) {
+      read_[half_].record(stream);
+      half_ = 1 - half_;
+      used_ = 0;
+      if (turns_++ > 0) read_[half_].wait();
+    }
+    std::byte* const place = memory_.data() + static_cast<size_t>(half_) * kHalf + used_;
+    used_ += (bytes + 63) / 64 * 64;
+    return place;
+  }
+
+ private:
+  Pinned memory_{2 * kHalf};
+  std::array<CudaEvent, 2> read_;
+  int half_ = 0;
+  int64_t turns_ = 0;
+  size_t used_ = 0;
+};
+
+// A CUDA graph: hundreds of launches for the price of one.
+class CudaReplay : public Replay {
+ public:
+  CudaReplay(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status, "a graph of launches");
+  }
+  ~CudaReplay() override { cudaGraphExecDestroy(graph_); }
+  CudaReplay(const CudaReplay&) = delete;
+  void launch() override { check(cudaGraphLaunch(graph_, stream_), "launching a graph"); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+class CudaStream : public Stream {
+ public:
+  explicit CudaStream(int device) : device_(device), stream_(make()), context_(stream_), staging_(kStaging) {}
+  ~CudaStream() override {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+              const Attrs& attrs, std::byte* workspace, Communicator* communicator) override {
+    use();
+    kernel.launch({inputs, outputs, attrs, context_, workspace, communicator});
+    check(cudaGetLastError(), "a launch");
+  }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    use();
+    if (bytes > 0)
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "a copy on the device");
+  }
+  void upload(std::byte* to, const void* from, size_t bytes) override {
+    use();
+    for (size_t done = 0; done < bytes;) {
+      const size_t now = std::min(bytes - done, UploadRing::kHalf);
+      std::byte* const place = ring_.next(now, stream_);
+      std::memcpy(place, static_cast<const std::byte*>(from) + done, now);
+      check(cudaMemcpyAsync(to + done, place, now, cudaMemcpyHostToDevice, stream_), "a copy to the device");
+      done += now;
+    }
+  }
+  void download(void* to, const std::byte* from, size_t bytes) override {
+    use();
+    for (size_t done = 0; done < bytes;) {
+      const size_t now = std::min(bytes - done, kStaging);
+      check(cudaMemcpyAsync(staging_.data(), from + done, now, cudaMemcpyDeviceToHost, stream_),
+            "a copy to the host");
+      synchronize();
+      std::memcpy(static_cast<std::byte*>(to) + done, staging_.data(), now);
+      done += now;
+    }
+  }
+  std::unique_ptr<Replay> capture(const std::function<void()>& work) override {
+    use();
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "noting down launches");
+    cudaGraph_t graph = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph), "noting down launches");
+    return std::make_unique<CudaReplay>(graph, stream_);
+  }
+  std::unique_ptr<Event> record() override {
+    use();
+    auto event = std::make_unique<CudaEvent>();
+    event->record(stream_);
+    return event;
+  }
+  // A kernel's fault may show here, long after it was launched.
+  void synchronize() override {
+    use();
+    check(cudaStreamSynchronize(stream_),
+          "an op before this point (CUDA_LAUNCH_BLOCKING=1 in the environment shows which)");
+  }
+
+ private:
+  static constexpr size_t kStaging = size_t{4} << 20;
+
+  cudaStream_t make() {
+    use();
+    cudaStream_t stream;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+    return stream;
+  }
+  // The device is a setting of the calling thread.
+  void use() const { check(cudaSetDevice(device_), "choosing the device"); }
+
+  int device_;
+  cudaStream_t stream_;
+  cuda::CudaContext context_;
+  UploadRing ring_;
+  Pinned staging_;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int index) : index_(index) {
+    check(cudaSetDevice(index), "choosing the device");
+    check(cudaFree(nullptr), "starting the device");
+  }
+  std::string name() const override { return "cuda"; }
+  std::string description() const override {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, index_), "what the device is");
+    return properties.name;
+  }
+  Buffer allocate(size_t bytes) override {
+    check(cudaSetDevice(index_), "choosing the device");
+    void* data = nullptr;
+    if (cudaMalloc(&data, std::max<size_t>(1, bytes)) != cudaSuccess) {
+      cudaGetLastError();  // it is told here, and must not show again
+      size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      throw_error(
+          "{} of GPU memory are not to be had: {} of {} are free; a smaller batch or model needs less",
+          format_bytes(bytes), format_bytes(free), format_bytes(total));
+    }
+    return Buffer({static_cast<std::byte*>(data), [](std::byte* p) { cudaFree(p); }}, bytes);
+  }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_); }
+  const KernelTable& kernels() const override { return cuda_kernels(); }
+  int threads() const override { return 1; }
+
+ private:
+  int index_;
+};
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  int count = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw_error("there is no GPU here that CUDA can use ({}); train.device=cpu computes without one",
+                status == cudaSuccess ? "none found" : cudaGetErrorString(status));
+  }
+  if (index < 0 || index >= count)
+    throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
+  return std::make_unique<CudaDevice>(index);
+}
+
+}  // namespace trireme

@@ -1,0 +1,18 @@
+// The kinds of devices, by the names that settings use.
+#include "trireme/runtime/device.h"
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+
+std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
+  return nullptr;
+}
+
+std::unique_ptr<Device> make_device(const DeviceOptions& options) {
+  if (options.kind == "cpu") return make_cpu_device(options.threads);
+  if (options.kind == "cuda") return make_cuda_device(options.index);
+  throw_error("there is no device '{}'; cpu or cuda expected", options.kind);
+}
+
+}  // namespace trireme

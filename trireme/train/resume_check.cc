@@ -1,0 +1,42 @@
+// The settings sorted by what a change of them means to a run that goes on.
+#include "trireme/train/resume_check.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+// With another one of these the weights do not fit or mean something else, the position in the data is that
+// of other samples, or random numbers repeat.
+constexpr std::string_view kRefused[] = {"model.family",   "model.layers",  "model.heads",
+                                         "model.kv_heads", "model.hidden",  "model.feed_forward",
+                                         "model.vocab",    "model.classes", "model.rope_base",
+                                         "model.seq",      "train.seed",    "training data"};
+
+// Of no consequence for the numbers.
+constexpr std::string_view kPassedOver[] = {"run.resume",       "run.keep",           "run.checkpoint_every",
+                                            "train.eval_every", "train.eval_batches", "train.compare_every"};
+
+template <size_t kCount>
+bool contains(const std::string_view (&list)[kCount], std::string_view name) {
+  return std::ranges::find(list, name) != std::end(list);
+}
+
+}  // namespace
+
+ResumeChanges changes_since(const TrainState& saved, const Facts& now) {
+  std::map<std::string, std::string> before = saved.made_with;
+  before["train.seed"] = fmt::format("{}", saved.seed);  // older checkpoints have this alone
+  ResumeChanges changes;
+  for (const Fact& fact : now) {
+    const auto found = before.find(fact.name);
+    if (found == before.end() || found->second == fact.value || contains(kPassedOver, fact.name)) continue;
+    (contains(kRefused, fact.name) ? changes.refused : changes.told)
+        .push_back(fmt::format("{} was {} and is {}", fact.name, found->second, fact.value));
+  }
+  return changes;
+}
+
+}  // namespace trireme
