@@ -45,6 +45,33 @@ struct Planned {
   std::string fault() const { return find_memory_fault(graph, plan, state_offsets, workspace_bytes); }
 };
 
+// Two sums that are started together. What each is made from is free for it, or is read again by `tail`.
+Planned started_together(const std::string& tail) {
+  const std::string attrs = "axis=\"data\", ways=2, coordinate=0, reduction=\"sum\"";
+  return Planned(
+      "input %x: f32[16]\n%a: f32[16] = neg(%x)\n%b: f32[16] = exp(%x)\n"
+      "%pa: f32[16], %pb: f32[16] = all_reduce_start(%a, %b) {" +
+      attrs + "}\n%sa: f32[16], %sb: f32[16] = all_reduce_wait(%pa, %pb) {" + attrs + ", shape=[16]}\n" +
+      tail + "output a = %sa\noutput b = %sb\n");
+}
+
+TEST(Memory, WhatOneStartCopiesLiesTogetherAndIsOneCall) {
+  const Planned p = started_together("%c: f32[16] = add(%a, %b)\noutput c = %c\n");
+  EXPECT_EQ(p.at("pb").offset, p.at("pa").offset + 64);
+  EXPECT_THAT(p.plan.runs[2], testing::ElementsAre(2));
+  EXPECT_THAT(p.plan.runs[3], testing::ElementsAre(2)) << "the wait has the runs of its start";
+  EXPECT_EQ(p.fault(), "");
+}
+
+// Other sizes would put them elsewhere on another rank, which would then make other calls.
+TEST(Memory, NeighboursByChanceAreNotOneCall) {
+  const Planned p = started_together("");
+  ASSERT_TRUE(p.together("a", "pa") && p.together("b", "pb"));
+  ASSERT_EQ(p.at("pb").offset, p.at("pa").offset + 64);
+  EXPECT_THAT(p.plan.runs[2], testing::ElementsAre(1, 1));
+  EXPECT_THAT(p.plan.runs[3], testing::ElementsAre(1, 1));
+}
+
 TEST(Memory, AChainOfElementWiseOpsNeedsOneBlock) {
   const Planned p(
       "input %x: f32[64]\n"
