@@ -136,7 +136,10 @@ class Trouble(Training):
             metrics = self.folder / "run/metrics.jsonl"
             seen = b""
             while b"step 5/" not in seen:
-                seen += os.read(terminal, 4096)
+                try:
+                    seen += os.read(terminal, 4096)
+                except OSError:
+                    self.fail(f"the run ended before step 5: {seen.decode(errors='replace')}")
             os.close(terminal)
             _, status = os.waitpid(pid, 0)
             self.assertEqual(os.waitstatus_to_exitcode(status), 3)
