@@ -98,8 +98,8 @@ class Partitioner {
 
   void drop_gathered() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty())
-        versions_[v].resize(1, versions_[v][0]);
+      // What is like a state may be made later.
+      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty()) versions_[v].resize(1);
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "tests/support/error_of.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/data/random_batch.h"
 
 namespace trireme {
 namespace {
@@ -14,18 +15,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Batch tokens(int64_t rows) {
-  Batch batch;
-  HostTensor ids, targets;
-  for (HostTensor* tensor : {&ids, &targets}) {
-    tensor->reset(DType::i32, {rows, 8});
-    for (int64_t row = 0; row < rows; ++row)
-      std::ranges::fill(tensor->row<int32_t>(row), static_cast<int32_t>(row));
-  }
-  batch.tensors = {{"ids", ids}, {"targets", targets}};
-  return batch;
-}
 
 // What each rank says after two steps, when `state` of one of them was changed in a bit.
 std::vector<std::string> complaints(const char* mesh, const char* preset, int changed, const char* state) {
@@ -45,7 +34,7 @@ std::vector<std::string> complaints(const char* mesh, const char* preset, int ch
     trainer.initialise(1);
     ReplicaCheck check(trainer, ranks);
     check.compare(0);
-    Batch batch = tokens(4);
+    Batch batch = random_batch(model, {8}, 4, /*seed=*/1);
     for (int64_t step = 0; step < 2; ++step) trainer.step(batch, step, 1e-2);
     check.compare(2);
     if (context.rank() == changed) {
