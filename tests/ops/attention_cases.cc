@@ -27,11 +27,16 @@ int64_t last_key(const Shape& q, int64_t keys, const Attrs& attrs) {
   return attrs.integer("causal", 0) ? keys - q[1] : keys;
 }
 
+// Of the rows of scores of q[b t g r d]: [b g r t].
+Shape stats_shape(const Shape& q) {
+  return {q[0], q[2], q[3], q[1]};
+}
+
 RefTensors attend(const RefTensors& in, const Attrs& attrs, int64_t last) {
   const RefTensor &q = in[0], &k = in[1], &v = in[2];
   const double scale = attrs.real("scale");
   const int64_t width = q.shape[4];
-  RefTensor o = RefTensor::zeros(q.shape, q.dtype), lse = RefTensor::zeros(q.shape.slice(0, 4));
+  RefTensor o = RefTensor::zeros(q.shape, q.dtype), lse = RefTensor::zeros(stats_shape(q.shape));
   for_each_query(q.shape, k.shape[1], last, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
     std::vector<double> score(seen);
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -40,7 +45,7 @@ RefTensors attend(const RefTensors& in, const Attrs& attrs, int64_t last) {
       top = std::max(top, score[s]);
     }
     for (double one : score) sum += std::exp(one - top);
-    lse.at({b, t, g, r}) = top + std::log(sum);
+    lse.at({b, g, r, t}) = top + std::log(sum);
     for (int64_t s = 0; s < seen; ++s) {
       const double p = std::exp(score[s] - top) / sum;
       for (int64_t d = 0; d < width; ++d) o.at({b, t, g, r, d}) += p * v.at({b, s, g, d});
@@ -73,7 +78,7 @@ RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
         score += scale * q.at({b, t, g, r, d}) * k.at({b, s, g, d});
         dp += grad.at({b, t, g, r, d}) * v.at({b, s, g, d});
       }
-      const double p = std::exp(score - lse.at({b, t, g, r}));
+      const double p = std::exp(score - lse.at({b, g, r, t}));
       const double ds = scale * p * (dp - delta);
       for (int64_t d = 0; d < width; ++d) {
         dv.at({b, s, g, d}) += p * grad.at({b, t, g, r, d});
@@ -116,7 +121,7 @@ OpCase attention_grad_case(const Size& size, int64_t causal) {
   one.op = "attention_grad";
   // lse as of a softmax over scores near zero, so that P is about 1 / s.
   const double lse = std::log(static_cast<double>(size.s));
-  one.inputs = {q, q, k, k, q, kept_f32(q.shape.slice(0, 4), lse - 0.5, lse + 0.5)};
+  one.inputs = {q, q, k, k, q, kept_f32(stats_shape(q.shape), lse - 0.5, lse + 0.5)};
   one.reference = attention_grad_reference;
   return one;
 }

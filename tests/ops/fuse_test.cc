@@ -54,6 +54,10 @@ const Pattern kPatterns[] = {
      "%s: F[31,45] = add(%x, %r)\n%y: F[31,45], %k: f32[31] = rms_norm(%s, %g) {eps=1e-05}\n"
      "output y = %y\noutput s = %s\noutput k = %k\n",
      "add_rms_norm"},
+    {"total_squares", "x[31,45] y[7] z[2,3,5000]",
+     "%a: f32[] = sum_squares(%x)\n%b: f32[] = sum_squares(%y)\n%c: f32[] = add(%a, %b)\n"
+     "%d: f32[] = sum_squares(%z)\n%e: f32[] = add(%c, %d)\noutput e = %e\n",
+     "total_squares"},
     {"dropout_add", "x[7,211] rng[2] r[7,211]",
      "%d: F[7,211] = dropout(%x, %rng) {rate=0.3, stream=5}\n%y: F[7,211] = add(%r, %d)\noutput y = %y\n",
      "dropout_add"},

@@ -66,7 +66,9 @@ RefTensors max_grad(const RefTensors& in, const Attrs& attrs) {
 }
 RefTensors sum_squares(const RefTensors& in, const Attrs&) {
   RefTensor y = RefTensor::zeros({});
-  for (double x : in[0].values) y.values[0] += x * x;
+  for (const RefTensor& one : in) {
+    for (double x : one.values) y.values[0] += x * x;
+  }
   return {y};
 }
 
@@ -134,6 +136,9 @@ void add_reductions(std::vector<OpCase>& cases) {
   grad("outer_and_inner", {3, 5, 7}, {0, 2}, {5}, 0.5, 0.51);
   grad("all", {9, 21}, {0, 1}, {}, 0.5, 0.51);
 
+  cases.push_back({"total_squares", "several", {{{3, 37}}, {{5}}, {{2, 4, 9}}}, {}, sum_squares});
+  cases.push_back({"total_squares", "one", {{{}}}, {}, sum_squares});
+  cases.push_back({"total_squares", "many", {{{17, 20011}}, {{3}}, {{50021}}}, {}, sum_squares, 1e-6, no});
   cases.push_back({"sum_squares", "odd", {{{3, 37}}}, {}, sum_squares});
   cases.push_back({"sum_squares", "scalar", {{{}}}, {}, sum_squares});
   cases.push_back({"sum_squares", "many", {{{17, 20011}}}, {}, sum_squares, 1e-6, no});

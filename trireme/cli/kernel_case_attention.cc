@@ -72,7 +72,7 @@ std::vector<ExpectedElement> expected_attention_grad(const KernelRun& run) {
     const auto visit = [&](int64_t t, int64_t s, const auto& use) {
       const int64_t at = l.row(b, t, head), from = l.row(b, s, head);
       const double p =
-          std::exp(l.scale * dot(q + at, k + from, l.width) - lse[(b * l.tokens + t) * l.heads + head]);
+          std::exp(l.scale * dot(q + at, k + from, l.width) - lse[(b * l.heads + head) * l.tokens + t]);
       const double ds = p * (dot(dout + at, v + from, l.width) - dot(dout + at, o + at, l.width));
       use(p, ds, p * (magnitude(dout + at, v + from, l.width) + magnitude(dout + at, o + at, l.width)));
     };
@@ -118,7 +118,7 @@ std::vector<KernelCase> attention_kernel_cases() {
     const int64_t heads = 6, width = 64;
     const TensorType q{DType::f32, {size.batch, size.tokens, heads, 1, width}},
         k{DType::f32, {size.batch, size.tokens, heads, width}},
-        lse{DType::f32, {size.batch, size.tokens, heads, 1}};
+        lse{DType::f32, {size.batch, heads, 1, size.tokens}};
     const Attrs attrs{{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(width))}};
     const std::string shape = fmt::format("B{} T{} H{} d{}", size.batch, size.tokens, heads, width);
     cases.push_back({"attention", shape, {q, k, k}, attrs, expected_attention});

@@ -74,6 +74,9 @@ struct Kernel {
   void (*run)(const KernelContext&) = nullptr;
   size_t (*workspace_bytes)(const KernelShape&) = nullptr;  // null: none
   const Kernel* inner = nullptr;  // of a kernel that wraps another (cpu/widen.h): the one it wraps
+  // Where many nodes at once cost less than one after another: the same for nodes of which none reads or
+  // overwrites what another writes. Null: there is nothing to gain. Such a kernel uses no workspace.
+  void (*run_many)(std::span<const KernelContext>) = nullptr;
 
   // How to call a kernel: `run` and `workspace_bytes` alone do not know what is wrapped.
   void launch(KernelContext context) const {

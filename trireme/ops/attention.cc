@@ -18,7 +18,7 @@ void add_attention(OpTable& table) {
   table.add({.name = "attention",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b t g r]")
+                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]")
                        .whole("t s d");
                  },
              .outputs = {kF, kStat},
@@ -33,7 +33,7 @@ void add_attention(OpTable& table) {
              .index =
                  [](const OpInstance& op) {
                    return rule(op,
-                               "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b t g r] "
+                               "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
                                "-> dq[b t g r d] dk[b s g d] dv[b s g d]")
                        .whole("t s d");
                  },

@@ -99,6 +99,29 @@ void add_reduce(OpTable& table) {
              .flops = [](const OpInstance& op,
                          const IndexRule&) { return 2.0 * static_cast<double>(op.shape(0).elements()); },
              .linear = [](const OpInstance& op) { return op.attrs.text("of", "") == "addends"; }});
+  // The sums of squares of all inputs, added up from the first to the last.
+  table.add({.name = "total_squares",
+             .index =
+                 [](const OpInstance& op) {
+                   if (op.inputs.empty()) throw_error("[{}] no inputs given", op.op);
+                   std::string in;
+                   for (size_t i = 0; i < op.inputs.size(); ++i) {
+                     in += fmt::format("x{}[", i);
+                     for (int d = 0; d < op.shape(static_cast<int>(i)).rank(); ++d)
+                       in += fmt::format(" i{}_{}", i, d);
+                     in += "] ";
+                   }
+                   return rule(op, in + "-> y[]").whole("i…");
+                 },
+             .outputs = {DTypeRule::kF32},
+             .gradient = kFusedOp,
+             .flops =
+                 [](const OpInstance& op, const IndexRule&) {
+                   double total = 0;
+                   for (const TensorType& type : op.inputs)
+                     total += 2.0 * static_cast<double>(type.shape.elements());
+                   return total;
+                 }});
 }
 
 }  // namespace trireme

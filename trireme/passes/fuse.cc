@@ -23,7 +23,7 @@ class Fuser {
   Graph run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       bias_into_matmul(n) || gelu_into_matmul(n) || residual_into_matmul(n) || dropout_into_sum(n) ||
-          sum_into_norm(n);
+          sum_into_norm(n) || squares_into_total(n);
     }
     return without_nodes(graph_, removed_);
   }
@@ -147,6 +147,32 @@ class Fuser {
     fused.outputs.insert(fused.outputs.begin(), sum);
     std::erase(readers_[sum], n);
     replace(n, m, std::move(fused));
+    return true;
+  }
+
+  // The node of this op that makes `value` for node n alone, or −1.
+  int made_for(int n, ValueId value, std::string_view op) const {
+    const int m = graph_.values[value].node;
+    return m >= 0 && !removed_[m] && is(m, op) && read_only_by(value, n) ? m : -1;
+  }
+
+  // A sum of squares joins the total of those before it, or another one.
+  bool squares_into_total(int n) {
+    if (!is(n, "add")) return false;
+    const ValueId before = node(n).inputs[0], squares = node(n).inputs[1];
+    const int one = made_for(n, squares, "sum_squares");
+    int total = made_for(n, before, "total_squares");
+    if (total < 0) total = made_for(n, before, "sum_squares");
+    if (before == squares || one < 0 || total < 0) return false;
+    const DType format = graph_.type(node(one).inputs[0]).dtype;
+    if (graph_.type(node(total).inputs[0]).dtype != format) return false;
+    constexpr size_t kMostIn16Bits = 12;  // so many tensors a kernel of 16 bits can widen, with room to spare
+    if (format != DType::f32 && node(total).inputs.size() >= kMostIn16Bits) return false;
+    Node fused{&ops_.at("total_squares"), node(total).inputs, node(n).outputs, {}};
+    fused.inputs.push_back(node(one).inputs[0]);
+    removed_[one] = true;
+    std::erase(readers_[node(one).inputs[0]], one);
+    replace(n, total, std::move(fused));
     return true;
   }
 

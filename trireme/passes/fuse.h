@@ -6,6 +6,7 @@
 //   matmul (with bias), add residual  -> matmul {epilogue="residual" or "bias_residual"}
 //   (add bias,) dropout, add residual -> dropout_add
 //   add, layer_norm or rms_norm       -> add_layer_norm, add_rms_norm, which make the sum too
+//   sum_squares of many tensors, add  -> total_squares
 //
 // It changes no bits, in any format: a fused kernel rounds where the nodes that it stands for stored something.
 #pragma once

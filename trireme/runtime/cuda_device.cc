@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "trireme/base/text.h"
 #include "trireme/kernels/cuda/context.h"
@@ -95,6 +96,15 @@ class CudaStream : public Stream {
               const Attrs& attrs, std::byte* workspace, Communicator* communicator) override {
     use();
     kernel.launch({inputs, outputs, attrs, context_, workspace, communicator});
+    check(cudaGetLastError(), "a launch");
+  }
+  void launch_many(const Kernel& kernel, std::span<const LaunchArguments> nodes) override {
+    if (!kernel.run_many) return Stream::launch_many(kernel, nodes);
+    use();
+    std::vector<KernelContext> contexts;
+    for (const LaunchArguments& node : nodes)
+      contexts.push_back({node.inputs, node.outputs, *node.attrs, context_});
+    kernel.run_many(contexts);
     check(cudaGetLastError(), "a launch");
   }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override {

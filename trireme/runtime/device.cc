@@ -5,6 +5,11 @@
 
 namespace trireme {
 
+void Stream::launch_many(const Kernel& kernel, std::span<const LaunchArguments> nodes) {
+  for (const LaunchArguments& node : nodes)
+    launch(kernel, node.inputs, node.outputs, *node.attrs, nullptr, nullptr);
+}
+
 std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
   return nullptr;
 }

@@ -38,6 +38,12 @@ class Replay {
   virtual void launch() = 0;
 };
 
+// What a kernel is launched with, without a workspace.
+struct LaunchArguments {
+  std::span<const TensorView> inputs, outputs;
+  const Attrs* attrs;
+};
+
 // Work in order. Calls may return before the work is done; synchronize() waits for all of it.
 class Stream {
  public:
@@ -45,6 +51,9 @@ class Stream {
   virtual void launch(const Kernel& kernel, std::span<const TensorView> inputs,
                       std::span<const TensorView> outputs, const Attrs& attrs, std::byte* workspace,
                       Communicator* communicator) = 0;
+  // The same kernel for several nodes of which none depends on another: one after another, or at once where
+  // the kernel has a run_many.
+  virtual void launch_many(const Kernel& kernel, std::span<const LaunchArguments> nodes);
   virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;  // within the device
   virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;     // from the host
   virtual void download(void* to, const std::byte* from, size_t bytes) = 0;  // to the host; returns when done

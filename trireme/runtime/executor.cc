@@ -1,8 +1,11 @@
 // Resolves kernels and addresses once, then walks the list.
 #include "trireme/runtime/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
+#include <ranges>
 
 #include "trireme/base/error.h"
 #include "trireme/kernels/communicator.h"
@@ -71,6 +74,12 @@ WorkspaceQuery workspace_query(const Device& device) {
   };
 }
 
+GroupQuery group_query(const Device& device) {
+  return [&device](const Graph& graph, const Node& node) {
+    return computes(node) && kernel_for(device, graph, node).run_many != nullptr;
+  };
+}
+
 Executor::Executor(Program program, Device& device, Communicator* communicator)
     : program_(std::move(program)),
       device_(device),
@@ -128,7 +137,67 @@ void Executor::prepare(const Segment& segment) {
     }
     prepared.launches.push_back(launch);
   }
+  group(prepared);
   prepared_.push_back(std::move(prepared));
+}
+
+// Neighbours with the same kernel, where it takes many at once and none of them touches what another writes.
+// The plan of memory lets a node write where an earlier one has read for the last time, so that addresses
+// are compared, not values.
+void Executor::group(Prepared& prepared) const {
+  struct Stretch {
+    const std::byte *begin, *end;
+  };
+  std::vector<Stretch> read, written;
+  const auto stretches = [&](int first, int count) {
+    return std::span(prepared.views).subspan(first, count) | std::views::transform([](const TensorView& view) {
+             const auto* data = static_cast<const std::byte*>(view.data);
+             return Stretch{data, data + view.bytes()};
+           });
+  };
+  const auto touches = [](const std::vector<Stretch>& all, const Stretch& one) {
+    return std::ranges::any_of(all, [&](const Stretch& s) { return s.begin < one.end && one.begin < s.end; });
+  };
+  const auto depends = [&](const Launch& launch) {
+    for (const Stretch& input : stretches(launch.first_input, launch.inputs)) {
+      if (touches(written, input)) return true;
+    }
+    for (const Stretch& output : stretches(launch.first_output, launch.outputs)) {
+      if (touches(written, output) || touches(read, output)) return true;
+    }
+    return false;
+  };
+  const std::vector<Launch>& all = prepared.launches;
+  for (size_t n = 0; n < all.size(); ++n) {
+    const bool joins = n > 0 && all[n].kernel == all[n - 1].kernel && all[n].kernel->run_many && !depends(all[n]);
+    if (!joins) {
+      if (n > 0) prepared.group_ends.push_back(static_cast<int>(n));
+      read.clear();
+      written.clear();
+    }
+    std::ranges::copy(stretches(all[n].first_input, all[n].inputs), std::back_inserter(read));
+    std::ranges::copy(stretches(all[n].first_output, all[n].outputs), std::back_inserter(written));
+  }
+  if (!all.empty()) prepared.group_ends.push_back(static_cast<int>(all.size()));
+}
+
+void Executor::launch_group(const Prepared& prepared, int first, int last) {
+  if (last - first == 1) return launch(prepared, prepared.launches[first]);
+  const std::span<const TensorView> views(prepared.views);
+  std::vector<LaunchArguments> nodes;
+  for (int n = first; n < last; ++n) {
+    const Launch& one = prepared.launches[n];
+    nodes.push_back({views.subspan(one.first_input, one.inputs), views.subspan(one.first_output, one.outputs),
+                     one.attrs});
+  }
+  try {
+    stream_->launch_many(*prepared.launches[first].kernel, nodes);
+  } catch (const DeviceError& error) {
+    const Graph& graph = program_.segments[&prepared - prepared_.data()].graph;
+    throw DeviceError(fmt::format("{} nodes [{}] at once (segment '{}'): {}", nodes.size(),
+                                  graph.nodes[prepared.launches[first].node].op->name, graph.name,
+                                  error.what()));
+  }
 }
 
 void Executor::launch(const Prepared& prepared, const Launch& one) {
@@ -155,10 +224,17 @@ void Executor::finish(int segment) {
 
 void Executor::launch_all(int segment) {
   const Prepared& prepared = prepared_[segment];
-  for (const Launch& one : prepared.launches) {
-    launch(prepared, one);
-    if (communicator_) communicator_->progress();
-    if (observer_) show(segment, one);
+  if (observer_) {
+    for (const Launch& one : prepared.launches) {
+      launch(prepared, one);
+      show(segment, one);
+    }
+  } else {
+    for (int first = 0; int last : prepared.group_ends) {
+      launch_group(prepared, first, last);
+      if (communicator_) communicator_->progress();
+      first = last;
+    }
   }
   finish(segment);
 }
@@ -189,11 +265,12 @@ void Executor::show(int segment, const Launch& one) {
 void Executor::run_timed(int segment, const std::function<void(int, double)>& report) {
   using Clock = std::chrono::steady_clock;
   const Prepared& prepared = prepared_.at(segment);
-  for (const Launch& one : prepared.launches) {
+  for (int first = 0; int last : prepared.group_ends) {
     const Clock::time_point begin = Clock::now();
-    launch(prepared, one);
+    launch_group(prepared, first, last);
     stream_->synchronize();
-    report(one.node, std::chrono::duration<double>(Clock::now() - begin).count());
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (last - first);
+    for (; first < last; ++first) report(prepared.launches[first].node, seconds);
   }
   finish(segment);
 }

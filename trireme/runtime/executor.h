@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/passes/gather.h"
 #include "trireme/program/program.h"
 #include "trireme/runtime/device.h"
 
@@ -15,6 +16,8 @@ namespace trireme {
 
 // The temporary memory that this device's kernels want for a node, for build_program().
 WorkspaceQuery workspace_query(const Device& device);
+// Whether this device does several such nodes at once, for gathered().
+GroupQuery group_query(const Device& device);
 
 class Executor {
  public:
@@ -47,7 +50,8 @@ class Executor {
   // memory, and goes on with what it has made of it. For studies of rounding, not for speed. Null: no more.
   using Observer = std::function<void(int segment, int node, int output, const TensorView& result)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
-  // Runs a segment and calls back after each node with its index and seconds; for profiles.
+  // Runs a segment and calls back after each node with its index and seconds, of nodes that are launched
+  // together with their share; for profiles.
   void run_timed(int segment, const std::function<void(int node, double seconds)>& report);
 
  private:
@@ -60,6 +64,7 @@ class Executor {
   };
   struct Prepared {
     std::vector<Launch> launches;
+    std::vector<int> group_ends;  // launches up to each of these, from the one before on, go together
     std::vector<TensorView> views;
     std::vector<std::byte*> addresses;  // per value
     Buffer inputs;
@@ -72,7 +77,9 @@ class Executor {
   const StateSlot& find_state(std::string_view name) const;
   std::byte* stretch(std::string_view name, size_t offset, size_t bytes) const;
   void prepare(const Segment& segment);
+  void group(Prepared& prepared) const;
   void launch(const Prepared& prepared, const Launch& launch);
+  void launch_group(const Prepared& prepared, int first, int last);
   void launch_all(int segment);
   void finish(int segment);
   void show(int segment, const Launch& launch);

@@ -60,6 +60,7 @@ Program step_program(const ModelOptions& model, const TrainOptions& train, const
   if (shards.total > 0) std::ranges::move(shard_graphs(graphs[0], shards.own), std::back_inserter(graphs));
   RankGraphs local =
       rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
+  for (Graph& graph : local.graphs) graph = gathered(graph, group_query(device));
   return build_program(std::move(local.graphs), workspace_query(device), local.parts);
 }
 

@@ -177,7 +177,7 @@ struct QueryBlock {
       hn::StoreU(hn::IfThenElse(none, hn::Set(d, -HUGE_VALF), hn::Add(top, Log(d, total))), d, sum() + i);
     }
     for (int64_t i = 0; i < count; ++i) {
-      if (lse) lse[i * s.stat_stride()] = sum()[i];
+      if (lse) lse[i] = sum()[i];
       const float *row = o() + i * padded(), factor = shrink()[i];
       for (int64_t j = 0; j < s.width; ++j) out[i * s.q_stride() + j] = row[j] * factor;
     }

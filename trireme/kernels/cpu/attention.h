@@ -32,9 +32,8 @@ struct AttentionShape {
     return (((b * queries + t) * groups + g) * heads + r) * width;
   }
   int64_t k_offset(int64_t b, int64_t s, int64_t g) const { return ((b * keys + s) * groups + g) * width; }
-  int64_t stat_stride() const { return groups * heads; }
   int64_t stat_offset(int64_t b, int64_t t, int64_t g, int64_t r) const {
-    return ((b * queries + t) * groups + g) * heads + r;
+    return ((b * groups + g) * heads + r) * queries + t;
   }
   // The number of keys, from the first on, that query t sees.
   int64_t visible(int64_t t) const { return causal ? std::clamp<int64_t>(t + first + 1, 0, keys) : keys; }

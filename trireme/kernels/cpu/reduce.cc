@@ -168,6 +168,18 @@ void sum_squares(const KernelContext& context) {
   reduce_to_numbers<SumSquares>(context, Reduction(context.inputs[0].shape, kAllDims), 1);
 }
 
+// One after another, as sum_squares and add would.
+void total_squares(const KernelContext& context) {
+  float total = 0;
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    KernelContext one = context;
+    one.inputs = context.inputs.subspan(i, 1);
+    sum_squares(one);
+    total = i == 0 ? *context.out<float>(0) : total + *context.out<float>(0);
+  }
+  *context.out<float>(0) = total;
+}
+
 size_t partials_bytes(const Reduction& r) {
   if (r.parts() == 1) return 0;
   return r.kept_outer() * r.parts() * (r.inner_is_reduced() ? sizeof(double) : r.inner() * sizeof(float));
@@ -176,7 +188,10 @@ size_t reduce_workspace(const KernelShape& shape) {
   return partials_bytes(Reduction(shape.inputs[0].shape, shape.attrs.integers("dims")));
 }
 size_t sum_squares_workspace(const KernelShape& shape) {
-  return partials_bytes(Reduction(shape.inputs[0].shape, kAllDims));
+  size_t most = 0;
+  for (const TensorType& input : shape.inputs)
+    most = std::max(most, partials_bytes(Reduction(input.shape, kAllDims)));
+  return most;
 }
 
 }  // namespace
@@ -186,6 +201,7 @@ void add_reduce_kernels(KernelTable& table) {
   table.add("mean", DType::f32, {reduce<Sum, Scaling::kMean>, reduce_workspace});
   table.add("sum", DType::f32, {reduce<Sum>, reduce_workspace});
   table.add("sum_squares", DType::f32, {sum_squares, sum_squares_workspace});
+  table.add("total_squares", DType::f32, {total_squares, sum_squares_workspace});
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

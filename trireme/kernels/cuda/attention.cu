@@ -1,11 +1,13 @@
-// Softmax attention without the matrix of scores in memory. 16-bit heads of up to 128 numbers, a multiple of
-// 8, go to the tensor cores (attention_mma.cuh); what follows here serves any format and shape. A block takes
+// Softmax attention without the matrix of scores in memory. Where cuDNN is there it takes what it can
+// (cudnn_attention.h). 16-bit heads of up to 128 numbers, a multiple of 8, go to the tensor cores
+// (attention_mma.cuh); what follows here serves any format and shape. A block takes
 // a tile of queries (forward, dq) or of keys (dk, dv) of one head and walks over the tiles of the other side,
 // all in f32 through shared memory; each result has one block, so sums have one order. Threads form a 16 × 16
 // grid; thread (ty, tx) has the rows ty, ty + 16, … and the columns tx, tx + 16, … of a tile.
 #include <algorithm>
 
 #include "trireme/kernels/cuda/attention_mma.cuh"
+#include "trireme/kernels/cuda/cudnn_attention.h"
 #include "trireme/kernels/cuda/device.cuh"
 #include "trireme/kernels/cuda/heads.cuh"
 
@@ -159,20 +161,22 @@ __global__ void __launch_bounds__(kThreads)
       const int column = tx + kSide * c;
       if (column < h.width) o[at * h.width + column] = narrow<T>(sums[i][c] * inverse);
     }
-    if (tx == 0 && lse) lse[at] = largest[i] + logf(total[i]);
+    if (tx == 0 && lse) lse[h.statistic(b, g, r, t)] = largest[i] + logf(total[i]);
   }
 }
 
 // delta = Σ do·o of each query: a warp each.
 template <typename T>
-__global__ void delta_kernel(const T* gradient, const T* o, float* delta, int64_t rows, int width) {
+__global__ void delta_kernel(Heads h, const T* gradient, const T* o, float* delta, int64_t rows) {
   const int64_t row = int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   if (row >= rows) return;
+  const int width = h.width, r = row % h.repeats, g = row / h.repeats % h.groups,
+            t = row / (h.repeats * h.groups) % h.queries, b = row / (int64_t{h.repeats} * h.groups * h.queries);
   float sum = 0;
   for (int d = threadIdx.x % 32; d < width; d += 32)
     sum += widen(gradient[row * width + d]) * widen(o[row * width + d]);
   sum = warp_reduce(sum, Add());
-  if (threadIdx.x % 32 == 0) delta[row] = sum;
+  if (threadIdx.x % 32 == 0) delta[h.statistic(b, g, r, t)] = sum;
 }
 
 // P and dS of a tile of queries (rows) and keys (columns), into shared memory; zero outside.
@@ -200,14 +204,14 @@ __device__ void scores_and_slopes(const Heads& h, const Tile<kTile>& qs, const T
   }
 }
 
-// The statistics of a tile of queries.
-template <int kTile, typename Place>
-__device__ void load_rows(const float* lse, const float* delta, int first, int count, const Place& place,
+// The statistics of a tile of queries; those of its head begin at `head`.
+template <int kTile>
+__device__ void load_rows(const float* lse, const float* delta, int first, int count, int64_t head,
                           float* lse_rows, float* delta_rows) {
   for (int i = threadIdx.x; i < kTile; i += kThreads) {
     const bool there = first + i < count;
-    lse_rows[i] = there ? lse[place(first + i)] : 0;
-    delta_rows[i] = there ? delta[place(first + i)] : 0;
+    lse_rows[i] = there ? lse[head + first + i] : 0;
+    delta_rows[i] = there ? delta[head + first + i] : 0;
   }
 }
 
@@ -248,7 +252,7 @@ __global__ void __launch_bounds__(kThreads) key_gradient_kernel(Heads h, Attenti
       __syncthreads();
       load_tile(tiles.qs, x.q, t, h.queries, h.width, query);
       load_tile(tiles.gs, x.gradient, t, h.queries, h.width, query);
-      load_rows<kTile>(x.lse, x.delta, t, h.queries, query, tiles.lse, tiles.delta);
+      load_rows<kTile>(x.lse, x.delta, t, h.queries, h.statistic(b, g, r, 0), tiles.lse, tiles.delta);
       __syncthreads();
       scores_and_slopes(h, tiles.qs, tiles.ks, tiles.vs, tiles.gs, t, first, tiles.lse, tiles.delta, tiles.ps,
                         tiles.ds);
@@ -283,7 +287,7 @@ __global__ void __launch_bounds__(kThreads) query_gradient_kernel(Heads h, Atten
   const auto key = [&](int s) { return h.key(b, g, s); };
   load_tile(tiles.qs, x.q, first, h.queries, h.width, query);
   load_tile(tiles.gs, x.gradient, first, h.queries, h.width, query);
-  load_rows<kTile>(x.lse, x.delta, first, h.queries, query, tiles.lse, tiles.delta);
+  load_rows<kTile>(x.lse, x.delta, first, h.queries, h.statistic(b, g, r, 0), tiles.lse, tiles.delta);
   float dq[kEach][kColumns] = {};
   const int keys = h.seen(min(first + kTile, h.queries) - 1);
   for (int s = 0; s < keys; s += kTile) {
@@ -367,8 +371,12 @@ void attend(const KernelContext& context, const Heads& h, float* lse) {
 }
 
 void attention(const KernelContext& context) {
-  attend(context, Heads(context.inputs[0].shape, context.inputs[1].shape, context.attrs),
-         out<float>(context, 1));
+  const Heads h(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
+  if (!cudnn_attention(context, h)) attend(context, h, out<float>(context, 1));
+}
+size_t attention_workspace(const KernelShape& shape) {
+  return cudnn_attention_workspace(Heads(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs),
+                                   shape.inputs[0].dtype);
 }
 
 void attention_at(const KernelContext& context) {
@@ -380,7 +388,7 @@ void attention_at(const KernelContext& context) {
 
 void attention_grad(const KernelContext& context) {
   const Heads h(context.inputs[1].shape, context.inputs[2].shape, context.attrs);
-  if (context.inputs[2].elements() == 0) return;
+  if (context.inputs[2].elements() == 0 || cudnn_attention_grad(context, h)) return;
   float* const delta = reinterpret_cast<float*>(context.workspace);
   const int64_t rows = context.inputs[5].elements();
   const cudaStream_t stream = stream_of(context);
@@ -390,8 +398,8 @@ void attention_grad(const KernelContext& context) {
                                  in<T>(context, 3),  in<float>(context, 5), delta,
                                  out<T>(context, 0), out<T>(context, 1),    out<T>(context, 2)};
     constexpr int kWarps = 4;
-    delta_kernel<<<blocks(ceil_div(rows, kWarps)), 32 * kWarps, 0, stream>>>(x.gradient, in<T>(context, 4),
-                                                                             delta, rows, h.width);
+    delta_kernel<<<blocks(ceil_div(rows, kWarps)), 32 * kWarps, 0, stream>>>(
+        h, x.gradient, in<T>(context, 4), delta, rows);
     const bool done = on_tensor_cores<T>(h, [&](auto width) {
       if constexpr (!std::is_same_v<T, float>) {
         constexpr int kQueries = kMmaQueries<T, width>;
@@ -412,13 +420,15 @@ void attention_grad(const KernelContext& context) {
 }
 
 size_t attention_grad_workspace(const KernelShape& shape) {
-  return static_cast<size_t>(shape.inputs[5].shape.elements()) * sizeof(float);
+  const Heads h(shape.inputs[1].shape, shape.inputs[2].shape, shape.attrs);
+  return std::max(static_cast<size_t>(shape.inputs[5].shape.elements()) * sizeof(float),
+                  cudnn_attention_grad_workspace(h, shape.inputs[0].dtype));
 }
 
 }  // namespace
 
 void add_attention(KernelTable& table) {
-  add_for_all_formats(table, "attention", {attention});
+  add_for_all_formats(table, "attention", {attention, attention_workspace});
   add_for_all_formats(table, "attention_at", {attention_at});
   add_for_all_formats(table, "attention_grad", {attention_grad, attention_grad_workspace});
 }

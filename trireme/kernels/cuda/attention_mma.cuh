@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kMmaThreads)
   for (int half = 0; half < 2; ++half) {
     const int t = first + warp_row + lane / 4 + 8 * half;
     inverse[half] = total[half] == 0 ? 0 : 1 / total[half];
-    if (lse && lane % 4 == 0 && t < h.queries) lse[query(t)] = (largest[half] + log2f(total[half])) / kLog2E;
+    if (lse && lane % 4 == 0 && t < h.queries) lse[h.statistic(b, g, r, t)] = (largest[half] + log2f(total[half])) / kLog2E;
   }
   store_rows<T, kWidth>(sums, inverse, o, first + warp_row, h.queries, h.width, query);
 }
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(kMmaThreads) query_gradient_mma_kernel(Heads h
   for (int half = 0; half < 2; ++half) {
     const int t = first + warp_row + lane / 4 + 8 * half;
     if (t >= h.queries) continue;
-    lse[half] = x.lse[query(t)] * kLog2E;
-    delta[half] = x.delta[query(t)];
+    lse[half] = x.lse[h.statistic(b, g, r, t)] * kLog2E;
+    delta[half] = x.delta[h.statistic(b, g, r, t)];
     seen[half] = h.seen(t);
   }
   float sums[kWidth / 8][4] = {};
@@ -221,8 +221,9 @@ __global__ void __launch_bounds__(kMmaThreads) key_gradient_mma_kernel(Heads h, 
       qs.load(x.q, kQueries, t, h.queries, h.width, query);
       gs.load(x.gradient, kQueries, t, h.queries, h.width, query);
       for (int i = threadIdx.x; i < kQueries; i += kMmaThreads) {
-        lse[i] = t + i < h.queries ? x.lse[query(t + i)] * kLog2E : 0;
-        delta[i] = t + i < h.queries ? x.delta[query(t + i)] : 0;
+        const int64_t at = h.statistic(b, g, r, t + i);
+        lse[i] = t + i < h.queries ? x.lse[at] * kLog2E : 0;
+        delta[i] = t + i < h.queries ? x.delta[at] : 0;
       }
       __syncthreads();
       float scores[kQueries / 8][4], slopes[kQueries / 8][4];

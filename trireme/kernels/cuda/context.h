@@ -9,7 +9,11 @@
 
 namespace trireme::cuda {
 
-class Products;  // gemm.h
+class Products;    // products.h
+class CudnnPlans;  // cudnn_plans.h
+
+// Null where this was built without cuDNN's headers.
+std::shared_ptr<CudnnPlans> make_cudnn_plans(cudaStream_t stream);
 
 class CudaContext final : public DeviceContext {
  public:
@@ -18,6 +22,7 @@ class CudaContext final : public DeviceContext {
 
   const cudaStream_t stream;
   const std::unique_ptr<Products> products;
+  const std::shared_ptr<CudnnPlans> cudnn_plans;
 };
 
 inline CudaContext& context_of(const KernelContext& context) {

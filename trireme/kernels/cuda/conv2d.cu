@@ -1,11 +1,12 @@
-// Convolution and its gradients as products of matrices: patches of the image are laid out as columns
+// Convolution and its gradients: cuDNN's where it is there and has a plan, or products of matrices: patches of the image are laid out as columns
 // (im2col), some images at a time so that they stay small. Forward and for the input each image is a product
 // of its own; for the weight the columns of all images stand side by side and one product sums over them.
 #include <algorithm>
 
+#include "trireme/kernels/cuda/conv.h"
+#include "trireme/kernels/cuda/cudnn_convolution.h"
 #include "trireme/kernels/cuda/device.cuh"
 #include "trireme/kernels/cuda/gemm.h"
-#include "trireme/kernels/cuda/window.h"
 
 namespace trireme::cuda {
 namespace {
@@ -13,37 +14,15 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostColumnBytes = int64_t{256} << 20;
 
-struct Conv {
-  int64_t images, groups, channels, filters;  // channels and filters: of one group
-  Window y, x;
-
-  Conv(const Shape& image, const Shape& weight, const Attrs& attrs)
-      : images(image[0]),
-        groups(attrs.integer("groups", 1)),
-        channels(weight[1]),
-        filters(weight[0] / groups),
-        y(window_dim(attrs, 0, image[2], weight[2])),
-        x(window_dim(attrs, 1, image[3], weight[3])) {}
-
-  __host__ __device__ int64_t in_plane() const { return int64_t{y.size} * x.size; }
-  __host__ __device__ int64_t out_plane() const { return int64_t{y.out} * x.out; }
-  __host__ __device__ int64_t taps() const { return int64_t{y.kernel} * x.kernel; }
-  int64_t patch() const { return channels * taps(); }
-  // Where an image is its own matrix of columns.
-  bool is_pointwise() const {
-    const auto plain = [](const Window& w) { return w.kernel == 1 && w.stride == 1 && w.padding == 0; };
-    return plain(y) && plain(x);
-  }
-  int64_t images_at_once(DType dtype) const {
-    const int64_t each = std::max<int64_t>(1, patch() * out_plane() * static_cast<int64_t>(size_of(dtype)));
-    return std::clamp<int64_t>(kMostColumnBytes / each, 1, std::max<int64_t>(1, images));
-  }
-  int64_t column_bytes(DType dtype) const {
-    const int64_t bytes =
-        images_at_once(dtype) * patch() * out_plane() * static_cast<int64_t>(size_of(dtype));
-    return ceil_div(bytes, 256) * 256;
-  }
-};
+int64_t images_at_once(const Conv& conv, DType dtype) {
+  const int64_t each = std::max<int64_t>(1, conv.patch() * conv.out_plane() * static_cast<int64_t>(size_of(dtype)));
+  return std::clamp<int64_t>(kMostColumnBytes / each, 1, std::max<int64_t>(1, conv.images));
+}
+int64_t column_bytes(const Conv& conv, DType dtype) {
+  const int64_t bytes =
+      images_at_once(conv, dtype) * conv.patch() * conv.out_plane() * static_cast<int64_t>(size_of(dtype));
+  return ceil_div(bytes, 256) * 256;
+}
 
 // Element (row, p) of image n's columns is columns[row · row_stride + n · image_stride + p].
 struct Columns {
@@ -139,7 +118,7 @@ Gemm weight_product(const Conv& conv, DType dtype, int64_t images) {
 // Calls body(group, first image, images) for pieces that fit the workspace.
 template <typename Body>
 void for_each_piece(const Conv& conv, DType dtype, const Body& body) {
-  const int64_t at_once = conv.images_at_once(dtype);
+  const int64_t at_once = images_at_once(conv, dtype);
   for (int64_t group = 0; group < conv.groups; ++group) {
     for (int64_t first = 0; first < conv.images; first += at_once)
       body(group, first, std::min(at_once, conv.images - first));
@@ -150,7 +129,11 @@ void conv2d(const KernelContext& context) {
   const Conv conv(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
   const DType dtype = context.inputs[0].dtype;
   if (context.outputs[0].elements() == 0) return;
-  std::byte* const product_workspace = context.workspace + conv.column_bytes(dtype);
+  if (cudnn_convolution(Convolved::kOutput, conv, dtype,
+                        {context.inputs[0].data, context.inputs[1].data, context.outputs[0].data},
+                        context_of(context), context.workspace))
+    return;
+  std::byte* const product_workspace = context.workspace + column_bytes(conv, dtype);
   with_format(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* const columns = reinterpret_cast<T*>(context.workspace);
@@ -176,7 +159,11 @@ void conv2d_grad_input(const KernelContext& context) {
   const Conv conv(context.outputs[0].shape, context.inputs[1].shape, context.attrs);
   const DType dtype = context.inputs[0].dtype;
   if (context.outputs[0].elements() == 0) return;
-  std::byte* const product_workspace = context.workspace + conv.column_bytes(dtype);
+  if (cudnn_convolution(Convolved::kInput, conv, dtype,
+                        {context.outputs[0].data, context.inputs[1].data, context.inputs[0].data},
+                        context_of(context), context.workspace))
+    return;
+  std::byte* const product_workspace = context.workspace + column_bytes(conv, dtype);
   with_format(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* const columns = reinterpret_cast<T*>(context.workspace);
@@ -199,7 +186,7 @@ void conv2d_grad_input(const KernelContext& context) {
 }
 
 int64_t rows_bytes(const Conv& conv, DType dtype) {
-  const int64_t elements = conv.images_at_once(dtype) * conv.filters * conv.out_plane();
+  const int64_t elements = images_at_once(conv, dtype) * conv.filters * conv.out_plane();
   return ceil_div(elements * static_cast<int64_t>(size_of(dtype)), 256) * 256;
 }
 int64_t sum_bytes(const Conv& conv, DType dtype) {
@@ -217,7 +204,11 @@ void conv2d_grad_weight(const KernelContext& context) {
           "a fill with zeros");
     return;
   }
-  std::byte* const rows_at = context.workspace + conv.column_bytes(dtype);
+  if (cudnn_convolution(Convolved::kWeight, conv, dtype,
+                        {context.inputs[1].data, context.outputs[0].data, context.inputs[0].data},
+                        context_of(context), context.workspace))
+    return;
+  std::byte* const rows_at = context.workspace + column_bytes(conv, dtype);
   std::byte* const sum_at = rows_at + rows_bytes(conv, dtype);
   std::byte* const product_workspace = sum_at + sum_bytes(conv, dtype);
   with_format(dtype, [&](auto zero) {
@@ -247,24 +238,27 @@ void conv2d_grad_weight(const KernelContext& context) {
   });
 }
 
-size_t image_workspace(const Conv& conv, DType dtype, Transpose weight) {
-  Gemm g = image_product(conv, dtype, weight);
-  g.batch = conv.images_at_once(dtype);
-  return static_cast<size_t>(conv.column_bytes(dtype)) + gemm_workspace_bytes(g);
+size_t image_workspace(const Conv& conv, DType dtype, Convolved made) {
+  Gemm g = image_product(conv, dtype, made == Convolved::kOutput ? Transpose::kNo : Transpose::kYes);
+  g.batch = images_at_once(conv, dtype);
+  return std::max(static_cast<size_t>(column_bytes(conv, dtype)) + gemm_workspace_bytes(g),
+                  cudnn_convolution_workspace(made, conv, dtype));
 }
 size_t conv2d_workspace(const KernelShape& shape) {
   return image_workspace(Conv(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs),
-                         shape.inputs[0].dtype, Transpose::kNo);
+                         shape.inputs[0].dtype, Convolved::kOutput);
 }
 size_t grad_input_workspace(const KernelShape& shape) {
   return image_workspace(Conv(shape.outputs[0].shape, shape.inputs[1].shape, shape.attrs),
-                         shape.inputs[0].dtype, Transpose::kYes);
+                         shape.inputs[0].dtype, Convolved::kInput);
 }
 size_t grad_weight_workspace(const KernelShape& shape) {
   const Conv conv(shape.inputs[1].shape, shape.outputs[0].shape, shape.attrs);
   const DType dtype = shape.inputs[0].dtype;
-  return static_cast<size_t>(conv.column_bytes(dtype) + rows_bytes(conv, dtype) + sum_bytes(conv, dtype)) +
-         gemm_workspace_bytes(weight_product(conv, dtype, conv.images_at_once(dtype)));
+  const size_t own =
+      static_cast<size_t>(column_bytes(conv, dtype) + rows_bytes(conv, dtype) + sum_bytes(conv, dtype)) +
+      gemm_workspace_bytes(weight_product(conv, dtype, images_at_once(conv, dtype)));
+  return std::max(own, cudnn_convolution_workspace(Convolved::kWeight, conv, dtype));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
+#include "trireme/kernels/cuda/library.h"
 
 namespace trireme::cuda {
 namespace {
@@ -13,20 +14,14 @@ std::string library_name() {
   return "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
 }
 
-// Where the system looks, and beside the toolkit that this was built with.
-void* open_library() {
-  const std::string name = library_name();
-  for (const std::string& path : {name, std::string(TRIREME_CUDA_LIBRARIES "/") + name}) {
-    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  throw_error(
-      "{} is not to be found, neither by the system nor in {}; install NVIDIA's cuBLAS {}, or set "
-      "LD_LIBRARY_PATH",
-      name, TRIREME_CUDA_LIBRARIES, CUBLAS_VER_MAJOR);
-}
-
 CublasLt load() {
-  void* const library = open_library();
+  void* const library = open_library(library_name());
+  if (!library) {
+    throw_error(
+        "{} is not to be found, neither by the system nor in {}; install NVIDIA's cuBLAS {}, or set "
+        "LD_LIBRARY_PATH",
+        library_name(), TRIREME_CUDA_LIBRARIES, CUBLAS_VER_MAJOR);
+  }
   CublasLt calls;
 #define TRIREME_CALL(name)                                                    \
   calls.name = reinterpret_cast<decltype(calls.name)>(dlsym(library, #name)); \

@@ -1,5 +1,4 @@
-// cuBLASLt, loaded when it is first needed: it is hundreds of megabytes, and most programs and tests of this
-// project never multiply on a GPU.
+// The calls of cuBLASLt, which is loaded when it is first needed.
 #pragma once
 
 #include <cublasLt.h>

@@ -27,6 +27,9 @@ struct Heads {
   __device__ int64_t query(int b, int g, int r, int t) const {  // times width: where it begins
     return ((int64_t{b} * queries + t) * groups + g) * repeats + r;
   }
+  __device__ int64_t statistic(int b, int g, int r, int t) const {  // where the lse of a query is
+    return ((int64_t{b} * groups + g) * repeats + r) * queries + t;
+  }
   __device__ int64_t key(int b, int g, int s) const { return (int64_t{b} * keys + s) * groups + g; }
   // How many keys query t sees.
   __device__ int seen(int t) const { return causal ? min(max(t + first + 1, 0), keys) : keys; }
@@ -38,7 +41,7 @@ struct Heads {
 template <typename T>
 struct AttentionGradient {
   const T *gradient, *q, *k, *v;
-  const float *lse, *delta;  // delta: Σ do·o of each query
+  const float *lse, *delta;  // delta: Σ do·o of each query, which lies as lse does
   T *dq, *dk, *dv;
 };
 

@@ -21,9 +21,10 @@ void layer_norm(const KernelContext& context) {
                            .y = out<T>(context, kMore),
                            .mean = out<float>(context, 1 + kMore),
                            .rstd = out<float>(context, 2 + kMore),
+                           .rows = shape.elements() / shape.back(),
                            .width = shape.back(),
                            .eps = static_cast<float>(context.attrs.real("eps"))};
-    norm_rows<T, Centre::kMean>(context, rows, shape.elements() / rows.width);
+    norm_rows<T, Centre::kMean>(context, rows);
   });
 }
 

@@ -1,6 +1,6 @@
-// What layer_norm and rms_norm share. Forward: a block takes a row, which stays in the caches while it is
-// read again. Gradients of gain and bias are sums over rows: columns in parts of the rows, and the parts in
-// order.
+// What layer_norm and rms_norm share. Rows that fit are held by a warp in registers and read once; longer ones
+// are a block's, and stay in the caches while they are read again. Gradients of gain and bias are sums over
+// rows: each block's own, and then the blocks' in order. How many there are is a function of the shape alone.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,26 @@
 namespace trireme::cuda {
 
 enum class Centre { kMean, kNone };  // layer_norm; rms_norm
+
+inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
+inline constexpr int kMostParts = 256;  // blocks that sum over rows
+
+template <int kValue>
+using NormNumber = std::integral_constant<int, kValue>;
+
+// Calls body(packs of a lane, elements of a pack) for rows that a warp can hold; says whether it did.
+template <typename T, typename Body>
+bool with_held_row(int64_t width, const Body& body) {
+  if (width == 0 || width % kPack<T> != 0) return false;
+  const int64_t packs = ceil_div(width / kPack<T>, 32);
+  if (packs == 1) return body(NormNumber<1>()), true;
+  if (packs == 2) return body(NormNumber<2>()), true;
+  if (packs == 3) return body(NormNumber<3>()), true;
+  if (packs == 4) return body(NormNumber<4>()), true;
+  if (packs <= 6) return body(NormNumber<6>()), true;
+  if (packs <= 8) return body(NormNumber<8>()), true;
+  return false;
+}
 
 inline int norm_threads(int64_t width) {
   return width <= 128 ? 32 : width <= 1024 ? 128 : 256;
@@ -21,12 +41,66 @@ struct NormRows {
   const T *gain, *bias;   // bias: of layer_norm
   T *sum, *y;             // sum: x + residual
   float *mean, *rstd;     // mean: of layer_norm
-  int64_t width;
+  int64_t rows, width;
   float eps;
 };
 
 // Statistics are those of the sum as it is stored. It is written last, with y: either may lie over x or the
 // residual.
+template <typename T, Centre kCentre, int kHeld>
+__global__ void __launch_bounds__(kNormThreads) norm_held_kernel(NormRows<T> n) {
+  constexpr int kCount = kPack<T>;
+  const int64_t row = int64_t{blockIdx.x} * kNormWarps + threadIdx.x / 32, first = row * n.width;
+  const int lane = threadIdx.x % 32;
+  if (row >= n.rows) return;
+  float x[kHeld][kCount];
+  float total = 0;
+#pragma unroll
+  for (int p = 0; p < kHeld; ++p) {
+    const int64_t i = (p * 32 + lane) * kCount;
+    if (i < n.width) {
+      load_floats(n.x + first + i, x[p]);
+      if (n.residual) {
+        float more[kCount];
+        load_floats(n.residual + first + i, more);
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) x[p][j] = widen(narrow<T>(x[p][j] + more[j]));
+      }
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) total += x[p][j];
+    }
+  }
+  const float count = static_cast<float>(n.width);
+  const float mean = kCentre == Centre::kMean ? warp_reduce(total, Add()) / count : 0;
+  float squares = 0;
+#pragma unroll
+  for (int p = 0; p < kHeld; ++p) {
+    if ((p * 32 + lane) * kCount < n.width) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) squares += (x[p][j] - mean) * (x[p][j] - mean);
+    }
+  }
+  const float rstd = 1 / sqrtf(warp_reduce(squares, Add()) / count + n.eps);
+#pragma unroll
+  for (int p = 0; p < kHeld; ++p) {
+    const int64_t i = (p * 32 + lane) * kCount;
+    if (i < n.width) {
+      float gain[kCount], bias[kCount] = {}, y[kCount];
+      load_floats(n.gain + i, gain);
+      if (kCentre == Centre::kMean) load_floats(n.bias + i, bias);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) y[j] = (x[p][j] - mean) * rstd * gain[j] + bias[j];
+      if (n.residual) store_floats(n.sum + first + i, x[p]);
+      store_floats(n.y + first + i, y);
+    }
+  }
+  if (lane == 0) {
+    if (kCentre == Centre::kMean) n.mean[row] = mean;
+    n.rstd[row] = rstd;
+  }
+}
+
+// A block takes a row.
 template <typename T, Centre kCentre, int kCount>
 __global__ void norm_kernel(NormRows<T> rows) {
   const int64_t row = blockIdx.x, first = row * rows.width;
@@ -72,10 +146,15 @@ __global__ void norm_kernel(NormRows<T> rows) {
 }
 
 template <typename T, Centre kCentre>
-void norm_rows(const KernelContext& context, const NormRows<T>& rows, int64_t count) {
+void norm_rows(const KernelContext& context, const NormRows<T>& rows) {
+  const cudaStream_t stream = stream_of(context);
+  const bool held = with_held_row<T>(rows.width, [&](auto packs) {
+    norm_held_kernel<T, kCentre, packs>
+        <<<blocks(ceil_div(rows.rows, kNormWarps)), kNormThreads, 0, stream>>>(rows);
+  });
+  if (held) return;
   with_pack<T>(rows.width, [&](auto pack) {
-    norm_kernel<T, kCentre, pack>
-        <<<blocks(count), norm_threads(rows.width / pack), 0, stream_of(context)>>>(rows);
+    norm_kernel<T, kCentre, pack><<<blocks(rows.rows), norm_threads(rows.width / pack), 0, stream>>>(rows);
   });
 }
 
@@ -85,15 +164,112 @@ struct NormGrad {
   const float *mean, *rstd;
   T *dx, *dgain, *dbias;
   int64_t rows, width;
+  const T* more = nullptr;   // what else is added to dx, which is rounded before
+  T* columns = nullptr;      // where given: the sums over rows of dx with what was added
 };
 
+// Sums over rows that a gradient makes: of dy·x̂, of dy, and of its result.
+inline constexpr int kNormSums = 3;
+
+inline int64_t norm_parts(int64_t rows) {
+  return std::clamp<int64_t>(ceil_div(rows, kNormWarps), 1, kMostParts);
+}
+inline size_t norm_grad_workspace(const KernelShape& shape) {
+  const Shape& x = shape.inputs[1].shape;
+  const int64_t width = x.back(), rows = width ? x.elements() / width : 0;
+  return static_cast<size_t>(kNormSums * norm_parts(rows) * width) * sizeof(float);
+}
+
 // dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)) with g = dy·gain; without a centre the first mean is left out.
+// partial[kNormSums][parts][width]: a block's sums over its rows. dx may lie over dy, x or more.
+template <typename T, Centre kCentre, int kHeld>
+__global__ void __launch_bounds__(kNormThreads, 1) norm_grad_held_kernel(NormGrad<T> n, float* partial) {
+  constexpr int kCount = kPack<T>;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const float count = static_cast<float>(n.width);
+  float gain_sums[kHeld][kCount] = {}, bias_sums[kHeld][kCount] = {}, column_sums[kHeld][kCount] = {};
+  for (int64_t row = int64_t{blockIdx.x} * kNormWarps + warp; row < n.rows; row += gridDim.x * kNormWarps) {
+    const int64_t first = row * n.width;
+    const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
+    float dy[kHeld][kCount], x[kHeld][kCount], more[kHeld][kCount], sum = 0, sum_x = 0;
+#pragma unroll
+    for (int p = 0; p < kHeld; ++p) {
+      const int64_t i = (p * 32 + lane) * kCount;
+      if (i < n.width) {
+        load_floats(n.dy + first + i, dy[p]);
+        load_floats(n.x + first + i, x[p]);
+        if (n.more) load_floats(n.more + first + i, more[p]);
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kHeld; ++p) {
+      const int64_t i = (p * 32 + lane) * kCount;
+      if (i < n.width) {
+        float gain[kCount];
+        load_floats(n.gain + i, gain);
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+          x[p][j] = (x[p][j] - mean) * rstd;
+          gain_sums[p][j] += dy[p][j] * x[p][j];
+          bias_sums[p][j] += dy[p][j];
+          dy[p][j] *= gain[j];
+          sum += dy[p][j];
+          sum_x += dy[p][j] * x[p][j];
+        }
+      }
+    }
+    sum = kCentre == Centre::kMean ? warp_reduce(sum, Add()) / count : 0;
+    sum_x = warp_reduce(sum_x, Add()) / count;
+#pragma unroll
+    for (int p = 0; p < kHeld; ++p) {
+      const int64_t i = (p * 32 + lane) * kCount;
+      if (i < n.width) {
+        float dx[kCount];
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+          dx[j] = rstd * (dy[p][j] - sum - x[p][j] * sum_x);
+          if (n.more) dx[j] = widen(narrow<T>(dx[j])) + more[p][j];
+          if (n.columns) column_sums[p][j] += widen(narrow<T>(dx[j]));
+        }
+        store_floats(n.dx + first + i, dx);
+      }
+    }
+  }
+  // The warps' sums, one warp after the other.
+  extern __shared__ float shared[];
+  const int sums = n.columns ? 3 : 2;
+  for (int turn = 0; turn < kNormWarps; ++turn) {
+    if (warp == turn) {
+#pragma unroll
+      for (int p = 0; p < kHeld; ++p) {
+        const int64_t i = (p * 32 + lane) * kCount;
+        if (i < n.width) {
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) {
+            const auto add = [&](int which, float value) {
+              float& to = shared[which * n.width + i + j];
+              to = turn == 0 ? value : to + value;
+            };
+            add(0, gain_sums[p][j]);
+            add(1, bias_sums[p][j]);
+            if (n.columns) add(2, column_sums[p][j]);
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+  for (int64_t i = threadIdx.x; i < sums * n.width; i += kNormThreads)
+    partial[(i / n.width * gridDim.x + blockIdx.x) * n.width + i % n.width] = shared[i];
+}
+
+// A block takes a row.
 template <typename T, Centre kCentre, int kCount>
 __global__ void norm_grad_kernel(NormGrad<T> n) {
   const int64_t row = blockIdx.x, first = row * n.width;
   const int64_t begin = int64_t{threadIdx.x} * kCount, step = int64_t{blockDim.x} * kCount;
   const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-  float sum = 0, sum_x = 0, dy[kCount], x[kCount], gain[kCount];
+  float sum = 0, sum_x = 0, dy[kCount], x[kCount], gain[kCount], more[kCount];
   const auto load = [&](int64_t i) {
     load_floats(n.dy + first + i, dy);
     load_floats(n.x + first + i, x);
@@ -111,80 +287,100 @@ __global__ void norm_grad_kernel(NormGrad<T> n) {
   sum_x = block_sum(sum_x) / static_cast<float>(n.width);
   for (int64_t i = begin; i < n.width; i += step) {
     load(i);
+    if (n.more) load_floats(n.more + first + i, more);
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
+    for (int j = 0; j < kCount; ++j) {
+      x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
+      if (n.more) x[j] = widen(narrow<T>(x[j])) + more[j];
+    }
     store_floats(n.dx + first + i, x);
   }
 }
 
-inline constexpr int kNormColumns = 32, kNormRows = 8;
+inline constexpr int kNormColumns = 32, kNormLines = 8;
 
-inline int64_t norm_parts(int64_t rows, int64_t width) {
-  return std::clamp<int64_t>(1024 / std::max<int64_t>(1, ceil_div(width, kNormColumns)), 1,
-                             std::max<int64_t>(1, rows / (8 * kNormRows)));
-}
-inline size_t norm_grad_workspace(const KernelShape& shape) {
-  const Shape& x = shape.inputs[1].shape;
-  const int64_t width = x.back(), rows = width ? x.elements() / width : 0;
-  return static_cast<size_t>(2 * norm_parts(rows, width) * width) * sizeof(float);
-}
-
-// partial[2][parts][width]: sums of dy·x̂ and of dy.
-template <typename T, Centre kCentre>
+// The sums over rows that norm_grad_held_kernel makes on its way, for rows that are not held.
+enum class Sums { kOfGain, kOfResult };
+template <typename T, Centre kCentre, Sums kSums>
 __global__ void norm_sums_kernel(NormGrad<T> n, int64_t parts, float* partial) {
-  __shared__ float gains[kNormRows][kNormColumns], biases[kNormRows][kNormColumns];
+  __shared__ float firsts[kNormLines][kNormColumns], seconds[kNormLines][kNormColumns];
   const int lane = threadIdx.x % kNormColumns, line = threadIdx.x / kNormColumns;
   const int64_t column = int64_t{blockIdx.x} * kNormColumns + lane, part = blockIdx.y;
   const int64_t each = (n.rows + parts - 1) / parts, last = min((part + 1) * each, n.rows);
-  float gain = 0, bias = 0;
+  float first = 0, second = 0;
   if (column < n.width) {
-    for (int64_t row = part * each + line; row < last; row += kNormRows) {
-      const float dy = widen(n.dy[row * n.width + column]);
-      const float mean = kCentre == Centre::kMean ? n.mean[row] : 0;
-      gain += dy * (widen(n.x[row * n.width + column]) - mean) * n.rstd[row];
-      bias += dy;
+    for (int64_t row = part * each + line; row < last; row += kNormLines) {
+      const int64_t at = row * n.width + column;
+      if (kSums == Sums::kOfResult) {
+        first += widen(n.dx[at]);
+      } else {
+        const float dy = widen(n.dy[at]), mean = kCentre == Centre::kMean ? n.mean[row] : 0;
+        first += dy * (widen(n.x[at]) - mean) * n.rstd[row];
+        second += dy;
+      }
     }
   }
-  gains[line][lane] = gain;
-  biases[line][lane] = bias;
+  firsts[line][lane] = first;
+  seconds[line][lane] = second;
   __syncthreads();
   if (line > 0 || column >= n.width) return;
-  for (int i = 1; i < kNormRows; ++i) {
-    gain += gains[i][lane];
-    bias += biases[i][lane];
+  for (int i = 1; i < kNormLines; ++i) {
+    first += firsts[i][lane];
+    second += seconds[i][lane];
   }
-  partial[part * n.width + column] = gain;
-  partial[(parts + part) * n.width + column] = bias;
+  constexpr int kPlace = kSums == Sums::kOfResult ? 2 : 0;
+  partial[(kPlace * parts + part) * n.width + column] = first;
+  if (kSums == Sums::kOfGain) partial[(parts + part) * n.width + column] = second;
 }
 
-template <typename T, Centre kCentre>
-__global__ void norm_combine_kernel(NormGrad<T> n, int64_t parts, const float* partial) {
-  const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (column >= n.width) return;
-  float gain = 0, bias = 0;
-  for (int64_t part = 0; part < parts; ++part) {
-    gain += partial[part * n.width + column];
-    bias += partial[(parts + part) * n.width + column];
+// The parts of each sum; blockIdx.y says of which.
+template <typename T>
+__global__ void norm_combine_kernel(int64_t width, int64_t parts, const float* partial, T* dgain, T* dbias,
+                                    T* columns) {
+  constexpr int kLines = 32;
+  __shared__ float lines[kLines][kNormColumns];
+  T* const to = blockIdx.y == 0 ? dgain : blockIdx.y == 1 ? dbias : columns;
+  const int lane = threadIdx.x % kNormColumns, line = threadIdx.x / kNormColumns;
+  const int64_t column = int64_t{blockIdx.x} * kNormColumns + lane;
+  float sum = 0;
+  if (column < width && to) {
+    for (int64_t part = line; part < parts; part += kLines)
+      sum += partial[(blockIdx.y * parts + part) * width + column];
   }
-  n.dgain[column] = narrow<T>(gain);
-  if (kCentre == Centre::kMean) n.dbias[column] = narrow<T>(bias);
+  lines[line][lane] = sum;
+  __syncthreads();
+  if (line > 0 || column >= width || !to) return;
+  for (int i = 1; i < kLines; ++i) sum += lines[i][lane];
+  to[column] = narrow<T>(sum);
 }
 
-// dx may lie over dy or x, so the sums over rows come first.
 template <typename T, Centre kCentre>
 void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
   if (n.width == 0) return;
-  const int64_t parts = norm_parts(n.rows, n.width);
+  const int64_t parts = norm_parts(n.rows);
   float* const partial = reinterpret_cast<float*>(context.workspace);
   const cudaStream_t stream = stream_of(context);
-  norm_sums_kernel<T, kCentre>
-      <<<dim3(blocks(ceil_div(n.width, kNormColumns)), blocks(parts)), kNormColumns * kNormRows, 0, stream>>>(
-          n, parts, partial);
-  norm_combine_kernel<T, kCentre><<<blocks(ceil_div(n.width, 128)), 128, 0, stream>>>(n, parts, partial);
-  if (n.rows == 0) return;
-  with_pack<T>(n.width, [&](auto pack) {
-    norm_grad_kernel<T, kCentre, pack><<<blocks(n.rows), norm_threads(n.width / pack), 0, stream>>>(n);
+  const bool held = with_held_row<T>(n.width, [&](auto packs) {
+    const auto kernel = norm_grad_held_kernel<T, kCentre, packs>;
+    const size_t bytes = static_cast<size_t>(kNormSums * n.width) * sizeof(float);
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+          "shared memory of a norm");
+    kernel<<<blocks(parts), kNormThreads, bytes, stream>>>(n, partial);
   });
+  if (!held) {
+    const dim3 grid(blocks(ceil_div(n.width, kNormColumns)), blocks(parts));
+    constexpr int kThreads = kNormColumns * kNormLines;
+    // dx may lie over dy or x, so the sums of those come first.
+    norm_sums_kernel<T, kCentre, Sums::kOfGain><<<grid, kThreads, 0, stream>>>(n, parts, partial);
+    with_pack<T>(n.width, [&](auto pack) {
+      if (n.rows > 0)
+        norm_grad_kernel<T, kCentre, pack><<<blocks(n.rows), norm_threads(n.width / pack), 0, stream>>>(n);
+    });
+    if (n.columns)
+      norm_sums_kernel<T, kCentre, Sums::kOfResult><<<grid, kThreads, 0, stream>>>(n, parts, partial);
+  }
+  norm_combine_kernel<T><<<dim3(blocks(ceil_div(n.width, kNormColumns)), kNormSums), 1024, 0, stream>>>(
+      n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr, n.columns);
 }
 
 }  // namespace trireme::cuda

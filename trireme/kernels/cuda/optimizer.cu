@@ -4,35 +4,47 @@
 #include <array>
 #include <cmath>
 
-#include "trireme/kernels/cuda/device.cuh"
+#include "trireme/kernels/cuda/many.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-template <int kInputs, int kOutputs>
-struct Tensors {
+// The update of one tensor: for each element f.update(values in, values out), after f.prepare() once per
+// block. A block takes enough elements to be worth its preparation.
+template <int kInputs, int kOutputs, typename F>
+struct Update {
+  static constexpr int kThreads = 256, kRounds = 8, kOfBlock = 4 * kThreads * kRounds;
   const float* in[kInputs];
   float* out[kOutputs];
-};
+  int64_t count;
+  F f;
 
-// For each element: f.update(values in, values out), after f.prepare() once per thread.
-template <int kInputs, int kOutputs, typename F>
-__global__ void update_kernel(Tensors<kInputs, kOutputs> tensors, int64_t count, F f) {
-  __shared__ F shared;
-  if (threadIdx.x == 0) {
-    f.prepare();
-    shared = f;
+  int64_t blocks() const { return ceil_div(count, kOfBlock); }
+  __device__ void run(int64_t block) const {
+    __shared__ F shared;
+    if (threadIdx.x == 0) {
+      F mine = f;
+      mine.prepare();
+      shared = mine;
+    }
+    __syncthreads();
+    const F prepared = shared;
+#pragma unroll 2
+    for (int round = 0; round < kRounds; ++round) {
+      const int64_t first = block * kOfBlock + (round * kThreads + threadIdx.x) * 4;
+      if (first + 4 <= count)
+        update_four(prepared, first);
+      else
+        for (int64_t i = first; i < count; ++i) update_one(prepared, i);
+    }
   }
-  __syncthreads();
-  const F prepared = shared;
-  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * 4;
-  if (first + 4 <= count) {
+
+ private:
+  __device__ void update_four(const F& prepared, int64_t first) const {
     float values[kInputs][4], results[kOutputs][4];
 #pragma unroll
     for (int k = 0; k < kInputs; ++k)
-      *reinterpret_cast<float4*>(values[k]) = *reinterpret_cast<const float4*>(tensors.in[k] + first);
+      *reinterpret_cast<float4*>(values[k]) = *reinterpret_cast<const float4*>(in[k] + first);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float from[kInputs], to[kOutputs];
@@ -42,27 +54,30 @@ __global__ void update_kernel(Tensors<kInputs, kOutputs> tensors, int64_t count,
     }
 #pragma unroll
     for (int k = 0; k < kOutputs; ++k)
-      *reinterpret_cast<float4*>(tensors.out[k] + first) = *reinterpret_cast<const float4*>(results[k]);
-  } else {
-    for (int64_t i = first; i < count; ++i) {
-      float from[kInputs], to[kOutputs];
-      for (int k = 0; k < kInputs; ++k) from[k] = tensors.in[k][i];
-      prepared.update(from, to);
-      for (int k = 0; k < kOutputs; ++k) tensors.out[k][i] = to[k];
-    }
+      *reinterpret_cast<float4*>(out[k] + first) = *reinterpret_cast<const float4*>(results[k]);
   }
-}
+  __device__ void update_one(const F& prepared, int64_t i) const {
+    float from[kInputs], to[kOutputs];
+    for (int k = 0; k < kInputs; ++k) from[k] = in[k][i];
+    prepared.update(from, to);
+    for (int k = 0; k < kOutputs; ++k) out[k][i] = to[k];
+  }
+};
 
-// The first kInputs inputs and all outputs are tensors of one shape; scalars follow.
-template <int kInputs, int kOutputs, typename F>
-void update(const KernelContext& context, const F& f) {
-  Tensors<kInputs, kOutputs> tensors;
-  for (int k = 0; k < kInputs; ++k) tensors.in[k] = in<float>(context, k);
-  for (int k = 0; k < kOutputs; ++k) tensors.out[k] = out<float>(context, k);
-  const int64_t count = context.inputs[0].elements();
-  if (count == 0) return;
-  update_kernel<<<blocks(ceil_div(count, 4 * kThreads)), kThreads, 0, stream_of(context)>>>(tensors, count,
-                                                                                            f);
+// F::kInputs tensors of one shape come first among the inputs, then scalars; all F::kOutputs outputs are of
+// that shape.
+template <typename F>
+using UpdateOf = Update<F::kInputs, F::kOutputs, F>;
+template <typename F>
+UpdateOf<F> item_of(const KernelContext& context) {
+  UpdateOf<F> item{.count = context.inputs[0].elements(), .f = F::of(context)};
+  for (int k = 0; k < F::kInputs; ++k) item.in[k] = in<float>(context, k);
+  for (int k = 0; k < F::kOutputs; ++k) item.out[k] = out<float>(context, k);
+  return item;
+}
+template <typename F>
+Kernel update_kernel() {
+  return {.run = run_item<UpdateOf<F>, item_of<F>>, .run_many = run_items<UpdateOf<F>, item_of<F>>};
 }
 
 float attr(const KernelContext& context, const char* name, double otherwise) {
@@ -73,8 +88,12 @@ float attr(const KernelContext& context, const char* name) {
 }
 
 struct Sgd {
+  static constexpr int kInputs = 2, kOutputs = 1;
   const float *lr_at, *scale_at;
   float decay, lr, scale;
+  static Sgd of(const KernelContext& context) {
+    return {in<float>(context, 2), in<float>(context, 3), attr(context, "weight_decay", 0)};
+  }
   __device__ void prepare() {
     lr = *lr_at;
     scale = *scale_at;
@@ -83,15 +102,17 @@ struct Sgd {
     y[0] = isfinite(scale) ? fmaf(-lr, fmaf(decay, x[0], x[1] * scale), x[0]) : x[0];
   }
 };
-void sgd(const KernelContext& context) {
-  update<2, 1>(context, Sgd{in<float>(context, 2), in<float>(context, 3), attr(context, "weight_decay", 0)});
-}
 
 struct Momentum {
+  static constexpr int kInputs = 3, kOutputs = 2;
   const float *lr_at, *scale_at;
   float decay, momentum;
   bool nesterov;
   float lr, scale;
+  static Momentum of(const KernelContext& context) {
+    return {in<float>(context, 3), in<float>(context, 4), attr(context, "weight_decay", 0),
+            attr(context, "momentum"), context.attrs.integer("nesterov", 0) != 0};
+  }
   __device__ void prepare() {
     lr = *lr_at;
     scale = *scale_at;
@@ -107,11 +128,6 @@ struct Momentum {
     y[1] = u;
   }
 };
-void momentum(const KernelContext& context) {
-  update<3, 2>(context,
-               Momentum{in<float>(context, 3), in<float>(context, 4), attr(context, "weight_decay", 0),
-                        attr(context, "momentum"), context.attrs.integer("nesterov", 0) != 0});
-}
 
 // The moments of adam and lamb, and the direction m̂ / (√v̂ + eps) they give.
 struct Moments {
@@ -143,11 +159,17 @@ struct Moments {
 };
 
 struct Adam {
+  static constexpr int kInputs = 4, kOutputs = 3;
   Moments moments;
   const float* lr_at;
   float coupled_decay;    // added to the gradient
   float decoupled_decay;  // taken off the weight: AdamW
   float lr;
+  static Adam of(const KernelContext& context) {
+    const float decay = attr(context, "weight_decay", 0);
+    const bool decoupled = context.attrs.integer("decoupled", 1) != 0;
+    return {Moments(context, 5), in<float>(context, 4), decoupled ? 0 : decay, decoupled ? decay : 0};
+  }
   __device__ void prepare() {
     moments.prepare();
     lr = *lr_at;
@@ -162,16 +184,14 @@ struct Adam {
     y[0] = fmaf(-lr, fmaf(decoupled_decay, x[0], direction), x[0]);
   }
 };
-void adam(const KernelContext& context) {
-  const float decay = attr(context, "weight_decay", 0);
-  const bool decoupled = context.attrs.integer("decoupled", 1) != 0;
-  update<4, 3>(context, Adam{Moments(context, 5), in<float>(context, 4), decoupled ? 0 : decay,
-                             decoupled ? decay : 0});
-}
 
 struct LambDirection {
+  static constexpr int kInputs = 4, kOutputs = 3;
   Moments moments;
   float decay;
+  static LambDirection of(const KernelContext& context) {
+    return {Moments(context, 4), attr(context, "weight_decay", 0)};
+  }
   __device__ void prepare() { moments.prepare(); }
   __device__ void update(const float* x, float* y) const {
     y[0] = 0;  // the direction of a skipped step: none
@@ -181,14 +201,15 @@ struct LambDirection {
       y[0] = fmaf(decay, x[0], moments.direction(x[1] * moments.scale, &y[1], &y[2]));
   }
 };
-void lamb_direction(const KernelContext& context) {
-  update<4, 3>(context, LambDirection{Moments(context, 4), attr(context, "weight_decay", 0)});
-}
 
 struct LambApply {
+  static constexpr int kInputs = 2, kOutputs = 1;
   const float *w_squares, *r_squares, *lr_at, *scale_at;
   float rate;
   bool keep;
+  static LambApply of(const KernelContext& context) {
+    return {in<float>(context, 2), in<float>(context, 3), in<float>(context, 4), in<float>(context, 5)};
+  }
   __device__ void prepare() {
     const double w = sqrt(static_cast<double>(*w_squares)), r = sqrt(static_cast<double>(*r_squares));
     rate = static_cast<float>((w > 0 && r > 0 ? w / r : 1) * *lr_at);
@@ -196,16 +217,22 @@ struct LambApply {
   }
   __device__ void update(const float* x, float* y) const { y[0] = keep ? x[0] : fmaf(-rate, x[1], x[0]); }
 };
-void lamb_apply(const KernelContext& context) {
-  update<2, 1>(context, LambApply{in<float>(context, 2), in<float>(context, 3), in<float>(context, 4),
-                                  in<float>(context, 5)});
-}
 
 struct Lars {
+  static constexpr int kInputs = 3, kOutputs = 2;
   const float *w_squares, *g_squares, *lr_at, *scale_at;
   double decay, trust;
   float momentum;
   float rate, scale;
+  static Lars of(const KernelContext& context) {
+    return {in<float>(context, 3),
+            in<float>(context, 4),
+            in<float>(context, 5),
+            in<float>(context, 6),
+            context.attrs.real("weight_decay"),
+            context.attrs.real("trust"),
+            attr(context, "momentum")};
+  }
   __device__ void prepare() {
     scale = *scale_at;
     const double w = sqrt(static_cast<double>(*w_squares));
@@ -223,11 +250,6 @@ struct Lars {
     y[0] = x[0] - y[1];
   }
 };
-void lars(const KernelContext& context) {
-  update<3, 2>(context, Lars{in<float>(context, 3), in<float>(context, 4), in<float>(context, 5),
-                             in<float>(context, 6), context.attrs.real("weight_decay"),
-                             context.attrs.real("trust"), attr(context, "momentum")});
-}
 
 __global__ void gradient_scale_kernel(const float* squares, const float* count, const float* loss_scale,
                                       double max_norm, float* scale_out, float* norm_out) {
@@ -247,13 +269,13 @@ void gradient_scale(const KernelContext& context) {
 }  // namespace
 
 void add_optimizer(KernelTable& table) {
-  table.add("adam", DType::f32, {adam});
+  table.add("adam", DType::f32, update_kernel<Adam>());
   table.add("gradient_scale", DType::f32, {gradient_scale});
-  table.add("lamb_apply", DType::f32, {lamb_apply});
-  table.add("lamb_direction", DType::f32, {lamb_direction});
-  table.add("lars", DType::f32, {lars});
-  table.add("momentum", DType::f32, {momentum});
-  table.add("sgd", DType::f32, {sgd});
+  table.add("lamb_apply", DType::f32, update_kernel<LambApply>());
+  table.add("lamb_direction", DType::f32, update_kernel<LambDirection>());
+  table.add("lars", DType::f32, update_kernel<Lars>());
+  table.add("momentum", DType::f32, update_kernel<Momentum>());
+  table.add("sgd", DType::f32, update_kernel<Sgd>());
 }
 
 }  // namespace trireme::cuda

@@ -21,9 +21,10 @@ void rms_norm(const KernelContext& context) {
                            .y = out<T>(context, kMore),
                            .mean = nullptr,
                            .rstd = out<float>(context, 1 + kMore),
+                           .rows = shape.elements() / shape.back(),
                            .width = shape.back(),
                            .eps = static_cast<float>(context.attrs.real("eps"))};
-    norm_rows<T, Centre::kNone>(context, rows, shape.elements() / rows.width);
+    norm_rows<T, Centre::kNone>(context, rows);
   });
 }
 

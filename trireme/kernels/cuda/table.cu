@@ -12,6 +12,7 @@ namespace cuda {
   X(add_attention) \
   X(add_batch_norm) \
   X(add_binary) \
+  X(add_cast) \
   X(add_conv2d) \
   X(add_cross_entropy) \
   X(add_dropout) \
@@ -25,6 +26,7 @@ namespace cuda {
   X(add_rope) \
   X(add_shape) \
   X(add_softmax) \
+  X(add_total_squares) \
   X(add_unary)
 // clang-format on
 
@@ -33,7 +35,7 @@ TRIREME_CUDA_KERNEL_FILES(TRIREME_DECLARE)
 #undef TRIREME_DECLARE
 
 CudaContext::CudaContext(cudaStream_t its_stream)
-    : stream(its_stream), products(std::make_unique<Products>()) {}
+    : stream(its_stream), products(std::make_unique<Products>()), cudnn_plans(make_cudnn_plans(its_stream)) {}
 CudaContext::~CudaContext() = default;
 
 void check(cudaError_t status, const char* what) {

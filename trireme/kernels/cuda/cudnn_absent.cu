@@ -1,0 +1,31 @@
+// In the place of the cudnn_*.cu where this is built without cuDNN's headers: our own kernels do it all.
+#include "trireme/kernels/cuda/cudnn_attention.h"
+#include "trireme/kernels/cuda/cudnn_convolution.h"
+
+namespace trireme::cuda {
+
+std::shared_ptr<CudnnPlans> make_cudnn_plans(cudaStream_t) {
+  return nullptr;
+}
+
+bool cudnn_attention(const KernelContext&, const Heads&) {
+  return false;
+}
+bool cudnn_attention_grad(const KernelContext&, const Heads&) {
+  return false;
+}
+size_t cudnn_attention_workspace(const Heads&, DType) {
+  return 0;
+}
+size_t cudnn_attention_grad_workspace(const Heads&, DType) {
+  return 0;
+}
+
+bool cudnn_convolution(Convolved, const Conv&, DType, const ConvArrays&, CudaContext&, std::byte*) {
+  return false;
+}
+size_t cudnn_convolution_workspace(Convolved, const Conv&, DType) {
+  return 0;
+}
+
+}  // namespace trireme::cuda

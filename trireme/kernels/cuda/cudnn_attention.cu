@@ -1,0 +1,89 @@
+// See cudnn_attention.h.
+#include "trireme/kernels/cuda/cudnn_attention.h"
+
+#include <cmath>
+
+#include "trireme/kernels/cuda/cudnn_attention_graph.h"
+#include "trireme/kernels/cuda/cudnn_library.h"
+#include "trireme/kernels/cuda/cudnn_plans.h"
+
+namespace trireme::cuda {
+namespace {
+
+enum Kind : int64_t { kForward = 1, kBackward = 2 };  // of a key; convolutions have others
+
+bool takes(const Heads& h, DType dtype) {
+  return cudnn() && dtype != DType::f32 && h.repeats == 1 && h.width % 8 == 0 && h.width <= 128 &&
+         (!h.causal || h.queries == h.keys) && h.position == nullptr && h.batch * h.queries * h.keys > 0;
+}
+
+AttentionGraph graph_of(const Heads& h, DType dtype) {
+  return {h.batch, h.groups, h.queries, h.keys, h.width, h.causal, dtype};
+}
+
+CudnnPlans::Key key_of(Kind kind, const AttentionGraph& a) {
+  return {kind, a.batch, a.heads, a.queries, a.keys, a.width, a.causal, static_cast<int64_t>(a.dtype)};
+}
+
+// One float for each query.
+size_t rows_bytes(const Heads& h) {
+  const size_t bytes = size_t{sizeof(float)} * h.batch * h.groups * h.queries;
+  return (bytes + kCudnnAlignment - 1) / kCudnnAlignment * kCudnnAlignment;
+}
+
+constexpr size_t kForwardBytes = 4096;
+// dS of every head, in whole tiles.
+size_t slopes_bytes(const Heads& h) {
+  const auto tiles = [](int64_t rows) { return static_cast<size_t>(ceil_div(rows, 128) * 128); };
+  return size_t{2} * h.batch * h.groups * tiles(h.queries) * tiles(h.keys) + kForwardBytes;
+}
+
+}  // namespace
+
+size_t cudnn_attention_workspace(const Heads& h, DType dtype) {
+  return takes(h, dtype) ? kForwardBytes + kCudnnAlignment : 0;
+}
+
+size_t cudnn_attention_grad_workspace(const Heads& h, DType dtype) {
+  return takes(h, dtype) ? rows_bytes(h) + slopes_bytes(h) + kCudnnAlignment : 0;
+}
+
+bool cudnn_attention(const KernelContext& context, const Heads& h) {
+  using G = AttentionGraph;
+  const DType dtype = context.inputs[0].dtype;
+  if (!takes(h, dtype)) return false;
+  const G graph = graph_of(h, dtype);
+  CudnnPlans& plans = *context_of(context).cudnn_plans;
+  const CudnnPlan* plan = plans.find(key_of(kForward, graph), kForwardBytes,
+                                     CudnnPlan::Products::kOnTensorCores, [&] { return graph.forward(); });
+  if (!plan) return false;
+  const float masked = -INFINITY;
+  const CudnnPlan::Binding bindings[] = {
+      {G::kQ, context.inputs[0].data},  {G::kK, context.inputs[1].data},      {G::kV, context.inputs[2].data},
+      {G::kO, context.outputs[0].data}, {G::kStats, context.outputs[1].data}, {G::kScale, &h.scale},
+      {G::kMasked, &masked}};
+  plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, cudnn_aligned(context.workspace));
+  return true;
+}
+
+bool cudnn_attention_grad(const KernelContext& context, const Heads& h) {
+  using G = AttentionGraph;
+  const DType dtype = context.inputs[0].dtype;
+  if (!takes(h, dtype)) return false;
+  const G graph = graph_of(h, dtype);
+  CudnnPlans& plans = *context_of(context).cudnn_plans;
+  const CudnnPlan* plan = plans.find(key_of(kBackward, graph), slopes_bytes(h),
+                                     CudnnPlan::Products::kOnTensorCores, [&] { return graph.backward(); });
+  if (!plan) return false;
+  const float masked = -INFINITY, one = 1;
+  std::byte* const delta = cudnn_aligned(context.workspace);
+  const CudnnPlan::Binding bindings[] = {
+      {G::kDo, context.inputs[0].data},    {G::kQ, context.inputs[1].data},  {G::kK, context.inputs[2].data},
+      {G::kV, context.inputs[3].data},     {G::kO, context.inputs[4].data},  {G::kStats, context.inputs[5].data},
+      {G::kDq, context.outputs[0].data},   {G::kDk, context.outputs[1].data}, {G::kDv, context.outputs[2].data},
+      {G::kDelta, delta}, {G::kScale, &h.scale}, {G::kOne, &one}, {G::kMasked, &masked}};
+  plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, delta + rows_bytes(h));
+  return true;
+}
+
+}  // namespace trireme::cuda

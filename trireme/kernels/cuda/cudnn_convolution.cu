@@ -1,0 +1,89 @@
+// cuDNN computes with channels last; tensors here have them before the pixels, so that its plans turn them
+// round in their workspace, there and back.
+#include "trireme/kernels/cuda/cudnn_convolution.h"
+
+#include "trireme/kernels/cuda/cudnn_library.h"
+#include "trireme/kernels/cuda/cudnn_plans.h"
+
+namespace trireme::cuda {
+namespace {
+
+using Four = CudnnGraph::Four;
+
+constexpr int64_t kFirstKind = 16;  // of a key: attention has those below
+enum Id : int64_t { kX = 1, kWeight, kY };
+
+Four image_dims(const Conv& c) {
+  return {c.images, c.groups * c.channels, c.y.size, c.x.size};
+}
+Four weight_dims(const Conv& c) {
+  return {c.groups * c.filters, c.channels, c.y.kernel, c.x.kernel};
+}
+Four result_dims(const Conv& c) {
+  return {c.images, c.groups * c.filters, c.y.out, c.x.out};
+}
+Four dense(const Four& d) {
+  return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+}
+
+CudnnGraph graph_of(Convolved made, const Conv& c, DType dtype) {
+  CudnnGraph g;
+  const auto tensor = [&](Id id, const Four& dims) { return g.real(id, cudnn_type(dtype), dims, dense(dims)); };
+  g.convolve(made == Convolved::kOutput  ? CudnnGraph::Of::kOutput
+             : made == Convolved::kInput ? CudnnGraph::Of::kInput
+                                         : CudnnGraph::Of::kWeight,
+             {{c.y.padding, c.x.padding}, {c.y.stride, c.x.stride}, {c.y.dilation, c.x.dilation}},
+             tensor(kX, image_dims(c)), tensor(kWeight, weight_dims(c)), tensor(kY, result_dims(c)));
+  return g;
+}
+
+// A copy with channels last, in whole packs.
+size_t turned_bytes(const Four& d, DType dtype) {
+  return static_cast<size_t>(d[0] * ceil_div(d[1], 8) * 8 * d[2] * d[3]) * size_of(dtype);
+}
+
+// Beside those copies, parts of the sums of a weight's gradient.
+constexpr size_t kPartsBytes = size_t{32} << 20;
+
+size_t plan_workspace(const Conv& c, DType dtype) {
+  return turned_bytes(image_dims(c), dtype) + turned_bytes(weight_dims(c), dtype) +
+         turned_bytes(result_dims(c), dtype) + kPartsBytes;
+}
+
+}  // namespace
+
+size_t cudnn_convolution_workspace(Convolved, const Conv& conv, DType dtype) {
+  return cudnn() ? plan_workspace(conv, dtype) + kCudnnAlignment : 0;
+}
+
+bool cudnn_convolution(Convolved made, const Conv& c, DType dtype, const ConvArrays& arrays,
+                       CudaContext& context, std::byte* workspace) {
+  if (!cudnn() || c.images == 0) return false;
+  const CudnnPlans::Key key{kFirstKind + static_cast<int64_t>(made),
+                            static_cast<int64_t>(dtype),
+                            c.images,
+                            c.groups,
+                            c.channels,
+                            c.filters,
+                            c.y.size,
+                            c.x.size,
+                            c.y.kernel,
+                            c.x.kernel,
+                            c.y.stride,
+                            c.x.stride,
+                            c.y.padding,
+                            c.x.padding,
+                            c.y.dilation,
+                            c.x.dilation};
+  const auto products =
+      dtype == DType::f32 ? CudnnPlan::Products::kInF32 : CudnnPlan::Products::kOnTensorCores;
+  CudnnPlans& plans = *context.cudnn_plans;
+  const CudnnPlan* plan =
+      plans.find(key, plan_workspace(c, dtype), products, [&] { return graph_of(made, c, dtype); });
+  if (!plan) return false;
+  const CudnnPlan::Binding bindings[] = {{kX, arrays.x}, {kWeight, arrays.weight}, {kY, arrays.y}};
+  plans.run(*plan, bindings, cudnn_aligned(workspace));
+  return true;
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,20 @@
+// Convolution and its gradients by cuDNN.
+#pragma once
+
+#include "trireme/kernels/cuda/conv.h"
+#include "trireme/kernels/cuda/device.cuh"
+
+namespace trireme::cuda {
+
+enum class Convolved { kOutput, kInput, kWeight };  // what is made; the other two are given
+
+struct ConvArrays {
+  const void *x, *weight, *y;
+};
+
+// Says whether it did it; where not, nothing was done.
+bool cudnn_convolution(Convolved made, const Conv& conv, DType dtype, const ConvArrays& arrays,
+                       CudaContext& context, std::byte* workspace);
+size_t cudnn_convolution_workspace(Convolved made, const Conv& conv, DType dtype);
+
+}  // namespace trireme::cuda
