@@ -105,10 +105,11 @@ void add_reduce(OpTable& table) {
                  [](const OpInstance& op) {
                    if (op.inputs.empty()) throw_error("[{}] no inputs given", op.op);
                    std::string in;
+                   int index = 0;
                    for (size_t i = 0; i < op.inputs.size(); ++i) {
                      in += fmt::format("x{}[", i);
                      for (int d = 0; d < op.shape(static_cast<int>(i)).rank(); ++d)
-                       in += fmt::format(" i{}_{}", i, d);
+                       in += fmt::format(" i{}", index++);
                      in += "] ";
                    }
                    return rule(op, in + "-> y[]").whole("i…");

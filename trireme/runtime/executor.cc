@@ -150,7 +150,8 @@ void Executor::group(Prepared& prepared) const {
   };
   std::vector<Stretch> read, written;
   const auto stretches = [&](int first, int count) {
-    return std::span(prepared.views).subspan(first, count) | std::views::transform([](const TensorView& view) {
+    return std::span(prepared.views).subspan(first, count) |
+           std::views::transform([](const TensorView& view) {
              const auto* data = static_cast<const std::byte*>(view.data);
              return Stretch{data, data + view.bytes()};
            });
@@ -169,7 +170,8 @@ void Executor::group(Prepared& prepared) const {
   };
   const std::vector<Launch>& all = prepared.launches;
   for (size_t n = 0; n < all.size(); ++n) {
-    const bool joins = n > 0 && all[n].kernel == all[n - 1].kernel && all[n].kernel->run_many && !depends(all[n]);
+    const bool joins =
+        n > 0 && all[n].kernel == all[n - 1].kernel && all[n].kernel->run_many && !depends(all[n]);
     if (!joins) {
       if (n > 0) prepared.group_ends.push_back(static_cast<int>(n));
       read.clear();

@@ -171,7 +171,8 @@ __global__ void delta_kernel(Heads h, const T* gradient, const T* o, float* delt
   const int64_t row = int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   if (row >= rows) return;
   const int width = h.width, r = row % h.repeats, g = row / h.repeats % h.groups,
-            t = row / (h.repeats * h.groups) % h.queries, b = row / (int64_t{h.repeats} * h.groups * h.queries);
+            t = row / (h.repeats * h.groups) % h.queries,
+            b = row / (int64_t{h.repeats} * h.groups * h.queries);
   float sum = 0;
   for (int d = threadIdx.x % 32; d < width; d += 32)
     sum += widen(gradient[row * width + d]) * widen(o[row * width + d]);
@@ -398,8 +399,8 @@ void attention_grad(const KernelContext& context) {
                                  in<T>(context, 3),  in<float>(context, 5), delta,
                                  out<T>(context, 0), out<T>(context, 1),    out<T>(context, 2)};
     constexpr int kWarps = 4;
-    delta_kernel<<<blocks(ceil_div(rows, kWarps)), 32 * kWarps, 0, stream>>>(
-        h, x.gradient, in<T>(context, 4), delta, rows);
+    delta_kernel<<<blocks(ceil_div(rows, kWarps)), 32 * kWarps, 0, stream>>>(h, x.gradient, in<T>(context, 4),
+                                                                             delta, rows);
     const bool done = on_tensor_cores<T>(h, [&](auto width) {
       if constexpr (!std::is_same_v<T, float>) {
         constexpr int kQueries = kMmaQueries<T, width>;

@@ -137,7 +137,8 @@ __global__ void __launch_bounds__(kMmaThreads)
   for (int half = 0; half < 2; ++half) {
     const int t = first + warp_row + lane / 4 + 8 * half;
     inverse[half] = total[half] == 0 ? 0 : 1 / total[half];
-    if (lse && lane % 4 == 0 && t < h.queries) lse[h.statistic(b, g, r, t)] = (largest[half] + log2f(total[half])) / kLog2E;
+    if (lse && lane % 4 == 0 && t < h.queries)
+      lse[h.statistic(b, g, r, t)] = (largest[half] + log2f(total[half])) / kLog2E;
   }
   store_rows<T, kWidth>(sums, inverse, o, first + warp_row, h.queries, h.width, query);
 }

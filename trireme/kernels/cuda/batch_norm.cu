@@ -27,23 +27,55 @@ struct Planes {
   __host__ __device__ int64_t size() const { return rows * space; }  // of a channel in a group
   size_t sums_bytes() const { return static_cast<size_t>(groups * channels * parts) * sizeof(double2); }
 
-  __device__ int64_t offset(int64_t group, int64_t channel, int64_t element) const {
-    const int64_t row = element / space;
-    return ((group * rows + row) * channels + channel) * space + element - row * space;
+  // Calls body(offset) for the packs of kCount elements first, first + step, … of a channel in a group, up to
+  // `last`; a pack lies within one plane.
+  template <int kCount, typename Body>
+  __device__ void for_each_pack(int64_t group, int64_t channel, int64_t first, int64_t last, int step,
+                                const Body& body) const {
+    const int in_plane = static_cast<int>(space / kCount), step_rows = step / in_plane,
+              step_columns = step % in_plane;
+    int64_t row = first / in_plane;
+    int column = static_cast<int>(first % in_plane);
+    for (int64_t i = first; i < last; i += step) {
+      body(((group * rows + row) * channels + channel) * space + int64_t{column} * kCount);
+      row += step_rows;
+      column += step_columns;
+      if (column >= in_plane) {
+        column -= in_plane;
+        ++row;
+      }
+    }
   }
 };
 
+// Elements that are read at once, up to 16 bytes.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Some {
+  T at[kCount];
+};
+template <int kCount, typename T>
+__device__ Some<T, kCount> load_some(const T* from) {
+  return *reinterpret_cast<const Some<T, kCount>*>(from);
+}
+
+// Calls body(how many elements of a plane are taken at once).
+template <typename T, typename Body>
+void with_packs(const Planes& p, const Body& body) {
+  if (sizeof(T) == 2 && p.space % 8 == 0)
+    return body(std::integral_constant < int, sizeof(T) == 2 ? 8 : 4 > ());
+  if (p.space % 4 == 0) return body(std::integral_constant<int, 4>());
+  body(std::integral_constant<int, 1>());
+}
+
 // Sums of pairs of values over each (group, channel), into partial[group][channel][part].
-template <typename Values>
+template <int kCount, typename Values>
 __global__ void sums_kernel(Planes p, Values values, double2* partial) {
   const int64_t group = blockIdx.x / p.channels, channel = blockIdx.x % p.channels, part = blockIdx.y;
-  const int64_t each = (p.size() + p.parts - 1) / p.parts, last = min((part + 1) * each, p.size());
+  const int64_t packs = p.size() / kCount, each = (packs + p.parts - 1) / p.parts,
+                last = min((part + 1) * each, packs);
   double first = 0, second = 0;
-  for (int64_t i = part * each + threadIdx.x; i < last; i += blockDim.x) {
-    const double2 pair = values(p.offset(group, channel, i), blockIdx.x);
-    first += pair.x;
-    second += pair.y;
-  }
+  p.for_each_pack<kCount>(group, channel, part * each + threadIdx.x, last, blockDim.x,
+                          [&](int64_t at) { values.template add<kCount>(at, blockIdx.x, &first, &second); });
   first = block_sum(first);
   second = block_sum(second);
   if (threadIdx.x == 0) partial[blockIdx.x * p.parts + part] = {first, second};
@@ -59,36 +91,61 @@ __device__ double2 total(const Planes& p, const double2* partial, int64_t at) {
 
 template <typename T>
 struct Moments {
+  using Element = T;
   const T* x;
-  __device__ double2 operator()(int64_t i, int64_t) const {
-    const double value = widen(x[i]);
-    return {value, value * value};
+  template <int kCount>
+  __device__ void add(int64_t i, int64_t, double* first, double* second) const {
+    const auto pack = load_some<kCount>(x + i);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const double value = widen(pack.at[j]);
+      *first += value;
+      *second += value * value;
+    }
   }
 };
 template <typename T>
 struct Deviations {
+  using Element = T;
   const T* x;
   const float* mean;
-  __device__ double2 operator()(int64_t i, int64_t at) const {
-    const double off = static_cast<double>(widen(x[i])) - mean[at];
-    return {off, off * off};
+  template <int kCount>
+  __device__ void add(int64_t i, int64_t at, double* first, double* second) const {
+    const auto pack = load_some<kCount>(x + i);
+    const double centre = mean[at];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const double off = static_cast<double>(widen(pack.at[j])) - centre;
+      *first += off;
+      *second += off * off;
+    }
   }
 };
 template <typename T>
 struct GradValues {  // Σ dy and Σ dy·(x − mean)
+  using Element = T;
   const T *dy, *x;
   const float* mean;
-  __device__ double2 operator()(int64_t i, int64_t at) const {
-    const double g = widen(dy[i]);
-    return {g, g * (static_cast<double>(widen(x[i])) - mean[at])};
+  template <int kCount>
+  __device__ void add(int64_t i, int64_t at, double* first, double* second) const {
+    const auto dys = load_some<kCount>(dy + i), xs = load_some<kCount>(x + i);
+    const double centre = mean[at];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const double g = widen(dys.at[j]);
+      *first += g;
+      *second += g * (static_cast<double>(widen(xs.at[j])) - centre);
+    }
   }
 };
 
 template <typename Values>
 double2* sums(const KernelContext& context, const Planes& p, const Values& values) {
   double2* const partial = reinterpret_cast<double2*>(context.workspace);
-  sums_kernel<<<dim3(blocks(p.groups * p.channels), blocks(p.parts)), kThreads, 0, stream_of(context)>>>(
-      p, values, partial);
+  const dim3 grid(blocks(p.groups * p.channels), blocks(p.parts));
+  with_packs<typename Values::Element>(p, [&](auto count) {
+    sums_kernel<count><<<grid, kThreads, 0, stream_of(context)>>>(p, values, partial);
+  });
   return partial;
 }
 
@@ -96,19 +153,29 @@ double2* sums(const KernelContext& context, const Planes& p, const Values& value
 struct Affine3 {
   float mean, scale, bias;
 };
-template <typename T, typename Coefficients>
+template <int kCount, typename T, typename Coefficients>
 __global__ void normalize_kernel(Planes p, const T* x, T* y, Coefficients coefficients) {
   const int64_t at = blockIdx.x, group = at / p.channels, channel = at % p.channels;
   const Affine3 c = coefficients(at, channel);
-  for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < p.size();
-       i += int64_t{gridDim.y} * blockDim.x) {
-    const int64_t j = p.offset(group, channel, i);
-    y[j] = narrow<T>((widen(x[j]) - c.mean) * c.scale + c.bias);
-  }
+  p.for_each_pack<kCount>(group, channel, int64_t{blockIdx.y} * blockDim.x + threadIdx.x, p.size() / kCount,
+                          gridDim.y * blockDim.x, [&](int64_t at) {
+                            auto pack = load_some<kCount>(x + at);
+#pragma unroll
+                            for (int j = 0; j < kCount; ++j)
+                              pack.at[j] = narrow<T>((widen(pack.at[j]) - c.mean) * c.scale + c.bias);
+                            *reinterpret_cast<Some<T, kCount>*>(y + at) = pack;
+                          });
 }
-dim3 apply_grid(const Planes& p) {
+dim3 apply_grid(const Planes& p, int packs_of) {
   return {blocks(p.groups * p.channels),
-          blocks(std::clamp<int64_t>(ceil_div(p.size(), 4 * kThreads), 1, 65535))};
+          blocks(std::clamp<int64_t>(ceil_div(p.size(), int64_t{4} * packs_of * kThreads), 1, 65535))};
+}
+template <typename T, typename Coefficients>
+void normalize(const KernelContext& context, const Planes& p, const Coefficients& coefficients) {
+  with_packs<T>(p, [&](auto count) {
+    normalize_kernel<count><<<apply_grid(p, count), kThreads, 0, stream_of(context)>>>(
+        p, in<T>(context, 0), out<T>(context, 0), coefficients);
+  });
 }
 
 template <typename T>
@@ -174,8 +241,8 @@ void batch_norm(const KernelContext& context) {
     const double2* const partial = sums(context, p, Moments<T>{x});
     statistics_kernel<<<blocks(ceil_div(p.channels, kThreads)), kThreads, 0, stream_of(context)>>>(
         p, partial, statistics);
-    normalize_kernel<<<apply_grid(p), kThreads, 0, stream_of(context)>>>(
-        p, x, out<T>(context, 0),
+    normalize<T>(
+        context, p,
         TrainingCoefficients<T>{statistics.mean, statistics.rstd, in<T>(context, 1), in<T>(context, 2)});
   });
 }
@@ -185,10 +252,9 @@ void batch_norm_inference(const KernelContext& context) {
   if (p.elements() == 0) return;
   with_format(context.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    normalize_kernel<<<apply_grid(p), kThreads, 0, stream_of(context)>>>(
-        p, in<T>(context, 0), out<T>(context, 0),
-        InferenceCoefficients<T>{in<T>(context, 1), in<T>(context, 2), in<float>(context, 3),
-                                 in<float>(context, 4), context.attrs.real("eps")});
+    normalize<T>(context, p,
+                 InferenceCoefficients<T>{in<T>(context, 1), in<T>(context, 2), in<float>(context, 3),
+                                          in<float>(context, 4), context.attrs.real("eps")});
   });
 }
 
@@ -204,17 +270,31 @@ __device__ GradCoefficients grad_coefficients(double sum_dy, double sum_dy_x, do
           static_cast<float>(-scale * sum_dy / size)};
 }
 
-template <typename T>
+template <int kCount, typename T>
 __global__ void grad_kernel(Planes p, const T* dy, const T* x, const float* mean,
                             const GradCoefficients* coefficients, T* dx) {
   const int64_t at = blockIdx.x, group = at / p.channels, channel = at % p.channels;
   const GradCoefficients c = coefficients[at];
   const float centre = mean[at];
-  for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < p.size();
-       i += int64_t{gridDim.y} * blockDim.x) {
-    const int64_t j = p.offset(group, channel, i);
-    dx[j] = narrow<T>(c.by_dy * widen(dy[j]) + (c.by_x * (widen(x[j]) - centre) + c.shift));
-  }
+  p.for_each_pack<kCount>(group, channel, int64_t{blockIdx.y} * blockDim.x + threadIdx.x, p.size() / kCount,
+                          gridDim.y * blockDim.x, [&](int64_t i) {
+                            auto pack = load_some<kCount>(dy + i);
+                            const auto xs = load_some<kCount>(x + i);
+#pragma unroll
+                            for (int j = 0; j < kCount; ++j) {
+                              const float by_x = c.by_x * (widen(xs.at[j]) - centre) + c.shift;
+                              pack.at[j] = narrow<T>(c.by_dy * widen(pack.at[j]) + by_x);
+                            }
+                            *reinterpret_cast<Some<T, kCount>*>(dx + i) = pack;
+                          });
+}
+template <typename T>
+void input_gradient(const KernelContext& context, const Planes& p, const float* mean,
+                    const GradCoefficients* coefficients) {
+  with_packs<T>(p, [&](auto count) {
+    grad_kernel<count><<<apply_grid(p, count), kThreads, 0, stream_of(context)>>>(
+        p, in<T>(context, 0), in<T>(context, 1), mean, coefficients, out<T>(context, 0));
+  });
 }
 
 template <typename T>
@@ -250,8 +330,7 @@ void batch_norm_grad(const KernelContext& context) {
     const double2* const partial = sums(context, p, GradValues<T>{dy, x, mean});
     grad_sums_kernel<<<blocks(ceil_div(p.channels, kThreads)), kThreads, 0, stream_of(context)>>>(
         p, partial, in<T>(context, 2), rstd, coefficients, out<T>(context, 1), out<T>(context, 2));
-    grad_kernel<<<apply_grid(p), kThreads, 0, stream_of(context)>>>(p, dy, x, mean, coefficients,
-                                                                    out<T>(context, 0));
+    input_gradient<T>(context, p, mean, coefficients);
   });
 }
 
@@ -295,8 +374,7 @@ void batch_norm_grad_input(const KernelContext& context) {
     given_sums_kernel<<<blocks(ceil_div(p.channels, kThreads)), kThreads, 0, stream_of(context)>>>(
         p, in<T>(context, 2), in<float>(context, 4), in<float>(context, 5), in<float>(context, 6),
         context.attrs.real("count"), coefficients);
-    grad_kernel<<<apply_grid(p), kThreads, 0, stream_of(context)>>>(
-        p, in<T>(context, 0), in<T>(context, 1), in<float>(context, 3), coefficients, out<T>(context, 0));
+    input_gradient<T>(context, p, in<float>(context, 3), coefficients);
   });
 }
 

@@ -94,8 +94,8 @@ void cast_any(const KernelContext& context) {
   const TensorView &x = context.inputs[0], &y = context.outputs[0];
   const int64_t count = x.elements();
   if (count == 0) return;
-  cast_kernel<<<blocks(ceil_div(count, kThreads)), kThreads, 0, stream_of(context)>>>(x.dtype, x.data, y.dtype,
-                                                                                      y.data, count);
+  cast_kernel<<<blocks(ceil_div(count, kThreads)), kThreads, 0, stream_of(context)>>>(x.dtype, x.data,
+                                                                                      y.dtype, y.data, count);
 }
 
 void cast_many(std::span<const KernelContext> contexts) {

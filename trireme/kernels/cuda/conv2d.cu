@@ -1,6 +1,7 @@
-// Convolution and its gradients: cuDNN's where it is there and has a plan, or products of matrices: patches of the image are laid out as columns
-// (im2col), some images at a time so that they stay small. Forward and for the input each image is a product
-// of its own; for the weight the columns of all images stand side by side and one product sums over them.
+// Convolution and its gradients: cuDNN's where it is there and has a plan, or products of matrices: patches
+// of the image are laid out as columns (im2col), some images at a time so that they stay small. Forward and
+// for the input each image is a product of its own; for the weight the columns of all images stand side by
+// side and one product sums over them.
 #include <algorithm>
 
 #include "trireme/kernels/cuda/conv.h"
@@ -15,7 +16,8 @@ constexpr int kThreads = 256;
 constexpr int64_t kMostColumnBytes = int64_t{256} << 20;
 
 int64_t images_at_once(const Conv& conv, DType dtype) {
-  const int64_t each = std::max<int64_t>(1, conv.patch() * conv.out_plane() * static_cast<int64_t>(size_of(dtype)));
+  const int64_t each =
+      std::max<int64_t>(1, conv.patch() * conv.out_plane() * static_cast<int64_t>(size_of(dtype)));
   return std::clamp<int64_t>(kMostColumnBytes / each, 1, std::max<int64_t>(1, conv.images));
 }
 int64_t column_bytes(const Conv& conv, DType dtype) {

@@ -1,8 +1,7 @@
 // See cudnn_attention.h.
-#include "trireme/kernels/cuda/cudnn_attention.h"
-
 #include <cmath>
 
+#include "trireme/kernels/cuda/cudnn_attention.h"
 #include "trireme/kernels/cuda/cudnn_attention_graph.h"
 #include "trireme/kernels/cuda/cudnn_library.h"
 #include "trireme/kernels/cuda/cudnn_plans.h"
@@ -54,14 +53,16 @@ bool cudnn_attention(const KernelContext& context, const Heads& h) {
   if (!takes(h, dtype)) return false;
   const G graph = graph_of(h, dtype);
   CudnnPlans& plans = *context_of(context).cudnn_plans;
-  const CudnnPlan* plan = plans.find(key_of(kForward, graph), kForwardBytes,
-                                     CudnnPlan::Products::kOnTensorCores, [&] { return graph.forward(); });
+  const CudnnPlan* plan = plans.find(key_of(kForward, graph), kForwardBytes, [&] { return graph.forward(); });
   if (!plan) return false;
   const float masked = -INFINITY;
-  const CudnnPlan::Binding bindings[] = {
-      {G::kQ, context.inputs[0].data},  {G::kK, context.inputs[1].data},      {G::kV, context.inputs[2].data},
-      {G::kO, context.outputs[0].data}, {G::kStats, context.outputs[1].data}, {G::kScale, &h.scale},
-      {G::kMasked, &masked}};
+  const CudnnPlan::Binding bindings[] = {{G::kQ, context.inputs[0].data},
+                                         {G::kK, context.inputs[1].data},
+                                         {G::kV, context.inputs[2].data},
+                                         {G::kO, context.outputs[0].data},
+                                         {G::kStats, context.outputs[1].data},
+                                         {G::kScale, &h.scale},
+                                         {G::kMasked, &masked}};
   plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, cudnn_aligned(context.workspace));
   return true;
 }
@@ -72,16 +73,24 @@ bool cudnn_attention_grad(const KernelContext& context, const Heads& h) {
   if (!takes(h, dtype)) return false;
   const G graph = graph_of(h, dtype);
   CudnnPlans& plans = *context_of(context).cudnn_plans;
-  const CudnnPlan* plan = plans.find(key_of(kBackward, graph), slopes_bytes(h),
-                                     CudnnPlan::Products::kOnTensorCores, [&] { return graph.backward(); });
+  const CudnnPlan* plan =
+      plans.find(key_of(kBackward, graph), slopes_bytes(h), [&] { return graph.backward(); });
   if (!plan) return false;
   const float masked = -INFINITY, one = 1;
   std::byte* const delta = cudnn_aligned(context.workspace);
-  const CudnnPlan::Binding bindings[] = {
-      {G::kDo, context.inputs[0].data},    {G::kQ, context.inputs[1].data},  {G::kK, context.inputs[2].data},
-      {G::kV, context.inputs[3].data},     {G::kO, context.inputs[4].data},  {G::kStats, context.inputs[5].data},
-      {G::kDq, context.outputs[0].data},   {G::kDk, context.outputs[1].data}, {G::kDv, context.outputs[2].data},
-      {G::kDelta, delta}, {G::kScale, &h.scale}, {G::kOne, &one}, {G::kMasked, &masked}};
+  const CudnnPlan::Binding bindings[] = {{G::kDo, context.inputs[0].data},
+                                         {G::kQ, context.inputs[1].data},
+                                         {G::kK, context.inputs[2].data},
+                                         {G::kV, context.inputs[3].data},
+                                         {G::kO, context.inputs[4].data},
+                                         {G::kStats, context.inputs[5].data},
+                                         {G::kDq, context.outputs[0].data},
+                                         {G::kDk, context.outputs[1].data},
+                                         {G::kDv, context.outputs[2].data},
+                                         {G::kDelta, delta},
+                                         {G::kScale, &h.scale},
+                                         {G::kOne, &one},
+                                         {G::kMasked, &masked}};
   plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, delta + rows_bytes(h));
   return true;
 }

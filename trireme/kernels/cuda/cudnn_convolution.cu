@@ -1,7 +1,6 @@
 // cuDNN computes with channels last; tensors here have them before the pixels, so that its plans turn them
 // round in their workspace, there and back.
 #include "trireme/kernels/cuda/cudnn_convolution.h"
-
 #include "trireme/kernels/cuda/cudnn_library.h"
 #include "trireme/kernels/cuda/cudnn_plans.h"
 
@@ -28,7 +27,9 @@ Four dense(const Four& d) {
 
 CudnnGraph graph_of(Convolved made, const Conv& c, DType dtype) {
   CudnnGraph g;
-  const auto tensor = [&](Id id, const Four& dims) { return g.real(id, cudnn_type(dtype), dims, dense(dims)); };
+  const auto tensor = [&](Id id, const Four& dims) {
+    return g.real(id, cudnn_type(dtype), dims, dense(dims));
+  };
   g.convolve(made == Convolved::kOutput  ? CudnnGraph::Of::kOutput
              : made == Convolved::kInput ? CudnnGraph::Of::kInput
                                          : CudnnGraph::Of::kWeight,
@@ -42,6 +43,11 @@ size_t turned_bytes(const Four& d, DType dtype) {
   return static_cast<size_t>(d[0] * ceil_div(d[1], 8) * 8 * d[2] * d[3]) * size_of(dtype);
 }
 
+// Its f32 is TF32 or a transform, and neither is f32.
+bool takes(DType dtype) {
+  return cudnn() && dtype != DType::f32;
+}
+
 // Beside those copies, parts of the sums of a weight's gradient.
 constexpr size_t kPartsBytes = size_t{32} << 20;
 
@@ -53,12 +59,12 @@ size_t plan_workspace(const Conv& c, DType dtype) {
 }  // namespace
 
 size_t cudnn_convolution_workspace(Convolved, const Conv& conv, DType dtype) {
-  return cudnn() ? plan_workspace(conv, dtype) + kCudnnAlignment : 0;
+  return takes(dtype) ? plan_workspace(conv, dtype) + kCudnnAlignment : 0;
 }
 
 bool cudnn_convolution(Convolved made, const Conv& c, DType dtype, const ConvArrays& arrays,
                        CudaContext& context, std::byte* workspace) {
-  if (!cudnn() || c.images == 0) return false;
+  if (!takes(dtype) || c.images == 0) return false;
   const CudnnPlans::Key key{kFirstKind + static_cast<int64_t>(made),
                             static_cast<int64_t>(dtype),
                             c.images,
@@ -75,11 +81,8 @@ bool cudnn_convolution(Convolved made, const Conv& c, DType dtype, const ConvArr
                             c.x.padding,
                             c.y.dilation,
                             c.x.dilation};
-  const auto products =
-      dtype == DType::f32 ? CudnnPlan::Products::kInF32 : CudnnPlan::Products::kOnTensorCores;
   CudnnPlans& plans = *context.cudnn_plans;
-  const CudnnPlan* plan =
-      plans.find(key, plan_workspace(c, dtype), products, [&] { return graph_of(made, c, dtype); });
+  const CudnnPlan* plan = plans.find(key, plan_workspace(c, dtype), [&] { return graph_of(made, c, dtype); });
   if (!plan) return false;
   const CudnnPlan::Binding bindings[] = {{kX, arrays.x}, {kWeight, arrays.weight}, {kY, arrays.y}};
   plans.run(*plan, bindings, cudnn_aligned(workspace));

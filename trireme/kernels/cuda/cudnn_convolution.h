@@ -1,4 +1,4 @@
-// Convolution and its gradients by cuDNN.
+// Convolution and its gradients by cuDNN, in 16 bits.
 #pragma once
 
 #include "trireme/kernels/cuda/conv.h"

@@ -1,9 +1,8 @@
 // See cudnn_graph.h. Of the backend's attributes those are set that differ from their defaults.
-#include "trireme/kernels/cuda/cudnn_graph.h"
-
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/kernels/cuda/cudnn_graph.h"
 #include "trireme/kernels/cuda/cudnn_library.h"
 #include "trireme/kernels/kernel.h"
 
@@ -20,7 +19,9 @@ constexpr int64_t kAlignment = 16;
 }  // namespace
 
 cudnnDataType_t cudnn_type(DType dtype) {
-  return dtype == DType::f32 ? CUDNN_DATA_FLOAT : dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+  return dtype == DType::f32    ? CUDNN_DATA_FLOAT
+         : dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16
+                                : CUDNN_DATA_HALF;
 }
 
 CudnnDescriptor::CudnnDescriptor(cudnnBackendDescriptorType_t type) {
@@ -108,7 +109,8 @@ void CudnnGraph::unary(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor&
   pointwise({mode, &x, nullptr, nullptr, &y});
 }
 void CudnnGraph::binary(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor& b, const Tensor& y) {
-  pointwise({mode, &x, &b, nullptr, &y, y.type == CUDNN_DATA_BOOLEAN ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT});
+  pointwise(
+      {mode, &x, &b, nullptr, &y, y.type == CUDNN_DATA_BOOLEAN ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT});
 }
 void CudnnGraph::index(int64_t dim, const Tensor& like, const Tensor& y) {
   pointwise({CUDNN_POINTWISE_GEN_INDEX, &like, nullptr, nullptr, &y, CUDNN_DATA_FLOAT, dim});
@@ -235,19 +237,14 @@ bool has_note(const CudnnDescriptor& configuration, std::span<const cudnnBackend
 
 }  // namespace
 
-std::optional<CudnnPlan> CudnnPlan::of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace,
-                                       Products products) {
+std::optional<CudnnPlan> CudnnPlan::of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace) {
   // Transforms and halved sums cost digits that no op of this project gives up.
   constexpr cudnnBackendNumericalNote_t kRefused[] = {
       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
-      CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD,
-      // of f32 alone: TF32
-      CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
-  const std::span<const cudnnBackendNumericalNote_t> refused(
-      kRefused, std::size(kRefused) - (products == Products::kOnTensorCores ? 2 : 0));
+      CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD};
   const CudnnDescriptor finished = graph.finish(handle);
   for (const CudnnDescriptor& configuration : configurations(finished)) {
-    if (has_note(configuration, refused)) continue;
+    if (has_note(configuration, kRefused)) continue;
     CudnnPlan result;
     result.plan_ = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     result.plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);

@@ -70,7 +70,8 @@ class CudnnGraph {
     std::array<int64_t, 2> padding, stride, dilation;
   };
   enum class Of { kOutput, kInput, kWeight };  // what a convolution or its gradient makes
-  void convolve(Of of, const Convolution& convolution, const Tensor& x, const Tensor& weight, const Tensor& y);
+  void convolve(Of of, const Convolution& convolution, const Tensor& x, const Tensor& weight,
+                const Tensor& y);
 
   size_t operations() const { return operations_.size(); }
   // The finished graph; `handle` may be null, and then it is good for nothing but to see that it finishes.
@@ -89,11 +90,9 @@ class CudnnGraph {
 // How a graph is run: the first plan of cuDNN's heuristics that keeps its promises.
 class CudnnPlan {
  public:
-  enum class Products { kOnTensorCores, kInF32 };
   // No plan where cuDNN has no engine for the graph, none with so little workspace, or none of which the same
   // bits come out every time.
-  static std::optional<CudnnPlan> of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace,
-                                     Products products);
+  static std::optional<CudnnPlan> of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace);
 
   struct Binding {
     int64_t id;

@@ -1,10 +1,9 @@
 // See cudnn_library.h.
-#include "trireme/kernels/cuda/cudnn_library.h"
-
 #include <dlfcn.h>
 
 #include <optional>
 
+#include "trireme/kernels/cuda/cudnn_library.h"
 #include "trireme/kernels/cuda/library.h"
 
 namespace trireme::cuda {

@@ -6,17 +6,17 @@
 
 namespace trireme::cuda {
 
-#define TRIREME_CUDNN_CALLS(X)      \
-  X(cudnnBackendCreateDescriptor)   \
-  X(cudnnBackendDestroyDescriptor)  \
-  X(cudnnBackendExecute)            \
-  X(cudnnBackendFinalize)           \
-  X(cudnnBackendGetAttribute)       \
-  X(cudnnBackendSetAttribute)       \
-  X(cudnnCreate)                    \
-  X(cudnnDestroy)                   \
-  X(cudnnGetErrorString)            \
-  X(cudnnGetVersion)                \
+#define TRIREME_CUDNN_CALLS(X)     \
+  X(cudnnBackendCreateDescriptor)  \
+  X(cudnnBackendDestroyDescriptor) \
+  X(cudnnBackendExecute)           \
+  X(cudnnBackendFinalize)          \
+  X(cudnnBackendGetAttribute)      \
+  X(cudnnBackendSetAttribute)      \
+  X(cudnnCreate)                   \
+  X(cudnnDestroy)                  \
+  X(cudnnGetErrorString)           \
+  X(cudnnGetVersion)               \
   X(cudnnSetStream)
 
 struct Cudnn {

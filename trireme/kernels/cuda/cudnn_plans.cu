@@ -1,7 +1,6 @@
 // See cudnn_plans.h.
-#include "trireme/kernels/cuda/cudnn_plans.h"
-
 #include "trireme/kernels/cuda/cudnn_library.h"
+#include "trireme/kernels/cuda/cudnn_plans.h"
 #include "trireme/kernels/kernel.h"
 
 namespace trireme::cuda {
@@ -15,7 +14,7 @@ CudnnPlans::~CudnnPlans() {
   if (handle_) cudnn()->cudnnDestroy(handle_);
 }
 
-const CudnnPlan* CudnnPlans::find(const Key& key, size_t most_workspace, CudnnPlan::Products products,
+const CudnnPlan* CudnnPlans::find(const Key& key, size_t most_workspace,
                                   const std::function<CudnnGraph()>& build) {
   if (!cudnn()) return nullptr;
   if (const auto found = plans_.find(key); found != plans_.end())
@@ -27,7 +26,7 @@ const CudnnPlan* CudnnPlans::find(const Key& key, size_t most_workspace, CudnnPl
   }
   std::optional<CudnnPlan>& plan = plans_[key];
   try {
-    plan = CudnnPlan::of(build(), handle_, most_workspace, products);
+    plan = CudnnPlan::of(build(), handle_, most_workspace);
   } catch (const DeviceError&) {
     // A graph that cuDNN takes offence at is computed by a kernel of our own, like one without an engine.
   }

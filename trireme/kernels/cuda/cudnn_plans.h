@@ -5,8 +5,8 @@
 #include <functional>
 #include <map>
 
-#include "trireme/kernels/cuda/cudnn_graph.h"
 #include "trireme/kernels/cuda/context.h"
+#include "trireme/kernels/cuda/cudnn_graph.h"
 
 namespace trireme::cuda {
 
@@ -19,8 +19,7 @@ class CudnnPlans {
   // All that a graph depends on, the kind of graph first.
   using Key = std::array<int64_t, 16>;
   // Null where there is no plan for it. `build` is called once per key.
-  const CudnnPlan* find(const Key& key, size_t most_workspace, CudnnPlan::Products products,
-                        const std::function<CudnnGraph()>& build);
+  const CudnnPlan* find(const Key& key, size_t most_workspace, const std::function<CudnnGraph()>& build);
   void run(const CudnnPlan& plan, std::span<const CudnnPlan::Binding> bindings, std::byte* workspace);
 
  private:

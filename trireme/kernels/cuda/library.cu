@@ -1,7 +1,7 @@
 // See library.h.
-#include "trireme/kernels/cuda/library.h"
-
 #include <dlfcn.h>
+
+#include "trireme/kernels/cuda/library.h"
 
 namespace trireme::cuda {
 

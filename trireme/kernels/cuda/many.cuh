@@ -14,7 +14,8 @@ inline constexpr size_t kMostArgumentBytes = 32764;  // of a kernel since CUDA 1
 
 template <typename Item>
 struct Items {
-  static constexpr int kMost = static_cast<int>((kMostArgumentBytes - 64) / (sizeof(Item) + sizeof(unsigned)));
+  static constexpr int kMost =
+      static_cast<int>((kMostArgumentBytes - 64) / (sizeof(Item) + sizeof(unsigned)));
   int count = 0;
   unsigned first[kMost + 1];  // block of each item; of the one behind the last: all blocks
   Item at[kMost];

@@ -1,6 +1,7 @@
-// What layer_norm and rms_norm share. Rows that fit are held by a warp in registers and read once; longer ones
-// are a block's, and stay in the caches while they are read again. Gradients of gain and bias are sums over
-// rows: each block's own, and then the blocks' in order. How many there are is a function of the shape alone.
+// What layer_norm and rms_norm share. Rows that fit are held by a warp in registers and read once; longer
+// ones are a block's, and stay in the caches while they are read again. Gradients of gain and bias are sums
+// over rows: each block's own, and then the blocks' in order. How many there are is a function of the shape
+// alone.
 #pragma once
 
 #include <algorithm>
@@ -164,8 +165,8 @@ struct NormGrad {
   const float *mean, *rstd;
   T *dx, *dgain, *dbias;
   int64_t rows, width;
-  const T* more = nullptr;   // what else is added to dx, which is rounded before
-  T* columns = nullptr;      // where given: the sums over rows of dx with what was added
+  const T* more = nullptr;  // what else is added to dx, which is rounded before
+  T* columns = nullptr;     // where given: the sums over rows of dx with what was added
 };
 
 // Sums over rows that a gradient makes: of dy·x̂, of dy, and of its result.
@@ -182,8 +183,11 @@ inline size_t norm_grad_workspace(const KernelShape& shape) {
 
 // dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)) with g = dy·gain; without a centre the first mean is left out.
 // partial[kNormSums][parts][width]: a block's sums over its rows. dx may lie over dy, x or more.
+// What a lane holds of a row stays in its format until it is used: with three sums beside it, registers are
+// what there is least of.
 template <typename T, Centre kCentre, int kHeld>
-__global__ void __launch_bounds__(kNormThreads, 1) norm_grad_held_kernel(NormGrad<T> n, float* partial) {
+__global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
+    norm_grad_held_kernel(NormGrad<T> n, float* partial) {
   constexpr int kCount = kPack<T>;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const float count = static_cast<float>(n.width);
@@ -191,14 +195,15 @@ __global__ void __launch_bounds__(kNormThreads, 1) norm_grad_held_kernel(NormGra
   for (int64_t row = int64_t{blockIdx.x} * kNormWarps + warp; row < n.rows; row += gridDim.x * kNormWarps) {
     const int64_t first = row * n.width;
     const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-    float dy[kHeld][kCount], x[kHeld][kCount], more[kHeld][kCount], sum = 0, sum_x = 0;
+    Pack<T> dy[kHeld], x[kHeld], more[kHeld];
+    float sum = 0, sum_x = 0;
 #pragma unroll
     for (int p = 0; p < kHeld; ++p) {
       const int64_t i = (p * 32 + lane) * kCount;
       if (i < n.width) {
-        load_floats(n.dy + first + i, dy[p]);
-        load_floats(n.x + first + i, x[p]);
-        if (n.more) load_floats(n.more + first + i, more[p]);
+        dy[p] = load_pack(n.dy + first + i);
+        x[p] = load_pack(n.x + first + i);
+        if (n.more) more[p] = load_pack(n.more + first + i);
       }
     }
 #pragma unroll
@@ -209,12 +214,11 @@ __global__ void __launch_bounds__(kNormThreads, 1) norm_grad_held_kernel(NormGra
         load_floats(n.gain + i, gain);
 #pragma unroll
         for (int j = 0; j < kCount; ++j) {
-          x[p][j] = (x[p][j] - mean) * rstd;
-          gain_sums[p][j] += dy[p][j] * x[p][j];
-          bias_sums[p][j] += dy[p][j];
-          dy[p][j] *= gain[j];
-          sum += dy[p][j];
-          sum_x += dy[p][j] * x[p][j];
+          const float slope = widen(dy[p].at[j]), normal = (widen(x[p].at[j]) - mean) * rstd;
+          gain_sums[p][j] += slope * normal;
+          bias_sums[p][j] += slope;
+          sum += slope * gain[j];
+          sum_x += slope * gain[j] * normal;
         }
       }
     }
@@ -224,11 +228,13 @@ __global__ void __launch_bounds__(kNormThreads, 1) norm_grad_held_kernel(NormGra
     for (int p = 0; p < kHeld; ++p) {
       const int64_t i = (p * 32 + lane) * kCount;
       if (i < n.width) {
-        float dx[kCount];
+        float dx[kCount], gain[kCount];
+        load_floats(n.gain + i, gain);
 #pragma unroll
         for (int j = 0; j < kCount; ++j) {
-          dx[j] = rstd * (dy[p][j] - sum - x[p][j] * sum_x);
-          if (n.more) dx[j] = widen(narrow<T>(dx[j])) + more[p][j];
+          const float normal = (widen(x[p].at[j]) - mean) * rstd;
+          dx[j] = rstd * (widen(dy[p].at[j]) * gain[j] - sum - normal * sum_x);
+          if (n.more) dx[j] = widen(narrow<T>(dx[j])) + widen(more[p].at[j]);
           if (n.columns) column_sums[p][j] += widen(narrow<T>(dx[j]));
         }
         store_floats(n.dx + first + i, dx);

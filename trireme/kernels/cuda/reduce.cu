@@ -9,8 +9,8 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kThreads = 256, kColumns = 32, kRows = kThreads / kColumns;
-constexpr int64_t kWantedBlocks = 512, kLeastOfPart = 1024;
+constexpr int kThreads = 256, kColumns = 32, kRows = kThreads / kColumns, kCombineThreads = 512;
+constexpr int64_t kWantedBlocks = 1024, kLeastOfPart = 1024;
 
 // Dims that are all kept or all reduced, neighbours merged, innermost first.
 struct Dims {
@@ -50,10 +50,13 @@ struct Geometry {
       innermost = false;
       stride *= extent;
     }
-    const int64_t at_once = inner_is_reduced ? kept.count : ceil_div(kept.count, kColumns);
+    const int64_t at_once =
+        inner_is_reduced ? kept.count : ceil_div(kept.count, is_matrix() ? 256 : kColumns);
     const int64_t most = std::max<int64_t>(1, reduced.count / (inner_is_reduced ? kLeastOfPart : kRows * 8));
     parts = std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, at_once), 1, most);
   }
+  // The columns of a matrix are reduced.
+  bool is_matrix() const { return !inner_is_reduced && kept.size == 1 && reduced.size == 1; }
 };
 
 struct SumOf {
@@ -130,12 +133,51 @@ __global__ void reduce_columns(Target<T, Y> target, Geometry g) {
   target.store(blockIdx.y, result, g.kept.count, value);
 }
 
+// The columns of a matrix, of which each thread takes a pack: a bias' gradient.
+template <typename Op, typename T, typename Y>
+__global__ void reduce_packed_columns(Target<T, Y> target, Geometry g) {
+  constexpr int kCount = kPack<T>;
+  __shared__ float rows[kRows][kColumns * kCount];
+  const int lane = threadIdx.x % kColumns, line = threadIdx.x / kColumns;
+  const int64_t result = (int64_t{blockIdx.x} * kColumns + lane) * kCount, width = g.kept.count;
+  const int64_t each = (g.reduced.count + g.parts - 1) / g.parts;
+  const int64_t first = blockIdx.y * each, last = min(first + each, g.reduced.count);
+  float values[kCount];
+  for (int j = 0; j < kCount; ++j) values[j] = start<Op>();
+  if (result < width) {
+#pragma unroll 4
+    for (int64_t i = first + line; i < last; i += kRows) {
+      const Pack<T> pack = load_pack(target.x + i * width + result);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) values[j] = combined<Op>(values[j], Op().prepared(widen(pack.at[j])));
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) rows[line][j * kColumns + lane] = values[j];
+  __syncthreads();
+  if (line > 0 || result >= width) return;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    for (int r = 1; r < kRows; ++r) values[j] = combined<Op>(values[j], rows[r][j * kColumns + lane]);
+    target.store(blockIdx.y, result + j, width, values[j]);
+  }
+}
+
 template <typename Op, typename Y>
 __global__ void combine_parts(const float* partial, int64_t parts, int64_t results, Y* y, float factor) {
-  const int64_t result = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (result >= results) return;
+  constexpr int kLines = kCombineThreads / kColumns;
+  __shared__ float lines[kLines][kColumns];
+  const int lane = threadIdx.x % kColumns, line = threadIdx.x / kColumns;
+  const int64_t result = int64_t{blockIdx.x} * kColumns + lane;
   float value = start<Op>();
-  for (int64_t part = 0; part < parts; ++part) value = combined<Op>(value, partial[part * results + result]);
+  if (result < results) {
+    for (int64_t part = line; part < parts; part += kLines)
+      value = combined<Op>(value, partial[part * results + result]);
+  }
+  lines[line][lane] = value;
+  __syncthreads();
+  if (line > 0 || result >= results) return;
+  for (int i = 1; i < kLines; ++i) value = combined<Op>(value, lines[i][lane]);
   y[result] = narrow<Y>(value * factor);
 }
 
@@ -148,12 +190,15 @@ void reduce(const KernelContext& context, const Geometry& g, double factor) {
   if (g.inner_is_reduced) {
     const int threads = g.reduced.count <= 256 ? 32 : kThreads;
     reduce_rows<Op><<<dim3(blocks(g.kept.count), blocks(g.parts)), threads, 0, stream>>>(target, g);
+  } else if (g.is_matrix() && g.kept.count % kPack<T> == 0) {
+    const dim3 grid(blocks(ceil_div(g.kept.count, kColumns * kPack<T>)), blocks(g.parts));
+    reduce_packed_columns<Op><<<grid, kThreads, 0, stream>>>(target, g);
   } else {
     reduce_columns<Op>
         <<<dim3(blocks(ceil_div(g.kept.count, kColumns)), blocks(g.parts)), kThreads, 0, stream>>>(target, g);
   }
   if (partial)
-    combine_parts<Op><<<blocks(ceil_div(g.kept.count, kThreads)), kThreads, 0, stream>>>(
+    combine_parts<Op><<<blocks(ceil_div(g.kept.count, kColumns)), kCombineThreads, 0, stream>>>(
         partial, g.parts, g.kept.count, out<Y>(context, 0), static_cast<float>(factor));
 }
 

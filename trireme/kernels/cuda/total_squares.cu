@@ -48,7 +48,8 @@ void total_squares(const KernelContext& context) {
     std::vector<Squares<T>> list;
     int64_t stretches = 0;
     for (size_t i = 0; i < context.inputs.size(); ++i) {
-      list.push_back({in<T>(context, static_cast<int>(i)), context.inputs[i].elements(), partial + stretches});
+      list.push_back(
+          {in<T>(context, static_cast<int>(i)), context.inputs[i].elements(), partial + stretches});
       stretches += list.back().blocks();
     }
     launch_items(list, stream_of(context));
