@@ -204,6 +204,12 @@ class CudaDevice : public Device {
     }
     return Buffer({static_cast<std::byte*>(data), [](std::byte* p) { cudaFree(p); }}, bytes);
   }
+  std::optional<size_t> free_bytes() const override {
+    size_t free = 0, total = 0;
+    check(cudaSetDevice(index_), "choosing the device");
+    check(cudaMemGetInfo(&free, &total), "how much memory is free");
+    return free;
+  }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_); }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/kernels/kernel.h"
@@ -70,6 +71,8 @@ class Device {
   virtual std::string name() const = 0;         // the kind: "cpu"
   virtual std::string description() const = 0;  // for people: "2 threads", "NVIDIA H200"
   virtual Buffer allocate(size_t bytes) = 0;
+  // What can be allocated now; none where that is not known beforehand.
+  virtual std::optional<size_t> free_bytes() const { return {}; }
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual const KernelTable& kernels() const = 0;
   virtual int threads() const = 0;  // that a kernel's workspace must serve; 1 where that has no meaning

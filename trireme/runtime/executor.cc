@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/kernels/communicator.h"
+#include "trireme/runtime/room.h"
 
 namespace trireme {
 namespace {
@@ -80,8 +81,17 @@ GroupQuery group_query(const Device& device) {
   };
 }
 
+namespace {
+
+Program with_room(Program program, const Device& device) {
+  if (const std::optional<size_t> free = device.free_bytes()) expect_room(program, *free);
+  return program;
+}
+
+}  // namespace
+
 Executor::Executor(Program program, Device& device, Communicator* communicator)
-    : program_(std::move(program)),
+    : program_(with_room(std::move(program), device)),
       device_(device),
       communicator_(communicator),
       stream_(device.make_stream()),

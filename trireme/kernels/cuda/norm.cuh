@@ -165,12 +165,10 @@ struct NormGrad {
   const float *mean, *rstd;
   T *dx, *dgain, *dbias;
   int64_t rows, width;
-  const T* more = nullptr;  // what else is added to dx, which is rounded before
-  T* columns = nullptr;     // where given: the sums over rows of dx with what was added
 };
 
-// Sums over rows that a gradient makes: of dy·x̂, of dy, and of its result.
-inline constexpr int kNormSums = 3;
+// Sums over rows that a gradient makes: of dy·x̂ and of dy.
+inline constexpr int kNormSums = 2;
 
 inline int64_t norm_parts(int64_t rows) {
   return std::clamp<int64_t>(ceil_div(rows, kNormWarps), 1, kMostParts);
@@ -182,20 +180,20 @@ inline size_t norm_grad_workspace(const KernelShape& shape) {
 }
 
 // dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)) with g = dy·gain; without a centre the first mean is left out.
-// partial[kNormSums][parts][width]: a block's sums over its rows. dx may lie over dy, x or more.
-// What a lane holds of a row stays in its format until it is used: with three sums beside it, registers are
-// what there is least of.
+// partial[kNormSums][parts][width]: a block's sums over its rows. dx may lie over dy or x. What a lane holds
+// of a row stays in its format until it is used: with the sums beside it, registers are what there is least
+// of.
 template <typename T, Centre kCentre, int kHeld>
 __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
     norm_grad_held_kernel(NormGrad<T> n, float* partial) {
   constexpr int kCount = kPack<T>;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const float count = static_cast<float>(n.width);
-  float gain_sums[kHeld][kCount] = {}, bias_sums[kHeld][kCount] = {}, column_sums[kHeld][kCount] = {};
+  float gain_sums[kHeld][kCount] = {}, bias_sums[kHeld][kCount] = {};
   for (int64_t row = int64_t{blockIdx.x} * kNormWarps + warp; row < n.rows; row += gridDim.x * kNormWarps) {
     const int64_t first = row * n.width;
     const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-    Pack<T> dy[kHeld], x[kHeld], more[kHeld];
+    Pack<T> dy[kHeld], x[kHeld];
     float sum = 0, sum_x = 0;
 #pragma unroll
     for (int p = 0; p < kHeld; ++p) {
@@ -203,7 +201,6 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
       if (i < n.width) {
         dy[p] = load_pack(n.dy + first + i);
         x[p] = load_pack(n.x + first + i);
-        if (n.more) more[p] = load_pack(n.more + first + i);
       }
     }
 #pragma unroll
@@ -234,8 +231,6 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
         for (int j = 0; j < kCount; ++j) {
           const float normal = (widen(x[p].at[j]) - mean) * rstd;
           dx[j] = rstd * (widen(dy[p].at[j]) * gain[j] - sum - normal * sum_x);
-          if (n.more) dx[j] = widen(narrow<T>(dx[j])) + widen(more[p].at[j]);
-          if (n.columns) column_sums[p][j] += widen(narrow<T>(dx[j]));
         }
         store_floats(n.dx + first + i, dx);
       }
@@ -243,7 +238,6 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
   }
   // The warps' sums, one warp after the other.
   extern __shared__ float shared[];
-  const int sums = n.columns ? 3 : 2;
   for (int turn = 0; turn < kNormWarps; ++turn) {
     if (warp == turn) {
 #pragma unroll
@@ -258,14 +252,13 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
             };
             add(0, gain_sums[p][j]);
             add(1, bias_sums[p][j]);
-            if (n.columns) add(2, column_sums[p][j]);
           }
         }
       }
     }
     __syncthreads();
   }
-  for (int64_t i = threadIdx.x; i < sums * n.width; i += kNormThreads)
+  for (int64_t i = threadIdx.x; i < kNormSums * n.width; i += kNormThreads)
     partial[(i / n.width * gridDim.x + blockIdx.x) * n.width + i % n.width] = shared[i];
 }
 
@@ -275,7 +268,7 @@ __global__ void norm_grad_kernel(NormGrad<T> n) {
   const int64_t row = blockIdx.x, first = row * n.width;
   const int64_t begin = int64_t{threadIdx.x} * kCount, step = int64_t{blockDim.x} * kCount;
   const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-  float sum = 0, sum_x = 0, dy[kCount], x[kCount], gain[kCount], more[kCount];
+  float sum = 0, sum_x = 0, dy[kCount], x[kCount], gain[kCount];
   const auto load = [&](int64_t i) {
     load_floats(n.dy + first + i, dy);
     load_floats(n.x + first + i, x);
@@ -293,12 +286,8 @@ __global__ void norm_grad_kernel(NormGrad<T> n) {
   sum_x = block_sum(sum_x) / static_cast<float>(n.width);
   for (int64_t i = begin; i < n.width; i += step) {
     load(i);
-    if (n.more) load_floats(n.more + first + i, more);
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
-      if (n.more) x[j] = widen(narrow<T>(x[j])) + more[j];
-    }
+    for (int j = 0; j < kCount; ++j) x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
     store_floats(n.dx + first + i, x);
   }
 }
@@ -306,46 +295,39 @@ __global__ void norm_grad_kernel(NormGrad<T> n) {
 inline constexpr int kNormColumns = 32, kNormLines = 8;
 
 // The sums over rows that norm_grad_held_kernel makes on its way, for rows that are not held.
-enum class Sums { kOfGain, kOfResult };
-template <typename T, Centre kCentre, Sums kSums>
+template <typename T, Centre kCentre>
 __global__ void norm_sums_kernel(NormGrad<T> n, int64_t parts, float* partial) {
-  __shared__ float firsts[kNormLines][kNormColumns], seconds[kNormLines][kNormColumns];
+  __shared__ float gains[kNormLines][kNormColumns], biases[kNormLines][kNormColumns];
   const int lane = threadIdx.x % kNormColumns, line = threadIdx.x / kNormColumns;
   const int64_t column = int64_t{blockIdx.x} * kNormColumns + lane, part = blockIdx.y;
   const int64_t each = (n.rows + parts - 1) / parts, last = min((part + 1) * each, n.rows);
-  float first = 0, second = 0;
+  float gain = 0, bias = 0;
   if (column < n.width) {
     for (int64_t row = part * each + line; row < last; row += kNormLines) {
-      const int64_t at = row * n.width + column;
-      if (kSums == Sums::kOfResult) {
-        first += widen(n.dx[at]);
-      } else {
-        const float dy = widen(n.dy[at]), mean = kCentre == Centre::kMean ? n.mean[row] : 0;
-        first += dy * (widen(n.x[at]) - mean) * n.rstd[row];
-        second += dy;
-      }
+      const float dy = widen(n.dy[row * n.width + column]);
+      const float mean = kCentre == Centre::kMean ? n.mean[row] : 0;
+      gain += dy * (widen(n.x[row * n.width + column]) - mean) * n.rstd[row];
+      bias += dy;
     }
   }
-  firsts[line][lane] = first;
-  seconds[line][lane] = second;
+  gains[line][lane] = gain;
+  biases[line][lane] = bias;
   __syncthreads();
   if (line > 0 || column >= n.width) return;
   for (int i = 1; i < kNormLines; ++i) {
-    first += firsts[i][lane];
-    second += seconds[i][lane];
+    gain += gains[i][lane];
+    bias += biases[i][lane];
   }
-  constexpr int kPlace = kSums == Sums::kOfResult ? 2 : 0;
-  partial[(kPlace * parts + part) * n.width + column] = first;
-  if (kSums == Sums::kOfGain) partial[(parts + part) * n.width + column] = second;
+  partial[part * n.width + column] = gain;
+  partial[(parts + part) * n.width + column] = bias;
 }
 
 // The parts of each sum; blockIdx.y says of which.
 template <typename T>
-__global__ void norm_combine_kernel(int64_t width, int64_t parts, const float* partial, T* dgain, T* dbias,
-                                    T* columns) {
+__global__ void norm_combine_kernel(int64_t width, int64_t parts, const float* partial, T* dgain, T* dbias) {
   constexpr int kLines = 32;
   __shared__ float lines[kLines][kNormColumns];
-  T* const to = blockIdx.y == 0 ? dgain : blockIdx.y == 1 ? dbias : columns;
+  T* const to = blockIdx.y == 0 ? dgain : dbias;
   const int lane = threadIdx.x % kNormColumns, line = threadIdx.x / kNormColumns;
   const int64_t column = int64_t{blockIdx.x} * kNormColumns + lane;
   float sum = 0;
@@ -377,16 +359,14 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
     const dim3 grid(blocks(ceil_div(n.width, kNormColumns)), blocks(parts));
     constexpr int kThreads = kNormColumns * kNormLines;
     // dx may lie over dy or x, so the sums of those come first.
-    norm_sums_kernel<T, kCentre, Sums::kOfGain><<<grid, kThreads, 0, stream>>>(n, parts, partial);
+    norm_sums_kernel<T, kCentre><<<grid, kThreads, 0, stream>>>(n, parts, partial);
     with_pack<T>(n.width, [&](auto pack) {
       if (n.rows > 0)
         norm_grad_kernel<T, kCentre, pack><<<blocks(n.rows), norm_threads(n.width / pack), 0, stream>>>(n);
     });
-    if (n.columns)
-      norm_sums_kernel<T, kCentre, Sums::kOfResult><<<grid, kThreads, 0, stream>>>(n, parts, partial);
   }
   norm_combine_kernel<T><<<dim3(blocks(ceil_div(n.width, kNormColumns)), kNormSums), 1024, 0, stream>>>(
-      n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr, n.columns);
+      n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr);
 }
 
 }  // namespace trireme::cuda

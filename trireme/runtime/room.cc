@@ -1,0 +1,52 @@
+// See room.h. States are counted by their roles, and everything that lives within a step as one.
+#include "trireme/runtime/room.h"
+
+#include <algorithm>
+#include <map>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
+namespace trireme {
+namespace {
+
+struct Consumer {
+  std::string what, help;
+  size_t bytes;
+};
+
+Consumer state_consumer(const std::string& role, size_t bytes) {
+  if (role == "parameter") return {"weights", "zero3 over more ranks", bytes};
+  if (role == "optimizer") return {"states of the optimizer", "zero1 over more ranks", bytes};
+  if (role == "gradient") return {"gradients", "zero2 over more ranks", bytes};
+  return {"other states", "a smaller model", bytes};
+}
+
+std::vector<Consumer> consumers(const Program& program) {
+  std::map<std::string, size_t> by_role;
+  for (const StateSlot& slot : program.states)
+    by_role[std::string(slot.attrs.text("role", ""))] += slot.type.bytes();
+  std::vector<Consumer> all = {
+      {"what a step makes on its way", "a smaller train.batch with train.accumulate", program.arena_bytes},
+      {"what ranks exchange", "fewer ranks on this device", program.exchange_bytes},
+      {"inputs of a step", "a smaller train.batch", program.input_bytes}};
+  for (const auto& [role, bytes] : by_role) all.push_back(state_consumer(role, bytes));
+  std::ranges::stable_sort(all, std::ranges::greater(), &Consumer::bytes);
+  return all;
+}
+
+}  // namespace
+
+void expect_room(const Program& program, size_t free_bytes) {
+  if (program.peak_bytes() <= free_bytes) return;
+  std::string list;
+  const std::vector<Consumer> all = consumers(program);
+  for (size_t i = 0; i < 3; ++i) {
+    list += fmt::format("{}{}: {} (less with {})", i ? "; " : "", all[i].what, format_bytes(all[i].bytes),
+                        all[i].help);
+  }
+  throw_error("the program needs {} of the device's memory, but {} are free. The largest: {}",
+              format_bytes(program.peak_bytes()), format_bytes(free_bytes), list);
+}
+
+}  // namespace trireme
