@@ -121,9 +121,11 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
 void check_before_start(const Plan& plan, ResolvedConfig config) {
   apply_plan(plan, config);
   axis_algorithms(plan, config.config.train);
-  if (shards_of(config.config.train, plan, /*rank=*/0).total > 0) return;
+  const Schedule schedule = schedule_of(config.config.train, plan);
+  if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
   const StepSetup step = set_up_step(config.config, "");
-  check_plan(plan, step_graphs(step.config.model, step.config.train, step.config.optim, step.shape).graphs);
+  check_plan(plan, step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule)
+                       .segments);
 }
 
 }  // namespace

@@ -19,12 +19,17 @@ ValueId Builder::find(const std::string& name) const {
   return found == names_.end() ? kNoValue : found->second;
 }
 
-ValueId Builder::input(std::string_view name, TensorType type) {
-  return add_value(name, type, Value::Kind::kInput, -1, {});
+ValueId Builder::input(std::string_view name, TensorType type, Role role) {
+  return add_value(name, type, Value::Kind::kInput, -1, role);
 }
 
-ValueId Builder::state(std::string_view name, TensorType type, Attrs attrs) {
-  return add_value(name, type, Value::Kind::kState, -1, std::move(attrs));
+ValueId Builder::state(std::string_view name, TensorType type, Role role, Attrs attrs) {
+  return add_value(name, type, Value::Kind::kState, -1, role, std::move(attrs));
+}
+
+ValueId Builder::declare(const Value& like, TensorType type) {
+  TRIREME_CHECK(like.kind != Value::Kind::kResult);
+  return add_value(like.name, type, like.kind, -1, like.role, like.attrs);
 }
 
 std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
@@ -39,7 +44,7 @@ std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inp
   std::vector<ValueId> outputs;
   for (size_t i = 0; i < types.size(); ++i) {
     const std::string wanted = name.empty() ? "" : i == 0 ? std::string(name) : fmt::format("{}.{}", name, i);
-    outputs.push_back(add_value(wanted, types[i], Value::Kind::kResult, index, {}));
+    outputs.push_back(add_value(wanted, types[i], Value::Kind::kResult, index));
   }
   graph_.nodes.push_back({&record, std::move(inputs), outputs, std::move(attrs)});
   return outputs;
@@ -56,13 +61,14 @@ void Builder::update(ValueId state, ValueId value) {
   graph_.updates.push_back({state, value});
 }
 
-void Builder::output(std::string_view name, ValueId value) {
-  graph_.outputs.push_back({std::string(name), value});
+void Builder::output(std::string_view name, ValueId value, OutputRole role) {
+  graph_.outputs.push_back({std::string(name), value, role});
 }
 
-ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs) {
+ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Role role,
+                           Attrs attrs) {
   const auto value = static_cast<ValueId>(graph_.values.size());
-  graph_.values.push_back({unique_name(name, value), type, kind, node, std::move(attrs)});
+  graph_.values.push_back({unique_name(name, value), type, kind, node, role, std::move(attrs)});
   return value;
 }
 

@@ -18,8 +18,12 @@ class Builder {
   // Goes on building an existing graph.
   Builder(const OpTable& ops, Graph graph);
 
-  ValueId input(std::string_view name, TensorType type);
-  ValueId state(std::string_view name, TensorType type, Attrs attrs = {});
+  ValueId input(std::string_view name, TensorType type, Role role = Role::kNone);
+  ValueId state(std::string_view name, TensorType type, Role role, Attrs attrs = {});
+  ValueId state(std::string_view name, TensorType type) { return state(name, type, Role::kNone); }
+  // An input or state like one of another graph, of the same or another type.
+  ValueId declare(const Value& like, TensorType type);
+  ValueId declare(const Value& like) { return declare(like, like.type); }
 
   // All results of an op; `name` is for the first, the others get a suffix. Without a name, one is made.
   std::vector<ValueId> node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
@@ -29,7 +33,7 @@ class Builder {
              std::string_view name = "");
 
   void update(ValueId state, ValueId value);
-  void output(std::string_view name, ValueId value);
+  void output(std::string_view name, ValueId value, OutputRole role = OutputRole::kWhole);
 
   ValueId find(const std::string& name) const;  // kNoValue when there is none; at once, unlike Graph::find
   const TensorType& type(ValueId value) const { return graph_.type(value); }
@@ -39,7 +43,8 @@ class Builder {
   Graph take() { return std::move(graph_); }
 
  private:
-  ValueId add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs);
+  ValueId add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Role role = Role::kNone,
+                    Attrs attrs = {});
   std::string unique_name(std::string_view wanted, ValueId value);
 
   const OpTable& ops_;

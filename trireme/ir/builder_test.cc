@@ -18,7 +18,7 @@ using ::testing::ThrowsMessage;
 TEST(Builder, InfersTypesAndKeepsNamesUnique) {
   Builder b(ops(), "small");
   const ValueId x = b.input("x", {DType::f32, {2, 4}});
-  const ValueId w = b.state("w", {DType::f32, {4, 8}}, {{"init", "normal"}});
+  const ValueId w = b.state("w", {DType::f32, {4, 8}}, Role::kParameter, {{"init", "normal"}});
   const ValueId y = b.op("matmul", {x, w}, {}, "y");
   const ValueId again = b.op("relu", {y}, {}, "y");
   const ValueId unnamed = b.op("relu", {again});

@@ -21,8 +21,7 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
   std::vector<ValueId> moved(from.values.size(), kNoValue);
   for (size_t v = 0; v < from.values.size(); ++v) {
     const Value& value = from.values[v];
-    if (value.kind == Value::Kind::kInput) moved[v] = b.input(value.name, value.type);
-    if (value.kind == Value::Kind::kState) moved[v] = b.state(value.name, value.type, value.attrs);
+    if (value.kind != Value::Kind::kResult) moved[v] = b.declare(value);
   }
   Expanded result;
   result.between.resize(from.nodes.size());
@@ -47,7 +46,7 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
     }
   }
   for (const Update& update : from.updates) b.update(moved[update.state], moved[update.value]);
-  for (const Output& output : from.outputs) b.output(output.name, moved[output.value]);
+  for (const Output& output : from.outputs) b.output(output.name, moved[output.value], output.role);
   result.graph = b.take();
   return result;
 }

@@ -42,7 +42,7 @@ struct Planned {
   bool together(std::string_view a, std::string_view b) const {
     return at(a).space == at(b).space && at(a).offset == at(b).offset;
   }
-  std::string fault() const { return find_memory_fault(graph, plan, state_offsets, workspace_bytes); }
+  std::string fault() const { return find_memory_fault(graph, plan, state_offsets); }
 };
 
 // Two sums that are started together. What each is made from is free for it, or is read again by `tail`.

@@ -39,7 +39,8 @@ class Partitioner {
     for (const Output& output : graph_.outputs) {
       const auto pinned = pins_.outputs.find(output.name);
       b_.output(output.name,
-                lying(output.value, pinned == pins_.outputs.end() ? replicated(mesh_) : pinned->second));
+                lying(output.value, pinned == pins_.outputs.end() ? replicated(mesh_) : pinned->second),
+                output.role);
     }
     return b_.take();
   }
@@ -65,10 +66,8 @@ class Partitioner {
   void start_value(ValueId id) {
     const Value& value = graph_.values[id];
     const Layout& layout = spread_.values[id];
-    if (value.kind == Value::Kind::kInput)
-      versions_[id] = {noted(layout, b_.input(value.name, local_type(id, layout)))};
-    if (value.kind == Value::Kind::kState)
-      versions_[id] = {noted(layout, b_.state(value.name, local_type(id, layout), value.attrs))};
+    if (value.kind != Value::Kind::kResult)
+      versions_[id] = {noted(layout, b_.declare(value, local_type(id, layout)))};
   }
 
   void add_node(int index) {

@@ -39,7 +39,7 @@ class Presets {
         pins.states[value.name] = state(value);
       } else if (given && value.kind == Value::Kind::kResult) {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
-      } else if (is_batch(value)) {
+      } else if (value.role == Role::kBatch) {
         pins.values[value.name] = along_batch(Placement::split(kBatchDim));
       }
     }
@@ -52,16 +52,17 @@ class Presets {
     // to be shared too.
     for (const Update& update : graph.updates) {
       const Value& state = graph.values[update.state];
-      if (kind_ != SegmentKind::kUpdate && added_at_once_ && state.attrs.text("role", "") == "gradient")
+      if (kind_ != SegmentKind::kUpdate && added_at_once_ && state.role == Role::kGradient)
         pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
-    if (kind_ == SegmentKind::kForwardBackward) {
-      // Only the update adds them up, once a step.
-      pins.outputs["loss"] = pins.outputs["count"] = along_batch(Placement::sum());
-      if (parameters_split_ && !graph.outputs.empty())
-        pins.forward_end = graph.values[graph.outputs[0].value].name;
+    for (const Output& output : graph.outputs) {
+      if (output.role == OutputRole::kAddend) pins.outputs[output.name] = along_batch(Placement::sum());
+      if (output.role == OutputRole::kRows)
+        pins.outputs[output.name] = along_batch(Placement::split(kBatchDim));
     }
-    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(kBatchDim));
+    // The loss, from which the backward part starts.
+    if (kind_ == SegmentKind::kForwardBackward && parameters_split_ && !graph.outputs.empty())
+      pins.forward_end = graph.values[graph.outputs[0].value].name;
     return pins;
   }
 
@@ -75,7 +76,7 @@ class Presets {
     for (const Node& node : graph.nodes) {
       for (ValueId input : node.inputs) ++readers[input];
       const Value &from = graph.values[node.inputs[0]], &to = graph.values[node.outputs[0]];
-      if (from.attrs.text("role", "") != "parameter" || node.inputs.size() != 1 || node.outputs.size() != 1 ||
+      if (from.role != Role::kParameter || node.inputs.size() != 1 || node.outputs.size() != 1 ||
           plan_.layout_of(to.name))
         continue;
       if (const IndexRule rule = rule_of(graph, node); rule.inputs[0] != rule.outputs[0]) continue;
@@ -97,14 +98,13 @@ class Presets {
 
   StateLayout state(const Value& value) const {
     const Layout whole = in_use(value), part = by_zero(value, whole);
-    const std::string_view role = value.attrs.text("role", "");
     const bool update = kind_ == SegmentKind::kUpdate;
-    if (role == "parameter") {
+    if (value.role == Role::kParameter) {
       // The update works on the part whose moments this rank has.
       return {parameters_split_ ? part : whole, update && optimizer_split_ ? part : whole};
     }
-    if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
-    if (role == "gradient") {
+    if (value.role == Role::kOptimizer) return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
+    if (value.role == Role::kGradient) {
       const Layout sum = with_sums(value, whole);
       const Layout rest = gradients_split_ && part != whole ? part : added_at_once_ ? whole : sum;
       return {rest, update ? (optimizer_split_ ? part : whole) : rest};
@@ -209,15 +209,6 @@ class Presets {
 };
 
 }  // namespace
-
-SegmentKind segment_kind(const Graph& graph) {
-  if (graph.name == "update") return SegmentKind::kUpdate;
-  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
-}
-
-bool is_batch(const Value& value) {
-  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
-}
 
 std::vector<int> batch_axes(const Plan& plan) {
   std::vector<int> axes;

@@ -20,14 +20,13 @@ class Lowering {
   Graph run() {
     for (size_t i = 0; i < from_.values.size(); ++i) {
       const Value& value = from_.values[i];
-      if (value.kind == Value::Kind::kInput) same_[i] = builder_.input(value.name, value.type);
-      if (value.kind == Value::Kind::kState) same_[i] = builder_.state(value.name, value.type, value.attrs);
+      if (value.kind != Value::Kind::kResult) same_[i] = builder_.declare(value);
     }
     for (const Node& node : from_.nodes) add(node);
     for (const Update& update : from_.updates)
       builder_.update(same_[update.state], as(update.value, from_.type(update.value).dtype));
     for (const Output& output : from_.outputs)
-      builder_.output(output.name, as(output.value, from_.type(output.value).dtype));
+      builder_.output(output.name, as(output.value, from_.type(output.value).dtype), output.role);
     return builder_.take();
   }
 

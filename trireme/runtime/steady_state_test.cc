@@ -34,9 +34,7 @@ Graph training_step() {
 
 TEST(SteadyState, AllocatesNothing) {
   const auto device = make_cpu_device(2);
-  std::vector<Graph> graphs;
-  graphs.push_back(training_step());
-  Executor executor(build_program(std::move(graphs), workspace_query(*device)), *device);
+  Executor executor(build_program({training_step()}, workspace_query(*device)), *device);
   const std::vector<float> w(16 * 32, 0.01f), gain(32, 1), x(8 * 16, 0.5f);
   const std::vector<int32_t> targets(8, 3);
   const float lr = 0.1f;

@@ -1,4 +1,4 @@
-// Model -> forward graph -> precision -> autodiff; then, when it is known how it is spread, fuse -> prune.
+// Model -> forward graph -> precision -> autodiff.
 #include "trireme/train/step.h"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 #include "trireme/base/error.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
-#include "trireme/passes/fuse.h"
 #include "trireme/passes/precision.h"
-#include "trireme/passes/prune.h"
+#include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
+#include "trireme/train/shards.h"
 
 namespace trireme {
 namespace {
@@ -43,26 +43,25 @@ Graph model_graph(std::string name, const ModelOptions& options, const TrainOpti
     if (tokens) target_shape.push_back(extent);
   }
   Builder b(ops(), std::move(name));
-  const ValueId input = b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape});
+  const ValueId input = b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape}, Role::kBatch);
   Network net(b, mode, options.dropout, options.batch_norm_groups);
   const ValueId logits = model.logits(net, options, input);
   if (outputs != Outputs::kLogits) {
-    const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape});
+    const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape}, Role::kBatch);
     const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
     const std::vector<ValueId> loss = b.node("cross_entropy", {logits, targets},
                                              {{"ignore_index", int64_t{-1}}, {"label_smoothing", smoothing}});
     b.output("loss", loss[0]);
     b.output("count", loss[1]);
   }
-  if (outputs != Outputs::kLoss) b.output("logits", logits);
+  if (outputs != Outputs::kLoss) b.output("logits", logits, OutputRole::kRows);
   return lower_precision(b.take(), precision, ops());
 }
 
 std::vector<ValueId> parameters_of(const Graph& graph) {
   std::vector<ValueId> result;
   for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].kind == Value::Kind::kState && graph.values[i].attrs.text("role", "") == "parameter")
-      result.push_back(static_cast<ValueId>(i));
+    if (graph.values[i].role == Role::kParameter) result.push_back(static_cast<ValueId>(i));
   }
   return result;
 }
@@ -76,19 +75,15 @@ std::vector<Value> renewed_states(const Graph& forward) {
 
 enum class Accumulate { kReplace, kAdd };
 
-// With shards, what each makes of a buffer is added up like gradients, and the update takes the mean.
-std::string_view pending_role(const TrainOptions& train) {
-  return train.shards > 0 ? "gradient" : "pending";
-}
-
 // Keeps what the forward part renews in pending states, so that a step that fails later leaves no trace. The
 // first microbatch starts from the states themselves, the next ones from what is pending.
-Graph with_pending_states(Graph forward, Accumulate accumulate, std::string_view role) {
+Graph with_pending_states(Graph forward, Accumulate accumulate, Role role) {
   if (accumulate == Accumulate::kAdd) {
     for (const Update& update : forward.updates) {
       Value& state = forward.values[update.state];
       state.name = pending_name(state.name);
-      state.attrs = {{"role", "pending"}};
+      state.role = Role::kPending;
+      state.attrs = {};
     }
     return forward;
   }
@@ -96,22 +91,22 @@ Graph with_pending_states(Graph forward, Accumulate accumulate, std::string_view
   Builder b(ops(), std::move(forward));
   for (const Update& update : updates) {
     const Value state = b.graph().values[update.state];
-    b.update(b.state(pending_name(state.name), state.type, {{"role", std::string(role)}}), update.value);
+    b.update(b.state(pending_name(state.name), state.type, role), update.value);
   }
   return b.take();
 }
 
 // Adds the backward part and stores gradients, loss and count in states.
-Graph with_gradients(Graph forward, Accumulate accumulate, const TrainOptions& train) {
-  forward = with_pending_states(std::move(forward), accumulate, pending_role(train));
+Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const TrainOptions& train) {
+  forward = with_pending_states(std::move(forward), accumulate, pending);
   const std::vector<ValueId> parameters = parameters_of(forward);
   const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
   forward.outputs.clear();
   Builder b(ops(), std::move(forward));
-  const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}});
+  const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}}, Role::kScalar);
   const std::vector<ValueId> gradients = differentiate(b, loss, loss_scale, parameters);
-  const auto store = [&](std::string_view name, ValueId value, Attrs attrs) {
-    const ValueId state = b.state(name, b.type(value), std::move(attrs));
+  const auto store = [&](std::string_view name, ValueId value, Attrs attrs = {}) {
+    const ValueId state = b.state(name, b.type(value), Role::kGradient, std::move(attrs));
     b.update(state, accumulate == Accumulate::kAdd ? b.op("add", {state, value}) : value);
   };
   // In the order in which they are made, so that neighbours in memory are reduced together.
@@ -129,16 +124,16 @@ Graph with_gradients(Graph forward, Accumulate accumulate, const TrainOptions& t
       squares = squares == kNoValue ? part : b.op("add", {squares, part});
     }
     const Value parameter = b.graph().values[parameters[i]];
-    store(gradient_name(parameter.name), gradient, companion_attrs(parameter, "gradient"));
+    store(gradient_name(parameter.name), gradient, companion_attrs(parameter));
   }
-  store(kLossState, loss, {{"role", "gradient"}});
-  store(kCountState, count, {{"role", "gradient"}});
+  store(kLossState, loss);
+  store(kCountState, count);
   if (train.noise_scale) {
-    store(kSquaresState, squares, {{"role", "gradient"}});
-    store(kCountSquaresState, b.op("sum_squares", {count}, {{"of", "addends"}}), {{"role", "gradient"}});
+    store(kSquaresState, squares);
+    store(kCountSquaresState, b.op("sum_squares", {count}, {{"of", "addends"}}));
   }
-  b.output("loss", loss);
-  b.output("count", count);
+  b.output("loss", loss, OutputRole::kAddend);
+  b.output("count", count, OutputRole::kAddend);
   return b.take();
 }
 
@@ -152,40 +147,59 @@ DType precision_of(const TrainOptions& train) {
   return *format;
 }
 
-StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                       const StepShape& shape) {
-  const DType precision = precision_of(train);
-  StepGraphs result;
-  const Graph forward = model_graph("first", model, train, shape, Mode::kTrain, Outputs::kLoss, precision);
-  for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
-  result.graphs.push_back(with_gradients(forward, Accumulate::kReplace, train));
-  if (train.accumulate > 1) {
-    Graph next = forward;
-    next.name = "next";
-    result.graphs.push_back(with_gradients(std::move(next), Accumulate::kAdd, train));
-  }
-  result.graphs.push_back(update_graph(result.parameters, renewed_states(forward), optim, train));
-  const StepShape evaluated{shape.evaluate_rows ? shape.evaluate_rows : shape.rows, shape.sample};
-  result.graphs.push_back(
-      model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision));
-  return result;
+Schedule schedule_of(const TrainOptions& train, const Plan& plan, int rank) {
+  return train.shards > 0 ? shards(train.shards, plan, rank) : accumulate(train.accumulate);
 }
 
-Graph optimized(const Graph& graph) {
-  return prune(fuse(graph, ops()));
+StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+                       const StepShape& shape, const Schedule& schedule) {
+  const DType precision = precision_of(train);
+  const bool wholes = schedule.deal == Schedule::Deal::kWholes;
+  StepShape once = shape, evaluated = shape;
+  if (wholes) {
+    TRIREME_CHECK(shape.rows % schedule.microbatches == 0);
+    once.rows = shape.rows / schedule.microbatches;
+    evaluated.rows = shape.rows / schedule.own;
+  }
+  StepGraphs result;
+  const Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
+  for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
+  // What each whole microbatch makes of a buffer is added up like gradients, and the update takes the mean.
+  const Role pending = wholes ? Role::kGradient : Role::kPending;
+  Graph first = with_gradients(forward, Accumulate::kReplace, pending, train);
+  const std::vector<Graph> merges = wholes ? shard_graphs(first, schedule.own) : std::vector<Graph>();
+  const Rows rows = wholes ? Rows::kOfOneRank : Rows::kOfAllRanks;
+  result.segments.emplace_back(std::move(first), SegmentKind::kForwardBackward, rows);
+  if (!wholes && schedule.microbatches > 1) {
+    Graph next = forward;
+    next.name = "next";
+    result.segments.emplace_back(with_gradients(std::move(next), Accumulate::kAdd, pending, train));
+  }
+  result.segments.emplace_back(
+      update_graph(result.parameters, renewed_states(forward), optim, train, wholes ? schedule.microbatches : 0),
+      SegmentKind::kUpdate);
+  result.segments.emplace_back(model_graph("evaluate", model, train, evaluated, Mode::kEvaluate,
+                                           Outputs::kLossAndLogits, precision),
+                               SegmentKind::kEvaluate);
+  for (const Graph& merge : merges)
+    result.segments.emplace_back(merge, SegmentKind::kForwardBackward, Rows::kOfOneRank);
+  return result;
 }
 
 Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision) {
   return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
 }
 
-std::vector<Graph> generating_graphs(const ModelOptions& model) {
-  const auto graph = [&](const char* name, int64_t tokens, Mode mode) {
-    return optimized(model_graph(name, model, {}, {1, Shape{tokens}}, mode, Outputs::kLogits, DType::f32));
+std::vector<StepSegment> generating_graphs(const ModelOptions& model) {
+  const auto segment = [&](const char* name, int64_t tokens, Mode mode) {
+    return StepSegment(
+        optimized(model_graph(name, model, {}, {1, Shape{tokens}}, mode, Outputs::kLogits, DType::f32)),
+        SegmentKind::kEvaluate);
   };
-  std::vector<Graph> graphs = {graph("prefill", model.seq, Mode::kPrefill)};
-  if (find_model(model.family).decodes == Decodes::kYes) graphs.push_back(graph("decode", 1, Mode::kDecode));
-  return graphs;
+  std::vector<StepSegment> segments = {segment("prefill", model.seq, Mode::kPrefill)};
+  if (find_model(model.family).decodes == Decodes::kYes)
+    segments.push_back(segment("decode", 1, Mode::kDecode));
+  return segments;
 }
 
 double model_flops(const ModelOptions& model, const Program& program, int64_t batch, int64_t microbatches) {
@@ -194,8 +208,8 @@ double model_flops(const ModelOptions& model, const Program& program, int64_t ba
            static_cast<double>(microbatches);
   }
   int64_t parameters = 0;
-  for (const StateSlot& slot : program.states) {
-    if (slot.attrs.text("role", "") == "parameter" && slot.name != "wpe.weight")
+  for (const State& slot : program.states) {
+    if (slot.role == Role::kParameter && slot.name != "wpe.weight")
       parameters += slot.part.whole.elements();
   }
   const double per_token =

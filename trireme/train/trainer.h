@@ -8,12 +8,11 @@
 
 #include "trireme/kernels/communicator.h"
 #include "trireme/plan/plan.h"
-#include "trireme/runtime/executor.h"
+#include "trireme/runtime/runner.h"
 #include "trireme/train/checkpoint/safetensors.h"
 #include "trireme/train/critical_batch.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
-#include "trireme/train/shards.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -45,8 +44,8 @@ Program step_program(const ModelOptions& model, const TrainOptions& train, const
 
 class Trainer {
  public:
-  // Allocates everything that training will use. `shape` is that of a whole microbatch (with train.shards: of
-  // a whole batch); the plan says which rows of it this rank takes.
+  // Allocates everything that training will use. The plan and the schedule say which rows of a batch this rank
+  // takes.
   Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
           const StepShape& shape, Device& device, const RankOptions& ranks = {})
       : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
@@ -88,20 +87,14 @@ class Trainer {
   const Program& program() const { return executor_.program(); }
   Executor& executor() { return executor_; }
   // The states, by their names in checkpoints: weights and buffers; moments and velocities.
-  std::vector<NamedTensor> model_tensors() { return tensors({"parameter", "buffer"}); }
-  std::vector<NamedTensor> optimizer_tensors() { return tensors({"optimizer"}); }
+  std::vector<NamedTensor> model_tensors() { return tensors({Role::kParameter, Role::kBuffer}); }
+  std::vector<NamedTensor> optimizer_tensors() { return tensors({Role::kOptimizer}); }
 
  private:
-  std::vector<NamedTensor> tensors(const std::vector<std::string>& roles);
-  // What a step computes at a time: a microbatch, or a shard and then what it completes.
-  struct Piece {
-    int segment, merge;  // merge: −1 where there is nothing to merge
-    int64_t row;         // of the batch, the first of this rank's
-    int64_t number;      // among the pieces of all ranks, for random numbers
-  };
-  std::vector<Piece> pieces() const;
-  void load_rows(int segment, Batch& batch, int64_t first_row);
-  void evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total);
+  std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
+  std::vector<Part> rows_of(const ActionList& list) const;
+  void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
+  void count_correct(int segment, int64_t microbatch, Batch& batch, Evaluation& total);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
   std::string first_bad_gradient();
@@ -109,13 +102,10 @@ class Trainer {
   TrainOptions train_;
   StepShape shape_;
   RankOptions ranks_;
-  ShardShare shards_;
-  int64_t rows_at_once_;  // of all ranks together: those of a microbatch, or of a shard each
-  Part rows_;             // of those, that this rank takes
-  bool half_;             // f16, which needs loss scaling
+  bool half_;  // f16, which needs loss scaling
   Executor executor_;
-  int first_, update_, evaluate_;  // segments
-  std::vector<Piece> pieces_;
+  Runner runner_;
+  const ActionList &step_list_, &evaluation_list_;  // of the program
   int64_t bad_gradients_ = 0;  // steps in a row
   std::vector<float> logits_;
 };

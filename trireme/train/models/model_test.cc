@@ -15,12 +15,12 @@ namespace {
 
 using Shapes = std::map<std::string, Shape>;
 
-// Parameters, and with `role` "buffer" running statistics.
-Shapes states_of(const ModelOptions& model, const Shape& sample, const std::string& role = "parameter") {
+// Parameters, and with Role::kBuffer running statistics.
+Shapes states_of(const ModelOptions& model, const Shape& sample, Role role = Role::kParameter) {
   const Graph graph = forward_graph(model, {2, sample}, DType::f32);
   Shapes shapes;
   for (const Value& value : graph.values) {
-    if (value.kind == Value::Kind::kState && value.attrs.text("role", "") == role)
+    if (value.kind == Value::Kind::kState && value.role == role)
       shapes[value.name] = value.type.shape;
   }
   return shapes;
@@ -154,7 +154,7 @@ TEST(ResNet, HasTorchvisionsNames) {
   EXPECT_EQ(shapes.at("layer4.2.conv3.weight"), (Shape{2048, 512, 1, 1}));
   EXPECT_EQ(shapes.at("layer4.2.bn3.bias"), (Shape{2048}));
   EXPECT_EQ(shapes.at("fc.weight"), (Shape{1000, 2048}));
-  const Shapes buffers = states_of(vision("resnet", 50, 1000), {3, 224, 224}, "buffer");
+  const Shapes buffers = states_of(vision("resnet", 50, 1000), {3, 224, 224}, Role::kBuffer);
   EXPECT_EQ(buffers.size(), 106u);  // a mean and a variance for each of 53 norms
   EXPECT_EQ(buffers.at("layer1.0.downsample.1.running_var"), (Shape{256}));
 }

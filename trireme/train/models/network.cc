@@ -33,29 +33,28 @@ Attrs tensor_attrs(const TensorSplit& split, int64_t dim) {
 
 }  // namespace
 
-ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role,
-                       Attrs more) {
+ValueId Network::state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more) {
   const ValueId known = builder_.find(name);
   if (known != kNoValue) {
     TRIREME_CHECK(builder_.shape(known) == shape);
     return known;
   }
-  Attrs attrs{{"role", std::string(role)}, {"init", std::string(kind_name(init.kind))}};
+  Attrs attrs{{"init", std::string(kind_name(init.kind))}};
   if (init.scale != 0) attrs.set("scale", init.scale);
   for (const auto& [key, value] : more.items()) attrs.set(key, value);
-  const ValueId value = builder_.state(name, {DType::f32, shape}, std::move(attrs));
-  if (role == "parameter") parameters_.push_back(value);
+  const ValueId value = builder_.state(name, {DType::f32, shape}, role, std::move(attrs));
+  if (role == Role::kParameter) parameters_.push_back(value);
   return value;
 }
 
 ValueId Network::parameter(const std::string& name, const Shape& shape, Init init, Attrs more) {
-  return state(name, shape, init, "parameter", std::move(more));
+  return state(name, shape, init, Role::kParameter, std::move(more));
 }
 ValueId Network::table(const std::string& name, int64_t rows, int64_t width, Init init) {
   return parameter(name, {rows, width}, init, {{"tensor_dim", int64_t{0}}});
 }
 ValueId Network::buffer(const std::string& name, const Shape& shape, Init init) {
-  return state(name, shape, init, "buffer");
+  return state(name, shape, init, Role::kBuffer);
 }
 
 ValueId Network::reshape(ValueId x, const Shape& to) {
@@ -151,12 +150,12 @@ ValueId Network::max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t p
 
 ValueId Network::dropout(ValueId x) {
   if (mode_ != Mode::kTrain || dropout_rate_ == 0) return x;
-  if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}});
+  if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}}, Role::kRng);
   return op("dropout", {x, rng_}, {{"rate", dropout_rate_}, {"stream", ++dropouts_}});
 }
 
 ValueId Network::position() {
-  if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}});
+  if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}}, Role::kScalar);
   return position_;
 }
 
@@ -176,7 +175,7 @@ ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
   Shape whole = shape(rows);
   TRIREME_CHECK((mode_ == Mode::kDecode || whole[1] == seq));
   whole.set(1, seq);
-  const ValueId cache = builder_.state(name, {DType::f32, whole}, {{"role", "cache"}});
+  const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache);
   if (mode_ == Mode::kDecode) rows = op("write_at", {cache, rows, position()});
   builder_.update(cache, rows);
   return rows;

@@ -90,8 +90,7 @@ class Network {
   ValueId rows_for_logits(ValueId x);
 
  private:
-  ValueId state(const std::string& name, const Shape& shape, Init init, std::string_view role,
-                Attrs more = {});
+  ValueId state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more = {});
   ValueId position();
   ValueId kept(ValueId rows, const std::string& name, int64_t seq);
 

@@ -210,13 +210,12 @@ class Drawing {
     const Config config = resolve_config(sources).config;
     StepShape shape{config.train.batch / config.train.accumulate, case_.image};
     if (case_.image.rank() == 0) shape.sample = Shape{config.model.seq};
-    const StepGraphs step = step_graphs(config.model, config.train, config.optim, shape);
+    const StepGraphs step = step_graphs(config.model, config.train, config.optim, shape, schedule_of(config.train));
     Named named;
-    for (const Value& value : step.graphs[0].values) {
+    for (const Value& value : step.segments[0].graph.values) {
       const NamedShape one{value.name, value.type.shape};
       if (value.kind == Value::Kind::kResult) named.results.push_back(one);
-      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng")
-        named.inputs.push_back(one);
+      if (value.role == Role::kBatch) named.inputs.push_back(one);
     }
     for (const Value& value : step.parameters) named.parameters.push_back({value.name, value.type.shape});
     return named;

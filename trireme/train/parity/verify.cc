@@ -226,7 +226,7 @@ class Comparison {
       result_.worst_tensor = fmt::format("{} ({})", tensor, when);
     }
     if (worst.beyond == 0) return;
-    const StateSlot* slot = reference_.program().find_state(tensor);
+    const State* slot = reference_.program().find_state(tensor);
     const float here = found[worst.element], there = expected[worst.element];
     bug(fmt::format(
         "{}: {} is {:.9g} at {} where one rank has {:.9g}; off by {:.3g}, and rounding explains {:.3g}; "
