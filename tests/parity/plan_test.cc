@@ -5,6 +5,8 @@
 
 #include "golden.h"
 #include "trireme/base/error.h"
+#include "trireme/ops/table.h"
+#include "trireme/program/text.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
@@ -37,6 +39,18 @@ TEST_P(PlanAgainstOneRank, DiffersByRoundingAlone) {
     const Result result = verify(reference, plan);
     EXPECT_EQ(result.verdict, Verdict::kRounding)
         << plan.preset << " on " << to_string(plan.mesh) << ": " << result.reason;
+  }
+}
+
+TEST_P(PlanAgainstOneRank, HasProgramsWithATextForm) {
+  const Training training = training_of(GetParam());
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  for (const Plan& plan : GetParam().plans) {
+    for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+      const std::string text = print(step_program(training.model, training.train, training.optim,
+                                                  training.shape, *device, {plan, rank}));
+      EXPECT_EQ(print(parse_program(text, ops())), text) << plan.preset << " on " << to_string(plan.mesh);
+    }
   }
 }
 
@@ -77,8 +91,9 @@ TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
             "rounding");
   // Positions over one axis and samples over the other, in rows that have both, in either order of the mesh.
   for (const char* mesh : {"tensor:2 data:2", "data:2 tensor:2"}) {
-    EXPECT_EQ(verdict("gpt", fmt::format(R"({{"mesh": "{}", "layouts": {{"wpe.weight": "tensor:0"}}}})", mesh)),
-              "rounding");
+    EXPECT_EQ(
+        verdict("gpt", fmt::format(R"({{"mesh": "{}", "layouts": {{"wpe.weight": "tensor:0"}}}})", mesh)),
+        "rounding");
   }
   EXPECT_EQ(verdict("mlp", R"({"mesh": "data:2 rows:2", "preset": "zero1",
                                "layouts": {"layers.0.weight": "rows:0", "layers.1.weight": "rows:1"}})"),

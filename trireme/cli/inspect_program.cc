@@ -42,7 +42,8 @@ void print_segment(const Segment& segment, const Mesh& mesh, Show show) {
   fmt::print("graph {}\n", graph.name);
   for (size_t v = 0; v < graph.values.size() && show == Show::kAll; ++v) {
     if (graph.values[v].kind != Value::Kind::kResult)
-      fmt::print("{}{}\n", print_declaration(graph.values[v]), note({static_cast<ValueId>(v)}, segment, mesh));
+      fmt::print("{}{}\n", print_declaration(graph.values[v]),
+                 note({static_cast<ValueId>(v)}, segment, mesh));
   }
   for (const Node& node : graph.nodes) {
     const bool collective = node.op->collective.has_value();
@@ -70,7 +71,8 @@ void print_table(const Program& program) {
   fmt::print(" {:>16}\n", "bytes sent");
   Traffic step;
   for (const Segment& segment : program.segments) {
-    const int64_t runs = std::ranges::count(program.find_list("step")->actions, segment.graph.name, &Action::what);
+    const int64_t runs =
+        std::ranges::count(program.find_list("step")->actions, segment.graph.name, &Action::what);
     const Traffic traffic = traffic_of(segment.graph);
     print_row(segment.graph.name, runs, traffic);
     for (const auto& [op, count] : traffic.collectives)
@@ -113,7 +115,8 @@ int inspect_program(std::span<const std::string> arguments) {
   app.add_option("--rank", rank, "which one; default 0");
   app.add_option("--segment", segment, "one of first, next, update, evaluate; default all");
   app.add_flag("--collectives", collectives, "leave out all nodes but collectives");
-  app.add_flag("--text", text, "the program's whole text form: states, places in memory, and the actions of a step");
+  app.add_flag("--text", text,
+               "the program's whole text form: states, places in memory, and the actions of a step");
   if (const auto code = parse_arguments(app, split.own)) return *code;
 
   const Plan plan = read_plan(plan_text, ranks);
@@ -123,8 +126,8 @@ int inspect_program(std::span<const std::string> arguments) {
   const StepSetup setup = set_up_step(source, plan);
   axis_algorithms(plan, setup.config.train);
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim, setup.shape,
-                                       *device, {plan, rank});
+  const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,
+                                       setup.shape, *device, {plan, rank});
   if (text) {
     fmt::print("{}", print(program));
     return kOk;

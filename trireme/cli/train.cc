@@ -124,8 +124,9 @@ void check_before_start(const Plan& plan, ResolvedConfig config) {
   const Schedule schedule = schedule_of(config.config.train, plan);
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
   const StepSetup step = set_up_step(config.config, "");
-  check_plan(plan, step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule)
-                       .segments);
+  check_plan(
+      plan,
+      step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule).segments);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Reads one line of a text form (graphs, programs) piece by piece. Every piece takes the blanks behind it. The
-// text may come from anywhere: what does not fit throws an Error that shows the place, and sizes are bounded.
+// Reads one line of a text form (graphs, programs) piece by piece. Every piece takes the blanks behind it.
+// The text may come from anywhere: what does not fit throws an Error that shows the place, and sizes are
+// bounded.
 #pragma once
 
 #include <string>

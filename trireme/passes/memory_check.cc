@@ -92,8 +92,7 @@ class Player {
 
   void write(const Region& region, int tag) {
     if (region.space == Space::kArena && region.end > plan_.arena_bytes) fault("a write past the arena");
-    if (region.space == Space::kComm && region.end > plan_.comm_bytes)
-      fault("a write past the comm memory");
+    if (region.space == Space::kComm && region.end > plan_.comm_bytes) fault("a write past the comm memory");
     if (region.space == Space::kInputs && region.end > plan_.input_bytes) fault("a write past the inputs");
     memory_[region.space].write(region.begin, region.end, tag);
   }

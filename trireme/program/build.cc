@@ -74,7 +74,8 @@ ActionList ProgramBuilder::list(std::string name, const std::vector<Action>& act
   ActionList list{std::move(name), actions, 0, {}, microbatches};
   for (const Action& action : actions) {
     if (action.kind != Action::Kind::kRun) continue;
-    const auto segment = std::ranges::find(whole_, action.what, [](const StepSegment& s) { return s.graph.name; });
+    const auto segment =
+        std::ranges::find(whole_, action.what, [](const StepSegment& s) { return s.graph.name; });
     TRIREME_CHECK(segment != whole_.end());
     const int64_t rows = rows_of(segment->graph);
     if (rows == 0) continue;

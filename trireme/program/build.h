@@ -1,6 +1,6 @@
 // From the segments of a step on whole tensors, and a plan, to each rank's Program. What is the same for all
-// ranks (whether the plan can work, how every value lies) is decided once; a rank's own part is then cheap, so
-// that a simulator or a planner may ask for many.
+// ranks (whether the plan can work, how every value lies) is decided once; a rank's own part is then cheap,
+// so that a simulator or a planner may ask for many.
 #pragma once
 
 #include <optional>

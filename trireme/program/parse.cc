@@ -135,8 +135,7 @@ class ProgramReader {
     const std::string name = segment.graph.name;
     in_graph_ = false;
     segment.graph = parse_graph(graph_text_, ops_);
-    if (segment.graph.name != name)
-      throw_error("the segment {} has the graph {}", name, segment.graph.name);
+    if (segment.graph.name != name) throw_error("the segment {} has the graph {}", name, segment.graph.name);
     ids_.clear();
     for (size_t v = 0; v < segment.graph.values.size(); ++v)
       ids_.emplace(segment.graph.values[v].name, static_cast<ValueId>(v));

@@ -1,6 +1,8 @@
 // Printing of programs; the format is described in text.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trireme/base/text.h"
 #include "trireme/ir/text.h"
 #include "trireme/program/space_name.h"
@@ -32,9 +34,14 @@ std::string print_segment(const Segment& segment) {
   const Graph& graph = segment.graph;
   const MemoryPlan& memory = segment.memory;
   std::string text = fmt::format("segment {} {}\n{}", graph.name, name(segment.kind), print(graph));
-  for (size_t v = 0; v < graph.values.size(); ++v)
+  const auto place = [&](ValueId v) {
     text += fmt::format("place %{} {} {}\n", graph.values[v].name, name(memory.values[v].space),
                         memory.values[v].offset);
+  };
+  for (size_t v = 0; v < graph.values.size(); ++v) {  // in the order of the graph's text
+    if (graph.values[v].kind != Value::Kind::kResult) place(static_cast<ValueId>(v));
+  }
+  for (const Node& node : graph.nodes) std::ranges::for_each(node.outputs, place);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (memory.workspace_bytes[n] > 0)
       text += fmt::format("workspace {} {} {}\n", n, memory.workspace[n], memory.workspace_bytes[n]);

@@ -52,8 +52,7 @@ std::set<std::string_view> states_in_comm_memory(const std::vector<StepSegment>&
     }
     for (const Update& update : graph.updates) {
       const int maker = graph.values[update.value].node;
-      if (maker >= 0 && graph.nodes[maker].op->collective)
-        names.insert(graph.values[update.state].name);
+      if (maker >= 0 && graph.nodes[maker].op->collective) names.insert(graph.values[update.state].name);
     }
   }
   return names;
@@ -69,9 +68,9 @@ void add_state(Program& program, const Value& value, const StateParts& parts, co
   if (known) return;
   const auto named = slots.find(value.name);
   program.state_numbers.emplace(value.name, program.states.size());
-  const State& state = program.states.emplace_back(
-      State{value.name, value.type, value.role, value.attrs, program.state_bytes, part_named(parts, value),
-            named == slots.end() ? 1 : named->second});
+  const State& state =
+      program.states.emplace_back(State{value.name, value.type, value.role, value.attrs, program.state_bytes,
+                                        part_named(parts, value), named == slots.end() ? 1 : named->second});
   program.state_bytes += state.stride() * static_cast<size_t>(state.slots);
 }
 

@@ -76,8 +76,8 @@ using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node
 using StateSlots = std::map<std::string, int, std::less<>>;
 
 // Puts one rank's segments together. StateSlots come in the order in which graphs name them, those that
-// collectives read or make last: they lie in comm memory. StateSlots of the same name in different graphs are one
-// state and must agree in type. A state that `parts` does not name is whole on this rank.
+// collectives read or make last: they lie in comm memory. StateSlots of the same name in different graphs are
+// one state and must agree in type. A state that `parts` does not name is whole on this rank.
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
                       const StateParts& parts = {}, const StateSlots& slots = {});
 // The same program with other graphs in its segments, in their order, placed in memory anew.

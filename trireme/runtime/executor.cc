@@ -98,7 +98,7 @@ Buffer Executor::comm_memory(size_t bytes) {
 
 std::byte* Executor::state_address(size_t offset) const {
   return offset < program_.comm_from ? states_.data() + offset
-                                          : comm_states_.data() + (offset - program_.comm_from);
+                                     : comm_states_.data() + (offset - program_.comm_from);
 }
 
 // Where what lies at an offset of the states is for a slot.
@@ -131,7 +131,7 @@ Executor::Prepared Executor::prepare(int index, int slot, const Buffer& inputs) 
   Prepared prepared;
   prepared.segment = index;
   for (const Location& location : segment.memory.values) {
-    prepared.addresses.push_back(location.space == Space::kStates  ? state_value_address(location.offset, slot)
+    prepared.addresses.push_back(location.space == Space::kStates ? state_value_address(location.offset, slot)
                                  : location.space == Space::kArena ? arena_.data() + location.offset
                                  : location.space == Space::kComm  ? comm_.data() + location.offset
                                                                    : inputs.data() + location.offset);

@@ -4,8 +4,8 @@
 //
 //   ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))
 //
-// A rank has V/P consecutive shards, a subtree, and adds it up alone; sums over the ranks add the subtrees, in
-// the same tree. So 1, 2, 4, … V ranks end with the same bits in all weights.
+// A rank has V/P consecutive shards, a subtree, and adds it up alone; sums over the ranks add the subtrees,
+// in the same tree. So 1, 2, 4, … V ranks end with the same bits in all weights.
 //
 // A rank goes through its shards like a binary counter. Segments, of which a rank with one shard has the
 // first only:
@@ -46,10 +46,8 @@ void check_promise(int64_t total, const Plan& plan) {
 Schedule shards(int64_t total, const Plan& plan, int rank) {
   check_promise(total, plan);
   const int64_t own = total / plan.mesh.ranks();
-  Schedule schedule{.microbatches = total,
-                    .own = own,
-                    .deal = Schedule::Deal::kWholes,
-                    .sums = Schedule::Sums::kInPairs};
+  Schedule schedule{
+      .microbatches = total, .own = own, .deal = Schedule::Deal::kWholes, .sums = Schedule::Sums::kInPairs};
   for (int64_t i = 0; i < own; ++i) {
     const bool begins_pair = i % 2 == 0 && own > 1;
     schedule.step.push_back(Action::run(begins_pair ? "left" : "first", rank * own + i));

@@ -43,7 +43,8 @@ Graph model_graph(std::string name, const ModelOptions& options, const TrainOpti
     if (tokens) target_shape.push_back(extent);
   }
   Builder b(ops(), std::move(name));
-  const ValueId input = b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape}, Role::kBatch);
+  const ValueId input =
+      b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape}, Role::kBatch);
   Network net(b, mode, options.dropout, options.batch_norm_groups);
   const ValueId logits = model.logits(net, options, input);
   if (outputs != Outputs::kLogits) {
@@ -175,12 +176,12 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
     next.name = "next";
     result.segments.emplace_back(with_gradients(std::move(next), Accumulate::kAdd, pending, train));
   }
+  result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,
+                                            wholes ? schedule.microbatches : 0),
+                               SegmentKind::kUpdate);
   result.segments.emplace_back(
-      update_graph(result.parameters, renewed_states(forward), optim, train, wholes ? schedule.microbatches : 0),
-      SegmentKind::kUpdate);
-  result.segments.emplace_back(model_graph("evaluate", model, train, evaluated, Mode::kEvaluate,
-                                           Outputs::kLossAndLogits, precision),
-                               SegmentKind::kEvaluate);
+      model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision),
+      SegmentKind::kEvaluate);
   for (const Graph& merge : merges)
     result.segments.emplace_back(merge, SegmentKind::kForwardBackward, Rows::kOfOneRank);
   return result;
@@ -209,8 +210,7 @@ double model_flops(const ModelOptions& model, const Program& program, int64_t ba
   }
   int64_t parameters = 0;
   for (const State& slot : program.states) {
-    if (slot.role == Role::kParameter && slot.name != "wpe.weight")
-      parameters += slot.part.whole.elements();
+    if (slot.role == Role::kParameter && slot.name != "wpe.weight") parameters += slot.part.whole.elements();
   }
   const double per_token =
       6 * static_cast<double>(parameters) + 12 * static_cast<double>(model.layers * model.hidden * model.seq);

@@ -256,8 +256,7 @@ TEST(StepProgram, StatesTakeTheirShare) {
     const std::vector<StepSegment> local = local_segments(whole, {Mesh({{"data", 4}}), preset}, 1);
     double bytes = 0;
     for (const Value& value : local[1].graph.values) {  // update
-      if (value.role == role && value.type.shape.rank() > 0)
-        bytes += static_cast<double>(value.type.bytes());
+      if (value.role == role && value.type.shape.rank() > 0) bytes += static_cast<double>(value.type.bytes());
     }
     return bytes;
   };

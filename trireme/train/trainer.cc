@@ -130,8 +130,7 @@ void Trainer::forward_backward(Batch& batch, int64_t step) {
     load_rows(turn.segment, step_list_, turn.action->microbatch, batch);
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (takes(Role::kRng, graph)) {
-      const std::array<int64_t, 2> rng{train_.seed,
-                                       step * step_list_.microbatches + turn.action->microbatch};
+      const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
       executor_.set_input(turn.segment, "rng", rng.data(), sizeof rng);
     }
   };
@@ -166,7 +165,8 @@ StepResult Trainer::update(int64_t step, double rate) {
   };
   runner_.run(runner_.update_turns(), before, after);
   // Such a step was skipped: its gradient is not finite either.
-  if (!std::isfinite(result.loss)) explain_bad_loss(runner_.gradient_turns().front().segment, result.loss, step);
+  if (!std::isfinite(result.loss))
+    explain_bad_loss(runner_.gradient_turns().front().segment, result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
   bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
   if (half_) {
@@ -251,8 +251,9 @@ void Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, Evalu
         std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
     const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
     const int64_t width = shape.back(), rows = evaluation_list_.own.size;
-    const int64_t first = batch.place_of(microbatch * evaluation_list_.rows + evaluation_list_.own.begin, rows) *
-                          (shape.elements() / width / rows);
+    const int64_t first =
+        batch.place_of(microbatch * evaluation_list_.rows + evaluation_list_.own.begin, rows) *
+        (shape.elements() / width / rows);
     double correct = 0;
     for (int64_t row = 0; row * width < shape.elements(); ++row) {
       if (targets[first + row] < 0) continue;

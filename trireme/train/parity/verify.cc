@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
+#include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/plan_settings.h"
@@ -38,6 +39,7 @@ std::vector<Program> make_programs(const Training& training, const Plan& plan, c
         make ? make(training, *device, ranks)
              : step_program(training.model, training.train, training.optim, training.shape, *device, ranks));
   }
+  if (!make) trireme::verify(programs);
   return programs;
 }
 
