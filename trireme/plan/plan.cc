@@ -67,7 +67,8 @@ void check_axes(const Plan& plan, std::string_view source) {
     if (plan.has("data") && axis == "data") continue;
     if (plan.mesh.axes().empty() || plan.mesh.find(axis) >= 0) continue;
     throw_error(
-        "{}: the preset '{}' spreads over the axis '{}', which the mesh '{}' does not have; add {}:2, say, to "
+        "{}: the preset '{}' spreads over the axis '{}', which the mesh '{}' does not have; add {}:2, say, "
+        "to "
         "the mesh, or leave that part out of the preset",
         source, plan.preset, axis, to_string(plan.mesh), axis);
   }
@@ -187,6 +188,27 @@ void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
   }
 }
 
+// One part of a path. Where something of the name does not fit, the last star takes one character more;
+// earlier stars never need to, so the time is that of the pattern's length times the name's.
+bool fits_part(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::vector<std::string> preset_plans() {
@@ -208,25 +230,11 @@ const Layout* Plan::layout_of(std::string_view name) const {
   return found == layouts.end() ? nullptr : &found->second;
 }
 
-// Where a part of the name does not fit, the last star takes one character more; earlier stars never need to,
-// so the time is that of the pattern's length times the name's.
 bool fits_pattern(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+  const size_t p = pattern.find('/'), n = name.find('/');
+  if ((p == pattern.npos) != (n == name.npos)) return false;
+  if (!fits_part(pattern.substr(0, p), name.substr(0, n))) return false;
+  return p == pattern.npos || fits_pattern(pattern.substr(p + 1), name.substr(n + 1));
 }
 
 Plan parse_plan(std::string_view json, std::string_view source) {

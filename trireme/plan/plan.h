@@ -30,7 +30,7 @@ namespace trireme {
 struct Plan {
   Mesh mesh;  // no axes: one rank
   std::string preset = "data";
-  // How single values lie, over what the preset says: a name, in which * stands for anything, and a layout.
+  // How single values lie, over what the preset says: a pattern of names (fits_pattern) and a layout.
   // The first that fits a name counts. A parameter takes its gradient and the optimizer's states with it.
   std::vector<std::pair<std::string, Layout>> layouts = {};
   // What the file says of these beats a setting's default; two values that differ are refused
@@ -55,7 +55,8 @@ Plan read_plan(const std::string& text, int ranks);
 Plan parse_plan(std::string_view json, std::string_view source);
 std::string to_json(const Plan& plan);
 
-// Whether a name fits a pattern in which * stands for any text.
+// Whether a name fits a pattern in which * stands for any text without a /: h.*.weight is weights of all
+// blocks, h.*/attn/* what is made in their attention.
 bool fits_pattern(std::string_view pattern, std::string_view name);
 
 }  // namespace trireme

@@ -60,6 +60,10 @@ TEST(Plan, LayoutsOfSingleValues) {
   EXPECT_TRUE(fits_pattern("*.weight", "h.0.weight"));
   EXPECT_TRUE(fits_pattern("h.*.c_*", "h.0.attn.c_attn.weight"));
   EXPECT_FALSE(fits_pattern("h.*.c_", "h.0.attn.c_attn.weight"));
+  EXPECT_FALSE(fits_pattern("h.*", "h.0/attn/matmul")) << "what names parameters names no results";
+  EXPECT_TRUE(fits_pattern("h.*/attn/*", "h.0/attn/matmul~2"));
+  EXPECT_FALSE(fits_pattern("h.*/attn/*", "h.0/attn/c_attn/matmul"));
+  EXPECT_FALSE(fits_pattern("h.*/attn/*", "h.0.attn"));
 }
 
 TEST(Plan, ManyStarsTakeNoLongTime) {
@@ -89,7 +93,8 @@ TEST(Plan, DeepNestingIsRefused) {
   for (const std::string& value : {open + close, open, open + "1" + close}) {
     EXPECT_THAT(parse_error(value), HasSubstr("plan.json"));
     EXPECT_THAT(parse_error("{\"mesh\": " + value + "}"), HasSubstr("levels deep"));
-    EXPECT_THAT(parse_error("{\"mesh\": \"data:2\", \"layouts\": {\"w\": " + value + "}}"), HasSubstr("levels deep"));
+    EXPECT_THAT(parse_error("{\"mesh\": \"data:2\", \"layouts\": {\"w\": " + value + "}}"),
+                HasSubstr("levels deep"));
   }
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"mesh\":";
