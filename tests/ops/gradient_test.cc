@@ -87,7 +87,7 @@ std::vector<std::vector<float>> computed_gradients(const OpCase& one, const RefT
     total = total == kNoValue ? part : b.op("add", {total, part});
   }
   const ValueId seed = b.input("seed", {DType::f32, {}});
-  const std::vector<ValueId> gradients = differentiate(b, total, seed, wanted);
+  const std::vector<ValueId> gradients = differentiate(b, total, seed, wanted).gradients;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (gradients[i] != kNoValue) b.output(b.graph().values[wanted[i]].name, gradients[i]);
   }

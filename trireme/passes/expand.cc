@@ -29,11 +29,11 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
     const Node& node = from.nodes[n];
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(moved[input]);
-    const std::string& name = from.values[node.outputs[0]].name;
     const ValueId first_value = static_cast<ValueId>(b.graph().values.size());
     const size_t first_node = b.graph().nodes.size();
-    const std::vector<ValueId> results = chosen[n] ? node.op->expand(b, inputs, node.attrs, name)
-                                                   : b.node(node.op->name, inputs, node.attrs, name);
+    const std::vector<ValueId> results =
+        chosen[n] ? node.op->expand(b, inputs, node.attrs, from.values[node.outputs[0]].name)
+                  : b.copy(from, node, inputs, node.attrs);
     TRIREME_CHECK(results.size() == node.outputs.size());
     for (size_t o = 0; o < results.size(); ++o) {
       TRIREME_CHECK(b.type(results[o]) == from.type(node.outputs[o]));

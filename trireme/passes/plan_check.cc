@@ -108,6 +108,7 @@ void check_rows(const Plan& plan, const Graph& graph) {
 }  // namespace
 
 void check_plan(const Plan& plan, const std::vector<StepSegment>& whole) {
+  check_supported(plan);
   if (plan.mesh.ranks() == 1) return;
   for (const StepSegment& segment : whole) {
     if (segment.kind != SegmentKind::kForwardBackward) continue;

@@ -27,7 +27,7 @@ Graph training_step() {
       ops());
   const ValueId w = graph.find("w"), lr = graph.find("lr"), loss = graph.find("loss");
   Builder b(ops(), std::move(graph));
-  const ValueId gradient = differentiate(b, loss, lr, {w})[0];
+  const ValueId gradient = differentiate(b, loss, lr, {w}).gradients[0];
   b.update(w, b.op("sgd", {w, gradient, lr, lr}));
   return b.take();
 }

@@ -27,6 +27,7 @@ Graph merge_graph(const Graph& first, int levels, bool last) {
   Builder b(ops(), fmt::format("merge{}", levels));
   for (const Update& update : first.updates) {
     const Value& state = first.values[update.state];
+    const Builder::Scope scope(b, state.name);
     const auto waiting = [&](int level) {
       return b.state(waiting_name(level, state.name), state.type, state.role, state.attrs);
     };

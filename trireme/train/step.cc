@@ -49,6 +49,7 @@ Graph model_graph(std::string name, const ModelOptions& options, const TrainOpti
   const ValueId logits = model.logits(net, options, input);
   if (outputs != Outputs::kLogits) {
     const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape}, Role::kBatch);
+    const Builder::Scope scope(b, "loss");
     const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
     const std::vector<ValueId> loss = b.node("cross_entropy", {logits, targets},
                                              {{"ignore_index", int64_t{-1}}, {"label_smoothing", smoothing}});
@@ -105,9 +106,10 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
   forward.outputs.clear();
   Builder b(ops(), std::move(forward));
   const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}}, Role::kScalar);
-  const std::vector<ValueId> gradients = differentiate(b, loss, loss_scale, parameters);
+  const std::vector<ValueId> gradients = differentiate(b, loss, loss_scale, parameters).gradients;
   const auto store = [&](std::string_view name, ValueId value, Attrs attrs = {}) {
     const ValueId state = b.state(name, b.type(value), Role::kGradient, std::move(attrs));
+    const Builder::Scope scope(b, name);
     b.update(state, accumulate == Accumulate::kAdd ? b.op("add", {state, value}) : value);
   };
   // In the order in which they are made, so that neighbours in memory are reduced together.
@@ -121,6 +123,7 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
         gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}});
     // Before it is stored: where the state is split, addends are put together for that.
     if (train.noise_scale) {
+      const Builder::Scope scope(b, "squares");
       const ValueId part = b.op("sum_squares", {gradient}, {{"of", "addends"}});
       squares = squares == kNoValue ? part : b.op("add", {squares, part});
     }

@@ -18,6 +18,7 @@ ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name,
                   double residual_deviation) {
+  const Builder::Scope part = net.scope(name);
   const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = head_size(options);
   const std::vector<ValueId> qkv =
       net.split(linear(net, x, name + ".c_attn", 3 * h, {TensorSplit::Side::kOutputs, d, 3}), 2, {h, h, h});
@@ -27,6 +28,23 @@ ValueId attention(Network& net, const ModelOptions& options, ValueId x, const st
   const ValueId y = net.attention(q, k, v, name, options.seq);
   return net.dropout(linear(net, net.reshape(y, {b, t, h}), name + ".c_proj", h,
                             {TensorSplit::Side::kInputs, d}, residual_deviation));
+}
+
+ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t inner,
+                     double residual_deviation) {
+  const Builder::Scope part = net.scope(name);
+  const ValueId inside =
+      net.op("gelu", {linear(net, x, name + ".c_fc", inner, {TensorSplit::Side::kOutputs})});
+  return net.dropout(linear(net, inside, name + ".c_proj", net.shape(x).back(), {TensorSplit::Side::kInputs},
+                            residual_deviation));
+}
+
+ValueId embed(Network& net, const ModelOptions& options, ValueId ids, ValueId tokens) {
+  const Builder::Scope part = net.scope("embed");
+  const ValueId positions = net.parameter("wpe.weight", {options.seq, options.hidden},
+                                          Init::normal(kDeviation), {{"tensor_sequence_dim", int64_t{0}}});
+  return net.dropout(
+      net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, net.shape(ids)[1])}));
 }
 
 }  // namespace
@@ -40,19 +58,16 @@ ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
   // Each of the 2L residual additions gets its share of the variance.
   const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   const ValueId tokens = net.table("wte.weight", options.vocab, h, Init::normal(kDeviation));
-  const ValueId positions = net.parameter("wpe.weight", {options.seq, h}, Init::normal(kDeviation),
-                                          {{"tensor_sequence_dim", int64_t{0}}});
-  ValueId x =
-      net.dropout(net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, t)}));
+  ValueId x = embed(net, options, ids, tokens);
   for (int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = "h." + std::to_string(layer);
+    const Builder::Scope block = net.scope(name);
     x = net.op("add", {x, attention(net, options, net.layer_norm(x, name + ".ln_1", options.norm_eps),
                                     name + ".attn", residual_deviation)});
-    const ValueId inside = net.op("gelu", {linear(net, net.layer_norm(x, name + ".ln_2", options.norm_eps),
-                                                  name + ".mlp.c_fc", inner, {TensorSplit::Side::kOutputs})});
-    x = net.op("add", {x, net.dropout(linear(net, inside, name + ".mlp.c_proj", h,
-                                             {TensorSplit::Side::kInputs}, residual_deviation))});
+    x = net.op("add", {x, feed_forward(net, net.layer_norm(x, name + ".ln_2", options.norm_eps),
+                                       name + ".mlp", inner, residual_deviation)});
   }
+  const Builder::Scope head = net.scope("head");
   return net.op("matmul", {net.layer_norm(net.rows_for_logits(x), "ln_f", options.norm_eps), tokens},
                 {{"transpose_b", int64_t{1}}});
 }

@@ -12,6 +12,16 @@ ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs
   return net.linear(x, name, outputs, Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform, {side});
 }
 
+ValueId convolve(Network& net, ValueId x, const std::string& name, Network::Conv conv) {
+  const Builder::Scope layer = net.scope(name);
+  return net.max_pool2d(net.op("relu", {net.conv2d(x, name, conv)}), 2, 2);
+}
+
+ValueId connect(Network& net, ValueId x, const std::string& name, int64_t outputs) {
+  const Builder::Scope layer = net.scope(name);
+  return net.dropout(net.op("relu", {linear(net, x, name, outputs, TensorSplit::Side::kOutputs)}));
+}
+
 }  // namespace
 
 ValueId lenet_logits(Network& net, const ModelOptions& options, ValueId images) {
@@ -21,17 +31,10 @@ ValueId lenet_logits(Network& net, const ModelOptions& options, ValueId images) 
   // The digits of MNIST are 28×28 and are padded to the 32×32 of the paper; larger images are taken as they
   // are.
   const int64_t padding = in[2] == 28 ? 2 : 0;
-  ValueId x = net.op(
-      "relu",
-      {net.conv2d(images, "conv1", {.filters = 6, .kernel = 5, .padding = padding, .bias = Bias::kUniform})});
-  x = net.max_pool2d(x, 2, 2);
-  x = net.op("relu",
-             {net.conv2d(x, "conv2", {.filters = 16, .kernel = 5, .padding = 0, .bias = Bias::kUniform})});
-  x = net.max_pool2d(x, 2, 2);
-  const Shape s = net.shape(x);
-  x = net.reshape(x, {s[0], s.elements(1, 4)});
-  x = net.dropout(net.op("relu", {linear(net, x, "fc1", 120, TensorSplit::Side::kOutputs)}));
-  x = net.dropout(net.op("relu", {linear(net, x, "fc2", 84, TensorSplit::Side::kOutputs)}));
+  ValueId x =
+      convolve(net, images, "conv1", {.filters = 6, .kernel = 5, .padding = padding, .bias = Bias::kUniform});
+  x = convolve(net, x, "conv2", {.filters = 16, .kernel = 5, .padding = 0, .bias = Bias::kUniform});
+  x = connect(net, connect(net, net.flatten(x), "fc1", 120), "fc2", 84);
   return linear(net, x, "fc3", options.classes, TensorSplit::Side::kInputs);
 }
 

@@ -17,6 +17,7 @@ ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs
 }
 
 ValueId attention(Network& net, const ModelOptions& options, ValueId x, const std::string& name) {
+  const Builder::Scope part = net.scope(name);
   const int64_t b = net.shape(x)[0], t = net.shape(x)[1], h = options.hidden, d = head_size(options);
   const int64_t groups = with_automatic_sizes(options).kv_heads;
   if (options.heads % groups != 0) {
@@ -37,11 +38,17 @@ ValueId attention(Network& net, const ModelOptions& options, ValueId x, const st
 }
 
 ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t inner) {
+  const Builder::Scope part = net.scope(name);
   const ValueId gate =
       net.op("silu", {linear(net, x, name + ".gate_proj", inner, {TensorSplit::Side::kOutputs})});
   const ValueId up = linear(net, x, name + ".up_proj", inner, {TensorSplit::Side::kOutputs});
   return net.dropout(linear(net, net.op("mul", {gate, up}), name + ".down_proj", net.shape(x).back(),
                             {TensorSplit::Side::kInputs}));
+}
+
+ValueId embed(Network& net, ValueId table, ValueId ids) {
+  const Builder::Scope part = net.scope("embed");
+  return net.op("embedding", {table, ids});
 }
 
 }  // namespace
@@ -50,13 +57,15 @@ ValueId llama_logits(Network& net, const ModelOptions& options, ValueId ids) {
   const int64_t inner = with_automatic_sizes(options).feed_forward;
   const ValueId table =
       net.table("model.embed_tokens.weight", options.vocab, options.hidden, Init::normal(kDeviation));
-  ValueId x = net.op("embedding", {table, ids});
+  ValueId x = embed(net, table, ids);
   for (int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = "model.layers." + std::to_string(layer);
+    const Builder::Scope block = net.scope(name);
     const auto norm = [&](const char* part) { return net.rms_norm(x, name + part, options.norm_eps); };
     x = net.op("add", {x, attention(net, options, norm(".input_layernorm"), name + ".self_attn")});
     x = net.op("add", {x, feed_forward(net, norm(".post_attention_layernorm"), name + ".mlp", inner)});
   }
+  const Builder::Scope head = net.scope("head");
   const ValueId last = net.rms_norm(net.rows_for_logits(x), "model.norm", options.norm_eps);
   if (options.tie_embeddings) return net.op("matmul", {last, table}, {{"transpose_b", int64_t{1}}});
   return linear(net, last, "lm_head", options.vocab, {TensorSplit::Side::kOutputs});

@@ -61,12 +61,19 @@ ValueId Network::reshape(ValueId x, const Shape& to) {
   return op("reshape", {x}, {{"shape", std::vector<int64_t>(to.begin(), to.end())}});
 }
 
+ValueId Network::flatten(ValueId x) {
+  const Builder::Scope layer = scope("flatten");
+  const Shape from = shape(x);
+  return reshape(x, {from[0], from.elements(1, from.rank())});
+}
+
 std::vector<ValueId> Network::split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes) {
   return builder_.node("split", {x}, {{"dim", dim}, {"sizes", sizes}});
 }
 
 ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init,
                         Bias bias, const TensorSplit& split) {
+  const Builder::Scope layer = scope(name);
   const int64_t inputs = shape(x).back();
   const bool in_out = store == Store::kInOut;
   const bool by_outputs = split.side == TensorSplit::Side::kOutputs;
@@ -84,6 +91,7 @@ ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Sto
 }
 
 ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {
+  const Builder::Scope layer = scope(name);
   const int64_t h = shape(x).back();
   const Attrs norm{{"layer", "norm"}};
   const ValueId gain = parameter(name + ".weight", {h}, Init::ones(), norm),
@@ -92,12 +100,14 @@ ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {
 }
 
 ValueId Network::rms_norm(ValueId x, const std::string& name, double eps) {
+  const Builder::Scope layer = scope(name);
   return op("rms_norm",
             {x, parameter(name + ".weight", {shape(x).back()}, Init::ones(), {{"layer", "norm"}})},
             {{"eps", eps}});
 }
 
 ValueId Network::batch_norm(ValueId x, const std::string& name) {
+  const Builder::Scope layer = scope(name);
   const int64_t c = shape(x)[1];
   const ValueId gain = parameter(name + ".weight", {c}, Init::ones()),
                 bias = parameter(name + ".bias", {c}, Init::zeros());
@@ -119,6 +129,7 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
 }
 
 ValueId Network::conv2d(ValueId x, const std::string& name, Conv conv) {
+  const Builder::Scope layer = scope(name);
   const int64_t channels = shape(x)[1], padding = conv.padding >= 0 ? conv.padding : (conv.kernel - 1) / 2;
   const double fan_in = static_cast<double>(channels * conv.kernel * conv.kernel);
   const double fan_out = static_cast<double>(conv.filters * conv.kernel * conv.kernel);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/ir/builder.h"
+#include "trireme/ir/scope.h"
 
 namespace trireme {
 
@@ -47,6 +48,12 @@ class Network {
   Builder& builder() { return builder_; }
   const Shape& shape(ValueId value) const { return builder_.shape(value); }
 
+  // Results are named by scopes (ir/scope.h), and those by what names of parameters begin with: within
+  // scope("h.3"), scope("h.3.attn") is h.3/attn. Layers below have the scope of their name.
+  [[nodiscard]] Builder::Scope scope(std::string_view name) {
+    return Builder::Scope(builder_, name_within(builder_.scope(), name));
+  }
+
   // A trained tensor. The name is the one it has in checkpoints; asking again gives the same parameter.
   ValueId parameter(const std::string& name, const Shape& shape, Init init, Attrs more = {});
   // [rows, width], of which rows are taken by id; tensor parallelism splits it by rows.
@@ -59,6 +66,7 @@ class Network {
     return builder_.op(name, std::move(inputs), std::move(attrs));
   }
   ValueId reshape(ValueId x, const Shape& shape);
+  ValueId flatten(ValueId x);  // [n, …] as [n, features]
   std::vector<ValueId> split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes);
 
   // x·W + b with `name.weight` stored [in, out] (as GPT-2 does) or [out, in] (as PyTorch and Llama do).

@@ -100,6 +100,7 @@ const Optimizer& find_optimizer(const std::string& kind) {
 // The buffer takes its pending value, unless the step is skipped. Ordinary ops do: 0·new <= scale holds
 // except where one of them is not finite, because a scale that is a number is not negative.
 void renew(Builder& b, const Value& buffer, ValueId scale, int64_t sums) {
+  const Builder::Scope scope(b, buffer.name);
   const ValueId old = b.declare(buffer);
   ValueId pending =
       b.state(pending_name(buffer.name), buffer.type, sums > 0 ? Role::kGradient : Role::kPending);
@@ -140,6 +141,7 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   ValueId squares = kNoValue;
   for (const Value& parameter : parameters) {
     weights.push_back(b.declare(parameter));
+    const Builder::Scope scope(b, parameter.name);
     gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, Role::kGradient,
                                 companion_attrs(parameter)));
     const ValueId part = b.op("sum_squares", {gradients.back()});
@@ -148,6 +150,7 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   const std::vector<ValueId> scale =
       b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", train.clip_norm}});
   for (size_t i = 0; i < parameters.size(); ++i) {
+    const Builder::Scope scope(b, parameters[i].name);
     optimizer.update({b, options, parameters[i], weights[i], gradients[i], lr, scale[0], step});
   }
   for (const Value& buffer : buffers) renew(b, buffer, scale[0], buffer_sums);
