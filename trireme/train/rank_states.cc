@@ -90,4 +90,19 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
           }};
 }
 
+std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks) {
+  state.loss_scale = trainer.loss_scale;
+  state.scale_age = trainer.scale_age;
+  const RankStates share = states_to_write(trainer, ranks);
+  return checkpoints.save(state, share.model, share.optimizer);
+}
+
+void restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
+  const RankStates states = states_of(trainer);
+  checkpoint.model.read_all(states.model);
+  checkpoint.optimizer.read_all(states.optimizer);
+  trainer.loss_scale = checkpoint.state.loss_scale;
+  trainer.scale_age = checkpoint.state.scale_age;
+}
+
 }  // namespace trireme

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-Program make_program(const ModelOptions& model, const Device& device) {
+Program make_program(const Model& model, const Device& device) {
   Program program = build_program(generating_graphs(model), workspace_query(device));
   for (const Segment& segment : program.segments)
     program.lists.push_back({segment.graph.name, {Action::run(segment.graph.name)}, 0, {}, 1});
@@ -57,13 +57,13 @@ void SampleOptions::validate() const {
   if (top_k < 0) throw_error("top-k is {}, 0 or more expected", top_k);
 }
 
-Sampler::Sampler(const ModelOptions& model, Device& device)
-    : model_(model),
+Sampler::Sampler(const Model& model, Device& device)
+    : model_(model.options),
       executor_(make_program(model, device), device),
       runner_(executor_),
       decodes_(executor_.program().find_list("decode") != nullptr),
-      padded_(model.seq),
-      logits_(model.vocab) {}
+      padded_(model_.seq),
+      logits_(model_.vocab) {}
 
 void Sampler::load(const TensorFiles& files) {
   std::vector<NamedTensor> tensors;

@@ -8,7 +8,7 @@
 
 #include "trireme/runtime/runner.h"
 #include "trireme/train/checkpoint/tensor_files.h"
-#include "trireme/train/options.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 
@@ -30,7 +30,7 @@ int32_t draw_token(std::span<const float> logits, const SampleOptions& options, 
 class Sampler {
  public:
   // model.vocab must be set. Weights are undefined until load().
-  Sampler(const ModelOptions& model, Device& device);
+  Sampler(const Model& model, Device& device);
   void load(const TensorFiles& files);
 
   // Continues `prompt` (at least one token), calling back with each new token as it is drawn. A token sees

@@ -17,44 +17,72 @@ namespace trireme {
 namespace {
 
 // What would otherwise be an error deep inside a model, in words of the settings.
-void check_sizes(const ModelRecord& model, const ModelOptions& options, const StepShape& shape) {
-  const bool tokens = model.input == InputKind::kTokens;
-  if (shape.sample.rank() != (tokens ? 1 : 3)) {
-    throw_error("a sample for model.family = {} has the form {}, but this one is {}", model.family,
+void check_sizes(const Model& model, const StepShape& shape) {
+  const ModelRecord& record = model.record;
+  const bool tokens = record.input == InputKind::kTokens, images = record.input == InputKind::kImages;
+  if ((tokens || images) && shape.sample.rank() != (tokens ? 1 : 3)) {
+    throw_error("a sample for model.family = {} has the form {}, but this one is {}", record.family,
                 tokens ? "[seq]" : "[channels, height, width]", to_string(shape.sample));
   }
   for (int64_t extent : shape.sample) {
     if (extent < 1) throw_error("a sample of {} is empty", to_string(shape.sample));
   }
   if (shape.rows < 1) throw_error("a microbatch has {} rows, 1 or more expected", shape.rows);
-  if (tokens && options.vocab < 1) throw_error("model.vocab = {}, 1 or more expected", options.vocab);
-  if (!tokens && options.classes < 1) throw_error("model.classes = {}, 1 or more expected", options.classes);
+  if (tokens && model.options.vocab < 1)
+    throw_error("model.vocab = {}, 1 or more expected", model.options.vocab);
+  if (images && model.options.classes < 1)
+    throw_error("model.classes = {}, 1 or more expected", model.options.classes);
+}
+
+// What a record of one's own may have wrong.
+void check_record(const ModelRecord& record, const std::vector<SampleTensor>& tensors) {
+  if (!record.logits == !record.loss)
+    throw_error("the model '{}' has {}; one of them expected", record.family,
+                record.loss ? "both logits and a loss" : "neither logits nor a loss");
+  if (record.logits && (tensors.size() != 2 || tensors[1].dtype != DType::i32))
+    throw_error("the model '{}' has logits, so that a batch is an input and i32 targets, but {} tensors{}",
+                record.family, tensors.size(),
+                tensors.size() == 2 ? " of other types were found" : " were found");
+}
+
+ValueId checked_scalar(const Builder& b, ValueId value, const ModelRecord& record, std::string_view what) {
+  if (value == kNoValue || b.type(value) != TensorType{DType::f32, {}})
+    throw_error("the {} of the model '{}' is {}, expected an f32 scalar, added up over all targets", what,
+                record.family, value == kNoValue ? "missing" : to_string(b.type(value)));
+  return value;
 }
 
 enum class Outputs { kLoss, kLossAndLogits, kLogits };
-Graph model_graph(std::string name, const ModelOptions& options, const TrainOptions& train,
-                  const StepShape& shape, Mode mode, Outputs outputs, DType precision) {
-  const ModelRecord& model = find_model(options.family);
-  check_sizes(model, options, shape);
-  const bool tokens = model.input == InputKind::kTokens;
-  Shape input_shape{shape.rows}, target_shape{shape.rows};
-  for (int64_t extent : shape.sample) {
-    input_shape.push_back(extent);
-    if (tokens) target_shape.push_back(extent);
-  }
+Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,
+                  Mode mode, Outputs outputs, DType precision) {
+  check_sizes(model, shape);
+  const ModelRecord& record = model.record;
+  const std::vector<SampleTensor> tensors = batch_tensors(record, shape.sample);
+  check_record(record, tensors);
   Builder b(ops(), std::move(name));
-  const ValueId input =
-      b.input(tokens ? "ids" : "images", {tokens ? DType::i32 : DType::f32, input_shape}, Role::kBatch);
-  Network net(b, mode, options.dropout, options.batch_norm_groups);
-  const ValueId logits = model.logits(net, options, input);
+  const auto input = [&](const SampleTensor& tensor) {
+    Shape rows{shape.rows};
+    for (int64_t extent : tensor.row) rows.push_back(extent);
+    return b.input(tensor.name, {tensor.dtype, rows}, Role::kBatch);
+  };
+  Network net(b, mode, model.options.dropout, model.options.batch_norm_groups);
+  if (record.loss) {
+    if (outputs == Outputs::kLogits) throw_error("the model '{}' has a loss, but no logits", record.family);
+    std::vector<ValueId> inputs;
+    for (const SampleTensor& tensor : tensors) inputs.push_back(input(tensor));
+    const Loss loss = record.loss(net, model.options, inputs);
+    b.output("loss", checked_scalar(b, loss.sum, record, "loss"));
+    b.output("count", checked_scalar(b, loss.count, record, "count"));
+    return lower_precision(b.take(), precision, ops());
+  }
+  const ValueId logits = record.logits(net, model.options, input(tensors[0]));
   if (outputs != Outputs::kLogits) {
-    const ValueId targets = b.input(tokens ? "targets" : "labels", {DType::i32, target_shape}, Role::kBatch);
-    const Builder::Scope scope(b, "loss");
     const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
-    const std::vector<ValueId> loss = b.node("cross_entropy", {logits, targets},
-                                             {{"ignore_index", int64_t{-1}}, {"label_smoothing", smoothing}});
-    b.output("loss", loss[0]);
-    b.output("count", loss[1]);
+    const ValueId targets = input(tensors[1]);
+    const Builder::Scope scope(b, "loss");
+    const Loss loss = net.cross_entropy(logits, targets, smoothing);
+    b.output("loss", loss.sum);
+    b.output("count", loss.count);
   }
   if (outputs != Outputs::kLoss) b.output("logits", logits, OutputRole::kRows);
   return lower_precision(b.take(), precision, ops());
@@ -155,7 +183,7 @@ Schedule schedule_of(const TrainOptions& train, const Plan& plan, int rank) {
   return train.shards > 0 ? shards(train.shards, plan, rank) : accumulate(train.accumulate);
 }
 
-StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape, const Schedule& schedule) {
   const DType precision = precision_of(train);
   const bool wholes = schedule.deal == Schedule::Deal::kWholes;
@@ -190,34 +218,32 @@ StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, con
   return result;
 }
 
-Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision) {
+Graph forward_graph(const Model& model, const StepShape& shape, DType precision) {
   return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
 }
 
-std::vector<StepSegment> generating_graphs(const ModelOptions& model) {
+std::vector<StepSegment> generating_graphs(const Model& model) {
   const auto segment = [&](const char* name, int64_t tokens, Mode mode) {
     return StepSegment(
         optimized(model_graph(name, model, {}, {1, Shape{tokens}}, mode, Outputs::kLogits, DType::f32)),
         SegmentKind::kEvaluate);
   };
-  std::vector<StepSegment> segments = {segment("prefill", model.seq, Mode::kPrefill)};
-  if (find_model(model.family).decodes == Decodes::kYes)
-    segments.push_back(segment("decode", 1, Mode::kDecode));
+  std::vector<StepSegment> segments = {segment("prefill", model.options.seq, Mode::kPrefill)};
+  if (model.record.decodes == Decodes::kYes) segments.push_back(segment("decode", 1, Mode::kDecode));
   return segments;
 }
 
-double model_flops(const ModelOptions& model, const Program& program, int64_t batch, int64_t microbatches) {
-  if (model.family != "gpt" && model.family != "llama") {
+double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches) {
+  if (!model.record.flops_per_token) {
     return cost_of(program.segments[program.segment("first")].graph).flops *
            static_cast<double>(microbatches);
   }
   int64_t parameters = 0;
   for (const State& slot : program.states) {
-    if (slot.role == Role::kParameter && slot.name != "wpe.weight") parameters += slot.part.whole.elements();
+    if (slot.role == Role::kParameter) parameters += slot.part.whole.elements();
   }
-  const double per_token =
-      6 * static_cast<double>(parameters) + 12 * static_cast<double>(model.layers * model.hidden * model.seq);
-  return per_token * static_cast<double>(batch * model.seq);
+  return model.record.flops_per_token(model.options, parameters) *
+         static_cast<double>(batch * model.options.seq);
 }
 
 }  // namespace trireme

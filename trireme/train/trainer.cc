@@ -50,9 +50,16 @@ const ActionList& list_named(std::string_view name, const Program& program) {
   return *list;
 }
 
+// Of a model with logits, which has two inputs: the second.
+const std::string& targets_name(const Graph& graph) {
+  const auto last =
+      std::ranges::find(graph.values.rbegin(), graph.values.rend(), Role::kBatch, &Value::role);
+  return last->name;
+}
+
 }  // namespace
 
-Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
   const Schedule schedule = schedule_of(train, ranks.plan, ranks.rank);
   const ProgramBuilder builder(step_graphs(model, train, optim, shape, schedule).segments, ranks.plan,
@@ -247,9 +254,7 @@ void Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, Evalu
     const Shape& shape = graph.type(output.value).shape;
     logits_.resize(shape.elements());
     executor_.read_output(segment, output.name, logits_.data(), logits_.size() * sizeof(float));
-    const bool tokens =
-        std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
-    const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
+    const std::span<int32_t> targets = batch.at(targets_name(graph)).values<int32_t>();
     const int64_t width = shape.back(), rows = evaluation_list_.own.size;
     const int64_t first =
         batch.place_of(microbatch * evaluation_list_.rows + evaluation_list_.own.begin, rows) *

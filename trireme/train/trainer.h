@@ -37,17 +37,18 @@ struct RankOptions {
   Communicator* communicator = nullptr;  // must be there when the plan has more than one rank
 };
 
-// What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. vocab and classes
-// in `model` must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …
-Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+// What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. `model` is a
+// record with its settings, or the settings alone of a family in the table (models/model.h); vocab or classes
+// must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …
+Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks = {});
 
 class Trainer {
  public:
   // Allocates everything that training will use. The plan and the schedule say which rows of a batch this rank
   // takes.
-  Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-          const StepShape& shape, Device& device, const RankOptions& ranks = {})
+  Trainer(const Model& model, const TrainOptions& train, const OptimOptions& optim, const StepShape& shape,
+          Device& device, const RankOptions& ranks = {})
       : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
   // The program is step_program()'s, for who had a look at it before.
   Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,

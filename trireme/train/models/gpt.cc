@@ -4,7 +4,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/train/models/model.h"
-#include "trireme/train/models/sizes.h"
+#include "trireme/train/models/transformer.h"
 
 namespace trireme {
 namespace {
@@ -47,14 +47,18 @@ ValueId embed(Network& net, const ModelOptions& options, ValueId ids, ValueId to
       net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, net.shape(ids)[1])}));
 }
 
-}  // namespace
+ModelOptions sizes(ModelOptions options) {
+  if (options.kv_heads == 0) options.kv_heads = options.heads;
+  if (options.feed_forward == 0) options.feed_forward = 4 * options.hidden;
+  return options;
+}
 
-ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
+ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
   const int64_t h = options.hidden, t = net.shape(ids)[1];
   if (t > options.seq)
     throw_error("sequences of {} tokens do not fit the {} positions of model.seq = {}", t, options.seq,
                 options.seq);
-  const int64_t inner = with_automatic_sizes(options).feed_forward;
+  const int64_t inner = sizes(options).feed_forward;
   // Each of the 2L residual additions gets its share of the variance.
   const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   const ValueId tokens = net.table("wte.weight", options.vocab, h, Init::normal(kDeviation));
@@ -70,6 +74,28 @@ ValueId gpt_logits(Network& net, const ModelOptions& options, ValueId ids) {
   const Builder::Scope head = net.scope("head");
   return net.op("matmul", {net.layer_norm(net.rows_for_logits(x), "ln_f", options.norm_eps), tokens},
                 {{"transpose_b", int64_t{1}}});
+}
+
+}  // namespace
+
+const ModelRecord& gpt_model() {
+  static const ModelRecord record{
+      .family = "gpt",
+      .input = InputKind::kTokens,
+      .logits = logits,
+      .decodes = Decodes::kYes,
+      .embedding = "wte.weight",
+      .weight_settings = {"model.layers", "model.heads", "model.hidden", "model.feed_forward", "model.seq",
+                          "model.norm_eps"},
+      .problems = head_problems,
+      .with_automatic_sizes = sizes,
+      .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
+      .flops_per_token =
+          [](const ModelOptions& options, int64_t parameters) {
+            return transformer_flops_per_token(options, parameters - options.seq * options.hidden);
+          },
+  };
+  return record;
 }
 
 }  // namespace trireme

@@ -22,9 +22,7 @@ ValueId connect(Network& net, ValueId x, const std::string& name, int64_t output
   return net.dropout(net.op("relu", {linear(net, x, name, outputs, TensorSplit::Side::kOutputs)}));
 }
 
-}  // namespace
-
-ValueId lenet_logits(Network& net, const ModelOptions& options, ValueId images) {
+ValueId logits(Network& net, const ModelOptions& options, ValueId images) {
   const Shape in = net.shape(images);
   if (in[2] < 28 || in[3] < 28)
     throw_error("lenet wants images of 28x28 or more; they are {}x{}", in[2], in[3]);
@@ -36,6 +34,21 @@ ValueId lenet_logits(Network& net, const ModelOptions& options, ValueId images) 
   x = convolve(net, x, "conv2", {.filters = 16, .kernel = 5, .padding = 0, .bias = Bias::kUniform});
   x = connect(net, connect(net, net.flatten(x), "fc1", 120), "fc2", 84);
   return linear(net, x, "fc3", options.classes, TensorSplit::Side::kInputs);
+}
+
+}  // namespace
+
+const ModelRecord& lenet_model() {
+  static const ModelRecord record{
+      .family = "lenet",
+      .input = InputKind::kImages,
+      .logits = logits,
+      .usual_sample =
+          [](const ModelOptions&) {
+            return Shape{1, 28, 28};
+          },
+  };
+  return record;
 }
 
 }  // namespace trireme

@@ -48,9 +48,7 @@ ValueId embed(Network& net, const ModelOptions& options, ValueId ids) {
   return net.dropout(net.op("embedding", {table, by_time}));
 }
 
-}  // namespace
-
-ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
+ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
   // Each time step of each layer is some ten nodes.
   constexpr int64_t kMostSteps = 50'000;
   const int64_t seq = net.shape(ids)[1];
@@ -68,6 +66,20 @@ ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
   const ValueId by_row = net.op("transpose", {x}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
   return net.linear(net.rows_for_logits(by_row), "head", options.vocab, Network::Store::kOutIn,
                     Init::uniform(bound), Bias::kUniform, {TensorSplit::Side::kOutputs});
+}
+
+}  // namespace
+
+const ModelRecord& lstm_model() {
+  static const ModelRecord record{
+      .family = "lstm",
+      .input = InputKind::kTokens,
+      .logits = logits,
+      .embedding = "embedding.weight",
+      .weight_settings = {"model.layers", "model.hidden"},
+      .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
+  };
+  return record;
 }
 
 }  // namespace trireme

@@ -4,8 +4,9 @@
 #include "trireme/train/models/model.h"
 
 namespace trireme {
+namespace {
 
-ValueId mlp_logits(Network& net, const ModelOptions& options, ValueId images) {
+ValueId logits(Network& net, const ModelOptions& options, ValueId images) {
   ValueId x = net.flatten(images);
   for (int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = "layers." + std::to_string(layer);
@@ -20,6 +21,22 @@ ValueId mlp_logits(Network& net, const ModelOptions& options, ValueId images) {
     if (!last) x = net.dropout(net.op("relu", {x}));
   }
   return x;
+}
+
+}  // namespace
+
+const ModelRecord& mlp_model() {
+  static const ModelRecord record{
+      .family = "mlp",
+      .input = InputKind::kImages,
+      .logits = logits,
+      .weight_settings = {"model.layers", "model.hidden"},
+      .usual_sample =
+          [](const ModelOptions&) {
+            return Shape{1, 28, 28};
+          },
+  };
+  return record;
 }
 
 }  // namespace trireme

@@ -22,8 +22,7 @@ Shapes states_of(const ModelOptions& model, const Shape& sample, Role role = Rol
   const Graph graph = forward_graph(model, {2, sample}, DType::f32);
   Shapes shapes;
   for (const Value& value : graph.values) {
-    if (value.kind == Value::Kind::kState && value.role == role)
-      shapes[value.name] = value.type.shape;
+    if (value.kind == Value::Kind::kState && value.role == role) shapes[value.name] = value.type.shape;
   }
   return shapes;
 }

@@ -165,6 +165,19 @@ ValueId Network::dropout(ValueId x) {
   return op("dropout", {x, rng_}, {{"rate", dropout_rate_}, {"stream", ++dropouts_}});
 }
 
+Loss Network::cross_entropy(ValueId logits, ValueId targets, double label_smoothing) {
+  const std::vector<ValueId> loss =
+      builder_.node("cross_entropy", {logits, targets},
+                    {{"ignore_index", int64_t{-1}}, {"label_smoothing", label_smoothing}});
+  return {loss[0], loss[1]};
+}
+
+Loss Network::squared_error(ValueId prediction, ValueId expected) {
+  // sum_squares adds up in f32 whatever the precision, so that a large number is counted exactly.
+  const ValueId ones = op("affine", {expected}, {{"scale", 0.0}, {"shift", 1.0}});
+  return {op("sum_squares", {op("sub", {prediction, expected})}), op("sum_squares", {ones})};
+}
+
 ValueId Network::position() {
   if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}}, Role::kScalar);
   return position_;

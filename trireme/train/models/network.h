@@ -39,6 +39,12 @@ struct TensorSplit {
   int64_t blocks = 1;  // equal blocks of features, each split alike: q, k and v
 };
 
+// Both f32 scalars, so that microbatches and ranks can be added up: the sum over targets, and how many
+// counted.
+struct Loss {
+  ValueId sum = kNoValue, count = kNoValue;
+};
+
 class Network {
  public:
   Network(Builder& builder, Mode mode, double dropout_rate, int64_t batch_norm_groups = 1)
@@ -86,6 +92,11 @@ class Network {
   ValueId conv2d(ValueId x, const std::string& name, Conv conv);
   ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
   ValueId dropout(ValueId x);  // at the network's rate; in training only
+
+  // Of logits […, classes] and targets, i32 […]; a target of −1 counts for nothing.
+  Loss cross_entropy(ValueId logits, ValueId targets, double label_smoothing = 0);
+  // (prediction − expected)², of two tensors of one shape; every element is a target.
+  Loss squared_error(ValueId prediction, ValueId expected);
 
   // What knows of positions. x is [b, t, …] with the position of a token in dim 1; `seq` the positions that
   // there are at most.

@@ -99,14 +99,32 @@ ValueId imagenet_resnet(Network& net, const ModelOptions& options, ValueId image
   return average_and_classify(net, x, "fc", options.classes);
 }
 
-}  // namespace
+bool for_large_images(const ModelOptions& options) {
+  return options.layers == 18 || options.layers == 50;
+}
 
-ValueId resnet_logits(Network& net, const ModelOptions& options, ValueId images) {
-  if (options.layers == 18 || options.layers == 50) return imagenet_resnet(net, options, images);
+ValueId logits(Network& net, const ModelOptions& options, ValueId images) {
+  if (for_large_images(options)) return imagenet_resnet(net, options, images);
   if (options.layers >= 8 && (options.layers - 2) % 6 == 0) return cifar_resnet(net, options, images);
   throw_error(
       "there is no resnet of {} layers; 20, 56, 110 (6n + 2) for small images, 18 and 50 for large ones",
       options.layers);
+}
+
+}  // namespace
+
+const ModelRecord& resnet_model() {
+  static const ModelRecord record{
+      .family = "resnet",
+      .input = InputKind::kImages,
+      .logits = logits,
+      .weight_settings = {"model.layers"},
+      .usual_sample =
+          [](const ModelOptions& options) {
+            return for_large_images(options) ? Shape{3, 224, 224} : Shape{3, 32, 32};
+          },
+  };
+  return record;
 }
 
 }  // namespace trireme
