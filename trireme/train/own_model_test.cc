@@ -71,7 +71,8 @@ struct Trained {
 Trained train(const ModelRecord& model, const TrainOptions& options, int64_t steps,
               const RankOptions& ranks = {}) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  Trainer trainer(model, options, {.kind = "adam", .weight_decay = 0}, {.rows = kRows / options.accumulate}, *device, ranks);
+  Trainer trainer(model, options, {.kind = "adam", .weight_decay = 0}, {.rows = kRows / options.accumulate},
+                  *device, ranks);
   trainer.initialise(1);
   Batch batch = points(model);
   trainer.loss_scale = std::min(trainer.loss_scale, 64.0);  // nothing overflows, so that no step is skipped
@@ -134,6 +135,31 @@ TEST(OwnModel, OnSeveralRanksIsThatOfOne) {
       }
     }
   }
+}
+
+TEST(OwnModel, MicrobatchesOneByOneAreTheBatch) {
+  const ModelRecord model = line_model();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer at_once(model, {.accumulate = 3}, {}, {.rows = kRows / 3}, *device),
+      one_by_one(model, {.accumulate = 3}, {}, {.rows = kRows / 3}, *device);
+  Batch batch = points(model);
+  for (Trainer* trainer : {&at_once, &one_by_one}) trainer->initialise(1);
+  for (int64_t step = 0; step < 3; ++step) {
+    at_once.step(batch, step, 0.05);
+    for (int64_t i = 0; i < 3; ++i) {
+      Batch part = batch;
+      for (auto& [name, tensor] : part.tensors) {
+        const auto bytes = static_cast<int64_t>(tensor.bytes.size() / 3);
+        tensor.bytes = {tensor.bytes.begin() + i * bytes, tensor.bytes.begin() + (i + 1) * bytes};
+        tensor.shape.set(0, kRows / 3);
+      }
+      one_by_one.forward_backward(part, step, i);
+    }
+    one_by_one.update(step, 0.05);
+  }
+  EXPECT_EQ(read_tensor(at_once, "line.weight"), read_tensor(one_by_one, "line.weight"));
+  EXPECT_THAT(error_of([&] { one_by_one.forward_backward(batch, 3, 3); }),
+              HasSubstr("microbatch 3 of a step"));
 }
 
 std::string refusal(const ModelRecord& model) {

@@ -131,10 +131,25 @@ void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch,
 }
 
 void Trainer::forward_backward(Batch& batch, int64_t step) {
+  make_gradients(runner_.gradient_turns(), 0, batch, step);
+}
+
+void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) {
+  const std::span<const Runner::Turn> all = runner_.gradient_turns();
+  const auto is_of = [&](const Runner::Turn& turn) { return turn.action->microbatch == number; };
+  const auto begin = std::ranges::find_if(all, is_of);
+  if (begin == all.end())
+    throw_error("microbatch {} of a step was given, but it has {} of them (train.accumulate)", number,
+                step_list_.microbatches);
+  make_gradients({begin, std::find_if_not(begin, all.end(), is_of)}, number, microbatch, step);
+}
+
+// The batch begins with microbatch `first`.
+void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step) {
   const auto before = [&](const Runner::Turn& turn) {
     const Graph& graph = program().segments[turn.segment].graph;
     if (!takes(Role::kBatch, graph)) return;
-    load_rows(turn.segment, step_list_, turn.action->microbatch, batch);
+    load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (takes(Role::kRng, graph)) {
       const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
@@ -147,7 +162,7 @@ void Trainer::forward_backward(Batch& batch, int64_t step) {
     const float loss = executor_.scalar_output(turn.segment, "loss");
     if (!std::isfinite(loss)) explain_bad_loss(turn.segment, loss, step);
   };
-  runner_.run(runner_.gradient_turns(), before, after);
+  runner_.run(turns, before, after);
 }
 
 StepResult Trainer::update(int64_t step, double rate) {

@@ -70,6 +70,9 @@ class Trainer {
   // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
   // from there.
   void forward_backward(Batch& batch, int64_t step);
+  // One of train.accumulate microbatches alone, of shape.rows rows, of which this rank is given at least
+  // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
+  void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
 
   // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
@@ -94,6 +97,7 @@ class Trainer {
  private:
   std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
   std::vector<Part> rows_of(const ActionList& list) const;
+  void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step);
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
   void count_correct(int segment, int64_t microbatch, Batch& batch, Evaluation& total);
   void adapt_loss_scale(bool overflow, int64_t step);
