@@ -42,9 +42,9 @@ struct Plateau {
   double rate = 0.02, best = INFINITY;
   int since = 0;
   void see(double loss) {
-    since = loss < 0.98 * best ? 0 : since + 1;
+    since = loss < 0.99 * best ? 0 : since + 1;
     best = std::min(best, loss);
-    if (since == 20) rate /= 2, since = 0;
+    if (since == 40) rate /= 2, since = 0;
   }
 };
 
