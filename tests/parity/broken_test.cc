@@ -28,7 +28,7 @@ struct Mistake {
 Training make_training(const std::string& name, const std::string& precision, double dropout) {
   const Golden golden = read_golden(name);
   Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
-  training.model.dropout = dropout;
+  training.model.options.dropout = dropout;
   training.train.precision = precision;
   for (int64_t step = 0; step < 2; ++step) {
     training.batches.push_back(make_batch(golden, step));
@@ -203,7 +203,7 @@ TEST_P(Mistakes, GradientOfOneRankOffByAThousandth) {
 TEST_P(Mistakes, SmallestRowOffByLittle) {
   const Training training = training_of("gpt");
   const std::vector<float> gradient = Reference(training).record()[0].left.at("grad.wte.weight");
-  const int64_t width = training.model.hidden, rows = training.model.vocab;
+  const int64_t width = training.model.options.hidden, rows = training.model.vocab;
   std::vector<float> largest(rows);
   for (int64_t i = 0; i < rows * width; ++i)
     largest[i / width] = std::max(largest[i / width], std::abs(gradient[i]));
