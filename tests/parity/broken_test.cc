@@ -203,7 +203,7 @@ TEST_P(Mistakes, GradientOfOneRankOffByAThousandth) {
 TEST_P(Mistakes, SmallestRowOffByLittle) {
   const Training training = training_of("gpt");
   const std::vector<float> gradient = Reference(training).record()[0].left.at("grad.wte.weight");
-  const int64_t width = training.model.options.hidden, rows = training.model.vocab;
+  const int64_t width = training.model.options.hidden, rows = training.model.options.vocab;
   std::vector<float> largest(rows);
   for (int64_t i = 0; i < rows * width; ++i)
     largest[i / width] = std::max(largest[i / width], std::abs(gradient[i]));

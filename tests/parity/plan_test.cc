@@ -72,7 +72,7 @@ TEST(Shards, GiveTheSameBits) {
 // One rank takes statistics of as many groups of rows.
 TEST(LocalBatchNorm, IsThatOfGroups) {
   Training training = training_of({"resnet20", "f32", {}});
-  training.model.batch_norm_groups = 2;
+  training.model.options.batch_norm_groups = 2;
   Reference reference(std::move(training));
   Plan local = plan("data", "data:2");
   local.batch_norm = Plan::BatchNorm::kLocal;
