@@ -7,8 +7,9 @@
 //   evaluate   forward only; outputs loss, count and logits
 //
 // Losses and gradients are sums over targets with their count beside them, and are divided once, in the
-// update: so k microbatches equal one big batch exactly, also when they are uneven. Where a rank computes whole
-// microbatches (virtual shards, schedule/shards.cc), there are the segments `left` and `merge1`… beside `first`.
+// update: so k microbatches equal one big batch exactly, also when they are uneven. Where a rank computes
+// whole microbatches (virtual shards, schedule/shards.cc), there are the segments `left` and `merge1`… beside
+// `first`.
 #pragma once
 
 #include <string>

@@ -52,8 +52,7 @@ const ActionList& list_named(std::string_view name, const Program& program) {
 
 // Of a model with logits, which has two inputs: the second.
 const std::string& targets_name(const Graph& graph) {
-  const auto last =
-      std::ranges::find(graph.values.rbegin(), graph.values.rend(), Role::kBatch, &Value::role);
+  const auto last = std::ranges::find(graph.values.rbegin(), graph.values.rend(), Role::kBatch, &Value::role);
   return last->name;
 }
 
