@@ -183,7 +183,7 @@ std::set<std::string> nodes_of(const ModelOptions& model, const Shape& sample,
                                const char* precision = "bf16") {
   TrainOptions train;
   train.precision = precision;
-  const Graph graph = step_graphs(model, train, {}, {2, sample}).graphs[0];
+  const Graph graph = step_graphs(model, train, {}, {2, sample}, schedule_of(train)).segments[0].graph;
   std::set<std::string> names;
   for (const Node& node : graph.nodes) {
     const std::string& name = graph.values[node.outputs[0]].name;
