@@ -107,7 +107,10 @@ class ProgramReader {
     state.offset = bytes_at(attrs, "offset");
     state.slots = static_cast<int>(std::clamp<int64_t>(attrs.integer("slots"), 0, 1 << 20));
     state.part = {};
-    for (int64_t extent : attrs.integers("whole")) state.part.whole.push_back(extent);
+    const std::vector<int64_t>& whole = attrs.integers("whole");
+    if (whole.size() > Shape::kMaxDims)
+      throw_error("a tensor has at most {} dims, {} are given", Shape::kMaxDims, whole.size());
+    for (int64_t extent : whole) state.part.whole.push_back(extent);
     for (int d = 0; d < state.part.whole.rank(); ++d) {
       const std::vector<int64_t>& numbers = attrs.integers(fmt::format("dim{}", d));
       if (numbers.size() % 2 != 0) throw_error("dim{} has {} numbers; pairs expected", d, numbers.size());

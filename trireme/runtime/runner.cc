@@ -10,6 +10,9 @@ Runner::Runner(Executor& executor) : executor_(executor) {
   for (const ActionList& list : program.lists) {
     std::vector<Turn>& turns = lists_.emplace_back();
     for (const Action& action : list.actions) {
+      if (action.kind != Action::Kind::kRun)
+        throw_error("the list '{}' has a message of %{}, and messages can not be run yet", list.name,
+                    action.what);
       const int segment = program.segment(action.what);
       if (segment < 0)
         throw_error("the list '{}' runs the segment '{}', which the program does not have", list.name,
