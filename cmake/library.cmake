@@ -1,15 +1,16 @@
-# trireme_library(NAME [SIMD] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [EXCLUDE regex…] [READERS regex])
+# trireme_library(NAME [SIMD] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [EXCLUDE regex…]
+#                 [READERS regex] [READERS_DEPEND lib…])
 # One library per folder. Sources are all .cc files of the folder; files that end in _test.cc
 # become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each. EXCLUDE leaves sources
 # out: of a pair for a library that is there or not, one is chosen. Where READERS is given,
-# fuzzers see only the sources that match it and trireme_base, and so need none of what the folder depends
-# on to be built. The target `fuzzers` is all of them.
+# fuzzers see only the sources that match it, trireme_base and READERS_DEPEND, and so need nothing else of what
+# the folder depends on to be built. The target `fuzzers` is all of them.
 if(TRIREME_FUZZ)
   add_custom_target(fuzzers)
 endif()
 
 function(trireme_library name)
-  cmake_parse_arguments(ARG "SIMD" "READERS" "DEPENDS;LINK;TEST_DEPENDS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "SIMD" "READERS" "DEPENDS;LINK;TEST_DEPENDS;EXCLUDE;READERS_DEPEND" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
   foreach(regex ${ARG_EXCLUDE})
     list(FILTER sources EXCLUDE REGEX ${regex})
@@ -21,9 +22,11 @@ function(trireme_library name)
   list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|main)\\.cc$")
 
   add_library(trireme_${name} STATIC ${sources})
-  target_include_directories(trireme_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  set_property(GLOBAL APPEND PROPERTY TRIREME_LIBRARIES trireme_${name})
+  target_include_directories(trireme_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   list(TRANSFORM ARG_DEPENDS PREPEND trireme_)
   list(TRANSFORM ARG_TEST_DEPENDS PREPEND trireme_)
+  list(TRANSFORM ARG_READERS_DEPEND PREPEND trireme_)
   target_link_libraries(trireme_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK})
   trireme_precompiled(trireme_${name} library)
   if(ARG_SIMD)
@@ -51,7 +54,7 @@ function(trireme_library name)
       set(fuzzed trireme_${name}_readers)
       add_library(${fuzzed} STATIC ${sources})
       target_include_directories(${fuzzed} PUBLIC ${PROJECT_SOURCE_DIR})
-      target_link_libraries(${fuzzed} PUBLIC trireme_base ${ARG_LINK})
+      target_link_libraries(${fuzzed} PUBLIC trireme_base ${ARG_READERS_DEPEND} ${ARG_LINK})
     endif()
     foreach(fuzzer ${fuzzers})
       get_filename_component(target ${fuzzer} NAME_WE)

@@ -72,6 +72,18 @@ void nothing_against_something(Transport& transport) {
   expect_mismatch(transport, all_reduce_of(100, DType::f32), all_reduce_of(0, DType::f32), "of 100 f32",
                   "of 0 f32");
 }
+void different_tags(Transport& transport) {
+  const auto send = [](Group& group) {
+    std::vector<std::byte> data(20);
+    if (group.rank() == 0) group.send(data.data(), 20, DType::u8, /*to=*/1, /*tag=*/3).wait();
+  };
+  const auto receive = [](Group& group) {
+    std::vector<std::byte> data(20);
+    group.receive(data.data(), 20, DType::u8, /*from=*/0, /*tag=*/4).wait();
+  };
+  expect_mismatch(transport, send, receive, "rank 0: message of 20 u8, tag 3",
+                  "rank 1: message of 20 u8, tag 4");
+}
 void different_formats(Transport& transport) {
   expect_mismatch(transport, all_reduce_of(100, DType::f32), all_reduce_of(100, DType::i32), "100 f32",
                   "100 i32");
@@ -205,6 +217,7 @@ void add_failure_cases(std::vector<Case>& cases, std::span<const int> rank_count
     add("different_sizes", different_sizes);
     add("nothing_against_something", nothing_against_something);
     add("different_formats", different_formats);
+    add("different_tags", different_tags);
     add("different_ops", different_ops);
     add("different_large", different_large);
     add("different_counts", different_counts);

@@ -108,8 +108,9 @@ void messages(Transport& transport) {
         out.emplace_back(count, static_cast<float>(rank * 100 + peer * 10 + i));
         in.emplace_back(count, -1.0f);
         if (peer == rank) continue;
-        handles.push_back(group.send(out.back().data(), static_cast<int64_t>(count), DType::f32, peer));
-        handles.push_back(group.receive(in.back().data(), static_cast<int64_t>(count), DType::f32, peer));
+        const int tag = round == 0 ? 0 : Group::kMostTag - i;
+        handles.push_back(group.send(out.back().data(), static_cast<int64_t>(count), DType::f32, peer, tag));
+        handles.push_back(group.receive(in.back().data(), static_cast<int64_t>(count), DType::f32, peer, tag));
       }
     }
     Flying flying = fly(group, transport, all, 30000, round, Algorithm::ring);

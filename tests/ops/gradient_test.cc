@@ -87,15 +87,13 @@ std::vector<std::vector<float>> computed_gradients(const OpCase& one, const RefT
     total = total == kNoValue ? part : b.op("add", {total, part});
   }
   const ValueId seed = b.input("seed", {DType::f32, {}});
-  const std::vector<ValueId> gradients = differentiate(b, total, seed, wanted);
+  const std::vector<ValueId> gradients = differentiate(b, total, seed, wanted).gradients;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (gradients[i] != kNoValue) b.output(b.graph().values[wanted[i]].name, gradients[i]);
   }
 
   const auto device = make_cpu_device(1);
-  std::vector<Graph> graphs;
-  graphs.push_back(b.take());
-  Executor executor(build_program(std::move(graphs), workspace_query(*device)), *device);
+  Executor executor(build_program({b.take()}, workspace_query(*device)), *device);
   for (size_t i = 0; i < inputs.size(); ++i) set(executor, "in" + std::to_string(i), inputs[i]);
   for (size_t o = 0; o < loss.weights.size(); ++o) {
     const std::vector<float> weight = as_f32(loss.weights[o]);

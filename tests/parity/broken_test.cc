@@ -12,6 +12,7 @@
 #include "trireme/passes/expand.h"
 #include "trireme/passes/partition.h"
 #include "trireme/passes/pins.h"
+#include "trireme/program/build.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
@@ -27,7 +28,7 @@ struct Mistake {
 Training make_training(const std::string& name, const std::string& precision, double dropout) {
   const Golden golden = read_golden(name);
   Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
-  training.model.dropout = dropout;
+  training.model.options.dropout = dropout;
   training.train.precision = precision;
   for (int64_t step = 0; step < 2; ++step) {
     training.batches.push_back(make_batch(golden, step));
@@ -36,34 +37,30 @@ Training make_training(const std::string& name, const std::string& precision, do
   return training;
 }
 
-// As rank_graphs() does it, by the rules of `table`. Gradients are added up in the update and collectives
-// stay single nodes, so that a mistake can be put into one.
+// As ProgramBuilder::part() does it, by the rules of `table`. Gradients are added up in the update and
+// collectives stay single nodes, so that a mistake can be put into one.
 Program program_of(const Training& t, const Device& device, const RankOptions& ranks, const OpTable& table,
                    const Mistake& mistake) {
   const Mesh& mesh = ranks.plan.mesh;
-  std::vector<Graph> graphs;
-  StateParts parts;
-  for (Graph& whole : step_graphs(t.model, t.train, t.optim, t.shape).graphs) {
-    for (Node& node : whole.nodes) node.op = &table.at(node.op->name);
-    const SegmentKind kind = whole.name == "update"     ? SegmentKind::kUpdate
-                             : whole.name == "evaluate" ? SegmentKind::kEvaluate
-                                                        : SegmentKind::kForwardBackward;
-    const Pins pins = pins_of(ranks.plan, whole, kind, Microbatches::kSeveral);
-    const Graph graph = expand(whole, mesh, pins, table);
-    graphs.push_back(optimized(partition(graph, mesh, pins, spread(graph, mesh, pins), ranks.rank, table)));
-    mistake.local(graphs.back(), ranks.rank);
+  const Schedule schedule = schedule_of(t.train, ranks.plan, ranks.rank);
+  const std::vector<StepSegment> whole = step_graphs(t.model, t.train, t.optim, t.shape, schedule).segments;
+  ProgramBuilder::RankPart part;
+  for (StepSegment segment : whole) {
+    for (Node& node : segment.graph.nodes) node.op = &table.at(node.op->name);
+    const Pins pins = pins_of(ranks.plan, segment.graph, segment.kind, Microbatches::kSeveral);
+    const Graph graph = expand(segment.graph, mesh, pins, table);
+    segment.graph = optimized(partition(graph, mesh, pins, spread(graph, mesh, pins), ranks.rank, table));
+    mistake.local(segment.graph, ranks.rank);
+    part.segments.push_back(std::move(segment));
+    part.layouts.emplace_back();
     for (const Value& value : graph.values) {
-      if (value.kind != Value::Kind::kState) continue;
-      const Layout rest = state_layout(pins, value, mesh).rest;
-      StatePart& part = parts[value.name];
-      part = {value.type.shape, local_pieces(value.type.shape, rest, mesh, ranks.rank), {}, {}};
-      for (size_t a = 0; a < rest.size(); ++a) {
-        if (rest[a].kind == Placement::Kind::kSplit) part.axes.push_back(mesh.axes()[a].name);
-        if (rest[a].kind == Placement::Kind::kSum) part.sums.push_back(mesh.axes()[a].name);
-      }
+      if (value.kind == Value::Kind::kState)
+        part.states[value.name] =
+            state_part(value.type.shape, state_layout(pins, value, mesh).rest, mesh, ranks.rank);
     }
   }
-  return build_program(std::move(graphs), workspace_query(device), parts);
+  return ProgramBuilder(whole, ranks.plan, schedule.microbatches)
+      .assemble(std::move(part), ranks.rank, schedule, workspace_query(device));
 }
 
 Result verify_with(Training training, const Plan& plan, const Mistake& mistake) {
@@ -206,7 +203,7 @@ TEST_P(Mistakes, GradientOfOneRankOffByAThousandth) {
 TEST_P(Mistakes, SmallestRowOffByLittle) {
   const Training training = training_of("gpt");
   const std::vector<float> gradient = Reference(training).record()[0].left.at("grad.wte.weight");
-  const int64_t width = training.model.hidden, rows = training.model.vocab;
+  const int64_t width = training.model.options.hidden, rows = training.model.options.vocab;
   std::vector<float> largest(rows);
   for (int64_t i = 0; i < rows * width; ++i)
     largest[i / width] = std::max(largest[i / width], std::abs(gradient[i]));

@@ -60,7 +60,7 @@ Counted run(const std::string& mesh, const std::string& preset) {
         const uint64_t sent = context.transport().counters().bytes_sent - before;
         const std::lock_guard lock(mutex);
         counted.sent_bytes += static_cast<double>(sent);
-        for (const StateSlot& slot : trainer.program().states) {
+        for (const State& slot : trainer.program().states) {
           if (slot.type.shape.rank() > 0) counted.kept_bytes += static_cast<double>(slot.type.bytes());
         }
         counted.parameter_bytes = static_cast<double>(trainer.parameter_count()) * 4;

@@ -53,7 +53,7 @@ class Forward {
 
   std::vector<PartView> parts() {
     std::vector<PartView> parts;
-    for (const StateSlot& slot : executor_.program().states)
+    for (const State& slot : executor_.program().states)
       parts.push_back({slot.name, view_of(slot), all_of(slot.type.shape), reach_of(executor_, slot.name)});
     return parts;
   }

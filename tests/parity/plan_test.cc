@@ -5,6 +5,8 @@
 
 #include "golden.h"
 #include "trireme/base/error.h"
+#include "trireme/ops/table.h"
+#include "trireme/program/text.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
@@ -40,6 +42,18 @@ TEST_P(PlanAgainstOneRank, DiffersByRoundingAlone) {
   }
 }
 
+TEST_P(PlanAgainstOneRank, HasProgramsWithATextForm) {
+  const Training training = training_of(GetParam());
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  for (const Plan& plan : GetParam().plans) {
+    for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+      const std::string text = print(step_program(training.model, training.train, training.optim,
+                                                  training.shape, *device, {plan, rank}));
+      EXPECT_EQ(print(parse_program(text, ops())), text) << plan.preset << " on " << to_string(plan.mesh);
+    }
+  }
+}
+
 Plan plan(const std::string& preset, const std::string& mesh) {
   return {.mesh = parse_mesh(mesh), .preset = preset};
 }
@@ -58,7 +72,7 @@ TEST(Shards, GiveTheSameBits) {
 // One rank takes statistics of as many groups of rows.
 TEST(LocalBatchNorm, IsThatOfGroups) {
   Training training = training_of({"resnet20", "f32", {}});
-  training.model.batch_norm_groups = 2;
+  training.model.options.batch_norm_groups = 2;
   Reference reference(std::move(training));
   Plan local = plan("data", "data:2");
   local.batch_norm = Plan::BatchNorm::kLocal;
@@ -77,8 +91,9 @@ TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
             "rounding");
   // Positions over one axis and samples over the other, in rows that have both, in either order of the mesh.
   for (const char* mesh : {"tensor:2 data:2", "data:2 tensor:2"}) {
-    EXPECT_EQ(verdict("gpt", fmt::format(R"({{"mesh": "{}", "layouts": {{"wpe.weight": "tensor:0"}}}})", mesh)),
-              "rounding");
+    EXPECT_EQ(
+        verdict("gpt", fmt::format(R"({{"mesh": "{}", "layouts": {{"wpe.weight": "tensor:0"}}}})", mesh)),
+        "rounding");
   }
   EXPECT_EQ(verdict("mlp", R"({"mesh": "data:2 rows:2", "preset": "zero1",
                                "layouts": {"layers.0.weight": "rows:0", "layers.1.weight": "rows:1"}})"),

@@ -72,6 +72,12 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   return best;
 }
 
+std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
+  const std::string near = nearest(word, candidates);
+  return near.empty() ? fmt::format("known are {}", join(candidates, ", "))
+                      : fmt::format("did you mean '{}'?", near);
+}
+
 std::string printable(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {

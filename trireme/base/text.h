@@ -14,6 +14,8 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 // The candidate with the smallest edit distance to `word`, or "" when none is close enough to be a
 // plausible misspelling. Used by every "unknown …, did you mean …?" message.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
+// "did you mean 'zero1'?", or "known are …" where none is close.
+std::string suggestion(std::string_view word, std::span<const std::string> candidates);
 
 // The text as a terminal may show it: bytes that are not valid UTF-8, and control characters but for newline
 // and tab, become U+FFFD. For text that nobody wrote, such as the output of a model.

@@ -84,17 +84,12 @@ Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& optio
   return timing;
 }
 
-std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, const Options& options,
-                                      Ceilings& ceilings) {
-  Executor& executor = trainer.executor();
-  const Program& program = trainer.program();
+std::vector<ProfileRow> profile_steps(Trainer& trainer, const Options& options, Ceilings& ceilings) {
   Profile profile(options.by_shape ? ProfileBy::kShape : ProfileBy::kOp, ceilings);
   for (int step = 0; step < options.steps; ++step) {
     // Inputs are still those of the last step.
-    profile.run(executor, program.segment("first"));
-    for (int64_t i = 1; i < setup.config.train.accumulate; ++i)
-      profile.run(executor, program.segment("next"));
-    profile.run(executor, program.segment("update"));
+    for (const Action& action : trainer.program().find_list("step")->actions)
+      profile.run(trainer.executor(), trainer.program().segment(action.what));
     profile.end_step();
   }
   return profile.rows();
@@ -224,7 +219,7 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
 
   nlohmann::ordered_json result = report_json(report, setup, timing, options);
   if (options.profile) {
-    const std::vector<ProfileRow> rows = profile_steps(trainer, setup, options, ceilings);
+    const std::vector<ProfileRow> rows = profile_steps(trainer, options, ceilings);
     if (rank.leads())
       fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps,
                  profile_table(rows));

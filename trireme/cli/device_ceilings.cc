@@ -24,9 +24,7 @@ double measure_product_flops_per_second(Device& device, DType dtype) {
     return dtype == DType::f32 ? value : b.op("cast", {value}, {{"to", std::string(name(dtype))}});
   };
   b.output("y", b.op("matmul", {as_dtype(b.input("a", f32)), as_dtype(b.input("b", f32))}));
-  std::vector<Graph> graphs;
-  graphs.push_back(b.take());
-  Executor executor(build_program(std::move(graphs), workspace_query(device)), device);
+  Executor executor(build_program({b.take()}, workspace_query(device)), device);
   // Random numbers: zeros take less power and are multiplied faster than any real data.
   std::vector<float> values(kSide * kSide);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 2 * uniform({1, stream_id("ceiling")}, i) - 1;

@@ -13,6 +13,7 @@
 #include "trireme/cli/profile.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/ir/text.h"
+#include "trireme/program/build.h"
 #include "trireme/train/config.h"
 
 namespace trireme::cli {
@@ -52,9 +53,9 @@ std::string cost_table(const Graph& graph) {
   return text;
 }
 
-const Graph& find_segment(const std::vector<Graph>& graphs, const std::string& name) {
+const Graph& find_segment(const std::vector<StepSegment>& segments, const std::string& name) {
   std::vector<std::string> names;
-  for (const Graph& graph : graphs) {
+  for (const auto& [graph, kind, rows] : segments) {
     if (graph.name == name) return graph;
     names.push_back(graph.name);
   }
@@ -83,8 +84,9 @@ int inspect_graph(std::span<const std::string> arguments) {
 
   const StepSetup setup = set_up_step(source);
   const StepGraphs step =
-      step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape);
-  const Graph graph = optimized(find_segment(step.graphs, segment));
+      step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape,
+                  schedule_of(setup.config.train));
+  const Graph graph = optimized(find_segment(step.segments, segment));
   fmt::print("{}", print(graph));
   if (cost) fmt::print("{}", cost_table(graph));
   return kOk;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -13,8 +14,9 @@
 #include "trireme/cli/step_setup.h"
 #include "trireme/ir/text.h"
 #include "trireme/passes/traffic.h"
+#include "trireme/program/text.h"
 #include "trireme/train/plan_settings.h"
-#include "trireme/train/rank_graphs.h"
+#include "trireme/train/trainer.h"
 
 namespace trireme::cli {
 namespace {
@@ -23,38 +25,34 @@ constexpr std::string_view kCollectives[] = {"all_reduce", "reduce_scatter", "al
 
 enum class Show { kAll, kCollectivesOnly };
 
-// The names of the values that a line of a graph's text makes.
-std::vector<std::string> names_in(std::string_view line) {
-  std::vector<std::string> names;
-  const std::string_view made = line.substr(0, line.find(" = "));
-  for (size_t at = made.find('%'); at != made.npos; at = made.find('%', at + 1)) {
-    const size_t end = made.find(':', at);
-    if (end == made.npos) break;
-    names.emplace_back(made.substr(at + 1, end - at - 1));
+// " {data:0} 128 bytes sent", as a comment; "" where there is nothing to say.
+std::string note(const std::vector<ValueId>& values, const Segment& segment, const Mesh& mesh,
+                 std::optional<double> bytes = {}) {
+  std::string text;
+  for (ValueId value : values) {
+    const auto layout = segment.layouts.find(segment.graph.values[value].name);
+    if (layout != segment.layouts.end()) text += " " + to_string(layout->second, mesh);
   }
-  return names;
+  if (bytes) text += fmt::format(" {:.0f} bytes sent", *bytes);
+  return text.empty() ? "" : "  #" + text;
 }
 
-void print_segment(const Graph& graph, const NamedLayouts& layouts, const Mesh& mesh, Show show) {
-  std::map<std::string, double, std::less<>> bytes;  // by the collective's result
+void print_segment(const Segment& segment, const Mesh& mesh, Show show) {
+  const Graph& graph = segment.graph;
+  fmt::print("graph {}\n", graph.name);
+  for (size_t v = 0; v < graph.values.size() && show == Show::kAll; ++v) {
+    if (graph.values[v].kind != Value::Kind::kResult)
+      fmt::print("{}{}\n", print_declaration(graph.values[v]),
+                 note({static_cast<ValueId>(v)}, segment, mesh));
+  }
   for (const Node& node : graph.nodes) {
-    if (node.op->collective)
-      bytes[graph.values[node.outputs[0]].name] = bytes_sent(graph, node);
+    const bool collective = node.op->collective.has_value();
+    if (show == Show::kCollectivesOnly && !collective) continue;
+    fmt::print("{}{}\n", print_node(graph, node),
+               note(node.outputs, segment, mesh,
+                    collective ? std::optional(bytes_sent(graph, node)) : std::nullopt));
   }
-  for (const std::string& line : split(print(graph), '\n')) {
-    std::string note;
-    bool collective = false;
-    for (const std::string& name : names_in(line)) {
-      const auto layout = layouts.find(name);
-      if (layout != layouts.end()) note += " " + to_string(layout->second, mesh);
-      const auto sent = bytes.find(name);
-      if (sent == bytes.end()) continue;
-      note += fmt::format(" {:.0f} bytes sent", sent->second);
-      collective = true;
-    }
-    if (show == Show::kCollectivesOnly && !collective && !line.starts_with("graph ")) continue;
-    fmt::print("{}{}{}\n", line, note.empty() ? "" : "  #", note);
-  }
+  if (show == Show::kAll) fmt::print("{}", print_results(graph));
 }
 
 void print_row(std::string_view name, int64_t runs, const Traffic& traffic) {
@@ -66,16 +64,17 @@ void print_row(std::string_view name, int64_t runs, const Traffic& traffic) {
   fmt::print("# {:<10} {:>4}{} {:>16.0f}\n", name, runs, counts, traffic.bytes);
 }
 
-// Evaluation is no part of a step.
-void print_table(const std::vector<Graph>& graphs, int64_t accumulate) {
+// How often each segment is run in a step, and what that sends.
+void print_table(const Program& program) {
   fmt::print("#\n# {:<10} {:>4}", "segment", "runs");
   for (const std::string_view op : kCollectives) fmt::print(" {:>14}", op);
   fmt::print(" {:>16}\n", "bytes sent");
   Traffic step;
-  for (const Graph& graph : graphs) {
-    const int64_t runs = graph.name == "next" ? accumulate - 1 : graph.name == "evaluate" ? 0 : 1;
-    const Traffic traffic = traffic_of(graph);
-    print_row(graph.name, runs, traffic);
+  for (const Segment& segment : program.segments) {
+    const int64_t runs =
+        std::ranges::count(program.find_list("step")->actions, segment.graph.name, &Action::what);
+    const Traffic traffic = traffic_of(segment.graph);
+    print_row(segment.graph.name, runs, traffic);
     for (const auto& [op, count] : traffic.collectives)
       step.collectives[op] += count * static_cast<int>(runs);
     step.bytes += traffic.bytes * static_cast<double>(runs);
@@ -83,16 +82,10 @@ void print_table(const std::vector<Graph>& graphs, int64_t accumulate) {
   print_row("step", 1, step);
 }
 
-void print_states(const std::vector<Graph>& graphs) {
-  std::map<std::string, size_t> by_role;
-  std::map<std::string, bool> seen;
-  for (const Graph& graph : graphs) {
-    for (const Value& value : graph.values) {
-      if (value.kind != Value::Kind::kState || seen[value.name]) continue;
-      seen[value.name] = true;
-      by_role[std::string(value.attrs.text("role", "other"))] += value.type.bytes();
-    }
-  }
+void print_states(const Program& program) {
+  std::map<std::string_view, size_t> by_role;
+  for (const State& state : program.states)
+    by_role[state.role == Role::kNone ? "other" : name(state.role)] += state.type.bytes();
   fmt::print("#\n# this rank keeps");
   std::string_view separator = " ";
   for (const auto& [role, bytes] : by_role) {
@@ -110,7 +103,7 @@ int inspect_program(std::span<const std::string> arguments) {
   source.settings = split.settings;
   std::string plan_text, segment;
   int ranks = 0, rank = 0;
-  bool collectives = false;
+  bool collectives = false, text = false;
   CLI::App app("Prints what one rank does under a plan.", "trireme inspect program");
   app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
   app.add_option("--preset", source.preset, fmt::format("one of {}", join(preset_names(), ", ")));
@@ -122,6 +115,8 @@ int inspect_program(std::span<const std::string> arguments) {
   app.add_option("--rank", rank, "which one; default 0");
   app.add_option("--segment", segment, "one of first, next, update, evaluate; default all");
   app.add_flag("--collectives", collectives, "leave out all nodes but collectives");
+  app.add_flag("--text", text,
+               "the program's whole text form: states, places in memory, and the actions of a step");
   if (const auto code = parse_arguments(app, split.own)) return *code;
 
   const Plan plan = read_plan(plan_text, ranks);
@@ -130,18 +125,21 @@ int inspect_program(std::span<const std::string> arguments) {
                 plan.mesh.ranks() - 1);
   const StepSetup setup = set_up_step(source, plan);
   axis_algorithms(plan, setup.config.train);
-  const RankGraphs local =
-      rank_graphs(step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape).graphs,
-                  plan, rank);
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,
+                                       setup.shape, *device, {plan, rank});
+  if (text) {
+    fmt::print("{}", print(program));
+    return kOk;
+  }
   fmt::print("# rank {} of {}, {} on the mesh '{}'\n", rank, plan.mesh.ranks(), plan.preset,
              to_string(plan.mesh));
-  for (size_t g = 0; g < local.graphs.size(); ++g) {
-    if (!segment.empty() && segment != local.graphs[g].name) continue;
-    print_segment(local.graphs[g], local.layouts[g], plan.mesh,
-                  collectives ? Show::kCollectivesOnly : Show::kAll);
+  for (const Segment& one : program.segments) {
+    if (segment.empty() || segment == one.graph.name)
+      print_segment(one, plan.mesh, collectives ? Show::kCollectivesOnly : Show::kAll);
   }
-  print_table(local.graphs, setup.config.train.accumulate);
-  print_states(local.graphs);
+  print_table(program);
+  print_states(program);
   return kOk;
 }
 

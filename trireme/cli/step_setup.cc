@@ -68,13 +68,6 @@ Shape parse_image(const std::string& text) {
   return shape;
 }
 
-// The images that the model was made for.
-Shape usual_image(const ModelOptions& model) {
-  if (model.family != "resnet") return {1, 28, 28};
-  const bool imagenet = model.layers == 18 || model.layers == 50;
-  return imagenet ? Shape{3, 224, 224} : Shape{3, 32, 32};
-}
-
 ResolvedConfig resolve_step(const StepSource& source) {
   ConfigSources sources;
   if (!source.config_path.empty()) {
@@ -117,13 +110,12 @@ StepSetup set_up_step(Config config, std::string name, const std::string& image)
   setup.name = std::move(name);
   setup.config = std::move(config);
   ModelOptions& model = setup.config.model;
-  setup.tokens = find_model(model.family).input == InputKind::kTokens;
+  const ModelRecord& record = find_model(model.family);
+  setup.tokens = record.input == InputKind::kTokens;
   if (setup.tokens && model.vocab == 0) model.vocab = kDefaultVocab;
   if (!setup.tokens && model.classes == 0) model.classes = kDefaultClasses;
   setup.shape.rows = setup.config.train.batch / setup.config.train.accumulate;
-  setup.shape.sample = setup.tokens    ? Shape{model.seq}
-                       : image.empty() ? usual_image(model)
-                                       : parse_image(image);
+  setup.shape.sample = setup.tokens || image.empty() ? record.usual_sample(model) : parse_image(image);
   return setup;
 }
 

@@ -22,6 +22,7 @@
 #include "trireme/cli/link_choice.h"
 #include "trireme/cli/machine.h"
 #include "trireme/cli/step_setup.h"
+#include "trireme/cli/train_report.h"
 #include "trireme/comm/context.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/runtime/mesh_communicator.h"
@@ -70,7 +71,10 @@ double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
   return measure_flops_per_second(pool) * ranks;
 }
 
-int exit_code(const RunResult& result) {
+// The exit code.
+int run_config(const ResolvedConfig& config, const RunContext& context, TrainReport report) {
+  const RunResult result = run_training(config, find_model(config.config.model.family),
+                                        open_run_data(config.config, default_text()), context, report);
   return result.end == RunResult::End::kStopped ? kInterrupted : kOk;
 }
 
@@ -106,14 +110,13 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
   run.dir = shared_text(world, context.rank() == 0 ? make_run_folder(run) : "");
   const std::vector<int>& hosts = context.hosts();
   const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
-  return exit_code(run_training(config, {.default_text = default_text(),
-                                         .stop = &stop_requested,
-                                         .on_signal = set_signals,
-                                         .peak_flops = peak_flops(config.config.train, here, context.ranks()),
-                                         .ranks = {plan, context.rank(), &communicator},
-                                         .world = &world,
-                                         .ranks_here = here,
-                                         .screen = screen}));
+  return run_config(config,
+                    {.stop = &stop_requested,
+                     .on_signal = set_signals,
+                     .ranks = {plan, context.rank(), &communicator},
+                     .world = &world,
+                     .ranks_here = here},
+                    {peak_flops(config.config.train, here, context.ranks()), screen});
 }
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
@@ -121,9 +124,12 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
 void check_before_start(const Plan& plan, ResolvedConfig config) {
   apply_plan(plan, config);
   axis_algorithms(plan, config.config.train);
-  if (shards_of(config.config.train, plan, /*rank=*/0).total > 0) return;
+  const Schedule schedule = schedule_of(config.config.train, plan);
+  if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
   const StepSetup step = set_up_step(config.config, "");
-  check_plan(plan, step_graphs(step.config.model, step.config.train, step.config.optim, step.shape).graphs);
+  check_plan(
+      plan,
+      step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule).segments);
 }
 
 }  // namespace
@@ -162,11 +168,8 @@ int train(std::span<const std::string> arguments) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
-    return exit_code(run_training(config, {.default_text = default_text(),
-                                           .stop = &stop_requested,
-                                           .on_signal = set_signals,
-                                           .peak_flops = peak_flops(config.config.train, 1, 1),
-                                           .screen = screen}));
+    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals},
+                      {peak_flops(config.config.train, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);
   return comm::run_launched(

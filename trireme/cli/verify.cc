@@ -48,12 +48,9 @@ Plan plan_of(const std::string& text, int ranks) {
 // The first batches that training would see.
 parity::Training training_of(const Config& config, int64_t steps) {
   const OpenedData data = open_run_data(config, default_text());
-  parity::Training training{complete_model(config, data),
-                            config.train,
-                            config.optim,
-                            {config.train.batch / config.train.accumulate, data.input},
-                            {},
-                            {}};
+  parity::Training training{
+      complete_model(find_model(config.model.family), config, data), config.train, config.optim,
+      {config.train.batch / config.train.accumulate, data.input},    {},           {}};
   Loader loader(data.train, {.batch = config.train.batch, .seed = static_cast<uint64_t>(config.train.seed)});
   for (int64_t step = 0; step < steps; ++step) {
     training.batches.push_back(loader.next());
@@ -64,7 +61,7 @@ parity::Training training_of(const Config& config, int64_t steps) {
 }
 
 int verify_training(parity::Training training, const Plan& plan) {
-  fmt::print("model    {}, {}\n", training.model.family, training.train.precision);
+  fmt::print("model    {}, {}\n", training.model.record.family, training.train.precision);
   parity::Reference reference(std::move(training));
   fmt::print("plan     {} on the mesh {}: {} ranks as threads, against one\n", plan.preset,
              to_string(plan.mesh), plan.mesh.ranks());

@@ -102,6 +102,7 @@ std::string to_text(const Call& call) {
   text += known_dtype ? name(call.dtype) : "unknown";
   if (reduces(call.collective)) text += fmt::format(", {}", name(call.op));
   if (has_root(call.collective)) text += fmt::format(", root {}", call.root);
+  if (call.collective == Collective::message && call.root != 0) text += fmt::format(", tag {}", call.root);
   if (call.algorithm != Algorithm::automatic) text += fmt::format(", by {}", name(call.algorithm));
   return text;
 }

@@ -54,7 +54,7 @@ struct Call {
   Algorithm algorithm = Algorithm::automatic;
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::sum;  // sum where nothing is reduced
-  int root = 0;                 // 0 where there is none
+  int root = 0;                 // 0 where there is none; of a message, its tag
   int64_t count = 0;            // elements of the whole vector; see Group for what that is in each collective
 
   // All of it in 64 bits, so that comparing two calls is comparing two words.

@@ -123,9 +123,9 @@ Operation& Engine::all_to_all(DType dtype, const void* input, std::span<const in
   return begin(*page, make_stream(number_, sequence_++), true, from, static_cast<std::byte*>(output));
 }
 
-Operation& Engine::message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer) {
+Operation& Engine::message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer, int tag) {
   refuse_if_failed();
-  const Call call{.collective = Collective::message, .dtype = dtype, .count = count};
+  const Call call{.collective = Collective::message, .dtype = dtype, .root = tag, .count = count};
   const RecipeKey key{call.pack(), static_cast<uint64_t>(peer) << 1 | (kind == Step::Kind::send)};
   RecipePage* page = book_.find(key);
   if (page == nullptr) {

@@ -30,7 +30,7 @@ class Engine {
   // Steps that are in no table, for who measures what messages cost. `number` tells those of one call apart.
   Operation& steps(const Call& call, uint32_t number, const Steps& steps, size_t segment_bytes, void* data);
   bool offers_native(const Call& call) const { return native_ != nullptr && native_->offers(call); }
-  Operation& message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer);
+  Operation& message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer, int tag);
 
   void wait(Operation& operation);
   bool done(Operation& operation);

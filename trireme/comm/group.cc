@@ -95,14 +95,15 @@ struct Group::State {
                     .count = count};
     return &engine.collective(call, data, options);
   }
-  Operation* message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer) {
+  Operation* message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer, int tag) {
     check_count(Collective::message, count);
     check_data(Collective::message, data, count);
     if (peer < 0 || peer >= engine.size() || peer == engine.rank()) {
       throw_error("a message between ranks {} and {} of a group of {}: expected another rank of the group",
                   engine.rank(), peer, engine.size());
     }
-    return &engine.message(kind, dtype, count, data, peer);
+    if (tag < 0 || tag > kMostTag) throw_error("a message with the tag {}; expected 0 to {}", tag, kMostTag);
+    return &engine.message(kind, dtype, count, data, peer, tag);
   }
 };
 
@@ -163,11 +164,11 @@ Handle Group::all_to_all(const void* input, std::span<const int64_t> send_counts
   return {this, &engine.all_to_all(dtype, input, send_counts, output, receive_counts)};
 }
 
-Handle Group::send(const void* data, int64_t count, DType dtype, int to) {
-  return {this, state_->message(Step::Kind::send, dtype, count, const_cast<void*>(data), to)};
+Handle Group::send(const void* data, int64_t count, DType dtype, int to, int tag) {
+  return {this, state_->message(Step::Kind::send, dtype, count, const_cast<void*>(data), to, tag)};
 }
-Handle Group::receive(void* data, int64_t count, DType dtype, int from) {
-  return {this, state_->message(Step::Kind::receive, dtype, count, data, from)};
+Handle Group::receive(void* data, int64_t count, DType dtype, int from, int tag) {
+  return {this, state_->message(Step::Kind::receive, dtype, count, data, from, tag)};
 }
 
 Handle::Handle(Handle&& other) noexcept

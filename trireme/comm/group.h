@@ -105,9 +105,11 @@ class Group {
   Handle all_to_all(const void* input, std::span<const int64_t> send_counts, void* output,
                     std::span<const int64_t> receive_counts, DType dtype);
   Handle barrier();
-  // One message between two ranks of the group, in order per pair.
-  Handle send(const void* data, int64_t count, DType dtype, int to);
-  Handle receive(void* data, int64_t count, DType dtype, int from);
+  // One message between two ranks of the group, in order per ordered pair. The tag, 0 to kMostTag, says what
+  // it is: where the two ends differ, all ranks are told of both.
+  static constexpr int kMostTag = Call::kMaxRoot;
+  Handle send(const void* data, int64_t count, DType dtype, int to, int tag = 0);
+  Handle receive(void* data, int64_t count, DType dtype, int from, int tag = 0);
 
   // Moves whatever is in flight; for a runtime that calls it between kernels.
   void progress();

@@ -2,6 +2,7 @@
 #include "trireme/ir/builder.h"
 
 #include "trireme/base/error.h"
+#include "trireme/ir/scope.h"
 
 namespace trireme {
 
@@ -14,22 +15,46 @@ Builder::Builder(const OpTable& ops, Graph graph) : ops_(ops), graph_(std::move(
     names_.emplace(graph_.values[i].name, static_cast<ValueId>(i));
 }
 
+Builder::Scope::Scope(Builder& builder, std::string_view name) : builder_(builder), outer_(builder.scope_) {
+  builder_.scope_ = join_scopes(outer_, name);
+}
+
 ValueId Builder::find(const std::string& name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? kNoValue : found->second;
 }
 
-ValueId Builder::input(std::string_view name, TensorType type) {
-  return add_value(name, type, Value::Kind::kInput, -1, {});
+ValueId Builder::input(std::string_view name, TensorType type, Role role) {
+  return add_given(name, type, Value::Kind::kInput, role, {});
 }
 
-ValueId Builder::state(std::string_view name, TensorType type, Attrs attrs) {
-  return add_value(name, type, Value::Kind::kState, -1, std::move(attrs));
+ValueId Builder::state(std::string_view name, TensorType type, Role role, Attrs attrs) {
+  return add_given(name, type, Value::Kind::kState, role, std::move(attrs));
+}
+
+ValueId Builder::declare(const Value& like, TensorType type) {
+  TRIREME_CHECK(like.kind != Value::Kind::kResult);
+  return add_given(like.name, type, like.kind, like.role, like.attrs);
 }
 
 std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                    std::string_view name) {
-  const OpRecord& record = ops_.at(op);
+  const std::string first = name.empty() ? join_scopes(scope_, op) : std::string(name);
+  return add_node(ops_.at(op), std::move(inputs), std::move(attrs), [&](const std::vector<ValueId>& made) {
+    return made.empty() ? first : fmt::format("{}.{}", graph_.values[made[0]].name, made.size());
+  });
+}
+
+std::vector<ValueId> Builder::copy(const Graph& from, const Node& node, std::vector<ValueId> inputs,
+                                   Attrs attrs) {
+  return add_node(
+      ops_.at(node.op->name), std::move(inputs), std::move(attrs),
+      [&](const std::vector<ValueId>& made) { return from.values[node.outputs.at(made.size())].name; });
+}
+
+template <typename NameOfNext>
+std::vector<ValueId> Builder::add_node(const OpRecord& record, std::vector<ValueId> inputs, Attrs attrs,
+                                       const NameOfNext& name_of_next) {
   for (ValueId input : inputs) {
     TRIREME_CHECK(input >= 0);
     TRIREME_CHECK(input < static_cast<int>(graph_.values.size()));
@@ -37,10 +62,8 @@ std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inp
   const std::vector<TensorType> types = infer_types(record, graph_.types_of(inputs), attrs);
   const int index = static_cast<int>(graph_.nodes.size());
   std::vector<ValueId> outputs;
-  for (size_t i = 0; i < types.size(); ++i) {
-    const std::string wanted = name.empty() ? "" : i == 0 ? std::string(name) : fmt::format("{}.{}", name, i);
-    outputs.push_back(add_value(wanted, types[i], Value::Kind::kResult, index, {}));
-  }
+  for (const TensorType& type : types)
+    outputs.push_back(add_value(name_of_next(outputs), type, Value::Kind::kResult, index));
   graph_.nodes.push_back({&record, std::move(inputs), outputs, std::move(attrs)});
   return outputs;
 }
@@ -56,23 +79,34 @@ void Builder::update(ValueId state, ValueId value) {
   graph_.updates.push_back({state, value});
 }
 
-void Builder::output(std::string_view name, ValueId value) {
-  graph_.outputs.push_back({std::string(name), value});
+void Builder::output(std::string_view name, ValueId value, OutputRole role) {
+  graph_.outputs.push_back({std::string(name), value, role});
 }
 
-ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs) {
+// Callers find them by their names, so these are never changed.
+ValueId Builder::add_given(std::string_view name, TensorType type, Value::Kind kind, Role role, Attrs attrs) {
+  if (name.empty() || names_.contains(std::string(name))) {
+    throw_error("graph '{}': {} needs a name of its own, but %{} {}", graph_.name,
+                kind == Value::Kind::kInput ? "an input" : "a state", name,
+                name.empty() ? "is none" : "is there already");
+  }
+  return add_value(name, type, kind, -1, role, std::move(attrs));
+}
+
+ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Role role,
+                           Attrs attrs) {
   const auto value = static_cast<ValueId>(graph_.values.size());
-  graph_.values.push_back({unique_name(name, value), type, kind, node, std::move(attrs)});
+  graph_.values.push_back({unique_name(name, value), type, kind, node, role, std::move(attrs)});
   return value;
 }
 
 std::string Builder::unique_name(std::string_view wanted, ValueId value) {
-  if (!wanted.empty() && names_.emplace(wanted, value).second) return std::string(wanted);
-  for (;;) {
-    std::string name =
-        wanted.empty() ? std::to_string(next_number_++) : fmt::format("{}~{}", wanted, next_number_++);
-    if (names_.emplace(name, value).second) return name;
-  }
+  std::string name(wanted);
+  if (names_.emplace(name, value).second) return name;
+  int& number = numbers_.try_emplace(name, 1).first->second;
+  do name = fmt::format("{}~{}", wanted, ++number);
+  while (!names_.emplace(name, value).second);
+  return name;
 }
 
 }  // namespace trireme

@@ -1,11 +1,16 @@
 // Builds a Graph node by node; types are inferred and checked as it grows. Models, gradients and passes
-// all build with it.
+// all build with it. Results are named by where they are made (scope.h):
+//
+//   Builder::Scope block(builder, "h.3");
+//   Builder::Scope part(builder, "attn");
+//   builder.op("matmul", {x, w});  // h.3/attn/matmul; the next one h.3/attn/matmul~2
 #pragma once
 
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "trireme/ir/graph.h"
@@ -18,18 +23,42 @@ class Builder {
   // Goes on building an existing graph.
   Builder(const OpTable& ops, Graph graph);
 
-  ValueId input(std::string_view name, TensorType type);
-  ValueId state(std::string_view name, TensorType type, Attrs attrs = {});
+  // Each throws an Error when something is called so already.
+  ValueId input(std::string_view name, TensorType type, Role role = Role::kNone);
+  ValueId state(std::string_view name, TensorType type, Role role, Attrs attrs = {});
+  ValueId state(std::string_view name, TensorType type) { return state(name, type, Role::kNone); }
+  // An input or state like one of another graph, of the same or another type.
+  ValueId declare(const Value& like, TensorType type);
+  ValueId declare(const Value& like) { return declare(like, like.type); }
 
-  // All results of an op; `name` is for the first, the others get a suffix. Without a name, one is made.
+  // While it lives, results without a name of their own are made in the scope `name`, within those that are
+  // open already. Scopes close in the opposite order.
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string_view name);
+    ~Scope() { builder_.scope_ = std::move(outer_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    std::string outer_;
+  };
+  const std::string& scope() const { return scope_; }
+
+  // All results of an op; `name` is for the first, the others get a suffix. Without a name, it is that of the
+  // op in the open scope. A name that is taken gets a number.
   std::vector<ValueId> node(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
                             std::string_view name = "");
   // The first result.
   ValueId op(std::string_view op_name, std::vector<ValueId> inputs, Attrs attrs = {},
              std::string_view name = "");
 
+  // The op of another graph's node on these inputs; the results keep their names.
+  std::vector<ValueId> copy(const Graph& from, const Node& node, std::vector<ValueId> inputs, Attrs attrs);
+
   void update(ValueId state, ValueId value);
-  void output(std::string_view name, ValueId value);
+  void output(std::string_view name, ValueId value, OutputRole role = OutputRole::kWhole);
 
   ValueId find(const std::string& name) const;  // kNoValue when there is none; at once, unlike Graph::find
   const TensorType& type(ValueId value) const { return graph_.type(value); }
@@ -39,13 +68,19 @@ class Builder {
   Graph take() { return std::move(graph_); }
 
  private:
-  ValueId add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Attrs attrs);
+  template <typename NameOfNext>
+  std::vector<ValueId> add_node(const OpRecord& record, std::vector<ValueId> inputs, Attrs attrs,
+                                const NameOfNext& name_of_next);
+  ValueId add_given(std::string_view name, TensorType type, Value::Kind kind, Role role, Attrs attrs);
+  ValueId add_value(std::string_view name, TensorType type, Value::Kind kind, int node, Role role = Role::kNone,
+                    Attrs attrs = {});
   std::string unique_name(std::string_view wanted, ValueId value);
 
   const OpTable& ops_;
   Graph graph_;
+  std::string scope_;
   std::unordered_map<std::string, ValueId> names_;
-  int next_number_ = 0;
+  std::unordered_map<std::string, int> numbers_;  // the last one that a name wanted again was given
 };
 
 // What a gradient rule sees: the node, the gradients of its results, and a builder for new nodes.

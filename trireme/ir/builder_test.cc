@@ -18,15 +18,15 @@ using ::testing::ThrowsMessage;
 TEST(Builder, InfersTypesAndKeepsNamesUnique) {
   Builder b(ops(), "small");
   const ValueId x = b.input("x", {DType::f32, {2, 4}});
-  const ValueId w = b.state("w", {DType::f32, {4, 8}}, {{"init", "normal"}});
+  const ValueId w = b.state("w", {DType::f32, {4, 8}}, Role::kParameter, {{"init", "normal"}});
   const ValueId y = b.op("matmul", {x, w}, {}, "y");
   const ValueId again = b.op("relu", {y}, {}, "y");
   const ValueId unnamed = b.op("relu", {again});
   b.output("out", unnamed);
   EXPECT_EQ(b.type(y), (TensorType{DType::f32, {2, 8}}));
   EXPECT_EQ(b.graph().values[y].name, "y");
-  EXPECT_NE(b.graph().values[again].name, "y");
-  EXPECT_NE(b.graph().values[unnamed].name, "");
+  EXPECT_EQ(b.graph().values[again].name, "y~2");
+  EXPECT_EQ(b.graph().values[unnamed].name, "relu");
   EXPECT_NO_THROW(verify(b.graph()));
 }
 
@@ -38,6 +38,66 @@ TEST(Builder, NamesTheOtherResultsAfterTheFirst) {
   EXPECT_EQ(b.graph().values[results[0]].name, "n");
   EXPECT_EQ(b.graph().values[results[1]].name, "n.1");
   EXPECT_EQ(b.type(results[1]), (TensorType{DType::f32, {2}})) << "statistics stay f32";
+}
+
+TEST(Builder, NamesResultsByScopes) {
+  Builder b(ops(), "scopes");
+  const ValueId x = b.input("x", {DType::f32, {2, 4}}), gain = b.input("gain", {DType::f32, {4}});
+  const auto name = [&](ValueId value) { return b.graph().values[value].name; };
+  {
+    const Builder::Scope block(b, "h.0");
+    EXPECT_EQ(name(b.op("relu", {x})), "h.0/relu");
+    {
+      const Builder::Scope part(b, "mlp");
+      EXPECT_EQ(name(b.op("relu", {x})), "h.0/mlp/relu");
+      EXPECT_EQ(name(b.op("relu", {x})), "h.0/mlp/relu~2");
+      EXPECT_EQ(name(b.op("relu", {x}, {}, "mine")), "mine") << "a name of its own is left alone";
+      const std::vector<ValueId> norm = b.node("rms_norm", {x, gain}, {{"eps", 1e-5}});
+      EXPECT_EQ(name(norm[1]), "h.0/mlp/rms_norm.1");
+      EXPECT_EQ(name(b.node("rms_norm", {x, gain}, {{"eps", 1e-5}})[1]), "h.0/mlp/rms_norm~2.1");
+    }
+    EXPECT_EQ(name(b.op("relu", {x})), "h.0/relu~2") << "the inner scope is closed";
+  }
+  EXPECT_EQ(name(b.op("relu", {x})), "relu");
+  EXPECT_EQ(b.scope(), "");
+}
+
+TEST(Builder, NumbersGoOnInAGraphThatIsGoneOnWith) {
+  Builder first(ops(), "g");
+  const ValueId x = first.input("x", {DType::f32, {3}});
+  for (int i = 0; i < 3; ++i) first.op("neg", {x});
+  Builder second(ops(), first.take());
+  EXPECT_EQ(second.graph().values[second.op("neg", {x})].name, "neg~4");
+}
+
+TEST(Builder, NeverRenamesInputsAndStates) {
+  Builder b(ops(), "g");
+  const ValueId x = b.input("x", {DType::f32, {3}});
+  b.op("neg", {x});
+  EXPECT_THAT(
+      [&] {
+        b.state("neg", {DType::f32, {3}});
+      },
+      ThrowsMessage<Error>(HasSubstr("a state needs a name of its own, but %neg is there already")));
+  EXPECT_THAT(
+      [&] {
+        b.input("x", {DType::f32, {3}});
+      },
+      ThrowsMessage<Error>(HasSubstr("%x is there already")));
+}
+
+TEST(Builder, ACopyKeepsAllNames) {
+  Builder from(ops(), "from");
+  const std::vector<ValueId> parts =
+      from.node("split", {from.input("x", {DType::f32, {3}})},
+                {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>{1, 2}}}, "a");
+  Graph graph = from.take();
+  graph.values[parts[1]].name = "b";
+  Builder to(ops(), "to");
+  const ValueId x = to.input("x", {DType::f32, {3}});
+  const std::vector<ValueId> copied = to.copy(graph, graph.nodes[0], {x}, graph.nodes[0].attrs);
+  EXPECT_EQ(to.graph().values[copied[0]].name, "a");
+  EXPECT_EQ(to.graph().values[copied[1]].name, "b");
 }
 
 TEST(Builder, GoesOnWithAGraph) {

@@ -8,6 +8,7 @@
 
 #include "trireme/ir/attrs.h"
 #include "trireme/ir/op_record.h"
+#include "trireme/ir/role.h"
 #include "trireme/ir/type.h"
 
 namespace trireme {
@@ -17,8 +18,9 @@ struct Value {
   std::string name;  // unique in the graph
   TensorType type;
   Kind kind = Kind::kResult;
-  int node = -1;     // the node that makes a kResult
-  Attrs attrs = {};  // of a state: how it starts (`init` and its parameters), `decay`, …
+  int node = -1;            // the node that makes a kResult
+  Role role = Role::kNone;  // of a state or an input
+  Attrs attrs = {};         // of a state: how it starts (`init` and its parameters), `decay`, …
 };
 
 struct Node {
@@ -38,6 +40,7 @@ struct Update {
 struct Output {
   std::string name;
   ValueId value;
+  OutputRole role = OutputRole::kWhole;
 };
 
 struct Graph {

@@ -43,32 +43,54 @@ std::string print(const Attrs& attrs) {
   return text + "}";
 }
 
-std::string print(const Graph& graph) {
-  std::string text = graph.name.empty() ? "" : "graph " + graph.name + "\n";
-  const auto with_attrs = [](const Attrs& attrs) { return attrs.empty() ? "" : " " + print(attrs); };
-  for (const Value& value : graph.values) {
-    if (value.kind == Value::Kind::kResult) continue;
-    text += fmt::format("{} %{}: {}{}\n", value.kind == Value::Kind::kInput ? "input" : "state", value.name,
-                        to_string(value.type), with_attrs(value.attrs));
+namespace {
+
+std::string with_attrs(const Attrs& attrs) {
+  return attrs.empty() ? "" : " " + print(attrs);
+}
+std::string with_role(std::string_view role) {
+  return role.empty() ? "" : fmt::format(" {}", role);
+}
+
+}  // namespace
+
+std::string print_declaration(const Value& value) {
+  return fmt::format("{} %{}: {}{}{}", value.kind == Value::Kind::kInput ? "input" : "state", value.name,
+                     to_string(value.type), with_role(name(value.role)), with_attrs(value.attrs));
+}
+
+std::string print_node(const Graph& graph, const Node& node) {
+  std::string text;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Value& value = graph.values[node.outputs[i]];
+    text += fmt::format("{}%{}: {}", i ? ", " : "", value.name, to_string(value.type));
   }
-  for (const Node& node : graph.nodes) {
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const Value& value = graph.values[node.outputs[i]];
-      text += fmt::format("{}%{}: {}", i ? ", " : "", value.name, to_string(value.type));
-    }
-    text += fmt::format(" = {}(", node.op->name);
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      text += (i ? ", %" : "%") + graph.values[node.inputs[i]].name;
-    text += ")" + with_attrs(node.attrs) + "\n";
-  }
+  text += fmt::format(" = {}(", node.op->name);
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    text += (i ? ", %" : "%") + graph.values[node.inputs[i]].name;
+  return text + ")" + with_attrs(node.attrs);
+}
+
+std::string print_results(const Graph& graph) {
+  std::string text;
   for (const Update& update : graph.updates) {
     text +=
         fmt::format("update %{} <- %{}\n", graph.values[update.state].name, graph.values[update.value].name);
   }
   for (const Output& output : graph.outputs) {
-    text += fmt::format("output {} = %{}\n", output.name, graph.values[output.value].name);
+    text += fmt::format("output {} = %{}{}\n", output.name, graph.values[output.value].name,
+                        with_role(name(output.role)));
   }
   return text;
+}
+
+std::string print(const Graph& graph) {
+  std::string text = graph.name.empty() ? "" : "graph " + graph.name + "\n";
+  for (const Value& value : graph.values) {
+    if (value.kind != Value::Kind::kResult) text += print_declaration(value) + "\n";
+  }
+  for (const Node& node : graph.nodes) text += print_node(graph, node) + "\n";
+  return text + print_results(graph);
 }
 
 }  // namespace trireme

@@ -44,7 +44,7 @@ TEST(GraphText, EveryKindOfAttributeComesBack) {
            1e300, 5e-324, -0.0, infinity, -infinity, std::string(), std::string("a \"b\" \\n \n # {}"),
            std::vector<int64_t>{}, std::vector<int64_t>{-1, 2, 3}}) {
     Builder b(ops(), "g");
-    b.state("w", {DType::f32, {2}}, {{"first", int64_t{1}}, {"value", value}, {"last", "x"}});
+    b.state("w", {DType::f32, {2}}, Role::kNone, {{"first", int64_t{1}}, {"value", value}, {"last", "x"}});
     const Graph graph = b.take();
     expect_same_text(graph);
     const Graph parsed = parse_graph(print(graph), ops());
@@ -54,7 +54,7 @@ TEST(GraphText, EveryKindOfAttributeComesBack) {
 
 TEST(GraphText, NotANumberIsPrintedToo) {
   Builder b(ops(), "g");
-  b.state("w", {DType::f32, {}}, {{"value", std::nan("")}});
+  b.state("w", {DType::f32, {}}, Role::kNone, {{"value", std::nan("")}});
   expect_same_text(b.graph());
 }
 
@@ -96,7 +96,9 @@ TEST(GraphText, RefusesWithTheLineAndTheReason) {
            Refusal{"input %x: f32[281474976710656,2]", "more than 2^48 elements"},
            Refusal{"input %x: f32[0,281474976710656,2]", "more than 2^48 elements"},
            Refusal{"input %x: f32[99999999999999999999]", "an integer expected at '99999"},
-           Refusal{"input %x: f32[2] rest", "text left over"},
+           Refusal{"input %x: f32[2] rest", "'rest' is no role"},
+           Refusal{"input %x: f32[2] {a=1} rest", "text left over"},
+           Refusal{"output loss = %i some", "'some' is no role of an output"},
            Refusal{"state %w: f32[2] {a=1, a=2}", "attribute 'a' is given twice"},
            Refusal{"state %w: f32[2] {a=\"x}", "not closed"},
            Refusal{"state %w: f32[2] {a=x}", "'x' is no attribute value"},

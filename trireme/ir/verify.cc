@@ -9,6 +9,16 @@
 namespace trireme {
 namespace {
 
+bool fits(Role role, Value::Kind kind) {
+  if (role == Role::kNone) return true;
+  const bool of_input = role == Role::kBatch || role == Role::kRng || role == Role::kScalar;
+  return kind == (of_input ? Value::Kind::kInput : Value::Kind::kState);
+}
+
+std::string_view words(Value::Kind kind) {
+  return kind == Value::Kind::kInput ? "an input" : kind == Value::Kind::kState ? "a state" : "a result";
+}
+
 void verify_node(const Graph& graph, int index, std::vector<bool>& made) {
   const Node& node = graph.nodes[index];
   const auto where = [&] {
@@ -55,6 +65,9 @@ void verify(const Graph& graph) {
     if (!names.insert(value.name).second)
       throw_error("graph '{}': two values are called %{}", graph.name, value.name);
     made[i] = value.kind != Value::Kind::kResult;
+    if (!fits(value.role, value.kind))
+      throw_error("graph '{}': %{} is {}, which can not have the role {}", graph.name, value.name,
+                  words(value.kind), name(value.role));
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) verify_node(graph, static_cast<int>(n), made);
   for (size_t i = 0; i < made.size(); ++i) {

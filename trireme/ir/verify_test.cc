@@ -101,6 +101,10 @@ TEST_F(Verify, AnUpdateOfAnotherType) {
   graph_.updates[0].value = static_cast<ValueId>(graph_.values.size()) - 1;
   expect_refused("the state %w is f32[4] but its new value %v is f32[5]");
 }
+TEST_F(Verify, ARoleThatDoesNotFit) {
+  graph_.values[w_].role = Role::kBatch;
+  expect_refused("%w is a state, which can not have the role batch");
+}
 TEST_F(Verify, AnOutputOfNothing) {
   graph_.outputs[0].value = 99;
   expect_refused("output 'y' names no value");

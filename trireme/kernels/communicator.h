@@ -1,12 +1,14 @@
-// What collective kernels ask of the runtime: collectives over the ranks along one axis of the mesh. Counts
-// are in elements; parts are equal, one for each rank of the axis. All of these throw an Error when a rank is
-// gone.
+// What collective kernels and transfers ask of the runtime: collectives over the ranks along one axis of the
+// mesh, or over a group that was given a name, and messages between two ranks. Counts are in elements; parts
+// are equal, one for each rank of the axis. All of these throw an Error when a rank is gone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/base/dtype.h"
 
@@ -28,6 +30,12 @@ class Communicator {
                                     Reduction reduction) = 0;
   // `data` is one part for each rank, of which this rank's own is given.
   virtual void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) = 0;
+  // One message to another rank of the mesh, or from it. Several may be under way; those from one rank to
+  // another arrive in the order in which they were started. The tag says what a message is, the same on both
+  // ends, or it is an Error on all ranks.
+  virtual void start_send(int peer, const std::byte* data, int64_t bytes, int tag) = 0;
+  virtual void start_receive(int peer, std::byte* data, int64_t bytes, int tag) = 0;
+  // For the first that was started on `data` and not waited for yet.
   virtual void wait(const std::byte* data) = 0;
   // Moves what is under way, without waiting; cheap when nothing is.
   virtual void progress() = 0;
@@ -49,8 +57,12 @@ class Communicator {
   virtual void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                           DType dtype) = 0;
 
-  // Whether all_reduce adds neighbours first, then pairs of neighbours, and so on: ((0 + 1) + (2 + 3)) + …, on
-  // every transport. Then what 2^k ranks add up has the same bits for every k.
+  // Gives a name to some ranks of the mesh, this one among them: from then on it may stand where the name of
+  // an axis does. Collective over the members; the same once more does nothing.
+  virtual void add_group(const std::string& name, const std::vector<int>& members) = 0;
+
+  // Whether all_reduce adds neighbours first, then pairs of neighbours, and so on: ((0 + 1) + (2 + 3)) + …,
+  // on every transport. Then what 2^k ranks add up has the same bits for every k.
   virtual bool adds_in_pairs() const { return false; }
 
   // Memory that the transport uses without a copy; ordinary memory where it has nothing better.

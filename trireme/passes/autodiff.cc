@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/scope.h"
 
 namespace trireme {
 namespace {
@@ -26,8 +27,7 @@ std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& w
 
 }  // namespace
 
-std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
-                                   const std::vector<ValueId>& wanted) {
+Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::vector<ValueId>& wanted) {
   if (builder.shape(loss).rank() != 0) {
     throw_error("the loss is {}, but only a scalar can be differentiated", to_string(builder.type(loss)));
   }
@@ -35,8 +35,9 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
   std::vector<ValueId> gradient(builder.graph().values.size(), kNoValue);
   gradient[loss] = seed;
 
-  const int forward_nodes = static_cast<int>(builder.graph().nodes.size());
-  for (int n = forward_nodes - 1; n >= 0; --n) {
+  Backward result;
+  result.first_node = static_cast<int>(builder.graph().nodes.size());
+  for (int n = result.first_node - 1; n >= 0; --n) {
     const Node node = builder.graph().nodes[n];  // a copy: the graph grows below
     std::vector<ValueId> dy;
     for (ValueId output : node.outputs) dy.push_back(gradient[output]);
@@ -56,6 +57,7 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
     if (!rule)
       throw_error("[{}] has no gradient: {}", node.op->name,
                   std::get<NotDifferentiable>(node.op->gradient).reason);
+    const Builder::Scope scope(builder, join_scopes(scope_of(builder.graph(), node), "grad"));
     GradBuilder context(builder, node, dy, wants);
     const std::vector<ValueId> contributions = (*rule)(context);
     TRIREME_CHECK(contributions.size() == node.inputs.size());
@@ -64,10 +66,9 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
       ValueId& sum = gradient[node.inputs[i]];
       sum = sum == kNoValue ? contributions[i] : builder.op("add", {sum, contributions[i]});
     }
+    result.sources.resize(builder.graph().nodes.size() - result.first_node, n);
   }
-
-  std::vector<ValueId> result;
-  for (ValueId value : wanted) result.push_back(gradient[value]);
+  for (ValueId value : wanted) result.gradients.push_back(gradient[value]);
   return result;
 }
 

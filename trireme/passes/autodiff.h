@@ -1,5 +1,6 @@
 // Reverse-mode differentiation: adds to a graph the nodes that compute gradients. Backward ops are ops like
-// the others; what each op contributes stands in its record.
+// the others; what each op contributes stands in its record. Their results are named in the scope of the
+// forward node, with /grad behind it.
 #pragma once
 
 #include <vector>
@@ -8,10 +9,16 @@
 
 namespace trireme {
 
+struct Backward {
+  std::vector<ValueId> gradients;  // one for each of `wanted`
+  // Of the nodes from `first_node` on, which are those that were added: the forward node that each came from.
+  int first_node = 0;
+  std::vector<int> sources;
+};
+
 // The gradients of the scalar `loss`, times the scalar `seed`, with respect to each of `wanted`. A value
 // that the loss does not depend on gets kNoValue. Throws an Error when the way there leads through an op
 // that is not differentiable, with the reason that its record gives.
-std::vector<ValueId> differentiate(Builder& builder, ValueId loss, ValueId seed,
-                                   const std::vector<ValueId>& wanted);
+Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::vector<ValueId>& wanted);
 
 }  // namespace trireme

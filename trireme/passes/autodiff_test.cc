@@ -20,23 +20,32 @@ using ::testing::ThrowsMessage;
 struct Differentiated {
   Graph graph;
   std::vector<ValueId> gradients;
-  std::vector<std::string> added;  // ops of the nodes that came in
+  std::vector<std::string> added;    // ops of the nodes that came in
+  std::vector<std::string> results;  // their first results
+  std::vector<std::string> sources;  // first results of the nodes that they came from
 };
 
 Differentiated differentiated(std::string_view text, const std::vector<std::string>& wanted) {
   Graph forward = parse_graph(text, ops());
-  const size_t before = forward.nodes.size();
+  const int before = static_cast<int>(forward.nodes.size());
   std::vector<ValueId> ids;
   for (const std::string& name : wanted) ids.push_back(forward.find(name));
   const ValueId loss = forward.find("loss");
   Builder b(ops(), std::move(forward));
   const ValueId seed = b.input("seed", {DType::f32, {}});
   Differentiated result;
-  result.gradients = differentiate(b, loss, seed, ids);
+  const Backward backward = differentiate(b, loss, seed, ids);
+  EXPECT_EQ(backward.first_node, before);
+  EXPECT_EQ(backward.sources.size(), b.graph().nodes.size() - before);
+  result.gradients = backward.gradients;
   result.graph = b.take();
   verify(result.graph);
-  for (size_t n = before; n < result.graph.nodes.size(); ++n)
+  const auto name = [&](int n) { return result.graph.values[result.graph.nodes[n].outputs[0]].name; };
+  for (int n = before; n < std::ssize(result.graph.nodes); ++n) {
     result.added.emplace_back(result.graph.nodes[n].op->name);
+    result.results.push_back(name(n));
+    result.sources.push_back(name(backward.sources.at(n - before)));
+  }
   return result;
 }
 
@@ -73,6 +82,19 @@ TEST(Autodiff, AddsUpTheGradientsOfSeveralUses) {
       "%loss: f32[] = sum(%b) {dims=[0]}\n",
       {"w"});
   EXPECT_THAT(d.added, ElementsAre("broadcast", "mul", "mul", "mul", "add"));
+}
+
+TEST(Autodiff, SaysWhereEachNodeCameFrom) {
+  const Differentiated d = differentiated(
+      "state %w: f32[4,4]\n"
+      "input %x: f32[2,4]\n"
+      "%h.0/matmul: f32[2,4] = matmul(%x, %w)\n"
+      "%h.1/mlp/matmul: f32[2,4] = matmul(%h.0/matmul, %w)\n"
+      "%loss: f32[] = sum(%h.1/mlp/matmul) {dims=[0,1]}\n",
+      {"w"});
+  EXPECT_THAT(d.results, ElementsAre("grad/broadcast", "h.1/mlp/grad/matmul", "h.1/mlp/grad/matmul~2",
+                                     "h.0/grad/matmul", "h.0/grad/add"));
+  EXPECT_THAT(d.sources, ElementsAre("loss", "h.1/mlp/matmul", "h.1/mlp/matmul", "h.0/matmul", "h.0/matmul"));
 }
 
 TEST(Autodiff, AValueWithoutInfluenceHasNoGradient) {

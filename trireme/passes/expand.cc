@@ -21,8 +21,7 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
   std::vector<ValueId> moved(from.values.size(), kNoValue);
   for (size_t v = 0; v < from.values.size(); ++v) {
     const Value& value = from.values[v];
-    if (value.kind == Value::Kind::kInput) moved[v] = b.input(value.name, value.type);
-    if (value.kind == Value::Kind::kState) moved[v] = b.state(value.name, value.type, value.attrs);
+    if (value.kind != Value::Kind::kResult) moved[v] = b.declare(value);
   }
   Expanded result;
   result.between.resize(from.nodes.size());
@@ -30,11 +29,11 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
     const Node& node = from.nodes[n];
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(moved[input]);
-    const std::string& name = from.values[node.outputs[0]].name;
     const ValueId first_value = static_cast<ValueId>(b.graph().values.size());
     const size_t first_node = b.graph().nodes.size();
-    const std::vector<ValueId> results = chosen[n] ? node.op->expand(b, inputs, node.attrs, name)
-                                                   : b.node(node.op->name, inputs, node.attrs, name);
+    const std::vector<ValueId> results =
+        chosen[n] ? node.op->expand(b, inputs, node.attrs, from.values[node.outputs[0]].name)
+                  : b.copy(from, node, inputs, node.attrs);
     TRIREME_CHECK(results.size() == node.outputs.size());
     for (size_t o = 0; o < results.size(); ++o) {
       TRIREME_CHECK(b.type(results[o]) == from.type(node.outputs[o]));
@@ -47,7 +46,7 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
     }
   }
   for (const Update& update : from.updates) b.update(moved[update.state], moved[update.value]);
-  for (const Output& output : from.outputs) b.output(output.name, moved[output.value]);
+  for (const Output& output : from.outputs) b.output(output.name, moved[output.value], output.role);
   result.graph = b.take();
   return result;
 }

@@ -50,9 +50,9 @@ std::optional<Graph> with_gradients(const Graph& graph) {
         wanted.push_back(static_cast<ValueId>(i));
     }
     Builder b(ops(), graph);
-    const ValueId seed = b.input("seed", {DType::f32, {}});
     try {
-      const std::vector<ValueId> gradients = differentiate(b, output.value, seed, wanted);
+      const ValueId seed = b.input("seed", {DType::f32, {}});
+      const std::vector<ValueId> gradients = differentiate(b, output.value, seed, wanted).gradients;
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (gradients[i] == kNoValue) continue;
         require(b.type(gradients[i]) == b.type(wanted[i]));

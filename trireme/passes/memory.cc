@@ -50,10 +50,10 @@ class Planner {
       if (block_of_[update.value] != block_of_[update.state]) plan_.copies.push_back(update);
     }
     check_copies();
-    move_to_exchange();
+    move_to_comm_memory();
     add_workspace();
     plan_.arena_bytes = place_blocks(Space::kArena);
-    plan_.exchange_bytes = place_blocks(Space::kExchange);
+    plan_.comm_bytes = place_blocks(Space::kComm);
     for (int block : workspace_block_) plan_.workspace.push_back(blocks_[block].offset);
     for (int block : block_of_) plan_.values.push_back({blocks_[block].space, blocks_[block].offset});
     find_runs();
@@ -206,12 +206,12 @@ class Planner {
     }
   }
 
-  void move_to_exchange() {
+  void move_to_comm_memory() {
     for (const Node& node : graph_.nodes) {
       if (!node.op->collective) continue;
       for (ValueId output : node.outputs) {
         Block& block = blocks_[block_of_[output]];
-        if (block.space == Space::kArena) block.space = Space::kExchange;
+        if (block.space == Space::kArena) block.space = Space::kComm;
       }
     }
   }
@@ -300,7 +300,9 @@ MemoryPlan plan_memory(const Graph& graph, const std::vector<size_t>& state_offs
                        const std::vector<size_t>& workspace_bytes) {
   TRIREME_CHECK(state_offsets.size() == graph.values.size());
   TRIREME_CHECK(workspace_bytes.size() == graph.nodes.size());
-  return Planner(graph, state_offsets, workspace_bytes).run();
+  MemoryPlan plan = Planner(graph, state_offsets, workspace_bytes).run();
+  plan.workspace_bytes = workspace_bytes;
+  return plan;
 }
 
 }  // namespace trireme

@@ -12,8 +12,8 @@ namespace trireme {
 
 inline constexpr size_t kMemoryAlignment = 64;
 
-// kExchange: a second arena, of what collectives make, in memory that the transport uses without a copy.
-enum class Space { kArena, kExchange, kStates, kInputs };
+// kComm: comm memory, a second arena, of what collectives make, which the transport uses without a copy.
+enum class Space { kArena, kComm, kStates, kInputs };
 
 struct Location {
   Space space = Space::kArena;
@@ -23,13 +23,14 @@ struct Location {
 struct MemoryPlan {
   std::vector<Location> values;   // per value of the graph
   std::vector<size_t> workspace;  // per node: offset in the arena
+  std::vector<size_t> workspace_bytes;
   // Per node, where it starts or waits for several tensors: how many of them after another are one call of
   // the transport, because they are neighbours in memory. They are neighbours by their order, not by their
   // sizes, so that all ranks make the same calls though their parts differ.
   std::vector<std::vector<int64_t>> runs;
   std::vector<Update> copies;     // updates whose value could not be written straight into the state
   size_t arena_bytes = 0;
-  size_t exchange_bytes = 0;
+  size_t comm_bytes = 0;
   size_t input_bytes = 0;
 };
 

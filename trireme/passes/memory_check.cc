@@ -1,4 +1,4 @@
-// Memory is kept as one tag per byte-aligned unit: the value that was written there last.
+// Memory is kept as stretches of bytes, each with a tag: the value that was written there last.
 #include "trireme/passes/memory_check.h"
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 namespace trireme {
 namespace {
 
-constexpr int kNobody = -1;
 constexpr int kWorkspace = -2;
 
 struct Region {
@@ -22,10 +21,49 @@ struct Region {
   }
 };
 
+// What one space holds.
+class Tags {
+ public:
+  void write(size_t begin, size_t end, int tag) {
+    if (begin == end) return;
+    cut(begin);
+    cut(end);
+    stretches_.erase(stretches_.lower_bound(begin), stretches_.lower_bound(end));
+    stretches_[begin] = {end, tag};
+  }
+  bool hold(size_t begin, size_t end, int tag) const {
+    auto at = stretches_.upper_bound(begin);
+    if (begin == end) return true;
+    if (at == stretches_.begin()) return false;
+    for (--at; begin < end; ++at) {
+      if (at == stretches_.end() || at->first > begin || at->second.end <= begin || at->second.tag != tag)
+        return false;
+      begin = at->second.end;
+    }
+    return true;
+  }
+
+ private:
+  struct Stretch {
+    size_t end;
+    int tag;
+  };
+  // Makes a stretch that goes across `at` into two.
+  void cut(size_t at) {
+    auto found = stretches_.lower_bound(at);
+    if (found == stretches_.begin()) return;
+    --found;
+    if (found->second.end <= at) return;
+    stretches_[at] = found->second;
+    found->second.end = at;
+  }
+
+  std::map<size_t, Stretch> stretches_;  // by where they begin; they do not overlap
+};
+
 class Player {
  public:
-  Player(const Graph& graph, const MemoryPlan& plan, const std::vector<size_t>& workspace_bytes)
-      : graph_(graph), plan_(plan), workspace_bytes_(workspace_bytes), tag_(graph.values.size()) {
+  Player(const Graph& graph, const MemoryPlan& plan) : graph_(graph), plan_(plan), tag_(graph.values.size()) {
     for (size_t i = 0; i < tag_.size(); ++i) tag_[i] = static_cast<int>(i);
   }
 
@@ -54,19 +92,12 @@ class Player {
 
   void write(const Region& region, int tag) {
     if (region.space == Space::kArena && region.end > plan_.arena_bytes) fault("a write past the arena");
-    if (region.space == Space::kExchange && region.end > plan_.exchange_bytes)
-      fault("a write past the exchange memory");
+    if (region.space == Space::kComm && region.end > plan_.comm_bytes) fault("a write past the comm memory");
     if (region.space == Space::kInputs && region.end > plan_.input_bytes) fault("a write past the inputs");
-    std::vector<int>& memory = memory_[region.space];
-    memory.resize(std::max(memory.size(), region.end), kNobody);
-    std::fill(memory.begin() + static_cast<int64_t>(region.begin),
-              memory.begin() + static_cast<int64_t>(region.end), tag);
+    memory_[region.space].write(region.begin, region.end, tag);
   }
   bool holds(const Region& region, int tag) {
-    const std::vector<int>& memory = memory_[region.space];
-    if (memory.size() < region.end) return false;
-    return std::all_of(memory.begin() + static_cast<int64_t>(region.begin),
-                       memory.begin() + static_cast<int64_t>(region.end), [&](int t) { return t == tag; });
+    return memory_[region.space].hold(region.begin, region.end, tag);
   }
   void expect_holds(ValueId id, std::string_view when) {
     if (!holds(region(id), tag_[id]))
@@ -75,7 +106,7 @@ class Player {
 
   void run(int n) {
     const Node& node = graph_.nodes[n];
-    const Region workspace{Space::kArena, plan_.workspace[n], plan_.workspace[n] + workspace_bytes_[n]};
+    const Region workspace{Space::kArena, plan_.workspace[n], plan_.workspace[n] + plan_.workspace_bytes[n]};
     if (node.op->memory == OpRecord::Memory::kShared) {  // the same memory, and so the same content
       if (region(node.outputs[0]) != region(node.inputs[0]))
         fault(fmt::format("%{} does not share memory with its source", name(node.outputs[0])));
@@ -118,23 +149,21 @@ class Player {
 
   const Graph& graph_;
   const MemoryPlan& plan_;
-  const std::vector<size_t>& workspace_bytes_;
   std::vector<int> tag_;  // per value: what its memory holds; reshapes hold what their source holds
-  std::map<Space, std::vector<int>> memory_;
+  std::map<Space, Tags> memory_;
   std::string fault_;
 };
 
 }  // namespace
 
 std::string find_memory_fault(const Graph& graph, const MemoryPlan& plan,
-                              const std::vector<size_t>& state_offsets,
-                              const std::vector<size_t>& workspace_bytes) {
+                              const std::vector<size_t>& state_offsets) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (graph.values[i].kind != Value::Kind::kState) continue;
     if (plan.values[i].space != Space::kStates || plan.values[i].offset != state_offsets[i])
       return fmt::format("the state %{} is not where it was put", graph.values[i].name);
   }
-  return Player(graph, plan, workspace_bytes).play();
+  return Player(graph, plan).play();
 }
 
 }  // namespace trireme

@@ -42,7 +42,7 @@ struct Planned {
   bool together(std::string_view a, std::string_view b) const {
     return at(a).space == at(b).space && at(a).offset == at(b).offset;
   }
-  std::string fault() const { return find_memory_fault(graph, plan, state_offsets, workspace_bytes); }
+  std::string fault() const { return find_memory_fault(graph, plan, state_offsets); }
 };
 
 // Two sums that are started together. What each is made from is free for it, or is read again by `tail`.
@@ -214,9 +214,10 @@ class RandomGraph {
 
   Graph make() {
     scalar_ = b_.input("scalar", {DType::f32, {}});
-    for (int i = 0, n = 1 + below(3); i < n; ++i) add(b_.input("", {DType::f32, shape()}));
+    for (int i = 0, n = 1 + below(3); i < n; ++i)
+      add(b_.input("x" + std::to_string(i), {DType::f32, shape()}));
     for (int i = 0, n = below(4); i < n; ++i) {
-      states_.push_back(b_.state("", {DType::f32, shape()}));
+      states_.push_back(b_.state("w" + std::to_string(i), {DType::f32, shape()}));
       add(states_.back());
     }
     for (int i = 0, n = 1 + below(14); i < n; ++i) step();

@@ -39,7 +39,8 @@ class Partitioner {
     for (const Output& output : graph_.outputs) {
       const auto pinned = pins_.outputs.find(output.name);
       b_.output(output.name,
-                lying(output.value, pinned == pins_.outputs.end() ? replicated(mesh_) : pinned->second));
+                lying(output.value, pinned == pins_.outputs.end() ? replicated(mesh_) : pinned->second),
+                output.role);
     }
     return b_.take();
   }
@@ -65,10 +66,8 @@ class Partitioner {
   void start_value(ValueId id) {
     const Value& value = graph_.values[id];
     const Layout& layout = spread_.values[id];
-    if (value.kind == Value::Kind::kInput)
-      versions_[id] = {noted(layout, b_.input(value.name, local_type(id, layout)))};
-    if (value.kind == Value::Kind::kState)
-      versions_[id] = {noted(layout, b_.state(value.name, local_type(id, layout), value.attrs))};
+    if (value.kind != Value::Kind::kResult)
+      versions_[id] = {noted(layout, b_.declare(value, local_type(id, layout)))};
   }
 
   void add_node(int index) {
@@ -77,8 +76,7 @@ class Partitioner {
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i)
       inputs.push_back(lying(in_use(node.inputs[i]), spread.inputs[i]));
-    const std::vector<ValueId> results =
-        b_.node(node.op->name, inputs, local_attrs(node, spread), graph_.values[node.outputs[0]].name);
+    const std::vector<ValueId> results = b_.copy(graph_, node, inputs, local_attrs(node, spread));
     for (size_t o = 0; o < results.size(); ++o) {
       const ValueId id = node.outputs[o];
       const Layout& layout = spread_.values[id];
@@ -160,10 +158,11 @@ class Partitioner {
       return local_placement(graph_.type(id).shape, of, mesh_, rank_, change.axis);
     };
     if (change.kind == Change::Kind::kSlice)
-      return noted(layout, sliced(from.local, local_split(layout), change.to, axis.size, coordinate, shape));
+      return noted(layout, sliced(id, from.local, local_split(layout), change, coordinate, shape));
     if (change.kind == Change::Kind::kAddend)
       // A node on the rank that keeps its value too: graphs of all ranks have the same nodes.
-      return {layout, b_.op("affine", {from.local}, {{"scale", coordinate == 0 ? 1.0 : 0.0}})};
+      return {layout, b_.op("affine", {from.local}, {{"scale", coordinate == 0 ? 1.0 : 0.0}},
+                            name_of(id, "addend", change))};
     Attrs attrs{{"axis", axis.name}, {"ways", int64_t{axis.size}}, {"coordinate", int64_t{coordinate}}};
     const auto describe = [&](const std::string& prefix, const Placement& placement) {
       attrs.set(prefix + "dim", int64_t{placement.dim});
@@ -181,29 +180,36 @@ class Partitioner {
     }
     if (change.kind == Change::Kind::kAllToAll) describe("to_", local_split(layout));
     const ValueId local =
-        b_.op(name(change.kind), {from.local}, attrs,
-              fmt::format("{}.{}.{}", graph_.values[id].name, name(change.kind), axis.name));
+        b_.op(name(change.kind), {from.local}, attrs, name_of(id, name(change.kind), change));
     TRIREME_CHECK(b_.shape(local) == shape);
     return noted(layout, local);
   }
 
-  // This rank's part of a local value, which `to` cuts; `shape` is that of the part. Where the whole is cut
-  // in blocks, ranks may have other numbers of them, but have the same nodes: blocks are a dim for the while.
-  ValueId sliced(ValueId local, const Placement& to, const Placement& whole, int ways, int coordinate,
+  // What a change makes of a value: the value, what happens, and along which axis.
+  std::string name_of(ValueId id, std::string_view what, const Change& change) const {
+    return fmt::format("{}.{}.{}", graph_.values[id].name, what, mesh_.axes()[change.axis].name);
+  }
+
+  // This rank's part of a local version of a value, which `to` cuts; `shape` is that of the part. Where the
+  // whole is cut in blocks, ranks may have other numbers of them, but have the same nodes: blocks are a dim
+  // for the while.
+  ValueId sliced(ValueId id, ValueId local, const Placement& to, const Change& change, int coordinate,
                  const Shape& shape) {
     const Shape from = b_.shape(local);
     const int64_t block = from[to.dim] / to.blocks;
-    const Part units = part_of(block / to.unit, ways, coordinate);
-    const auto slice = [&](ValueId of, int dim) {
+    const Part units = part_of(block / to.unit, mesh_.axes()[change.axis].size, coordinate);
+    const auto slice = [&](ValueId of, int dim, std::string_view what) {
       return b_.op("slice", {of},
-                   {{"dim", int64_t{dim}}, {"start", units.begin * to.unit}, {"size", units.size * to.unit}});
+                   {{"dim", int64_t{dim}}, {"start", units.begin * to.unit}, {"size", units.size * to.unit}},
+                   name_of(id, what, change));
     };
-    if (whole.blocks == 1) return slice(local, to.dim);
+    if (change.to.blocks == 1) return slice(local, to.dim, "slice");
     const ValueId blocks = b_.op("reshape", {local},
                                  {{"shape", std::vector<int64_t>{from.elements(0, to.dim) * to.blocks, block,
-                                                                 from.elements(to.dim + 1, from.rank())}}});
-    return b_.op("reshape", {slice(blocks, 1)},
-                 {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
+                                                                 from.elements(to.dim + 1, from.rank())}}},
+                                 name_of(id, "blocks", change));
+    return b_.op("reshape", {slice(blocks, 1, "slice_of_blocks")},
+                 {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}}, name_of(id, "slice", change));
   }
 
   const Graph& graph_;

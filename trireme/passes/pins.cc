@@ -1,4 +1,4 @@
-// Presets in terms of layouts.
+// The rows of plan/preset.h in terms of layouts.
 #include "trireme/passes/pins.h"
 
 #include "trireme/base/error.h"
@@ -15,21 +15,23 @@ int spread_axis(const Mesh& mesh, std::string_view name) {
 // Of activations of transformers, [batch, sequence, features].
 constexpr int kBatchDim = 0, kSequenceDim = 1;
 
-class Presets {
+// Preset over an axis that has ranks to spread over.
+const Preset* preset_over(const Plan& plan, std::string_view axis) {
+  return spread_axis(plan.mesh, axis) >= 0 ? plan.preset_over(axis) : nullptr;
+}
+
+class PinMaker {
  public:
-  Presets(const Plan& plan, SegmentKind kind, Microbatches microbatches)
+  PinMaker(const Plan& plan, SegmentKind kind, Microbatches microbatches)
       : plan_(plan),
         mesh_(plan.mesh),
         kind_(kind),
-        data_(axis("data")),
-        tensor_(plan.has("megatron") || plan.has("hybrid_cnn") ? axis("tensor") : -1),
-        sequence_(plan.has("sequence") && tensor_ >= 0),
-        batch_axes_(batch_axes(plan)),
-        parameters_split_(plan.has("zero3")),
-        gradients_split_(parameters_split_ || plan.has("zero2")),
-        optimizer_split_(gradients_split_ || plan.has("zero1")),
-        // ZeRO-1 keeps gradients whole and scatters them in the update.
-        added_at_once_(microbatches == Microbatches::kOne && (gradients_split_ || !optimizer_split_)) {}
+        microbatches_(microbatches),
+        shares_(*plan.preset_over("data")->states),
+        tensor_preset_(preset_over(plan, "tensor")),
+        data_(spread_axis(mesh_, "data")),
+        tensor_(tensor_preset_ ? spread_axis(mesh_, "tensor") : -1),
+        batch_axes_(batch_axes(plan)) {}
 
   Pins pins(const Graph& graph) const {
     Pins pins;
@@ -39,34 +41,44 @@ class Presets {
         pins.states[value.name] = state(value);
       } else if (given && value.kind == Value::Kind::kResult) {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
-      } else if (is_batch(value)) {
+      } else if (value.role == Role::kBatch) {
         pins.values[value.name] = along_batch(Placement::split(kBatchDim));
       }
     }
     if (kind_ != SegmentKind::kUpdate) pin_casts(graph, pins);
-    if (tensor_ >= 0 && (sequence_ || plan_.has("hybrid_cnn"))) {
+    if (tensor_ >= 0 && tensor_preset_->scatter != Scatter::kNothing) {
       pins.scatter_dims.assign(mesh_.axes().size(), -1);
-      pins.scatter_dims[tensor_] = sequence_ ? kSequenceDim : kBatchDim;
+      pins.scatter_dims[tensor_] = along_sequence() ? kSequenceDim : kBatchDim;
     }
     // Each rank makes its addend, even where gathering what it is made of would move less: the computation is
     // to be shared too.
     for (const Update& update : graph.updates) {
       const Value& state = graph.values[update.state];
-      if (kind_ != SegmentKind::kUpdate && added_at_once_ && state.attrs.text("role", "") == "gradient")
+      if (kind_ != SegmentKind::kUpdate && added_at_once() && state.role == Role::kGradient)
         pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
-    if (kind_ == SegmentKind::kForwardBackward) {
-      // Only the update adds them up, once a step.
-      pins.outputs["loss"] = pins.outputs["count"] = along_batch(Placement::sum());
-      if (parameters_split_ && !graph.outputs.empty())
-        pins.forward_end = graph.values[graph.outputs[0].value].name;
+    for (const Output& output : graph.outputs) {
+      if (output.role == OutputRole::kAddend) pins.outputs[output.name] = along_batch(Placement::sum());
+      if (output.role == OutputRole::kRows)
+        pins.outputs[output.name] = along_batch(Placement::split(kBatchDim));
     }
-    if (kind_ == SegmentKind::kEvaluate) pins.outputs["logits"] = along_batch(Placement::split(kBatchDim));
+    // The loss, from which the backward part starts.
+    const bool gathered = shares_.parameter.at_rest != shares_.parameter.in_use;
+    if (kind_ == SegmentKind::kForwardBackward && gathered && !graph.outputs.empty())
+      pins.forward_end = graph.values[graph.outputs[0].value].name;
     return pins;
   }
 
  private:
-  int axis(std::string_view name) const { return spread_axis(mesh_, name); }
+  bool along_sequence() const { return tensor_ >= 0 && tensor_preset_->scatter == Scatter::kSequence; }
+
+  const Shares& gradient_shares() const {
+    return microbatches_ == Microbatches::kOne ? shares_.gradient_of_one : shares_.gradient;
+  }
+  // Whether gradients are added up over the ranks as they are made.
+  bool added_at_once() const {
+    return microbatches_ == Microbatches::kOne && gradient_shares().at_rest != Share::kAddend;
+  }
 
   // What is made of a parameter alone, element by element, lies as the parameter would. Where nothing else
   // reads the parameter it need not be gathered itself, only what is made of it.
@@ -75,7 +87,7 @@ class Presets {
     for (const Node& node : graph.nodes) {
       for (ValueId input : node.inputs) ++readers[input];
       const Value &from = graph.values[node.inputs[0]], &to = graph.values[node.outputs[0]];
-      if (from.attrs.text("role", "") != "parameter" || node.inputs.size() != 1 || node.outputs.size() != 1 ||
+      if (from.role != Role::kParameter || node.inputs.size() != 1 || node.outputs.size() != 1 ||
           plan_.layout_of(to.name))
         continue;
       if (const IndexRule rule = rule_of(graph, node); rule.inputs[0] != rule.outputs[0]) continue;
@@ -96,20 +108,37 @@ class Presets {
   }
 
   StateLayout state(const Value& value) const {
-    const Layout whole = in_use(value), part = by_zero(value, whole);
-    const std::string_view role = value.attrs.text("role", "");
-    const bool update = kind_ == SegmentKind::kUpdate;
-    if (role == "parameter") {
-      // The update works on the part whose moments this rank has.
-      return {parameters_split_ ? part : whole, update && optimizer_split_ ? part : whole};
+    const Layout whole = in_use(value);
+    const Shares* shares = shares_of(value.role);
+    if (!shares) return {whole, whole};
+    StateLayout layout{lying(shares->at_rest, value, whole), {}};
+    // What can not be split over the ranks is added up as under `data`.
+    if (shares == &gradient_shares() && shares->at_rest == Share::kPart && layout.rest == whole &&
+        !added_at_once())
+      layout.rest = with_sums(value, whole);
+    if (kind_ == SegmentKind::kUpdate)
+      layout.use = lying(shares->in_update, value, whole);
+    else
+      layout.use = shares->in_use == shares->at_rest ? layout.rest : lying(shares->in_use, value, whole);
+    return layout;
+  }
+
+  const Shares* shares_of(Role role) const {
+    if (role == Role::kParameter) return &shares_.parameter;
+    if (role == Role::kOptimizer) return &shares_.optimizer;
+    return role == Role::kGradient ? &gradient_shares() : nullptr;
+  }
+
+  Layout lying(Share share, const Value& value, const Layout& whole) const {
+    switch (share) {
+      case Share::kWhole:
+        return whole;
+      case Share::kPart:
+        return by_zero(value, whole);
+      case Share::kAddend:
+        return with_sums(value, whole);
     }
-    if (role == "optimizer") return optimizer_split_ ? StateLayout{part, part} : StateLayout{whole, whole};
-    if (role == "gradient") {
-      const Layout sum = with_sums(value, whole);
-      const Layout rest = gradients_split_ && part != whole ? part : added_at_once_ ? whole : sum;
-      return {rest, update ? (optimizer_split_ ? part : whole) : rest};
-    }
-    return {whole, whole};
+    return whole;
   }
 
   // How gradients of what lies as `whole` are accumulated: each rank adds up what its rows give, or its part
@@ -118,7 +147,7 @@ class Presets {
     for (int batch_axis : batch_axes_) {
       if (whole[batch_axis].kind == Placement::Kind::kReplicated) whole[batch_axis] = Placement::sum();
     }
-    if (sequence_ && value.attrs.has("of") && whole[tensor_].kind == Placement::Kind::kReplicated)
+    if (along_sequence() && value.attrs.has("of") && whole[tensor_].kind == Placement::Kind::kReplicated)
       whole[tensor_] = Placement::sum();
     return whole;
   }
@@ -132,7 +161,7 @@ class Presets {
     }
     Layout layout = replicated(mesh_);
     if (tensor_ < 0) return layout;
-    if (sequence_ && value.attrs.has("tensor_sequence_dim")) {
+    if (tensor_preset_->weights == Weights::kFeaturesAndPositions && value.attrs.has("tensor_sequence_dim")) {
       layout[tensor_] = Placement::split(static_cast<int>(value.attrs.integer("tensor_sequence_dim")));
     } else if (value.attrs.has("tensor_dim")) {
       layout[tensor_] =
@@ -201,29 +230,21 @@ class Presets {
   const Plan& plan_;
   const Mesh& mesh_;
   SegmentKind kind_;
-  int data_, tensor_;  // axes; −1 where there is none
-  bool sequence_;
+  Microbatches microbatches_;
+  const StateShares& shares_;
+  const Preset* tensor_preset_;  // may be null
+  int data_, tensor_;            // axes; −1 where there is none
   std::vector<int> batch_axes_;
-  bool parameters_split_, gradients_split_, optimizer_split_;
-  bool added_at_once_;  // gradients over the ranks, as they are made
 };
 
 }  // namespace
 
-SegmentKind segment_kind(const Graph& graph) {
-  if (graph.name == "update") return SegmentKind::kUpdate;
-  return graph.name == "evaluate" ? SegmentKind::kEvaluate : SegmentKind::kForwardBackward;
-}
-
-bool is_batch(const Value& value) {
-  return value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng";
-}
-
 std::vector<int> batch_axes(const Plan& plan) {
   std::vector<int> axes;
-  if (const int data = spread_axis(plan.mesh, "data"); data >= 0) axes.push_back(data);
-  if (const int tensor = spread_axis(plan.mesh, "tensor"); tensor >= 0 && plan.has("hybrid_cnn"))
-    axes.push_back(tensor);
+  for (const char* axis : {"data", "tensor"}) {
+    const Preset* preset = preset_over(plan, axis);
+    if (preset && preset->rows == Preset::Rows::kShared) axes.push_back(spread_axis(plan.mesh, axis));
+  }
   return axes;
 }
 
@@ -251,7 +272,7 @@ Part batch_rows(const Plan& plan, int64_t rows, int rank) {
 }
 
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches) {
-  return Presets(plan, kind, microbatches).pins(graph);
+  return PinMaker(plan, kind, microbatches).pins(graph);
 }
 
 }  // namespace trireme

@@ -13,9 +13,7 @@ namespace {
 std::string at_rest(const Shape& shape, const Attrs& attrs = {}, const std::string& plan_json = R"({
     "mesh": "data:4", "preset": "zero3"})") {
   Builder b(ops(), "first");
-  Attrs with_role = attrs;
-  with_role.set("role", "parameter");
-  b.state("w", {DType::f32, shape}, with_role);
+  b.state("w", {DType::f32, shape}, Role::kParameter, attrs);
   const Plan plan = parse_plan(plan_json, "test");
   return to_string(
       pins_of(plan, b.take(), SegmentKind::kForwardBackward, Microbatches::kOne).states.at("w").rest,

@@ -12,7 +12,7 @@ namespace {
 
 bool any_parameter(const Graph& graph, bool (*fits)(const Value&)) {
   return std::ranges::any_of(graph.values, [&](const Value& value) {
-    return value.kind == Value::Kind::kState && value.attrs.text("role", "") == "parameter" && fits(value);
+    return value.role == Role::kParameter && fits(value);
   });
 }
 
@@ -58,13 +58,13 @@ bool may_be_named(const Value& value) {
   return !value.attrs.has("of");
 }
 
-void check_layouts(const Plan& plan, const std::vector<Graph>& whole) {
+void check_layouts(const Plan& plan, const std::vector<StepSegment>& whole) {
   std::vector<std::string> names;
   for (const auto& [pattern, layout] : plan.layouts) {
     bool found = false;
     const Value* input = nullptr;
-    for (const Graph& graph : whole) {
-      for (const Value& value : graph.values) {
+    for (const StepSegment& segment : whole) {
+      for (const Value& value : segment.graph.values) {
         if (!may_be_named(value)) continue;
         if (value.kind != Value::Kind::kInput) names.push_back(value.name);
         if (!fits_pattern(pattern, value.name)) continue;
@@ -101,21 +101,23 @@ void check_layouts(const Plan& plan, const std::vector<Graph>& whole) {
 
 void check_rows(const Plan& plan, const Graph& graph) {
   for (const Value& value : graph.values) {
-    if (is_batch(value)) batch_rows(plan, value.type.shape[0], /*rank=*/0);
+    if (value.role == Role::kBatch) batch_rows(plan, value.type.shape[0], /*rank=*/0);
   }
 }
 
 }  // namespace
 
-void check_plan(const Plan& plan, const std::vector<Graph>& whole) {
+void check_plan(const Plan& plan, const std::vector<StepSegment>& whole) {
+  check_supported(plan);
   if (plan.mesh.ranks() == 1) return;
-  for (const Graph& graph : whole) {
-    if (segment_kind(graph) != SegmentKind::kForwardBackward) continue;
-    check_presets(plan, graph);
-    check_rows(plan, graph);
+  for (const StepSegment& segment : whole) {
+    if (segment.kind != SegmentKind::kForwardBackward) continue;
+    check_presets(plan, segment.graph);
+    check_rows(plan, segment.graph);
   }
   check_layouts(plan, whole);
-  for (const Graph& graph : whole) pins_of(plan, graph, segment_kind(graph), Microbatches::kOne);
+  for (const StepSegment& segment : whole)
+    pins_of(plan, segment.graph, segment.kind, Microbatches::kOne);
 }
 
 }  // namespace trireme

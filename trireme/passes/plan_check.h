@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "trireme/ir/graph.h"
+#include "trireme/passes/step_segment.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme {
@@ -12,6 +12,6 @@ namespace trireme {
 // `whole`: the segments of a step on whole tensors. Throws Error when a preset has nothing to split in this
 // model or would leave most of it whole, when a layout names what the model does not have or does not fit it,
 // and when there are too many ranks for heads, features or rows.
-void check_plan(const Plan& plan, const std::vector<Graph>& whole);
+void check_plan(const Plan& plan, const std::vector<StepSegment>& whole);
 
 }  // namespace trireme

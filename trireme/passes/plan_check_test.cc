@@ -21,13 +21,11 @@ struct Parameter {
 
 Graph model(const std::vector<Parameter>& parameters, int64_t rows = 8) {
   Builder b(ops(), "first");
-  b.input("images", {DType::f32, {rows, 4}});
+  b.input("images", {DType::f32, {rows, 4}}, Role::kBatch);
   for (const Parameter& parameter : parameters) {
-    Attrs attrs = parameter.attrs;
-    attrs.set("role", "parameter");
-    b.state(parameter.name, {DType::f32, parameter.shape}, attrs);
-    b.state("grad." + parameter.name, {DType::f32, parameter.shape},
-            {{"role", "gradient"}, {"of", parameter.name}});
+    b.state(parameter.name, {DType::f32, parameter.shape}, Role::kParameter, parameter.attrs);
+    b.state("grad." + parameter.name, {DType::f32, parameter.shape}, Role::kGradient,
+            {{"of", parameter.name}});
   }
   return b.take();
 }

@@ -12,6 +12,7 @@
 namespace trireme {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -39,8 +40,23 @@ TEST(Precision, ComputesIn16BitsAndKeepsStatesStatisticsAndOutputs) {
   for (const Output& output : graph.outputs)
     EXPECT_EQ(graph.type(output.value).dtype, DType::f32) << output.name;
   EXPECT_THAT(print(graph), HasSubstr("state %w: f32[4,8] {init=\"normal\"}"));
-  EXPECT_THAT(print(graph),
-              HasSubstr("%loss: f32[], %loss.1: f32[], %loss.2: f32[2] = cross_entropy(%h, %t)"));
+  EXPECT_THAT(print(graph), HasSubstr("%loss: f32[], %count: f32[], %lse: f32[2] = cross_entropy(%h, %t)"));
+}
+
+TEST(Precision, NamesCastsInTheScopeOfWhatTheyComeFrom) {
+  const Graph graph = lowered(
+      "state %h.0.fc.weight: f32[4]\n"
+      "state %table: f32[4]\n"
+      "%h.0/fc/mul: f32[4] = mul(%h.0.fc.weight, %table)\n"
+      "%h.1/exp: f32[4] = exp(%h.0/fc/mul)\n"
+      "%h.1/mul: f32[4] = mul(%h.1/exp, %table)\n"
+      "output y = %h.1/mul\n",
+      DType::bf16);
+  std::vector<std::string> casts;
+  for (const Node& node : graph.nodes) {
+    if (node.op->name == "cast") casts.push_back(graph.values[node.outputs[0]].name);
+  }
+  EXPECT_THAT(casts, ElementsAre("h.0/fc/weight.bf16", "h.0/fc/table.bf16", "h.1/mul.f32"));
 }
 
 TEST(Precision, CastsEachValueOnce) {

@@ -32,7 +32,7 @@ Graph without_nodes(const Graph& graph, const std::vector<bool>& removed) {
     result.nodes.push_back(std::move(node));
   }
   for (const Update& update : graph.updates) result.updates.push_back({map(update.state), map(update.value)});
-  for (const Output& output : graph.outputs) result.outputs.push_back({output.name, map(output.value)});
+  for (const Output& output : graph.outputs) result.outputs.push_back({output.name, map(output.value), output.role});
   return result;
 }
 

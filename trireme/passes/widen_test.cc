@@ -14,7 +14,7 @@ namespace {
 Graph network() {
   Builder b(ops(), "first");
   const ValueId x = b.input("x", {DType::f32, {4, 8}});
-  const ValueId w = b.state("w", {DType::f32, {8, 8}}, {});
+  const ValueId w = b.state("w", {DType::f32, {8, 8}});
   const ValueId ids = b.input("ids", {DType::i32, {4}});
   const ValueId y = b.op("relu", {b.op("matmul", {x, w})});
   const std::vector<ValueId> loss = b.node("cross_entropy", {y, ids}, {{"ignore_index", int64_t{-1}}});

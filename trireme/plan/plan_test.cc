@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
@@ -60,6 +62,10 @@ TEST(Plan, LayoutsOfSingleValues) {
   EXPECT_TRUE(fits_pattern("*.weight", "h.0.weight"));
   EXPECT_TRUE(fits_pattern("h.*.c_*", "h.0.attn.c_attn.weight"));
   EXPECT_FALSE(fits_pattern("h.*.c_", "h.0.attn.c_attn.weight"));
+  EXPECT_FALSE(fits_pattern("h.*", "h.0/attn/matmul")) << "what names parameters names no results";
+  EXPECT_TRUE(fits_pattern("h.*/attn/*", "h.0/attn/matmul~2"));
+  EXPECT_FALSE(fits_pattern("h.*/attn/*", "h.0/attn/c_attn/matmul"));
+  EXPECT_FALSE(fits_pattern("h.*/attn/*", "h.0.attn"));
 }
 
 TEST(Plan, ManyStarsTakeNoLongTime) {
@@ -89,7 +95,8 @@ TEST(Plan, DeepNestingIsRefused) {
   for (const std::string& value : {open + close, open, open + "1" + close}) {
     EXPECT_THAT(parse_error(value), HasSubstr("plan.json"));
     EXPECT_THAT(parse_error("{\"mesh\": " + value + "}"), HasSubstr("levels deep"));
-    EXPECT_THAT(parse_error("{\"mesh\": \"data:2\", \"layouts\": {\"w\": " + value + "}}"), HasSubstr("levels deep"));
+    EXPECT_THAT(parse_error("{\"mesh\": \"data:2\", \"layouts\": {\"w\": " + value + "}}"),
+                HasSubstr("levels deep"));
   }
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"mesh\":";
@@ -112,6 +119,29 @@ TEST(Plan, AllKeysRoundTrip) {
   EXPECT_EQ(all.algorithms.at("data") + all.algorithms.at("tensor"), "treetree");
 }
 
+TEST(Plan, KeysThatAskForMoreThanThereIsAreKeptAndRefusedInUse) {
+  const std::string_view text = R"({"mesh": "pipe:2 data:2", "preset": "zero1", "batch_norm": "synchronised",
+      "schedule": "1f1b", "chunks": 2, "stages": ["h.3", "h.6"], "recompute": ["h.0", "h.1/attn"],
+      "offload": {"optimizer": "file", "folder": "/tmp/x"},
+      "exchange": [{"method": "top_k", "ratio": 0.001, "for": "h.*"}, {"method": "all_reduce"}]})";
+  const Plan plan = parse_plan(text, "plan.json");
+  const auto read = nlohmann::json::parse(text), written = nlohmann::json::parse(to_json(plan));
+  EXPECT_EQ(written, read);
+  EXPECT_EQ(to_json(parse_plan(to_json(plan), "again")), to_json(plan));
+  const auto refusal = [](const std::string& key) {
+    const std::string json = fmt::format(R"({{"mesh": "data:2", {}}})", key);
+    return error_of([&] { check_supported(parse_plan(json, "plan.json")); });
+  };
+  EXPECT_THAT(refusal(R"("schedule": "gpipe")"),
+              HasSubstr(R"(the plan says "schedule": "gpipe", which can not be done yet)"));
+  EXPECT_THAT(refusal(R"("recompute": "full")"), HasSubstr(R"(or say "none")"));
+  for (const char* key : {R"("chunks": 2)", R"("stages": ["h.1"])", R"("offload": {"optimizer": "file"})",
+                          R"("exchange": {"method": "top_k", "ratio": 0.1})"})
+    EXPECT_THAT(refusal(key), HasSubstr("can not be done yet")) << key;
+  for (const char* key : {R"("chunks": 1)", R"("recompute": "none")", R"("exchange": "all_reduce")"})
+    EXPECT_EQ(refusal(key), "no error") << key;
+}
+
 TEST(Plan, MistakesInSingleKeysAreNamed) {
   const auto with = [](const std::string& rest) {
     return parse_error(R"({"mesh": "data:2", )" + rest + "}");
@@ -122,6 +152,15 @@ TEST(Plan, MistakesInSingleKeysAreNamed) {
   EXPECT_THAT(with(R"("precision": "bf61")"), HasSubstr("did you mean 'bf16'?"));
   EXPECT_THAT(with(R"("exchange": "gossip")"),
               HasSubstr("there is no exchange 'gossip'; known are all_reduce"));
+  EXPECT_THAT(with(R"("exchange": [{"method": "topk"}])"), HasSubstr("did you mean 'top_k'?"));
+  EXPECT_THAT(with(R"("exchange": {"ratio": 1})"), HasSubstr("names no method"));
+  EXPECT_THAT(with(R"("exchange": ["top_k"])"), HasSubstr("an object expected"));
+  EXPECT_THAT(with(R"("schedule": "1f1")"), HasSubstr("did you mean '1f1b'?"));
+  EXPECT_THAT(with(R"("chunks": 0)"), HasSubstr("chunks is 0; a whole number"));
+  EXPECT_THAT(with(R"("stages": "h.3")"), HasSubstr("stages is \"h.3\"; a list of scopes"));
+  EXPECT_THAT(with(R"("recompute": "ful")"), HasSubstr("did you mean 'full'?"));
+  EXPECT_THAT(with(R"("recompute": [3])"), HasSubstr("recompute is [3]; a list of scopes"));
+  EXPECT_THAT(with(R"("offload": {"optimizer": 3})"), HasSubstr("the offload of optimizer is 3; a text"));
   EXPECT_THAT(with(R"("batch_norm": "locale")"), HasSubstr("did you mean 'local'?"));
   EXPECT_THAT(with(R"("algorithm": {"tensor": "ring"})"), HasSubstr("tensor"));
   EXPECT_THAT(with(R"("algorithm": 3)"), HasSubstr("algorithm is 3; a name, or an object"));

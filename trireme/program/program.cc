@@ -8,7 +8,11 @@
 
 namespace trireme {
 
-const StateSlot* Program::find_state(std::string_view name) const {
+size_t State::stride() const {
+  return (type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+const State* Program::find_state(std::string_view name) const {
   const auto found = state_numbers.find(name);
   return found == state_numbers.end() ? nullptr : &states[found->second];
 }
@@ -18,6 +22,13 @@ int Program::segment(std::string_view name) const {
     if (segments[i].graph.name == name) return static_cast<int>(i);
   }
   return -1;
+}
+
+const ActionList* Program::find_list(std::string_view name) const {
+  for (const ActionList& list : lists) {
+    if (list.name == name) return &list;
+  }
+  return nullptr;
 }
 
 namespace {
@@ -30,9 +41,9 @@ StatePart part_named(const StateParts& parts, const Value& state) {
 }
 
 // The names of states that a collective reads or makes.
-std::set<std::string_view> exchanged_states(const std::vector<Graph>& graphs) {
+std::set<std::string_view> states_in_comm_memory(const std::vector<StepSegment>& segments) {
   std::set<std::string_view> names;
-  for (const Graph& graph : graphs) {
+  for (const auto& [graph, kind, rows] : segments) {
     for (const Node& node : graph.nodes) {
       if (!node.op->collective) continue;
       for (ValueId input : node.inputs) {
@@ -41,34 +52,37 @@ std::set<std::string_view> exchanged_states(const std::vector<Graph>& graphs) {
     }
     for (const Update& update : graph.updates) {
       const int maker = graph.values[update.value].node;
-      if (maker >= 0 && graph.nodes[maker].op->collective)
-        names.insert(graph.values[update.state].name);
+      if (maker >= 0 && graph.nodes[maker].op->collective) names.insert(graph.values[update.state].name);
     }
   }
   return names;
 }
 
-void add_state(Program& program, const Value& value, const StateParts& parts, const std::string& segment) {
-  const StateSlot* slot = program.find_state(value.name);
-  if (slot && slot->type != value.type) {
+void add_state(Program& program, const Value& value, const StateParts& parts, const StateSlots& slots,
+               const std::string& segment) {
+  const State* known = program.find_state(value.name);
+  if (known && known->type != value.type) {
     throw_error("state %{} is {} in segment '{}' but {} before", value.name, to_string(value.type), segment,
-                to_string(slot->type));
+                to_string(known->type));
   }
-  if (slot) return;
+  if (known) return;
+  const auto named = slots.find(value.name);
   program.state_numbers.emplace(value.name, program.states.size());
-  program.states.push_back(
-      {value.name, value.type, value.attrs, program.state_bytes, part_named(parts, value)});
-  program.state_bytes += (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+  const State& state =
+      program.states.emplace_back(State{value.name, value.type, value.role, value.attrs, program.state_bytes,
+                                        part_named(parts, value), named == slots.end() ? 1 : named->second});
+  program.state_bytes += state.stride() * static_cast<size_t>(state.slots);
 }
 
-void add_states(Program& program, const std::vector<Graph>& graphs, const StateParts& parts) {
-  const std::set<std::string_view> exchanged = exchanged_states(graphs);
+void add_states(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
+                const StateSlots& slots) {
+  const std::set<std::string_view> in_comm_memory = states_in_comm_memory(segments);
   for (const bool by_collectives : {false, true}) {
-    if (by_collectives) program.exchanged_from = program.state_bytes;
-    for (const Graph& graph : graphs) {
+    if (by_collectives) program.comm_from = program.state_bytes;
+    for (const auto& [graph, kind, rows] : segments) {
       for (const Value& value : graph.values) {
-        if (value.kind == Value::Kind::kState && exchanged.contains(value.name) == by_collectives)
-          add_state(program, value, parts, graph.name);
+        if (value.kind == Value::Kind::kState && in_comm_memory.contains(value.name) == by_collectives)
+          add_state(program, value, parts, slots, graph.name);
       }
     }
   }
@@ -76,10 +90,11 @@ void add_states(Program& program, const std::vector<Graph>& graphs, const StateP
 
 }  // namespace
 
-Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace, const StateParts& parts) {
+Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
+                      const StateParts& parts, const StateSlots& slots) {
   Program program;
-  add_states(program, graphs, parts);
-  for (Graph& graph : graphs) {
+  add_states(program, local, parts, slots);
+  for (auto& [graph, kind, rows] : local) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
     for (size_t i = 0; i < graph.values.size(); ++i) {
       if (graph.values[i].kind == Value::Kind::kState)
@@ -88,14 +103,33 @@ Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace
     for (const Node& node : graph.nodes) workspace_bytes.push_back(workspace(graph, node));
     MemoryPlan memory = plan_memory(graph, state_offsets, workspace_bytes);
     program.arena_bytes = std::max(program.arena_bytes, memory.arena_bytes);
-    program.exchange_bytes = std::max(program.exchange_bytes, memory.exchange_bytes);
+    program.comm_bytes = std::max(program.comm_bytes, memory.comm_bytes);
     program.input_bytes += memory.input_bytes;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       if (!memory.runs[n].empty()) graph.nodes[n].attrs.set("runs", memory.runs[n]);
     }
-    program.segments.push_back({std::move(graph), std::move(memory)});
+    program.segments.push_back({std::move(graph), kind, std::move(memory), {}});
   }
   return program;
+}
+
+Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace) {
+  TRIREME_CHECK(graphs.size() == program.segments.size());
+  StateParts parts;
+  StateSlots slots;
+  for (const State& state : program.states) {
+    parts[state.name] = state.part;
+    slots[state.name] = state.slots;
+  }
+  std::vector<StepSegment> segments;
+  for (size_t s = 0; s < graphs.size(); ++s)
+    segments.emplace_back(std::move(graphs[s]), program.segments[s].kind);
+  Program result = build_program(std::move(segments), workspace, parts, slots);
+  result.mesh = program.mesh;
+  result.rank = program.rank;
+  result.lists = program.lists;
+  result.sums = program.sums;
+  return result;
 }
 
 }  // namespace trireme

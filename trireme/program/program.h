@@ -1,5 +1,6 @@
-// What one rank executes: states that live as long as the run, and segments, each a graph with a place in
-// memory for every value. Built from graphs by the passes; the runtime only follows it.
+// What one rank executes: states that live as long as the run, segments, each a graph with a place in memory
+// for every value, and lists of actions that say in which order segments are run. Built from graphs by the
+// passes (build.h); the runtime only follows it. text.h has its text form, verify.h what must hold.
 #pragma once
 
 #include <functional>
@@ -8,46 +9,78 @@
 #include <vector>
 
 #include "trireme/ir/graph.h"
+#include "trireme/mesh/mesh.h"
 #include "trireme/passes/memory.h"
+#include "trireme/passes/partition.h"
+#include "trireme/passes/step_segment.h"
 #include "trireme/program/state_part.h"
+#include "trireme/schedule/schedule.h"
 
 namespace trireme {
 
-struct StateSlot {
+struct State {
   std::string name;
   TensorType type;  // of this rank's part
-  Attrs attrs;      // how it starts; see Value::attrs
+  Role role = Role::kNone;
+  Attrs attrs;  // how it starts; see Value::attrs
   size_t offset = 0;
   StatePart part;
+  // A state may be there several times: a stash for each microbatch under way, versions of weights, buffers
+  // of messages. A segment is run on one slot and sees that one of each.
+  int slots = 1;
+
+  size_t stride() const;  // bytes from a slot to the next
 };
 
 struct Segment {
   Graph graph;  // its name is the segment's name
+  SegmentKind kind = SegmentKind::kForwardBackward;
   MemoryPlan memory;
+  NamedLayouts layouts;  // of the graph's values on the mesh; empty where nothing is split
+};
+
+// Actions that are done after one another for one purpose: "step", "evaluate".
+struct ActionList {
+  std::string name;
+  std::vector<Action> actions;
+  // Microbatch i of a batch has the rows [i·rows, (i + 1)·rows), of which this rank takes `own`.
+  int64_t rows = 0;
+  Part own;
+  int64_t microbatches = 1;  // of all ranks together, for random numbers
 };
 
 struct Program {
-  std::vector<StateSlot> states;
+  Mesh mesh;  // no axes: one rank
+  int rank = 0;
+  std::vector<State> states;
   std::map<std::string, size_t, std::less<>> state_numbers;  // name -> place in `states`
   std::vector<Segment> segments;
+  std::vector<ActionList> lists;
+  Schedule::Sums sums = Schedule::Sums::kAnyOrder;  // over the ranks
   size_t state_bytes = 0;
-  size_t exchanged_from = 0;  // states from this offset on are worked on by collectives
-  size_t arena_bytes = 0;     // segments run one after the other and share one arena
-  size_t exchange_bytes = 0;  // likewise
-  size_t input_bytes = 0;     // each segment has its own inputs
+  size_t comm_from = 0;    // states from this offset on are worked on by collectives: they lie in comm memory
+  size_t arena_bytes = 0;  // segments run one after the other and share one arena
+  size_t comm_bytes = 0;   // likewise
+  size_t input_bytes = 0;  // each segment has its own inputs
 
-  const StateSlot* find_state(std::string_view name) const;  // null when there is none
-  int segment(std::string_view name) const;                  // −1 when there is none
-  size_t peak_bytes() const { return state_bytes + arena_bytes + exchange_bytes + input_bytes; }
+  const State* find_state(std::string_view name) const;  // null when there is none
+  int segment(std::string_view name) const;              // −1 when there is none
+  const ActionList* find_list(std::string_view name) const;
+  size_t peak_bytes() const { return state_bytes + arena_bytes + comm_bytes + input_bytes; }
 };
 
 // How much temporary memory the kernel of a node wants; asked of the device that will run the program.
 using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node)>;
 
-// States come in the order in which graphs name them, those that collectives read or make last: they lie in
-// memory of the transport. States of the same name in different graphs are one state and must agree in type.
-// A state that `parts` does not name is whole on this rank.
-Program build_program(std::vector<Graph> graphs, const WorkspaceQuery& workspace,
-                      const StateParts& parts = {});
+// By the name of a state; 1 where it is not named.
+using StateSlots = std::map<std::string, int, std::less<>>;
+
+// Puts one rank's segments together. StateSlots come in the order in which graphs name them, those that
+// collectives read or make last: they lie in comm memory. StateSlots of the same name in different graphs are
+// one state and must agree in type. A state that `parts` does not name is whole on this rank.
+Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
+                      const StateParts& parts = {}, const StateSlots& slots = {});
+// The same program with other graphs in its segments, in their order, placed in memory anew.
+Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace);
 
 }  // namespace trireme

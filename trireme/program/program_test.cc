@@ -41,7 +41,7 @@ const char* const kSecond =
 TEST(Program, StatesOfOneNameAreOneState) {
   const Program program = build_program({segment(kFirst), segment(kSecond)}, no_workspace);
   ASSERT_EQ(program.states.size(), 2u);
-  const StateSlot* w = program.find_state("w");
+  const State* w = program.find_state("w");
   ASSERT_NE(w, nullptr);
   EXPECT_EQ(w->attrs.text("init"), "normal") << "as first declared";
   EXPECT_EQ(program.find_state("none"), nullptr);

@@ -18,6 +18,9 @@ struct StatePart {
 };
 using StateParts = std::map<std::string, StatePart, std::less<>>;
 
+// Of a state that lies so at rest.
+StatePart state_part(const Shape& whole, const Layout& rest, const Mesh& mesh, int rank);
+
 // Calls body(first element in the whole, first element in the part, elements) for each run of elements that
 // are neighbours in both.
 template <typename Body>

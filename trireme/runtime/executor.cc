@@ -76,6 +76,9 @@ WorkspaceQuery workspace_query(const Device& device) {
 }
 
 GroupQuery group_query(const Device& device) {
+  if (std::ranges::none_of(device.kernels().all(),
+                           [](const auto& one) { return one.second.run_many != nullptr; }))
+    return {};
   return [&device](const Graph& graph, const Node& node) {
     return computes(node) && kernel_for(device, graph, node).run_many != nullptr;
   };
@@ -95,40 +98,64 @@ Executor::Executor(Program program, Device& device, Communicator* communicator)
       device_(device),
       communicator_(communicator),
       stream_(device.make_stream()),
-      states_(device.allocate(program_.exchanged_from)),
+      states_(device.allocate(program_.comm_from)),
       arena_(device.allocate(program_.arena_bytes)),
-      exchanged_states_(exchange_memory(program_.state_bytes - program_.exchanged_from)),
-      exchange_(exchange_memory(program_.exchange_bytes)) {
-  for (const Segment& segment : program_.segments) prepare(segment);
+      comm_states_(comm_memory(program_.state_bytes - program_.comm_from)),
+      comm_(comm_memory(program_.comm_bytes)) {
+  for (size_t s = 0; s < program_.segments.size(); ++s) prepare(static_cast<int>(s));
 }
 
 size_t Executor::allocated_bytes() const {
-  size_t total = states_.bytes() + arena_.bytes() + exchanged_states_.bytes() + exchange_.bytes();
-  for (const Prepared& prepared : prepared_) total += prepared.inputs.bytes();
+  size_t total = states_.bytes() + arena_.bytes() + comm_states_.bytes() + comm_.bytes();
+  for (const SegmentSlots& prepared : prepared_) total += prepared.inputs.bytes();
   return total;
 }
 
 // From the transport, where there is one: a collective then works on it in place.
-Buffer Executor::exchange_memory(size_t bytes) {
+Buffer Executor::comm_memory(size_t bytes) {
   if (!communicator_ || bytes == 0) return device_.allocate(bytes);
   return Buffer(communicator_->allocate(bytes), bytes);
 }
 
 std::byte* Executor::state_address(size_t offset) const {
-  return offset < program_.exchanged_from ? states_.data() + offset
-                                          : exchanged_states_.data() + (offset - program_.exchanged_from);
+  return offset < program_.comm_from ? states_.data() + offset
+                                     : comm_states_.data() + (offset - program_.comm_from);
 }
 
-void Executor::prepare(const Segment& segment) {
+// Where what lies at an offset of the states is for a slot.
+std::byte* Executor::state_value_address(size_t offset, int slot) const {
+  if (slot == 0) return state_address(offset);
+  const auto behind = std::ranges::upper_bound(program_.states, offset, {}, &State::offset);
+  const State& state = *std::prev(behind);
+  return state_address(offset) + (state.slots > 1 ? state.stride() * static_cast<size_t>(slot) : 0);
+}
+
+void Executor::prepare(int segment) {
+  const Segment& s = program_.segments[segment];
+  int slots = 1;
+  for (const Value& value : s.graph.values) {
+    if (value.kind != Value::Kind::kState) continue;
+    const int of_state = find_state(value.name).slots;
+    if (slots > 1 && of_state > 1 && of_state != slots)
+      throw_error("segment '{}' works on states of {} and of {} slots; %{} has {}", s.graph.name, slots,
+                  of_state, value.name, of_state);
+    slots = std::max(slots, of_state);
+  }
+  SegmentSlots& prepared = prepared_.emplace_back();
+  prepared.inputs = device_.allocate(s.memory.input_bytes);
+  for (int slot = 0; slot < slots; ++slot) prepared.slots.push_back(prepare(segment, slot, prepared.inputs));
+}
+
+Executor::Prepared Executor::prepare(int index, int slot, const Buffer& inputs) const {
+  const Segment& segment = program_.segments[index];
   const Graph& graph = segment.graph;
   Prepared prepared;
-  prepared.inputs = device_.allocate(segment.memory.input_bytes);
+  prepared.segment = index;
   for (const Location& location : segment.memory.values) {
-    prepared.addresses.push_back(location.space == Space::kStates  ? state_address(location.offset)
+    prepared.addresses.push_back(location.space == Space::kStates ? state_value_address(location.offset, slot)
                                  : location.space == Space::kArena ? arena_.data() + location.offset
-                                 : location.space == Space::kExchange
-                                     ? exchange_.data() + location.offset
-                                     : prepared.inputs.data() + location.offset);
+                                 : location.space == Space::kComm  ? comm_.data() + location.offset
+                                                                   : inputs.data() + location.offset);
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -148,13 +175,13 @@ void Executor::prepare(const Segment& segment) {
     prepared.launches.push_back(launch);
   }
   group(prepared);
-  prepared_.push_back(std::move(prepared));
+  return prepared;
 }
 
 // Neighbours with the same kernel, where it takes many at once and none of them touches what another writes.
 // The plan of memory lets a node write where an earlier one has read for the last time, so that addresses
 // are compared, not values.
-void Executor::group(Prepared& prepared) const {
+void Executor::group(Prepared& prepared) {
   struct Stretch {
     const std::byte *begin, *end;
   };
@@ -205,7 +232,7 @@ void Executor::launch_group(const Prepared& prepared, int first, int last) {
   try {
     stream_->launch_many(*prepared.launches[first].kernel, nodes);
   } catch (const DeviceError& error) {
-    const Graph& graph = program_.segments[&prepared - prepared_.data()].graph;
+    const Graph& graph = program_.segments[prepared.segment].graph;
     throw DeviceError(fmt::format("{} nodes [{}] at once (segment '{}'): {}", nodes.size(),
                                   graph.nodes[prepared.launches[first].node].op->name, graph.name,
                                   error.what()));
@@ -219,27 +246,24 @@ void Executor::launch(const Prepared& prepared, const Launch& one) {
   try {
     stream_->launch(*one.kernel, inputs, outputs, *one.attrs, one.workspace, communicator_);
   } catch (const DeviceError& error) {
-    const Segment& segment = program_.segments[&prepared - prepared_.data()];
+    const Segment& segment = program_.segments[prepared.segment];
     throw DeviceError(fmt::format("[{}] {} -> {} (segment '{}'): {}", segment.graph.nodes[one.node].op->name,
                                   types_of(inputs), types_of(outputs), segment.graph.name, error.what()));
   }
 }
 
-void Executor::finish(int segment) {
-  const Segment& s = program_.segments[segment];
-  for (const Update& copy : s.memory.copies) {
-    const Prepared& prepared = prepared_[segment];
+void Executor::finish(const Prepared& prepared) {
+  const Segment& segment = program_.segments[prepared.segment];
+  for (const Update& copy : segment.memory.copies)
     stream_->copy(prepared.addresses[copy.state], prepared.addresses[copy.value],
-                  s.graph.type(copy.state).bytes());
-  }
+                  segment.graph.type(copy.state).bytes());
 }
 
-void Executor::launch_all(int segment) {
-  const Prepared& prepared = prepared_[segment];
+void Executor::launch_all(const Prepared& prepared) {
   if (observer_) {
     for (const Launch& one : prepared.launches) {
       launch(prepared, one);
-      show(segment, one);
+      show(prepared, one);
     }
   } else {
     for (int first = 0; int last : prepared.group_ends) {
@@ -248,47 +272,54 @@ void Executor::launch_all(int segment) {
       first = last;
     }
   }
-  finish(segment);
+  finish(prepared);
 }
 
-// Kernels, addresses and attributes of a segment never change, so that its launches can be noted down. Not at
-// the first run, in which kernels set up what they need.
-void Executor::run(int segment) {
-  Prepared& prepared = prepared_.at(segment);
+const Executor::Prepared& Executor::last(int segment) const {
+  const SegmentSlots& prepared = prepared_.at(segment);
+  return prepared.slots[prepared.last];
+}
+
+// Kernels, addresses and attributes of a segment on a slot never change, so that its launches can be noted
+// down. Not at the first run, in which kernels set up what they need.
+void Executor::run(int segment, int slot) {
+  SegmentSlots& slots = prepared_.at(segment);
+  Prepared& prepared = slots.slots.at(slot);
+  slots.last = slot;
   if (++prepared.runs == 2 && !communicator_ && !observer_)
-    prepared.replay = stream_->capture([&] { launch_all(segment); });
+    prepared.replay = stream_->capture([&] { launch_all(prepared); });
   if (prepared.replay && !observer_)
     prepared.replay->launch();
   else
-    launch_all(segment);
+    launch_all(prepared);
 }
 
-void Executor::show(int segment, const Launch& one) {
+void Executor::show(const Prepared& prepared, const Launch& one) {
   std::vector<std::byte> host;
   for (int i = 0; i < one.outputs; ++i) {
-    const TensorView& result = prepared_[segment].views[one.first_output + i];
+    const TensorView& result = prepared.views[one.first_output + i];
     host.resize(result.bytes());
     stream_->download(host.data(), static_cast<const std::byte*>(result.data), host.size());
-    observer_(segment, one.node, i, {host.data(), result.dtype, result.shape});
+    observer_(prepared.segment, one.node, i, {host.data(), result.dtype, result.shape});
     stream_->upload(static_cast<std::byte*>(result.data), host.data(), host.size());
   }
 }
 
 void Executor::run_timed(int segment, const std::function<void(int, double)>& report) {
   using Clock = std::chrono::steady_clock;
-  const Prepared& prepared = prepared_.at(segment);
-  for (int first = 0; int last : prepared.group_ends) {
+  const Prepared& prepared = last(segment);
+  for (int first = 0; int end : prepared.group_ends) {
     const Clock::time_point begin = Clock::now();
-    launch_group(prepared, first, last);
+    launch_group(prepared, first, end);
     stream_->synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (last - first);
-    for (; first < last; ++first) report(prepared.launches[first].node, seconds);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (end - first);
+    for (; first < end; ++first) report(prepared.launches[first].node, seconds);
   }
-  finish(segment);
+  finish(prepared);
 }
 
 std::string Executor::find_non_finite(int segment) {
-  const Prepared& prepared = prepared_.at(segment);
+  const Prepared& prepared = last(segment);
   const Graph& graph = program_.segments[segment].graph;
   std::vector<std::byte> host;
   const auto finite = [&](const TensorView& view) {
@@ -324,7 +355,7 @@ std::byte* Executor::input_address(int segment, std::string_view name, size_t by
     throw_error("input '{}' is {} ({} bytes), but {} bytes were given", name, to_string(graph.type(id)),
                 graph.type(id).bytes(), bytes);
   }
-  return prepared_[segment].addresses[id];
+  return last(segment).addresses[id];
 }
 
 void Executor::set_input(int segment, std::string_view name, const void* data, size_t bytes) {
@@ -336,7 +367,7 @@ void Executor::read_output(int segment, std::string_view name, void* data, size_
   for (const Output& output : graph.outputs) {
     if (output.name != name) continue;
     TRIREME_CHECK(graph.type(output.value).bytes() == bytes);
-    stream_->download(data, prepared_[segment].addresses[output.value], bytes);
+    stream_->download(data, last(segment).addresses[output.value], bytes);
     return;
   }
   throw_error("segment '{}' has no output '{}'", graph.name, name);
@@ -348,10 +379,10 @@ float Executor::scalar_output(int segment, std::string_view name) {
   return value;
 }
 
-const StateSlot& Executor::find_state(std::string_view name) const {
-  const StateSlot* slot = program_.find_state(name);
-  if (!slot) throw_error("the program has no state '{}'", name);
-  return *slot;
+const State& Executor::find_state(std::string_view name) const {
+  const State* state = program_.find_state(name);
+  if (!state) throw_error("the program has no state '{}'", name);
+  return *state;
 }
 
 const TensorType& Executor::state_type(std::string_view name) const {
@@ -359,9 +390,9 @@ const TensorType& Executor::state_type(std::string_view name) const {
 }
 
 std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes) const {
-  const StateSlot& slot = find_state(name);
-  TRIREME_CHECK(offset + bytes <= slot.type.bytes());
-  return state_address(slot.offset) + offset;
+  const State& state = find_state(name);
+  TRIREME_CHECK(offset + bytes <= state.stride() * static_cast<size_t>(state.slots));
+  return state_address(state.offset) + offset;
 }
 
 void Executor::write_state(std::string_view name, const void* data, size_t bytes) {

@@ -16,7 +16,7 @@ namespace trireme {
 
 // The temporary memory that this device's kernels want for a node, for build_program().
 WorkspaceQuery workspace_query(const Device& device);
-// Whether this device does several such nodes at once, for gathered().
+// Whether this device does several such nodes at once, for gathered(); empty where it never does.
 GroupQuery group_query(const Device& device);
 
 class Executor {
@@ -30,12 +30,14 @@ class Executor {
 
   // Segments are named by Program::segment(). Inputs keep their contents from run to run.
   void set_input(int segment, std::string_view name, const void* data, size_t bytes);
-  void run(int segment);
+  // On one slot of the states that have several.
+  void run(int segment, int slot = 0);
   // The value of an output after the last run of the segment, before any other segment runs.
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
   float scalar_output(int segment, std::string_view name);
 
-  // The only ways in which states cross between host and device: whole, or `bytes` of one from `offset` on.
+  // The only ways in which states cross between host and device: whole, or `bytes` of one from `offset` on;
+  // slots lie after one another, State::stride() apart.
   void write_state(std::string_view name, const void* data, size_t bytes);
   void read_state(std::string_view name, void* data, size_t bytes);
   void write_state(std::string_view name, size_t offset, const void* data, size_t bytes);
@@ -62,35 +64,44 @@ class Executor {
     const Attrs* attrs;
     int node;
   };
+  // A segment on one slot.
   struct Prepared {
+    int segment;
     std::vector<Launch> launches;
     std::vector<int> group_ends;  // launches up to each of these, from the one before on, go together
     std::vector<TensorView> views;
     std::vector<std::byte*> addresses;  // per value
-    Buffer inputs;
     int64_t runs = 0;
     std::unique_ptr<Replay> replay;  // of all launches, where the device gains by it
   };
+  struct SegmentSlots {
+    Buffer inputs;
+    std::vector<Prepared> slots;
+    int last = 0;  // that was run
+  };
 
-  Buffer exchange_memory(size_t bytes);
+  Buffer comm_memory(size_t bytes);
   std::byte* state_address(size_t offset) const;
-  const StateSlot& find_state(std::string_view name) const;
+  const State& find_state(std::string_view name) const;
   std::byte* stretch(std::string_view name, size_t offset, size_t bytes) const;
-  void prepare(const Segment& segment);
-  void group(Prepared& prepared) const;
+  void prepare(int segment);
+  Prepared prepare(int segment, int slot, const Buffer& inputs) const;
+  std::byte* state_value_address(size_t offset, int slot) const;
+  const Prepared& last(int segment) const;
+  static void group(Prepared& prepared);
   void launch(const Prepared& prepared, const Launch& launch);
   void launch_group(const Prepared& prepared, int first, int last);
-  void launch_all(int segment);
-  void finish(int segment);
-  void show(int segment, const Launch& launch);
+  void launch_all(const Prepared& prepared);
+  void finish(const Prepared& prepared);
+  void show(const Prepared& prepared, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
 
   Program program_;
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
-  Buffer states_, arena_, exchanged_states_, exchange_;
-  std::vector<Prepared> prepared_;
+  Buffer states_, arena_, comm_states_, comm_;
+  std::vector<SegmentSlots> prepared_;
   Observer observer_;
 };
 

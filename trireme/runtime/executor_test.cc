@@ -44,9 +44,9 @@ const char* const kStep =
 class ExecutorTest : public ::testing::Test {
  protected:
   static std::unique_ptr<Executor> executor_of(std::initializer_list<const char*> texts, Device& device) {
-    std::vector<Graph> graphs;
-    for (const char* text : texts) graphs.push_back(parse_graph(text, ops()));
-    return std::make_unique<Executor>(build_program(std::move(graphs), workspace_query(device)), device);
+    std::vector<StepSegment> segments;
+    for (const char* text : texts) segments.emplace_back(parse_graph(text, ops()));
+    return std::make_unique<Executor>(build_program(std::move(segments), workspace_query(device)), device);
   }
   static void set(Executor& executor, int segment, std::string_view name, const std::vector<float>& values) {
     executor.set_input(segment, name, values.data(), values.size() * sizeof(float));

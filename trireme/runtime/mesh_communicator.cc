@@ -1,8 +1,11 @@
-// Groups along the axes of a mesh.
+// Groups along the axes of a mesh, and between them.
 #include "trireme/runtime/mesh_communicator.h"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -43,43 +46,61 @@ AxisAlgorithms for_all_axes(const Mesh& mesh, comm::Algorithm algorithm) {
 }  // namespace
 
 MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, const AxisAlgorithms& algorithms)
-    : mesh_(mesh), transport_(context.transport()) {
+    : mesh_(mesh), context_(context) {
   if (mesh.ranks() != context.ranks()) {
     throw_error(
         "the mesh '{}' has {} ranks, but {} are running; start as many, or change the mesh of the plan",
         to_string(mesh), mesh.ranks(), context.ranks());
   }
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
-    groups_.emplace_back();
-    const auto named = algorithms.find(mesh.axes()[a].name);
-    const comm::Algorithm wanted = named == algorithms.end() ? comm::Algorithm::automatic : named->second;
-    options_.push_back({.all_reduce = options_for(wanted, comm::Collective::all_reduce),
-                        .reduce_scatter = options_for(wanted, comm::Collective::reduce_scatter),
-                        .all_gather = options_for(wanted, comm::Collective::all_gather)});
-    if (mesh.axes()[a].size == 1) continue;
-    // Not make_unique: a group does not move, it is made in its place.
-    groups_.back().reset(new comm::Group(
-        context.group(mesh.axes()[a].name, mesh.members(context.rank(), static_cast<int>(a)))));
+    const std::string& name = mesh.axes()[a].name;
+    const auto named = algorithms.find(name);
+    add(name, mesh.members(context.rank(), static_cast<int>(a)),
+        named == algorithms.end() ? comm::Algorithm::automatic : named->second);
   }
+  // Along an axis that has all ranks they are numbered as on the mesh.
+  for (Ranks& axis : groups_) {
+    if (std::ssize(axis.members) == mesh.ranks()) messages_ = axis.group.get();
+  }
+  if (messages_ || mesh.ranks() == 1) return;
+  all_.reset(new comm::Group(context.world()));
+  messages_ = all_.get();
 }
 
 MeshCommunicator::MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm algorithm)
     : MeshCommunicator(mesh, context, for_all_axes(mesh, algorithm)) {}
 
-int MeshCommunicator::find(std::string_view axis) const {
-  const int found = mesh_.find(axis);
-  TRIREME_CHECK(found >= 0);
-  TRIREME_CHECK(groups_[found] != nullptr);
-  return found;
+void MeshCommunicator::add(const std::string& name, std::vector<int> members, comm::Algorithm algorithm) {
+  Ranks& added = groups_.emplace_back();
+  added.name = name;
+  added.options = {.all_reduce = options_for(algorithm, comm::Collective::all_reduce),
+                   .reduce_scatter = options_for(algorithm, comm::Collective::reduce_scatter),
+                   .all_gather = options_for(algorithm, comm::Collective::all_gather)};
+  // Not make_unique: a group does not move, it is made in its place.
+  if (members.size() > 1) added.group.reset(new comm::Group(context_.group(name, members)));
+  added.members = std::move(members);
 }
 
-comm::Group& MeshCommunicator::group(std::string_view axis) {
-  return *groups_[find(axis)];
+void MeshCommunicator::add_group(const std::string& name, const std::vector<int>& members) {
+  const auto known = std::ranges::find(groups_, name, &Ranks::name);
+  if (known == groups_.end()) return add(name, members, comm::Algorithm::automatic);
+  if (known->members != members) {
+    throw_error("the group '{}' has the ranks {} and can not have {}; give this one another name", name,
+                fmt::join(known->members, " "), fmt::join(members, " "));
+  }
+}
+
+MeshCommunicator::Ranks& MeshCommunicator::ranks(std::string_view name) {
+  const auto found = std::ranges::find(groups_, name, &Ranks::name);
+  TRIREME_CHECK(found != groups_.end());
+  TRIREME_CHECK(found->group != nullptr);
+  return *found;
 }
 
 bool MeshCommunicator::adds_in_pairs() const {
-  return std::ranges::all_of(options_, [](const Options& options) {
-    return options.all_reduce.algorithm == comm::Algorithm::butterfly;
+  const auto axes = std::span(groups_).first(mesh_.axes().size());
+  return std::ranges::all_of(axes, [](const Ranks& ranks) {
+    return ranks.options.all_reduce.algorithm == comm::Algorithm::butterfly;
   });
 }
 
@@ -91,21 +112,33 @@ void MeshCommunicator::start(const std::byte* data, const Start& begin) {
 
 void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                                         Reduction reduction) {
+  Ranks& over = ranks(axis);
   start(data, [&] {
-    return group(axis).all_reduce(data, count, dtype, op_of(reduction), options_[find(axis)].all_reduce);
+    return over.group->all_reduce(data, count, dtype, op_of(reduction), over.options.all_reduce);
   });
 }
 
 void MeshCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
                                             DType dtype, Reduction reduction) {
+  Ranks& over = ranks(axis);
   start(data, [&] {
-    return group(axis).reduce_scatter(data, count, dtype, op_of(reduction),
-                                      options_[find(axis)].reduce_scatter);
+    return over.group->reduce_scatter(data, count, dtype, op_of(reduction), over.options.reduce_scatter);
   });
 }
 
 void MeshCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  start(data, [&] { return group(axis).all_gather(data, count, dtype, options_[find(axis)].all_gather); });
+  Ranks& over = ranks(axis);
+  start(data, [&] { return over.group->all_gather(data, count, dtype, over.options.all_gather); });
+}
+
+void MeshCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
+  TRIREME_CHECK(messages_ != nullptr);
+  start(data, [&] { return messages_->send(data, bytes, DType::u8, peer, tag); });
+}
+
+void MeshCommunicator::start_receive(int peer, std::byte* data, int64_t bytes, int tag) {
+  TRIREME_CHECK(messages_ != nullptr);
+  start(data, [&] { return messages_->receive(data, bytes, DType::u8, peer, tag); });
 }
 
 void MeshCommunicator::wait(const std::byte* data) {
@@ -113,8 +146,7 @@ void MeshCommunicator::wait(const std::byte* data) {
   const auto found = std::ranges::find(under_way_, data, &Started::data);
   TRIREME_CHECK(found != under_way_.end());
   found->handle.wait();
-  std::swap(*found, under_way_.back());
-  under_way_.pop_back();
+  under_way_.erase(found);  // keeps the order
 }
 
 void MeshCommunicator::progress() {
@@ -125,14 +157,14 @@ void MeshCommunicator::progress() {
 
 void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                                   DType dtype) {
-  comm::Group& ranks = group(axis);
-  counts_.assign(ranks.size(), count / ranks.size());
-  start(to, [&] { return ranks.all_to_all(from, counts_, to, counts_, dtype); });
+  comm::Group& group = *ranks(axis).group;
+  counts_.assign(group.size(), count / group.size());
+  start(to, [&] { return group.all_to_all(from, counts_, to, counts_, dtype); });
   wait(to);
 }
 
 std::shared_ptr<std::byte> MeshCommunicator::allocate(size_t bytes) {
-  const std::shared_ptr<comm::Memory> memory = transport_.allocate(bytes);
+  const std::shared_ptr<comm::Memory> memory = context_.transport().allocate(bytes);
   return {memory, memory->bytes().data()};
 }
 

@@ -1,4 +1,5 @@
-// The communicator of a rank on a mesh: one group of ranks per axis, over one transport.
+// The communicator of a rank on a mesh: one group of ranks per axis, one of all for messages, and those that
+// were given a name, over one transport.
 #pragma once
 
 #include <map>
@@ -28,10 +29,13 @@ class MeshCommunicator final : public Communicator {
   void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                             Reduction reduction) override;
   void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
+  void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
   void progress() override;
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
+  void add_group(const std::string& name, const std::vector<int>& members) override;
   std::shared_ptr<std::byte> allocate(size_t bytes) override;
 
   bool adds_in_pairs() const override;
@@ -47,18 +51,26 @@ class MeshCommunicator final : public Communicator {
   struct Options {
     comm::CollectiveOptions all_reduce, reduce_scatter, all_gather;
   };
+  // The ranks along an axis, or some that were given a name.
+  struct Ranks {
+    std::string name;
+    std::vector<int> members;
+    Options options;
+    std::unique_ptr<comm::Group> group;  // null for one rank
+  };
 
-  int find(std::string_view axis) const;
-  comm::Group& group(std::string_view axis);
+  void add(const std::string& name, std::vector<int> members, comm::Algorithm algorithm);
+  Ranks& ranks(std::string_view name);
   template <typename Start>
   void start(const std::byte* data, const Start& begin);
 
   const Mesh mesh_;
-  comm::Transport& transport_;
-  std::vector<Options> options_;                      // per axis
-  std::vector<std::unique_ptr<comm::Group>> groups_;  // per axis; null for one rank
-  std::vector<Started> under_way_;                    // few at a time
-  std::vector<int64_t> counts_;                       // of an all_to_all; kept so that nothing is allocated
+  comm::Context& context_;
+  std::vector<Ranks> groups_;         // per axis, then those with a name
+  std::unique_ptr<comm::Group> all_;  // for messages, where no axis has all ranks
+  comm::Group* messages_ = nullptr;   // null for one rank
+  std::vector<Started> under_way_;    // few at a time, in the order of their starts
+  std::vector<int64_t> counts_;       // of an all_to_all; kept so that nothing is allocated
   double seconds_ = 0;
 };
 

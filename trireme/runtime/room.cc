@@ -15,20 +15,20 @@ struct Consumer {
   size_t bytes;
 };
 
-Consumer state_consumer(const std::string& role, size_t bytes) {
-  if (role == "parameter") return {"weights", "zero3 over more ranks", bytes};
-  if (role == "optimizer") return {"states of the optimizer", "zero1 over more ranks", bytes};
-  if (role == "gradient") return {"gradients", "zero2 over more ranks", bytes};
+Consumer state_consumer(Role role, size_t bytes) {
+  if (role == Role::kParameter) return {"weights", "zero3 over more ranks", bytes};
+  if (role == Role::kOptimizer) return {"states of the optimizer", "zero1 over more ranks", bytes};
+  if (role == Role::kGradient) return {"gradients", "zero2 over more ranks", bytes};
   return {"other states", "a smaller model", bytes};
 }
 
 std::vector<Consumer> consumers(const Program& program) {
-  std::map<std::string, size_t> by_role;
-  for (const StateSlot& slot : program.states)
-    by_role[std::string(slot.attrs.text("role", ""))] += slot.type.bytes();
+  std::map<Role, size_t> by_role;
+  for (const State& state : program.states)
+    by_role[state.role] += state.stride() * static_cast<size_t>(state.slots);
   std::vector<Consumer> all = {
       {"what a step makes on its way", "a smaller train.batch with train.accumulate", program.arena_bytes},
-      {"what ranks exchange", "fewer ranks on this device", program.exchange_bytes},
+      {"what ranks exchange", "fewer ranks on this device", program.comm_bytes},
       {"inputs of a step", "a smaller train.batch", program.input_bytes}};
   for (const auto& [role, bytes] : by_role) all.push_back(state_consumer(role, bytes));
   std::ranges::stable_sort(all, std::ranges::greater(), &Consumer::bytes);

@@ -10,14 +10,14 @@ namespace {
 
 Program program() {
   Program p;
-  const auto add = [&](const char* name, const char* role, int64_t elements) {
-    p.states.push_back({name, {DType::f32, {elements}}, {{"role", role}}, p.state_bytes, {}});
+  const auto add = [&](const char* name, Role role, int64_t elements) {
+    p.states.push_back({name, {DType::f32, {elements}}, role, {}, p.state_bytes, {}});
     p.state_bytes += static_cast<size_t>(elements) * 4;
   };
-  add("w", "parameter", 1 << 20);
-  add("m", "optimizer", 1 << 20);
-  add("v", "optimizer", 1 << 20);
-  add("g", "gradient", 1 << 19);
+  add("w", Role::kParameter, 1 << 20);
+  add("m", Role::kOptimizer, 1 << 20);
+  add("v", Role::kOptimizer, 1 << 20);
+  add("g", Role::kGradient, 1 << 19);
   p.arena_bytes = size_t{64} << 20;
   return p;
 }

@@ -27,16 +27,14 @@ Graph training_step() {
       ops());
   const ValueId w = graph.find("w"), lr = graph.find("lr"), loss = graph.find("loss");
   Builder b(ops(), std::move(graph));
-  const ValueId gradient = differentiate(b, loss, lr, {w})[0];
+  const ValueId gradient = differentiate(b, loss, lr, {w}).gradients[0];
   b.update(w, b.op("sgd", {w, gradient, lr, lr}));
   return b.take();
 }
 
 TEST(SteadyState, AllocatesNothing) {
   const auto device = make_cpu_device(2);
-  std::vector<Graph> graphs;
-  graphs.push_back(training_step());
-  Executor executor(build_program(std::move(graphs), workspace_query(*device)), *device);
+  Executor executor(build_program({training_step()}, workspace_query(*device)), *device);
   const std::vector<float> w(16 * 32, 0.01f), gain(32, 1), x(8 * 16, 0.5f);
   const std::vector<int32_t> targets(8, 3);
   const float lr = 0.1f;

@@ -14,6 +14,8 @@
 
 namespace trireme {
 
+struct ModelRecord;  // models/model.h
+
 struct ConfigFile {
   std::string name;  // its path: for messages and origins, and relative paths in it are taken from its folder
   std::string text;  // TOML
@@ -42,9 +44,12 @@ struct ResolvedConfig {
 ResolvedConfig resolve_config(const ConfigSources& sources);
 
 // What is wrong between fields, one sentence each with the numbers and a way out; empty when all is well.
+// With a model, the settings are for that one, which need not be in the table of families.
 std::vector<std::string> config_problems(const Config& config);
+std::vector<std::string> config_problems(const Config& config, const ModelRecord& model);
 // Throws one Error with all problems.
 void validate(const Config& config);
+void validate(const Config& config, const ModelRecord& model);
 
 // Has `argument` the form of a setting, "--section.key…" or "section.key=…"? Tells settings, right or
 // misspelt, from a command's own flags ("--plan=x.json") and file names ("my.toml").
@@ -57,7 +62,7 @@ std::string config_help();                                 // one line per setti
 std::string config_markdown();                             // docs/config.md
 
 // Where train.batch_per_rank is set: the batch, and the batch that optim.lr is for, when so many ranks share
-// it. Throws Error when that does not fit the other settings.
+// it. To be validated again.
 void use_batch_per_rank(Config& config, int64_t ranks);
 
 }  // namespace trireme

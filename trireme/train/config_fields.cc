@@ -2,6 +2,8 @@
 // which the test writes anew when TRIREME_UPDATE_DOCS is set.
 #include "trireme/train/config_fields.h"
 
+#include "trireme/train/models/model.h"
+
 namespace trireme {
 namespace {
 
@@ -34,11 +36,7 @@ const std::vector<Section>& config_sections() {
 
 std::vector<Field> config_fields(Config& c) {
   return {
-      {"model.family",
-       &c.model.family,
-       "kind of network",
-       {},
-       {"gpt", "llama", "lstm", "mlp", "lenet", "resnet"}},
+      {"model.family", &c.model.family, "kind of network", {}, model_families()},
       {"model.layers",
        &c.model.layers,
        "blocks (resnet: 20, 56, 110 for small images, 18, 50 for large)",

@@ -2,37 +2,24 @@
 // config_fields.cc; what a model or a device cannot do is refused by that model or device.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/config.h"
 #include "trireme/train/config_fields.h"
+#include "trireme/train/config_near.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 namespace {
 
-// The divisors of `value` that lie nearest to `wanted`, for "try 64 or 128".
-std::string divisors_near(int64_t value, int64_t wanted) {
-  int64_t below = 1, above = value;
-  for (int64_t d = 1; d * d <= value; ++d) {
-    if (value % d != 0) continue;
-    for (int64_t divisor : {d, value / d}) {
-      if (divisor <= wanted) below = std::max(below, divisor);
-      if (divisor >= wanted) above = std::min(above, divisor);
-    }
-  }
-  return below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
-}
-
-std::string multiples_near(int64_t factor, int64_t wanted) {
-  const int64_t below = wanted / factor * factor;
-  return below == 0 ? fmt::format("{}", factor) : fmt::format("{} or {}", below, below + factor);
-}
-
 // What single fields hold is checked when they are read, but a Config may also be filled in by code.
-std::vector<std::string> field_problems(Config config) {
+enum class Family { kOfTheTable, kAny };
+std::vector<std::string> field_problems(Config config, Family family) {
   std::vector<std::string> problems;
   for (const Field& field : config_fields(config)) {
+    if (family == Family::kAny && field.value == decltype(field.value)(&config.model.family)) continue;
     try {
       std::visit([&](auto* value) { assign(field, *value, "config"); }, field.value);
     } catch (const Error& error) {
@@ -46,37 +33,32 @@ bool is_any_of(const std::string& text, std::initializer_list<std::string_view> 
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
+void throw_if_any(const std::vector<std::string>& problems) {
+  if (!problems.empty()) throw Error("the settings do not fit together: " + join(problems, "\n  and "));
+}
+
 }  // namespace
 
-std::vector<std::string> config_problems(const Config& c) {
-  std::vector<std::string> problems = field_problems(c);
+std::vector<std::string> config_problems(const Config& config) {
+  const std::vector<std::string> problems = field_problems(config, Family::kOfTheTable);
+  return problems.empty() ? config_problems(config, find_model(config.model.family)) : problems;
+}
+
+std::vector<std::string> config_problems(const Config& c, const ModelRecord& model) {
+  std::vector<std::string> problems = field_problems(c, Family::kAny);
   if (!problems.empty()) return problems;  // what follows divides by some of them
   const auto add = [&]<typename... Args>(fmt::format_string<Args...> format, Args&&... args) {
     problems.push_back(fmt::format(format, std::forward<Args>(args)...));
   };
 
-  const bool heads = is_any_of(c.model.family, {"gpt", "llama"});
-  const bool language = heads || c.model.family == "lstm";
-  if (heads && c.model.hidden % c.model.heads != 0) {
-    add("model.hidden = {} cannot be shared evenly by model.heads = {}; try hidden {}, or heads {}",
-        c.model.hidden, c.model.heads, multiples_near(c.model.heads, c.model.hidden),
-        divisors_near(c.model.hidden, c.model.heads));
-  } else if (c.model.family == "llama" && c.model.hidden / c.model.heads % 2 != 0) {
-    add("a llama head of model.hidden / model.heads = {} features cannot be rotated in pairs; expected an "
-        "even number",
-        c.model.hidden / c.model.heads);
-  }
-  const int64_t groups = c.model.kv_heads ? c.model.kv_heads : c.model.heads;
-  if (c.model.family == "llama" && (groups > c.model.heads || c.model.heads % groups != 0)) {
-    add("model.heads = {} cannot be grouped evenly over model.kv_heads = {}; try kv_heads {}", c.model.heads,
-        groups, divisors_near(c.model.heads, groups));
-  }
+  std::ranges::move(model.problems(c.model), std::back_inserter(problems));
+  const bool language = model.input == InputKind::kTokens, images = model.input == InputKind::kImages;
   const bool text_data = is_any_of(c.data.kind, {"text", "tokens"});
-  if (c.data.kind != "auto" && language != text_data) {
+  if ((language || images) && c.data.kind != "auto" && language != text_data) {
     add("model.family = {} learns from {}, but data.kind = {}; try data.kind {}", c.model.family,
         language ? "text" : "images", c.data.kind, language ? "text or tokens" : "mnist, cifar10 or images");
   }
-  if ((!language || c.data.kind == "tokens") && c.data.path.empty()) {
+  if ((images || c.data.kind == "tokens") && c.data.path.empty()) {
     add("model.family = {} with data.kind = {} needs data.path, the file or folder to read", c.model.family,
         c.data.kind);
   }
@@ -138,12 +120,14 @@ void use_batch_per_rank(Config& config, int64_t ranks) {
   if (config.train.batch_per_rank == 0) return;
   config.train.batch = config.train.batch_per_rank * ranks;
   if (config.optim.base_batch == 0) config.optim.base_batch = config.train.batch_per_rank;
-  validate(config);
 }
 
 void validate(const Config& config) {
-  const std::vector<std::string> problems = config_problems(config);
-  if (!problems.empty()) throw Error("the settings do not fit together: " + join(problems, "\n  and "));
+  throw_if_any(config_problems(config));
+}
+
+void validate(const Config& config, const ModelRecord& model) {
+  throw_if_any(config_problems(config, model));
 }
 
 }  // namespace trireme

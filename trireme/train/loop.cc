@@ -15,7 +15,6 @@
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/optim/schedule.h"
-#include "trireme/train/progress.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/replica_check.h"
 #include "trireme/train/resume_check.h"
@@ -39,14 +38,16 @@ int thread_count(const TrainOptions& train, int ranks_here) {
 }
 
 // With the batch that the ranks of the plan share.
-Config with_batch(Config config, const Plan& plan) {
+Config with_batch(Config config, const ModelRecord& model, const Plan& plan) {
   use_batch_per_rank(config, batch_parts(plan));
+  validate(config, model);
   return config;
 }
 
 // All that the run is made with, which is the same on all ranks or an Error.
-Facts agreed_facts(ResolvedConfig config, const OpenedData& data, const RunContext& context) {
-  config.config.model = complete_model(config.config, data);
+Facts agreed_facts(ResolvedConfig config, const Model& model, const OpenedData& data,
+                   const RunContext& context) {
+  config.config.model = model.options;
   Facts facts = facts_of(config, context.ranks.plan);
   for (Fact& fact : facts_of(data)) facts.push_back(std::move(fact));
   if (context.world) require_agreement(facts, *context.world);
@@ -55,12 +56,14 @@ Facts agreed_facts(ResolvedConfig config, const OpenedData& data, const RunConte
 
 class Run {
  public:
-  Run(const ResolvedConfig& resolved, const RunContext& context)
-      : config_(with_batch(resolved.config, context.ranks.plan)),
+  Run(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
+      const RunContext& context, RunObserver& observer)
+      : config_(with_batch(resolved.config, model, context.ranks.plan)),
         context_(context),
-        data_(open_run_data(config_, context.default_text)),
-        facts_(agreed_facts({config_, resolved.origins}, data_, context)),
-        model_(complete_model(config_, data_)),
+        observer_(observer),
+        data_(data),
+        model_(model, complete_model(model, config_, data_)),
+        facts_(agreed_facts({config_, resolved.origins}, model_, data_, context)),
         device_(make_device(
             {.kind = config_.train.device, .threads = thread_count(config_.train, context.ranks_here)})),
         trainer_(model_, config_.train, config_.optim,
@@ -78,9 +81,10 @@ class Run {
     const int64_t first = start();
     replicas_.compare(first);
     if (leads()) {
-      describe(first);
+      observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
+                         trainer_.parameter_count(), flops_per_step(), device_->description(), folder_,
+                         first});
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
-      progress_.emplace(make_progress());
     }
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
     const Clock::time_point start_of_steps = Clock::now();
@@ -110,7 +114,7 @@ class Run {
                              critical_batch(done)};
       if (leads()) {
         metrics_->write(line);
-        progress_->step(line);
+        observer_.stepped(line);
         if (const std::string problem = metrics_->take_problem(); !problem.empty())
           note(fmt::format("warning: {}; its lines are kept and tried again", problem));
       }
@@ -128,23 +132,13 @@ class Run {
       }
       if (stopping) {
         result.end = RunResult::End::kStopped;
-        note(fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
-                         step + 1, folder_));
         break;
       }
     }
     context_.on_signal(RunContext::OnSignal::kEndAtOnce);
     if (leads()) {
-      progress_->finish();
       metrics_->finish();
-    }
-    if (leads() && first >= config_.train.steps) {
-      fmt::print(
-          "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
-          "another folder\n",
-          first, config_.train.steps);
-    } else if (leads() && result.end == RunResult::End::kFinished) {
-      fmt::print("finished: {} steps, in {}\n", result.steps, folder_);
+      observer_.ended(result);
     }
     if (result.end == RunResult::End::kFinished) show_sample();
     return result;
@@ -153,11 +147,11 @@ class Run {
  private:
   bool leads() const { return context_.ranks.rank == 0; }
   void note(const std::string& text) {
-    if (leads()) progress_->note(text);
+    if (leads()) observer_.note(text);
   }
   // Ranks may hear of it at different steps; they stop together.
   bool asked_to_stop() {
-    int32_t asked = context_.stop->load() ? 1 : 0;
+    int32_t asked = context_.stop && context_.stop->load() ? 1 : 0;
     for (const Axis& axis : context_.ranks.plan.mesh.axes()) {
       if (axis.size == 1) continue;
       context_.ranks.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&asked), 1, DType::i32,
@@ -189,7 +183,7 @@ class Run {
   int64_t start() {
     if (config_.run.resume == "never" && leads()) {
       if (const std::string earlier = set_aside(folder_); !earlier.empty())
-        fmt::print("run.resume is never: what was in {} is now in {}\n", folder_, earlier);
+        note(fmt::format("run.resume is never: what was in {} is now in {}", folder_, earlier));
     }
     const std::optional<LoadedCheckpoint> found =
         config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
@@ -210,10 +204,8 @@ class Run {
 
   void go_on(const LoadedCheckpoint& found) {
     const ResumeChanges changes = changes_since(found.state, facts_);
-    if (leads()) {
-      for (const std::string& message : found.messages) fmt::print("{}\n", message);
-      for (const std::string& change : changes.told) fmt::print("since {}: {}\n", found.path, change);
-    }
+    for (const std::string& message : found.messages) note(message);
+    for (const std::string& change : changes.told) note(fmt::format("since {}: {}", found.path, change));
     if (!changes.refused.empty()) {
       const std::string text = join(changes.refused, "; ");
       if (config_.run.resume != "force") {
@@ -222,16 +214,12 @@ class Run {
             "run.resume=never to start anew; run.resume=force goes on regardless",
             found.path, text);
       }
-      if (leads()) fmt::print("since {}, and gone on by force: {}\n", found.path, text);
+      note(fmt::format("since {}, and gone on by force: {}", found.path, text));
     }
-    const RankStates states = states_of(trainer_);
-    found.model.read_all(states.model);
-    found.optimizer.read_all(states.optimizer);
+    restore(trainer_, found);
     loader_.seek(found.state.data);
-    trainer_.loss_scale = found.state.loss_scale;
-    trainer_.scale_age = found.state.scale_age;
     saved_ = found.path;
-    if (leads()) fmt::print("goes on from {} (step {})\n", found.path, found.state.step);
+    note(fmt::format("goes on from {} (step {})", found.path, found.state.step));
   }
 
   // train.init_from, over the starting values.
@@ -240,37 +228,12 @@ class Run {
     const RankStates states = states_of(trainer_);
     const std::string source =
         read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(context_.ranks));
-    if (leads()) fmt::print("weights  from {}\n", source);
+    note("weights  from " + source);
   }
 
-  void describe(int64_t first) const {
-    fmt::print("data     {}\n", data_.summary);
-    fmt::print("model    {}: {:.2f} M parameters, {}\n", model_.family,
-               static_cast<double>(trainer_.parameter_count()) / 1e6, config_.train.precision);
-    const Program& program = trainer_.program();
-    fmt::print("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
-               format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
-               format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
-    const Plan& plan = context_.ranks.plan;
-    if (plan.mesh.ranks() > 1) fmt::print("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
-    if (first >= config_.train.steps) {
-      fmt::print("run      all {} steps are done, in {}\n", config_.train.steps, folder_);
-      return;
-    }
-    fmt::print("run      steps {} to {} on {}{}, in {}\n", first + 1, config_.train.steps,
-               plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "",
-               device_->description(), folder_);
-    std::fflush(stdout);
-  }
-
-  Progress make_progress() const {
-    return Progress({.steps = config_.train.steps,
-                     .log_every = config_.train.log_every,
-                     .rate_unit = language() ? "tok/s" : "img/s",
-                     .flops_per_step = model_flops(model_, trainer_.program(), config_.train.batch,
-                                                   std::max(config_.train.accumulate, config_.train.shards)),
-                     .peak_flops = context_.peak_flops,
-                     .screen = context_.screen});
+  double flops_per_step() const {
+    return model_flops(model_, trainer_.program(), config_.train.batch,
+                       std::max(config_.train.accumulate, config_.train.shards));
   }
 
   void validate_now(int64_t step) {
@@ -285,10 +248,10 @@ class Run {
       if (batch.ends_epoch) break;
     }
     const double accuracy = total.count > 0 ? total.correct / total.count : 0;
-    if (leads())
-      metrics_->write(ValidationMetrics{step, total.loss, accuracy, static_cast<int64_t>(total.count)});
-    note(fmt::format("step {}  validation loss {:.4f}  accuracy {:.2f}%  ({:.0f} targets)", step, total.loss,
-                     100 * accuracy, total.count));
+    if (!leads()) return;
+    const ValidationMetrics line{step, total.loss, accuracy, static_cast<int64_t>(total.count)};
+    metrics_->write(line);
+    observer_.validated(line);
   }
 
   // A checkpoint that can not be written now may be later, and the run has more to lose than it: tried again
@@ -300,8 +263,7 @@ class Run {
       retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
       retry_at_ = step + retry_after_;
       note(fmt::format("warning: {}. Tried again after step {}", error.what(), retry_at_));
-      if (!leads() && error.failed() == NotSaved::Where::kHere)
-        fmt::print(stderr, "warning: {}\n", error.what());
+      if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
     }
   }
 
@@ -311,31 +273,30 @@ class Run {
     state.step = step;
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
-    state.loss_scale = trainer_.loss_scale;
-    state.scale_age = trainer_.scale_age;
     for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
-    const RankStates share = states_to_write(trainer_, context_.ranks);
-    saved_ = checkpoints_.save(state, share.model, share.optimizer);
+    saved_ = trireme::save(checkpoints_, std::move(state), trainer_, context_.ranks);
     retry_at_ = retry_after_ = 0;
-    note(fmt::format("saved {}", saved_));
+    if (leads()) observer_.saved(saved_);
   }
 
   void show_sample() {
-    if (!data_.tokenizer || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
+    const bool writes = model_.record.input == InputKind::kTokens && data_.tokenizer;
+    if (!writes || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
     Sampler sampler(model_, *device_);
     sampler.load(open_checkpoint(saved_).model);  // this rank alone may not have all weights
     SampleOptions options;
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;
     sampler.generate(data_.tokenizer->encode("\n"), options, [&](int32_t token) { drawn.push_back(token); });
-    fmt::print("\na sample of what it learned:\n{}\n", printable(data_.tokenizer->decode(drawn)));
+    observer_.sampled(data_.tokenizer->decode(drawn));
   }
 
   Config config_;
   RunContext context_;
+  RunObserver& observer_;
   OpenedData data_;
+  Model model_;
   Facts facts_;
-  ModelOptions model_;
   std::unique_ptr<Device> device_;
   Trainer trainer_;
   Loader loader_;
@@ -348,7 +309,6 @@ class Run {
   // Of rank 0 alone.
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
-  std::optional<Progress> progress_;
 };
 
 }  // namespace
@@ -374,9 +334,10 @@ OpenedData open_run_data(const Config& config, const std::string& default_path) 
   return open_data(options);
 }
 
-ModelOptions complete_model(const Config& config, const OpenedData& data) {
+ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data) {
   ModelOptions model = config.model;
-  const bool tokens = find_model(model.family).input == InputKind::kTokens;
+  if (record.input == InputKind::kOwn) return model;
+  const bool tokens = record.input == InputKind::kTokens;
   if (tokens != (data.vocab > 0)) {
     throw_error("model.family = {} learns from {}, but the data is {} ({})", model.family,
                 tokens ? "text" : "images", data.kind, data.summary);
@@ -389,8 +350,9 @@ ModelOptions complete_model(const Config& config, const OpenedData& data) {
   return model;
 }
 
-RunResult run_training(const ResolvedConfig& config, const RunContext& context) {
-  return Run(config, context).go();
+RunResult run_training(const ResolvedConfig& config, const ModelRecord& model, const OpenedData& data,
+                       const RunContext& context, RunObserver& observer) {
+  return Run(config, model, data, context, observer).go();
 }
 
 }  // namespace trireme

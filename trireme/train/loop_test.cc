@@ -1,4 +1,5 @@
-// From settings to data: what people set reaches the readers.
+// From settings to data: what people set reaches the readers. And a whole run of a model and data of one's
+// own, as its observer sees it.
 #include "trireme/train/loop.h"
 
 #include <gmock/gmock.h>
@@ -68,6 +69,88 @@ TEST_F(RunData, Gpt2ReadsItsFilesFromTheTokenizerPath) {
   EXPECT_THAT(error_of([&] { open(); }), HasSubstr("data.tokenizer_path is empty"));
   config_.data.tokenizer_path = bpe.path().string();
   EXPECT_EQ(open().vocab, 265);
+}
+
+// y = 2x − 1 at places that follow from the number of the sample.
+class Line : public DataSet {
+ public:
+  int64_t size() const override { return 40; }
+  std::span<const SampleTensor> tensors() const override { return tensors_; }
+  void write(int64_t, int64_t index, int64_t row, Batch& batch) const override {
+    const float x = static_cast<float>(index) / 20 - 1;
+    batch.at("x").row<float>(row)[0] = x;
+    batch.at("y").row<float>(row)[0] = 2 * x - 1;
+  }
+  void write_padding(int64_t row, Batch& batch) const override { write(0, 0, row, batch); }
+
+ private:
+  std::vector<SampleTensor> tensors_ = {{"x", DType::f32, {1}}, {"y", DType::f32, {1}}};
+};
+
+ModelRecord line_model() {
+  ModelRecord model{.family = "line", .inputs = {{"x", DType::f32, {1}}, {"y", DType::f32, {1}}}};
+  model.loss = [](Network& net, const ModelOptions&, std::span<const ValueId> inputs) {
+    return net.squared_error(
+        net.linear(inputs[0], "line", 1, Network::Store::kInOut, Init::zeros(), Bias::kZeros), inputs[1]);
+  };
+  return model;
+}
+
+// Everything in the order in which it is told; "step" and the like, with numbers where they are known.
+class Witness : public RunObserver {
+ public:
+  std::vector<std::string> seen;
+  double loss = 0;
+
+  void note(const std::string& line) override { seen.push_back("note: " + line.substr(0, line.find(' '))); }
+  void warn_here(const std::string&) override { seen.emplace_back("warning"); }
+  void started(const RunStart& run) override {
+    seen.push_back(
+        fmt::format("{} of {} parameters from {}", run.model.record.family, run.parameters, run.steps_done));
+  }
+  void stepped(const StepMetrics& step) override {
+    seen.push_back(fmt::format("step {}", step.step));
+    loss = step.loss;
+  }
+  void validated(const ValidationMetrics& line) override {
+    seen.push_back(fmt::format("validated {}", line.targets));
+  }
+  void saved(const std::string& path) override {
+    seen.push_back("saved " + path.substr(path.rfind('-') + 1));
+  }
+  void ended(const RunResult& result) override { seen.push_back(fmt::format("ended {}", result.steps)); }
+  void sampled(const std::string&) override { seen.emplace_back("sampled"); }
+};
+
+TEST(RunTraining, OfAModelAndDataOfOnesOwnIsToldToTheObserverAndPrintsNothing) {
+  TempFolder folder;
+  ResolvedConfig config;
+  config.config.model.family = "line";
+  config.config.train = {.batch = 10, .steps = 3, .threads = 1, .clip_norm = 0, .eval_every = 2};
+  config.config.optim = {.kind = "sgd", .lr = 0.3, .weight_decay = 0};
+  config.config.schedule = {.kind = "constant", .warmup_steps = 0};
+  config.config.run = {.dir = folder.path().string(), .checkpoint_every = 0};
+  const auto line = std::make_shared<Line>();
+  const OpenedData data{.kind = "own", .train = line, .validation = line, .summary = "a line"};
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Witness first, second;
+  run_training(config, line_model(), data, {}, first);
+  config.config.train.steps = 60;
+  config.config.train.eval_every = 0;
+  const RunResult result = run_training(config, line_model(), data, {}, second);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+
+  EXPECT_THAT(first.seen,
+              ::testing::ElementsAre("line of 2 parameters from 0", "step 1", "step 2", "validated 40",
+                                     "step 3", "validated 40", "saved 00000003", "ended 3"));
+  ASSERT_GE(second.seen.size(), 4u);
+  EXPECT_THAT(second.seen.front(), HasSubstr("note: "));  // what it goes on from
+  EXPECT_THAT(second.seen, ::testing::Contains("line of 2 parameters from 3"));
+  EXPECT_EQ(second.seen.back(), "ended 60");
+  EXPECT_EQ(result.steps, 60);
+  EXPECT_LT(second.loss, 1e-3);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "trireme/base/text.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/passes/pins.h"
-#include "trireme/train/shards.h"
+#include "trireme/train/step.h"
 
 namespace trireme {
 namespace {
@@ -27,6 +27,7 @@ void take(std::string_view name, const T& wanted, T& setting, ResolvedConfig& co
 }  // namespace
 
 void apply_plan(const Plan& plan, ResolvedConfig& config) {
+  check_supported(plan);
   if (plan.accumulate) take("train.accumulate", *plan.accumulate, config.config.train.accumulate, config);
   if (plan.precision) take("train.precision", *plan.precision, config.config.train.precision, config);
   if (plan.batch_norm == Plan::BatchNorm::kLocal) {
@@ -43,7 +44,10 @@ void apply_plan(const Plan& plan, ResolvedConfig& config) {
 }
 
 AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train) {
-  const comm::Algorithm wanted = all_reduce_of(train);
+  // Adds in pairs on every transport.
+  const comm::Algorithm wanted = schedule_of(train, plan).sums == Schedule::Sums::kInPairs
+                                     ? comm::Algorithm::butterfly
+                                     : comm::Algorithm::automatic;
   AxisAlgorithms result;
   for (const Axis& axis : plan.mesh.axes()) result[axis.name] = wanted;
   for (const auto& [axis, text] : plan.algorithms) {
@@ -59,9 +63,8 @@ AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train) {
     const comm::Algorithm algorithm = *comm::parse_algorithm(text);
     if (wanted != comm::Algorithm::automatic && algorithm != wanted) {
       throw_error(
-          "the plan's algorithm for the axis {} is {}, but train.shards = {} adds up by {}; take one of "
-          "them away",
-          axis, text, train.shards, comm::name(wanted));
+          "the plan's algorithm for the axis {} is {}, but train.shards adds up by {}; take one of them away",
+          axis, text, comm::name(wanted));
     }
     result[axis] = algorithm;
   }

@@ -14,7 +14,7 @@ class Writers {
  public:
   explicit Writers(const Mesh& mesh) : mesh_(mesh), bytes_(mesh.ranks(), 0) {}
 
-  bool writes(int rank, const StateSlot& slot) {
+  bool writes(int rank, const State& slot) {
     const std::vector<std::string>& axes = slot.part.axes;
     // Parts may be uneven, but all ranks must come to the same result, so the whole is what is counted.
     const uint64_t bytes = TensorType{slot.type.dtype, slot.part.whole}.bytes();
@@ -53,11 +53,9 @@ class Writers {
 template <typename Wanted>
 RankStates collect(Trainer& trainer, const Wanted& wanted) {
   RankStates states;
-  for (const StateSlot& slot : trainer.program().states) {
-    const std::string_view role = slot.attrs.text("role", "");
-    const bool model = role == "parameter" || role == "buffer";
-    if ((!model && role != "optimizer") || !wanted(slot)) continue;
-    (model ? states.model : states.optimizer)
+  for (const State& slot : trainer.program().states) {
+    if (!is_lasting(slot.role) || !wanted(slot)) continue;
+    (slot.role == Role::kOptimizer ? states.optimizer : states.model)
         .push_back({slot.name,
                     view_of(slot),
                     {slot.part.whole, slot.part.pieces},
@@ -69,12 +67,12 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
 }  // namespace
 
 RankStates states_of(Trainer& trainer) {
-  return collect(trainer, [](const StateSlot&) { return true; });
+  return collect(trainer, [](const State&) { return true; });
 }
 
 RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {
   Writers writers(ranks.plan.mesh);
-  return collect(trainer, [&](const StateSlot& slot) { return writers.writes(ranks.rank, slot); });
+  return collect(trainer, [&](const State& slot) { return writers.writes(ranks.rank, slot); });
 }
 
 CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
@@ -90,6 +88,21 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
             }
             return no == 0;
           }};
+}
+
+std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks) {
+  state.loss_scale = trainer.loss_scale;
+  state.scale_age = trainer.scale_age;
+  const RankStates share = states_to_write(trainer, ranks);
+  return checkpoints.save(state, share.model, share.optimizer);
+}
+
+void restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
+  const RankStates states = states_of(trainer);
+  checkpoint.model.read_all(states.model);
+  checkpoint.optimizer.read_all(states.optimizer);
+  trainer.loss_scale = checkpoint.state.loss_scale;
+  trainer.scale_age = checkpoint.state.scale_age;
 }
 
 }  // namespace trireme

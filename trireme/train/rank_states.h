@@ -24,4 +24,12 @@ RankStates states_to_write(Trainer& trainer, const RankOptions& ranks);
 // All ranks of the plan. The communicator must outlive the result.
 CheckpointPeers checkpoint_peers(const RankOptions& ranks);
 
+// Writes the checkpoint of `state`, to which the trainer adds its weights, moments and loss scale. The
+// checkpoints' peers are those of `ranks`; all save together. Returns its path; throws as Checkpoints::save
+// does.
+std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks = {});
+
+// Gives the trainer the weights, moments and loss scale of a checkpoint, whatever plan saved it.
+void restore(Trainer& trainer, const LoadedCheckpoint& checkpoint);
+
 }  // namespace trireme

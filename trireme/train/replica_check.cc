@@ -24,9 +24,8 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 ReplicaCheck::ReplicaCheck(Trainer& trainer, const RankOptions& ranks)
     : executor_(trainer.executor()), ranks_(ranks), words_(static_cast<size_t>(ranks.plan.mesh.ranks())) {
-  for (const StateSlot& slot : trainer.program().states) {
-    const std::string_view role = slot.attrs.text("role", "");
-    if (role != "parameter" && role != "buffer" && role != "optimizer") continue;
+  for (const trireme::State& slot : trainer.program().states) {
+    if (!is_lasting(slot.role)) continue;
     State state{slot.name, slot.type.bytes(), {}};
     piece_.resize(std::max(piece_.size(), std::min(state.bytes, kPieceBytes)));
     for (const Axis& axis : ranks.plan.mesh.axes()) {

@@ -13,8 +13,11 @@
 namespace trireme {
 namespace {
 
-Program make_program(const ModelOptions& model, const Device& device) {
-  return build_program(generating_graphs(model), workspace_query(device));
+Program make_program(const Model& model, const Device& device) {
+  Program program = build_program(generating_graphs(model), workspace_query(device));
+  for (const Segment& segment : program.segments)
+    program.lists.push_back({segment.graph.name, {Action::run(segment.graph.name)}, 0, {}, 1});
+  return program;
 }
 
 int32_t likeliest(std::span<const float> logits) {
@@ -54,41 +57,44 @@ void SampleOptions::validate() const {
   if (top_k < 0) throw_error("top-k is {}, 0 or more expected", top_k);
 }
 
-Sampler::Sampler(const ModelOptions& model, Device& device)
-    : model_(model),
+Sampler::Sampler(const Model& model, Device& device)
+    : model_(model.options),
       executor_(make_program(model, device), device),
-      prefill_(executor_.program().segment("prefill")),
-      decode_(executor_.program().segment("decode")),
-      padded_(model.seq),
-      logits_(model.vocab) {}
+      runner_(executor_),
+      decodes_(executor_.program().find_list("decode") != nullptr),
+      padded_(model_.seq),
+      logits_(model_.vocab) {}
 
 void Sampler::load(const TensorFiles& files) {
   std::vector<NamedTensor> tensors;
-  for (const StateSlot& slot : executor_.program().states) {
-    if (slot.attrs.text("role", "") == "cache") continue;
+  for (const State& slot : executor_.program().states) {
+    if (slot.role == Role::kCache) continue;
     tensors.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
   }
   files.read_all(tensors);
 }
 
-std::span<const float> Sampler::logits_at(int segment, size_t position) {
+std::span<const float> Sampler::logits(std::string_view list, std::span<const int32_t> ids, size_t position) {
   const auto at = static_cast<int32_t>(position);
-  executor_.set_input(segment, "position", &at, sizeof at);
-  executor_.run(segment);
-  executor_.read_output(segment, "logits", logits_.data(), logits_.size() * sizeof(float));
+  const auto before = [&](const Runner::Turn& turn) {
+    executor_.set_input(turn.segment, "ids", ids.data(), ids.size_bytes());
+    executor_.set_input(turn.segment, "position", &at, sizeof at);
+  };
+  const auto after = [&](const Runner::Turn& turn) {
+    executor_.read_output(turn.segment, "logits", logits_.data(), logits_.size() * sizeof(float));
+  };
+  runner_.run(runner_.turns(list), before, after);
   return logits_;
 }
 
 std::span<const float> Sampler::prefill(std::span<const int32_t> window) {
   std::ranges::fill(padded_, 0);  // what follows the text is not seen by what precedes it
   std::ranges::copy(window, padded_.begin());
-  executor_.set_input(prefill_, "ids", padded_.data(), padded_.size() * sizeof(int32_t));
-  return logits_at(prefill_, window.size() - 1);
+  return logits("prefill", padded_, window.size() - 1);
 }
 
 std::span<const float> Sampler::decode(std::span<const int32_t> window) {
-  executor_.set_input(decode_, "ids", &window.back(), sizeof(int32_t));
-  return logits_at(decode_, window.size() - 1);
+  return logits("decode", window.last(1), window.size() - 1);
 }
 
 void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& options,
@@ -99,7 +105,7 @@ void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& opt
     if (token < 0 || token >= model_.vocab)
       throw_error("token {} of the prompt is not below the model's vocabulary of {}", token, model_.vocab);
   }
-  const bool cached = decode_ >= 0 && options.cache == SampleOptions::Cache::kKeysAndValues;
+  const bool cached = decodes_ && options.cache == SampleOptions::Cache::kKeysAndValues;
   const size_t seq = padded_.size();
   std::vector<int32_t> text(prompt.begin(), prompt.end());
   size_t begin = text.size() - std::min(text.size(), seq);  // of the window

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "trireme/runtime/executor.h"
+#include "trireme/runtime/runner.h"
 #include "trireme/train/checkpoint/tensor_files.h"
-#include "trireme/train/options.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 
@@ -30,7 +30,7 @@ int32_t draw_token(std::span<const float> logits, const SampleOptions& options, 
 class Sampler {
  public:
   // model.vocab must be set. Weights are undefined until load().
-  Sampler(const ModelOptions& model, Device& device);
+  Sampler(const Model& model, Device& device);
   void load(const TensorFiles& files);
 
   // Continues `prompt` (at least one token), calling back with each new token as it is drawn. A token sees
@@ -43,11 +43,12 @@ class Sampler {
   std::span<const float> prefill(std::span<const int32_t> window);
   // The same, when the last call was for all of `window` but its last token.
   std::span<const float> decode(std::span<const int32_t> window);
-  std::span<const float> logits_at(int segment, size_t position);
+  std::span<const float> logits(std::string_view list, std::span<const int32_t> ids, size_t position);
 
   ModelOptions model_;
   Executor executor_;
-  int prefill_, decode_;  // segments; decode_ −1 where the model has none
+  Runner runner_;
+  bool decodes_;  // whether the model can go on token by token
   std::vector<int32_t> padded_;
   std::vector<float> logits_;
 };

@@ -73,8 +73,8 @@ class Samples {
     const Program program = build_program(generating_graphs(model), workspace_query(*device_));
     std::vector<std::vector<float>> values;
     std::vector<NamedTensor> tensors;
-    for (const StateSlot& slot : program.states) {
-      if (slot.attrs.text("role", "") != "parameter") continue;
+    for (const State& slot : program.states) {
+      if (slot.role != Role::kParameter) continue;
       std::vector<float>& one = values.emplace_back(slot.type.shape.elements());
       for (size_t i = 0; i < one.size(); ++i) one[i] = 0.3f * normal({5, stream_id(slot.name)}, i);
       tensors.push_back({slot.name, {one.data(), DType::f32, slot.type.shape}});
@@ -131,7 +131,7 @@ TEST(Sampler, TakesTheLogitsOfTheLastToken) {
   Executor plain(
       build_program({forward_graph(model, {1, Shape{model.seq}}, DType::f32)}, workspace_query(*device)),
       *device);
-  for (const StateSlot& slot : plain.program().states) {
+  for (const State& slot : plain.program().states) {
     std::vector<float> values(slot.type.shape.elements());
     for (size_t i = 0; i < values.size(); ++i) values[i] = 0.3f * normal({5, stream_id(slot.name)}, i);
     plain.write_state(slot.name, values.data(), slot.type.bytes());

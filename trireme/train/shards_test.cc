@@ -1,15 +1,11 @@
 // The same bits on 1, 2 and 4 ranks, which are threads here; tests/cli/elastic_test.py has processes and
 // other transports.
-#include "trireme/train/shards.h"
-
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <map>
 #include <mutex>
 
-#include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/plan_settings.h"
@@ -18,50 +14,7 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr int64_t kRows = 8;
-
-TEST(Shards, AreAddedUpInOneTreeWhateverTheShare) {
-  for (const int64_t own : {1, 2, 4, 8, 16}) {
-    std::vector<std::string> waiting(5), now(1);
-    for (int64_t i = 0; i < own; ++i) {
-      const ShardSegments segments = segments_of_shard(i, own);
-      (segments.compute == "left" ? waiting[0] : now[0]) = std::to_string(i);
-      if (segments.merge.empty()) continue;
-      const int levels = segments.merge.back() - '0';
-      for (int level = 0; level < levels; ++level) now[0] = "(" + waiting[level] + "+" + now[0] + ")";
-      waiting[levels] = now[0];
-    }
-    const auto tree = [](const auto& self, int64_t begin, int64_t size) -> std::string {
-      if (size == 1) return std::to_string(begin);
-      return "(" + self(self, begin, size / 2) + "+" + self(self, begin + size / 2, size / 2) + ")";
-    };
-    EXPECT_EQ(now[0], tree(tree, 0, own));
-  }
-}
-
-TEST(Shards, RefuseWhatWouldBreakThePromise) {
-  const auto complaint = [](int64_t shards, const std::string& mesh, const std::string& preset,
-                            std::vector<std::pair<std::string, Layout>> layouts = {}) {
-    TrainOptions train;
-    train.shards = shards;
-    try {
-      shards_of(train, {parse_mesh(mesh), preset, std::move(layouts)}, 0);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  EXPECT_EQ(complaint(4, "data:4", "data"), "");
-  EXPECT_EQ(complaint(0, "data:3", "zero3"), "");
-  EXPECT_THAT(complaint(4, "data:3", "data"), HasSubstr("can not be shared evenly by 3 ranks"));
-  EXPECT_THAT(complaint(2, "data:4", "data"), HasSubstr("2 at most"));
-  EXPECT_THAT(complaint(4, "data:2", "zero1"), HasSubstr("the plan is 'zero1'"));
-  EXPECT_THAT(complaint(4, "data:2 tensor:2", "megatron"), HasSubstr("the plan is 'megatron'"));
-  EXPECT_THAT(complaint(4, "data:2", "data", {{"wte.weight", {Placement::split(0)}}}),
-              HasSubstr("with layouts of single values"));
-}
 
 struct Case {
   std::string family;

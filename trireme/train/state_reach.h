@@ -17,7 +17,7 @@ inline Reach reach_of(Executor& executor, const std::string& state) {
 }
 
 // A view of the state's type, without memory.
-inline TensorView view_of(const StateSlot& slot) {
+inline TensorView view_of(const State& slot) {
   return {nullptr, slot.type.dtype, slot.type.shape};
 }
 

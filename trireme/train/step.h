@@ -7,50 +7,51 @@
 //   evaluate   forward only; outputs loss, count and logits
 //
 // Losses and gradients are sums over targets with their count beside them, and are divided once, in the
-// update: so k microbatches equal one big batch exactly, also when they are uneven. With train.shards, `rows`
-// are those of one shard and shards.h has the segments beside `first`.
+// update: so k microbatches equal one big batch exactly, also when they are uneven. Where a rank computes
+// whole microbatches (virtual shards, schedule/shards.cc), there are the segments `left` and `merge1`… beside
+// `first`.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "trireme/ir/graph.h"
+#include "trireme/passes/step_segment.h"
+#include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
+#include "trireme/schedule/schedule.h"
 #include "trireme/train/models/model.h"
 #include "trireme/train/options.h"
 
 namespace trireme {
 
 struct StepShape {
-  int64_t rows = 0;           // samples in one microbatch
-  Shape sample;               // of one sample: [seq] or [channels, height, width]
-  int64_t evaluate_rows = 0;  // automatic: rows
+  int64_t rows = 0;   // samples in one microbatch; with train.shards in a whole batch
+  Shape sample = {};  // of one sample: [seq] or [channels, height, width]; InputKind::kOwn: not needed
 };
 
+// The order of a rank's step that the options ask for.
+Schedule schedule_of(const TrainOptions& train, const Plan& plan = {}, int rank = 0);
+
 struct StepGraphs {
-  std::vector<Graph> graphs;      // in the order above
-  std::vector<Value> parameters;  // the trained states
+  std::vector<StepSegment> segments;  // in the order above
+  std::vector<Value> parameters;      // the trained states
 };
 
 // On whole tensors and not yet fused: an op that was fused can be split in fewer ways.
-StepGraphs step_graphs(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-                       const StepShape& shape);
+StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
+                       const StepShape& shape, const Schedule& schedule);
 
-// What every graph goes through before it becomes part of a program: fused, and without what nobody needs.
-Graph optimized(const Graph& graph);
-
-// Forward only: input ids [rows, seq], output logits.
-Graph forward_graph(const ModelOptions& model, const StepShape& shape, DType precision);
+// Forward only, of a model that has logits: its input, output logits.
+Graph forward_graph(const Model& model, const StepShape& shape, DType precision);
 
 // For generating text, in f32: `prefill` reads a window of model.seq tokens and gives logits [1, 1, vocab]
 // for the one at `position`; `decode`, where the model has it, does the same for one token more, from what is
 // kept of those before it (models/network.h).
-std::vector<Graph> generating_graphs(const ModelOptions& model);
+std::vector<StepSegment> generating_graphs(const Model& model);
 
 // FLOPs that the model asks for in one step of `batch` samples in `microbatches`, as model FLOPs utilisation
-// counts them. Transformers: 6N + 12·L·H·T a token, N without the position table, as everyone reports it;
-// other models have no such convention and take what the graph's ops say.
-double model_flops(const ModelOptions& model, const Program& program, int64_t batch, int64_t microbatches);
+// counts them: by the model's own rule, or what the graph's ops say.
+double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches);
 
 // The number format of train.precision.
 DType precision_of(const TrainOptions& train);

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/ir/verify.h"
+#include "trireme/program/build.h"
 
 namespace trireme {
 namespace {
@@ -27,8 +28,8 @@ ModelOptions small(const char* family) {
 }
 
 StepGraphs graphs_of(const ModelOptions& model, const TrainOptions& train, const Shape& sample) {
-  StepGraphs step = step_graphs(model, train, {}, {3, sample});
-  for (Graph& graph : step.graphs) graph = optimized(graph);
+  StepGraphs step = step_graphs(model, train, {}, {3, sample}, schedule_of(train));
+  for (StepSegment& segment : step.segments) segment.graph = optimized(segment.graph);
   return step;
 }
 
@@ -40,7 +41,7 @@ int64_t nodes(const Graph& graph, std::string_view op, std::string_view epilogue
 
 std::vector<std::string> names(const StepGraphs& step) {
   std::vector<std::string> result;
-  for (const Graph& graph : step.graphs) result.push_back(graph.name);
+  for (const StepSegment& segment : step.segments) result.push_back(segment.graph.name);
   return result;
 }
 
@@ -69,16 +70,17 @@ TEST(Step, GraphsVerify) {
     train.precision = precision;
     train.accumulate = 2;
     for (const char* family : {"gpt", "llama", "lstm"}) {
-      for (const Graph& graph : graphs_of(small(family), train, {8}).graphs) verify(graph);
+      for (const auto& [graph, kind, rows] : graphs_of(small(family), train, {8}).segments) verify(graph);
     }
     for (const char* family : {"mlp", "lenet"}) {
-      for (const Graph& graph : graphs_of(small(family), train, {1, 28, 28}).graphs) verify(graph);
+      for (const auto& [graph, kind, rows] : graphs_of(small(family), train, {1, 28, 28}).segments)
+        verify(graph);
     }
   }
 }
 
 TEST(Step, GptIsFused) {
-  const Graph first = graphs_of(small("gpt"), {}, {8}).graphs[0];
+  const Graph first = graphs_of(small("gpt"), {}, {8}).segments[0].graph;
   EXPECT_EQ(nodes(first, "matmul", "bias_gelu"), 2);      // one per layer
   EXPECT_EQ(nodes(first, "matmul", "bias_residual"), 4);  // two per layer
   EXPECT_EQ(nodes(first, "matmul", "bias"), 2);           // queries, keys and values
@@ -89,18 +91,18 @@ TEST(Step, DropoutTakesTheResidualSumFromTheProduct) {
   ModelOptions model = small("gpt");
   model.dropout = 0.1;
   const StepGraphs step = graphs_of(model, {}, {8});
-  EXPECT_EQ(nodes(step.graphs[0], "dropout"), 1 + 5);  // of the embedding; and all of the backward part
-  EXPECT_EQ(nodes(step.graphs[0], "dropout_add"), 4);  // two per layer
-  EXPECT_EQ(nodes(step.graphs[0], "matmul", "bias"), 2 + 4);
-  EXPECT_EQ(nodes(step.graphs[0], "matmul", "bias_gelu"), 2);
-  EXPECT_EQ(nodes(step.graphs[0], "matmul", "bias_residual"), 0);
-  EXPECT_EQ(nodes(step.graphs.back(), "dropout"), 0) << "in evaluation";
+  EXPECT_EQ(nodes(step.segments[0].graph, "dropout"), 1 + 5);  // of the embedding; and all of the backward part
+  EXPECT_EQ(nodes(step.segments[0].graph, "dropout_add"), 4);  // two per layer
+  EXPECT_EQ(nodes(step.segments[0].graph, "matmul", "bias"), 2 + 4);
+  EXPECT_EQ(nodes(step.segments[0].graph, "matmul", "bias_gelu"), 2);
+  EXPECT_EQ(nodes(step.segments[0].graph, "matmul", "bias_residual"), 0);
+  EXPECT_EQ(nodes(step.segments.back().graph, "dropout"), 0) << "in evaluation";
 }
 
 TEST(Step, LowPrecisionKeepsStatesInF32) {
   TrainOptions train;
   train.precision = "bf16";
-  for (const Graph& graph : graphs_of(small("llama"), train, {8}).graphs) {
+  for (const auto& [graph, kind, rows] : graphs_of(small("llama"), train, {8}).segments) {
     for (const Value& value : graph.values) {
       if (value.kind == Value::Kind::kState) {
         EXPECT_EQ(value.type.dtype, DType::f32) << value.name;
@@ -117,7 +119,7 @@ TEST(Step, LowPrecisionKeepsStatesInF32) {
 TEST(Step, TiedHeadHasOneParameterAndOneGradient) {
   const StepGraphs step = graphs_of(small("gpt"), {}, {8});
   EXPECT_EQ(std::ranges::count(step.parameters, "wte.weight", &Value::name), 1);
-  EXPECT_NE(step.graphs[0].find("grad.wte.weight"), kNoValue);
+  EXPECT_NE(step.segments[0].graph.find("grad.wte.weight"), kNoValue);
 }
 
 TEST(Step, RefusalsSayWhatDoesNotFit) {

@@ -8,8 +8,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/passes/pins.h"
+#include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
-#include "trireme/train/rank_graphs.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {
@@ -39,34 +39,41 @@ double targets_of(const StepShape& shape) {
       std::ceil(std::log2(static_cast<double>(tokens ? shape.rows * shape.sample[0] : shape.rows))));
 }
 
-bool has_input(const Graph& graph, std::string_view name) {
-  return graph.find(name) != kNoValue;
+// Whether a segment has an input of this role.
+bool takes(Role role, const Graph& graph) {
+  return std::ranges::any_of(graph.values, [&](const Value& value) { return value.role == role; });
+}
+
+const ActionList& list_named(std::string_view name, const Program& program) {
+  const ActionList* list = program.find_list(name);
+  if (!list) throw_error("the program has no list of actions '{}'", name);
+  return *list;
+}
+
+// Of a model with logits, which has two inputs: the second.
+const std::string& targets_name(const Graph& graph) {
+  const auto last = std::ranges::find(graph.values.rbegin(), graph.values.rend(), Role::kBatch, &Value::role);
+  return last->name;
 }
 
 }  // namespace
 
-Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  const ShardShare shards = shards_of(train, ranks.plan, ranks.rank);
-  StepShape once = shape;
-  if (shards.total > 0) {
-    TRIREME_CHECK(shape.rows % shards.total == 0);
-    once.rows = shape.rows / shards.total;
-    once.evaluate_rows = shape.rows / shards.own;
-  }
-  batch_rows(ranks.plan, shards.total > 0 ? once.evaluate_rows : shape.rows,
-             ranks.rank);  // there must be some
-  std::vector<Graph> graphs = step_graphs(model, train, optim, once).graphs;
-  if (shards.total > 0) std::ranges::move(shard_graphs(graphs[0], shards.own), std::back_inserter(graphs));
-  RankGraphs local =
-      rank_graphs(graphs, ranks.plan, ranks.rank, shards.total > 0 ? Rows::kOfOneRank : Rows::kOfAllRanks);
-  for (Graph& graph : local.graphs) graph = gathered(graph, group_query(device));
-  return build_program(std::move(local.graphs), workspace_query(device), local.parts);
+  const Schedule schedule = schedule_of(train, ranks.plan, ranks.rank);
+  const ProgramBuilder builder(step_graphs(model, train, optim, shape, schedule).segments, ranks.plan,
+                               schedule.microbatches);
+  const Program program = builder.build(ranks.rank, schedule, workspace_query(device));
+  const GroupQuery groups = group_query(device);
+  if (!groups) return program;
+  std::vector<Graph> graphs;
+  for (const Segment& segment : program.segments) graphs.push_back(gathered(segment.graph, groups));
+  return with_graphs(program, std::move(graphs), workspace_query(device));
 }
 
 void initialise_states(Executor& executor, uint64_t seed) {
   std::vector<float> values;
-  for (const StateSlot& slot : executor.program().states) {
+  for (const State& slot : executor.program().states) {
     TRIREME_CHECK(slot.type.dtype == DType::f32);
     const std::string_view kind = slot.attrs.text("init", "zeros");
     const double scale = slot.attrs.real("scale", 0);
@@ -84,17 +91,14 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
     : train_(train),
       shape_(shape),
       ranks_(ranks),
-      shards_(shards_of(train, ranks.plan, ranks.rank)),
-      rows_at_once_(shards_.total > 0 ? shape.rows / shards_.own : shape.rows),
-      rows_(batch_rows(ranks.plan, rows_at_once_, ranks.rank)),
       half_(precision_of(train) == DType::f16),
       executor_(std::move(program), device, ranks.communicator),
-      first_(executor_.program().segment("first")),
-      update_(executor_.program().segment("update")),
-      evaluate_(executor_.program().segment("evaluate")),
-      pieces_(pieces()) {
+      runner_(executor_),
+      step_list_(list_named("step", executor_.program())),
+      evaluation_list_(list_named("evaluate", executor_.program())) {
   TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
-  TRIREME_CHECK((shards_.total == 0 || ranks.plan.mesh.ranks() == 1 || ranks.communicator->adds_in_pairs()));
+  TRIREME_CHECK((this->program().sums == Schedule::Sums::kAnyOrder || ranks.plan.mesh.ranks() == 1 ||
+                 ranks.communicator->adds_in_pairs()));
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
@@ -102,81 +106,93 @@ void Trainer::initialise(uint64_t seed) {
   initialise_states(executor_, seed);
 }
 
-std::vector<Trainer::Piece> Trainer::pieces() const {
-  std::vector<Piece> pieces;
-  for (int64_t i = 0; i < shards_.own; ++i) {
-    const ShardSegments segments = segments_of_shard(i, shards_.own);
-    const int64_t number = shards_.first + i;
-    pieces.push_back({program().segment(segments.compute), program().segment(segments.merge),
-                      number * rows_.size, number});
+std::vector<Part> Trainer::rows_of(const ActionList& list) const {
+  std::vector<Part> parts;
+  for (const Runner::Turn& turn : runner_.turns(list.name)) {
+    if (takes(Role::kBatch, program().segments[turn.segment].graph))
+      parts.push_back({turn.action->microbatch * list.rows + list.own.begin, list.own.size});
   }
-  if (!pieces.empty()) return pieces;
-  for (int64_t i = 0; i < train_.accumulate; ++i) {
-    pieces.push_back(
-        {program().segment(i == 0 ? "first" : "next"), /*merge=*/-1, i * shape_.rows + rows_.begin, i});
-  }
-  return pieces;
+  return parts;
 }
 
 std::vector<Part> Trainer::own_rows() const {
-  std::vector<Part> parts;
-  for (const Piece& piece : pieces_) parts.push_back({piece.row, rows_.size});
-  return parts;
+  return rows_of(step_list_);
 }
 
 std::vector<Part> Trainer::own_evaluation_rows() const {
-  std::vector<Part> parts;
-  for (int64_t row = 0; row < shape_.rows; row += rows_at_once_)
-    parts.push_back({row + rows_.begin, rows_.size});
-  return parts;
+  return rows_of(evaluation_list_);
 }
 
-void Trainer::load_rows(int segment, Batch& batch, int64_t first_row) {
-  const int64_t place = batch.place_of(first_row, rows_.size);
+void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
+  const int64_t rows = list.own.size, place = batch.place_of(microbatch * list.rows + list.own.begin, rows);
   for (auto& [name, tensor] : batch.tensors) {
-    if (tensor.shape[0] < place + rows_.size)
+    if (tensor.shape[0] < place + rows)
       throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], name);
     const size_t row_bytes =
         static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, name, tensor.bytes.data() + place * row_bytes, rows_.size * row_bytes);
+    executor_.set_input(segment, name, tensor.bytes.data() + place * row_bytes, rows * row_bytes);
   }
 }
 
 void Trainer::forward_backward(Batch& batch, int64_t step) {
-  const int64_t all_pieces = shards_.total > 0 ? shards_.total : train_.accumulate;
-  for (const auto& [segment, merge, row, number] : pieces_) {
-    load_rows(segment, batch, row);
-    set_scalar(executor_, segment, "loss_scale", loss_scale);
-    if (has_input(program().segments[segment].graph, "rng")) {
-      const std::array<int64_t, 2> rng{train_.seed, step * all_pieces + number};
-      executor_.set_input(segment, "rng", rng.data(), sizeof rng);
+  make_gradients(runner_.gradient_turns(), 0, batch, step);
+}
+
+void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) {
+  const std::span<const Runner::Turn> all = runner_.gradient_turns();
+  const auto is_of = [&](const Runner::Turn& turn) { return turn.action->microbatch == number; };
+  const auto begin = std::ranges::find_if(all, is_of);
+  if (begin == all.end())
+    throw_error("microbatch {} of a step was given, but it has {} of them (train.accumulate)", number,
+                step_list_.microbatches);
+  make_gradients({begin, std::find_if_not(begin, all.end(), is_of)}, number, microbatch, step);
+}
+
+// The batch begins with microbatch `first`.
+void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step) {
+  const auto before = [&](const Runner::Turn& turn) {
+    const Graph& graph = program().segments[turn.segment].graph;
+    if (!takes(Role::kBatch, graph)) return;
+    load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
+    set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
+    if (takes(Role::kRng, graph)) {
+      const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
+      executor_.set_input(turn.segment, "rng", rng.data(), sizeof rng);
     }
-    executor_.run(segment);
-    // Several ranks find out together, below: the loss of one is not known to the others yet.
-    const float loss = executor_.scalar_output(segment, "loss");
-    if (!std::isfinite(loss) && !ranks_.communicator) explain_bad_loss(segment, loss, step);
-    if (merge >= 0) executor_.run(merge);
-  }
+  };
+  const auto after = [&](const Runner::Turn& turn) {
+    // Several ranks find out together, in the update: the loss of one is not known to the others yet.
+    if (ranks_.communicator || !takes(Role::kBatch, program().segments[turn.segment].graph)) return;
+    const float loss = executor_.scalar_output(turn.segment, "loss");
+    if (!std::isfinite(loss)) explain_bad_loss(turn.segment, loss, step);
+  };
+  runner_.run(turns, before, after);
 }
 
 StepResult Trainer::update(int64_t step, double rate) {
-  set_scalar(executor_, update_, "lr", rate);
-  set_scalar(executor_, update_, "step", static_cast<double>(step + 1));
-  set_scalar(executor_, update_, "loss_scale", loss_scale);
-  executor_.run(update_);
-
   StepResult result;
-  result.norm = executor_.scalar_output(update_, "norm");
-  const float count = executor_.scalar_output(update_, "count");
-  result.loss = executor_.scalar_output(update_, "loss") / std::max(1.0f, count);
-  result.skipped = !std::isfinite(executor_.scalar_output(update_, "scale"));
-  if (train_.noise_scale) {
-    const double norm = result.norm * count;
-    result.squares = {executor_.scalar_output(update_, "squares") / (loss_scale * loss_scale),
-                      executor_.scalar_output(update_, "count_squares"), norm * norm, count};
-  }
+  float count = 0;
+  const auto before = [&](const Runner::Turn& turn) {
+    set_scalar(executor_, turn.segment, "lr", rate);
+    set_scalar(executor_, turn.segment, "step", static_cast<double>(step + 1));
+    set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
+  };
+  const auto after = [&](const Runner::Turn& turn) {
+    const auto read = [&](std::string_view name) { return executor_.scalar_output(turn.segment, name); };
+    result.norm = read("norm");
+    count = read("count");
+    result.loss = read("loss") / std::max(1.0f, count);
+    result.skipped = !std::isfinite(read("scale"));
+    if (train_.noise_scale) {
+      const double norm = result.norm * count;
+      result.squares = {read("squares") / (loss_scale * loss_scale), read("count_squares"), norm * norm,
+                        count};
+    }
+  };
+  runner_.run(runner_.update_turns(), before, after);
   // Such a step was skipped: its gradient is not finite either.
-  if (!std::isfinite(result.loss)) explain_bad_loss(first_, result.loss, step);
+  if (!std::isfinite(result.loss))
+    explain_bad_loss(runner_.gradient_turns().front().segment, result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
   bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
   if (half_) {
@@ -214,10 +230,10 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
 // In the order of the model, from the input on.
 std::string Trainer::first_bad_gradient() {
   std::vector<float> values;
-  for (const StateSlot& slot : program().states) {
-    if (slot.attrs.text("role", "") != "parameter") continue;
+  for (const State& slot : program().states) {
+    if (slot.role != Role::kParameter) continue;
     const std::string name = gradient_name(slot.name);
-    const StateSlot& gradient = *program().find_state(name);
+    const State& gradient = *program().find_state(name);
     values.resize(gradient.type.shape.elements());
     executor_.read_state(name, values.data(), gradient.type.bytes());
     const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
@@ -238,28 +254,30 @@ void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {
 }
 
 void Trainer::evaluate(Batch& batch, Evaluation& total) {
-  for (int64_t row = 0; row < shape_.rows; row += rows_at_once_) evaluate_rows(batch, row, total);
+  const auto before = [&](const Runner::Turn& turn) {
+    load_rows(turn.segment, evaluation_list_, turn.action->microbatch, batch);
+  };
+  const auto after = [&](const Runner::Turn& turn) {
+    total.loss = total.loss * total.count + executor_.scalar_output(turn.segment, "loss");
+    total.count += executor_.scalar_output(turn.segment, "count");
+    total.loss /= std::max(1.0, total.count);
+    count_correct(turn.segment, turn.action->microbatch, batch, total);
+  };
+  runner_.run(runner_.turns(evaluation_list_.name), before, after);
 }
 
-void Trainer::evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total) {
-  load_rows(evaluate_, batch, first_row + rows_.begin);
-  executor_.run(evaluate_);
-  total.loss = total.loss * total.count + executor_.scalar_output(evaluate_, "loss");
-  total.count += executor_.scalar_output(evaluate_, "count");
-  total.loss /= std::max(1.0, total.count);
-
-  const Graph& graph = program().segments[evaluate_].graph;
+void Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, Evaluation& total) {
+  const Graph& graph = program().segments[segment].graph;
   for (const Output& output : graph.outputs) {
-    if (output.name != "logits") continue;
+    if (output.role != OutputRole::kRows) continue;
     const Shape& shape = graph.type(output.value).shape;
     logits_.resize(shape.elements());
-    executor_.read_output(evaluate_, "logits", logits_.data(), logits_.size() * sizeof(float));
-    const bool tokens =
-        std::ranges::any_of(batch.tensors, [](const auto& t) { return t.first == "targets"; });
-    const std::span<int32_t> targets = batch.at(tokens ? "targets" : "labels").values<int32_t>();
-    const int64_t width = shape.back();
+    executor_.read_output(segment, output.name, logits_.data(), logits_.size() * sizeof(float));
+    const std::span<int32_t> targets = batch.at(targets_name(graph)).values<int32_t>();
+    const int64_t width = shape.back(), rows = evaluation_list_.own.size;
     const int64_t first =
-        batch.place_of(first_row + rows_.begin, rows_.size) * (shape.elements() / width / rows_.size);
+        batch.place_of(microbatch * evaluation_list_.rows + evaluation_list_.own.begin, rows) *
+        (shape.elements() / width / rows);
     double correct = 0;
     for (int64_t row = 0; row * width < shape.elements(); ++row) {
       if (targets[first + row] < 0) continue;
@@ -277,16 +295,16 @@ void Trainer::evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total) 
 
 int64_t Trainer::parameter_count() const {
   int64_t total = 0;
-  for (const StateSlot& slot : program().states) {
-    if (slot.attrs.text("role", "") == "parameter") total += slot.part.whole.elements();
+  for (const State& slot : program().states) {
+    if (slot.role == Role::kParameter) total += slot.part.whole.elements();
   }
   return total;
 }
 
-std::vector<NamedTensor> Trainer::tensors(const std::vector<std::string>& roles) {
+std::vector<NamedTensor> Trainer::tensors(const std::vector<Role>& roles) {
   std::vector<NamedTensor> result;
-  for (const StateSlot& slot : program().states) {
-    if (std::ranges::find(roles, slot.attrs.text("role", "")) != roles.end())
+  for (const State& slot : program().states) {
+    if (std::ranges::find(roles, slot.role) != roles.end())
       result.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
   }
   return result;

@@ -8,12 +8,11 @@
 
 #include "trireme/kernels/communicator.h"
 #include "trireme/plan/plan.h"
-#include "trireme/runtime/executor.h"
+#include "trireme/runtime/runner.h"
 #include "trireme/train/checkpoint/safetensors.h"
 #include "trireme/train/critical_batch.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
-#include "trireme/train/shards.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -38,17 +37,18 @@ struct RankOptions {
   Communicator* communicator = nullptr;  // must be there when the plan has more than one rank
 };
 
-// What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. vocab and classes
-// in `model` must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …
-Program step_program(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
+// What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. `model` is a
+// record with its settings, or the settings alone of a family in the table (models/model.h); vocab or classes
+// must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …
+Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks = {});
 
 class Trainer {
  public:
-  // Allocates everything that training will use. `shape` is that of a whole microbatch (with train.shards: of
-  // a whole batch); the plan says which rows of it this rank takes.
-  Trainer(const ModelOptions& model, const TrainOptions& train, const OptimOptions& optim,
-          const StepShape& shape, Device& device, const RankOptions& ranks = {})
+  // Allocates everything that training will use. The plan and the schedule say which rows of a batch this rank
+  // takes.
+  Trainer(const Model& model, const TrainOptions& train, const OptimOptions& optim, const StepShape& shape,
+          Device& device, const RankOptions& ranks = {})
       : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
   // The program is step_program()'s, for who had a look at it before.
   Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,
@@ -70,6 +70,9 @@ class Trainer {
   // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
   // from there.
   void forward_backward(Batch& batch, int64_t step);
+  // One of train.accumulate microbatches alone, of shape.rows rows, of which this rank is given at least
+  // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
+  void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
 
   // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
@@ -88,20 +91,15 @@ class Trainer {
   const Program& program() const { return executor_.program(); }
   Executor& executor() { return executor_; }
   // The states, by their names in checkpoints: weights and buffers; moments and velocities.
-  std::vector<NamedTensor> model_tensors() { return tensors({"parameter", "buffer"}); }
-  std::vector<NamedTensor> optimizer_tensors() { return tensors({"optimizer"}); }
+  std::vector<NamedTensor> model_tensors() { return tensors({Role::kParameter, Role::kBuffer}); }
+  std::vector<NamedTensor> optimizer_tensors() { return tensors({Role::kOptimizer}); }
 
  private:
-  std::vector<NamedTensor> tensors(const std::vector<std::string>& roles);
-  // What a step computes at a time: a microbatch, or a shard and then what it completes.
-  struct Piece {
-    int segment, merge;  // merge: −1 where there is nothing to merge
-    int64_t row;         // of the batch, the first of this rank's
-    int64_t number;      // among the pieces of all ranks, for random numbers
-  };
-  std::vector<Piece> pieces() const;
-  void load_rows(int segment, Batch& batch, int64_t first_row);
-  void evaluate_rows(Batch& batch, int64_t first_row, Evaluation& total);
+  std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
+  std::vector<Part> rows_of(const ActionList& list) const;
+  void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step);
+  void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
+  void count_correct(int segment, int64_t microbatch, Batch& batch, Evaluation& total);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
   std::string first_bad_gradient();
@@ -109,13 +107,10 @@ class Trainer {
   TrainOptions train_;
   StepShape shape_;
   RankOptions ranks_;
-  ShardShare shards_;
-  int64_t rows_at_once_;  // of all ranks together: those of a microbatch, or of a shard each
-  Part rows_;             // of those, that this rank takes
-  bool half_;             // f16, which needs loss scaling
+  bool half_;  // f16, which needs loss scaling
   Executor executor_;
-  int first_, update_, evaluate_;  // segments
-  std::vector<Piece> pieces_;
+  Runner runner_;
+  const ActionList &step_list_, &evaluation_list_;  // of the program
   int64_t bad_gradients_ = 0;  // steps in a row
   std::vector<float> logits_;
 };

@@ -14,7 +14,6 @@
 #include "trireme/train/config_fields.h"
 #include "trireme/train/models/hugging_face.h"
 #include "trireme/train/models/model.h"
-#include "trireme/train/models/sizes.h"
 #include "trireme/train/saved_run.h"
 
 namespace trireme {
@@ -34,9 +33,9 @@ std::optional<std::string> same_name(const std::string& name) {
 }
 
 // The values of a model's settings, as text, by name.
-std::map<std::string, std::string> values_of(const ModelOptions& model) {
+std::map<std::string, std::string> values_of(const Model& model) {
   Config config;
-  config.model = with_automatic_sizes(model);
+  config.model = model.record.with_automatic_sizes(model.options);
   std::map<std::string, std::string> values;
   for (const Field& field : config_fields(config)) {
     if (field.section() == "model") values[field.name] = value_text(field);
@@ -45,7 +44,7 @@ std::map<std::string, std::string> values_of(const ModelOptions& model) {
 }
 
 // Throws unless all settings of `keys` are the same. The way out is in the message, ready to be given.
-void expect_same(const ModelOptions& model, const StatedModel& source, const std::string& where) {
+void expect_same(const Model& model, const StatedModel& source, const std::string& where) {
   const std::map<std::string, std::string> ours = values_of(model), theirs = values_of(source.model);
   std::vector<std::string> differences, settings;
   for (const auto& [setting, key] : source.keys) {
@@ -54,9 +53,9 @@ void expect_same(const ModelOptions& model, const StatedModel& source, const std
     if (found != wanted)
       differences.push_back(fmt::format("{} = {}, but {} = {}", key, found, setting, wanted));
   }
-  if (differences.empty() && source.positions > 0 && model.seq > source.positions) {
+  if (differences.empty() && source.positions > 0 && model.options.seq > source.positions) {
     throw_error("{}: its model has {} positions, but model.seq = {}; at most {} can be used", where,
-                source.positions, model.seq, source.positions);
+                source.positions, model.options.seq, source.positions);
   }
   if (differences.empty()) return;
   throw_error("{}: {}. Settings that fit these weights: {}", where, join(differences, "; "),
@@ -66,7 +65,7 @@ void expect_same(const ModelOptions& model, const StatedModel& source, const std
 // The settings of the run that a checkpoint belongs to, to be compared like a config.json.
 StatedModel settings_of(const SavedRun& run) {
   StatedModel settings{run.model, {{"model.family", "model.family"}}, 0};
-  for (const std::string& name : weight_settings(find_model(run.model.family)))
+  for (const std::string& name : find_model(run.model.family).weight_settings)
     settings.keys.push_back({name, name});
   return settings;
 }
@@ -88,14 +87,14 @@ std::string weight_files(const fs::path& folder) {
               folder.string());
 }
 
-Source open_hugging_face(const fs::path& folder, const ModelOptions& model) {
+Source open_hugging_face(const fs::path& folder, const Model& model) {
   const std::string where = folder / "config.json";
   expect_same(model, parse_hugging_face_config(read_text(where), where), where);
   return {folder.string(), TensorFiles(weight_files(folder)),
-          [model](const std::string& name) { return name_from_hugging_face(model, name); }};
+          [model = model.options](const std::string& name) { return name_from_hugging_face(model, name); }};
 }
 
-Source open_run(const fs::path& folder, std::optional<int64_t> step, const ModelOptions& model,
+Source open_run(const fs::path& folder, std::optional<int64_t> step, const Model& model,
                 const CheckpointPeers& peers) {
   SavedRun run = open_saved_run(folder, step, peers);
   expect_same(model, settings_of(run), folder / "config.toml");
@@ -104,7 +103,7 @@ Source open_run(const fs::path& folder, std::optional<int64_t> step, const Model
           same_name};
 }
 
-Source open_source(const std::string& path, const ModelOptions& model, const CheckpointPeers& peers) {
+Source open_source(const std::string& path, const Model& model, const CheckpointPeers& peers) {
   const fs::path folder = fs::path(path).lexically_normal().has_filename()
                               ? fs::path(path).lexically_normal()
                               : fs::path(path).lexically_normal().parent_path();
@@ -183,7 +182,7 @@ Reads match(const Source& source, std::span<const PartView> parts) {
 
 }  // namespace
 
-std::string read_weights(const std::string& path, const ModelOptions& model, std::span<const PartView> parts,
+std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
                          const CheckpointPeers& peers) {
   // Every rank sees the same files, so that all refuse them alike; only the reading can fail on one alone.
   const Source source = open_source(path, model, peers);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "trireme/train/checkpoint/checkpoint.h"
-#include "trireme/train/options.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 
@@ -16,7 +16,7 @@ namespace trireme {
 // and what else is to be said, for the log. Throws an Error, on all peers and before anything is read, that
 // names the settings that differ with both values, the tensors that are missing or too many, and the shapes
 // that differ.
-std::string read_weights(const std::string& path, const ModelOptions& model, std::span<const PartView> parts,
+std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
                          const CheckpointPeers& peers = {});
 
 }  // namespace trireme

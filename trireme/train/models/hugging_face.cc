@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/train/models/sizes.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 namespace {
@@ -187,19 +187,21 @@ std::string to_llama(std::string_view name) {
 }
 
 struct ModelType {
-  std::string_view type, architecture, family;
+  std::string_view type, architecture;
+  const ModelRecord& (*model)();
   void (*read)(Reader&, StatedModel&);
   json (*write)(const ModelOptions&);
   std::optional<std::string> (*from)(const ModelOptions&, std::string_view);
   std::string (*to)(std::string_view);
 };
 constexpr ModelType kTypes[] = {
-    {"gpt2", "GPT2LMHeadModel", "gpt", read_gpt2, write_gpt2, from_gpt2, to_gpt2},
-    {"llama", "LlamaForCausalLM", "llama", read_llama, write_llama, from_llama, to_llama},
+    {"gpt2", "GPT2LMHeadModel", gpt_model, read_gpt2, write_gpt2, from_gpt2, to_gpt2},
+    {"llama", "LlamaForCausalLM", llama_model, read_llama, write_llama, from_llama, to_llama},
 };
 
 const ModelType& type_of(const ModelOptions& model) {
-  const auto found = std::ranges::find(kTypes, model.family, &ModelType::family);
+  const auto found =
+      std::ranges::find_if(kTypes, [&](const ModelType& one) { return one.model().family == model.family; });
   if (found == std::end(kTypes))
     throw_error("model.family = {} has no form at Hugging Face; gpt and llama have", model.family);
   return *found;
@@ -231,7 +233,7 @@ StatedModel parse_hugging_face_config(std::string_view text, std::string_view wh
   if (known == std::end(kTypes))
     throw_error("{}: model_type = {} is not supported; \"gpt2\" and \"llama\" are", where, shown(type));
   StatedModel config;
-  config.model.family = known->family;
+  config.model.family = known->model().family;
   config.keys.push_back({"model.family", "model_type"});
   Reader reader(root, where, config);
   reader.only("quantization_config", nullptr, {nullptr});
@@ -240,8 +242,8 @@ StatedModel parse_hugging_face_config(std::string_view text, std::string_view wh
 }
 
 std::string hugging_face_config(const ModelOptions& given) {
-  const ModelOptions model = with_automatic_sizes(given);
-  const ModelType& type = type_of(model);
+  const ModelType& type = type_of(given);
+  const ModelOptions model = type.model().with_automatic_sizes(given);
   json object = type.write(model);
   object["architectures"] = json::array({std::string(type.architecture)});
   object["model_type"] = std::string(type.type);

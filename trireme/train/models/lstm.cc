@@ -10,6 +10,7 @@ namespace {
 
 // One layer over x [t, b, in]; returns [t, b, hidden]. The input products of all times are one matmul.
 ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t hidden) {
+  const Builder::Scope layer = net.scope("lstm." + suffix);
   const int64_t t = net.shape(x)[0], b = net.shape(x)[1], inputs = net.shape(x)[2];
   const Init init = Init::uniform(1 / std::sqrt(static_cast<double>(hidden)));
   const Attrs transposed{{"transpose_b", int64_t{1}}};
@@ -26,6 +27,7 @@ ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t h
   ValueId h = kNoValue, c = kNoValue;
   std::vector<ValueId> outputs;
   for (int64_t step = 0; step < t; ++step) {
+    const Builder::Scope at = net.scope(fmt::format("t{}", step));
     ValueId gates = net.reshape(at_time[step], {b, 4 * hidden});
     if (h != kNoValue) gates = net.op("add", {net.op("matmul", {h, w_hh}, transposed), gates});
     const std::vector<ValueId> ifgo = net.split(gates, 1, {hidden, hidden, hidden, hidden});
@@ -35,12 +37,18 @@ ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t h
     h = net.op("mul", {net.op("sigmoid", {ifgo[3]}), net.op("tanh", {c})});
     outputs.push_back(net.reshape(h, {1, b, hidden}));
   }
-  return net.op("concat", outputs, {{"dim", int64_t{0}}});
+  return net.dropout(net.op("concat", outputs, {{"dim", int64_t{0}}}));
 }
 
-}  // namespace
+// Time first, so that one time step is one run of memory.
+ValueId embed(Network& net, const ModelOptions& options, ValueId ids) {
+  const Builder::Scope part = net.scope("embedding");
+  const ValueId table = net.table("embedding.weight", options.vocab, options.hidden, Init::normal(0.1));
+  const ValueId by_time = net.op("transpose", {ids}, {{"perm", std::vector<int64_t>{1, 0}}});
+  return net.dropout(net.op("embedding", {table, by_time}));
+}
 
-ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
+ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
   // Each time step of each layer is some ten nodes.
   constexpr int64_t kMostSteps = 50'000;
   const int64_t seq = net.shape(ids)[1];
@@ -50,17 +58,28 @@ ValueId lstm_logits(Network& net, const ModelOptions& options, ValueId ids) {
         "model.layers",
         options.layers, seq, options.layers * seq, kMostSteps);
   }
-  const Attrs swap{{"perm", std::vector<int64_t>{1, 0}}}, swap3{{"perm", std::vector<int64_t>{1, 0, 2}}};
-  const ValueId table = net.table("embedding.weight", options.vocab, options.hidden, Init::normal(0.1));
-  // Time first, so that one time step is one run of memory.
-  ValueId x = net.dropout(net.op("embedding", {table, net.op("transpose", {ids}, swap)}));
-  for (int64_t layer = 0; layer < options.layers; ++layer) {
-    x = net.dropout(lstm_layer(net, x, "l" + std::to_string(layer), options.hidden));
-  }
+  ValueId x = embed(net, options, ids);
+  for (int64_t layer = 0; layer < options.layers; ++layer)
+    x = lstm_layer(net, x, "l" + std::to_string(layer), options.hidden);
+  const Builder::Scope head = net.scope("head");
   const double bound = 1 / std::sqrt(static_cast<double>(options.hidden));
-  return net.linear(net.rows_for_logits(net.op("transpose", {x}, swap3)), "head", options.vocab,
-                    Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform,
-                    {TensorSplit::Side::kOutputs});
+  const ValueId by_row = net.op("transpose", {x}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
+  return net.linear(net.rows_for_logits(by_row), "head", options.vocab, Network::Store::kOutIn,
+                    Init::uniform(bound), Bias::kUniform, {TensorSplit::Side::kOutputs});
+}
+
+}  // namespace
+
+const ModelRecord& lstm_model() {
+  static const ModelRecord record{
+      .family = "lstm",
+      .input = InputKind::kTokens,
+      .logits = logits,
+      .embedding = "embedding.weight",
+      .weight_settings = {"model.layers", "model.hidden"},
+      .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
+  };
+  return record;
 }
 
 }  // namespace trireme

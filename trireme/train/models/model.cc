@@ -1,4 +1,4 @@
-// The list of model families; see model.h.
+// The table of families, and what records of all kinds share; see model.h.
 #include "trireme/train/models/model.h"
 
 #include "trireme/base/error.h"
@@ -7,38 +7,42 @@
 namespace trireme {
 namespace {
 
-constexpr ModelRecord kModels[] = {
-    {"gpt", InputKind::kTokens, Decodes::kYes, "wte.weight",
-     "model.layers model.heads model.hidden model.feed_forward model.seq model.norm_eps", gpt_logits},
-    {"llama", InputKind::kTokens, Decodes::kYes, "model.embed_tokens.weight",
-     "model.layers model.heads model.kv_heads model.hidden model.feed_forward model.rope_base model.norm_eps "
-     "model.tie_embeddings",
-     llama_logits},
-    {"lstm", InputKind::kTokens, Decodes::kNo, "embedding.weight", "model.layers model.hidden", lstm_logits},
-    {"mlp", InputKind::kImages, Decodes::kNo, "", "model.layers model.hidden", mlp_logits},
-    {"lenet", InputKind::kImages, Decodes::kNo, "", "", lenet_logits},
-    {"resnet", InputKind::kImages, Decodes::kNo, "", "model.layers", resnet_logits},
-};
+constexpr const ModelRecord& (*kModels[])() = {gpt_model, llama_model, lstm_model,
+                                               mlp_model, lenet_model, resnet_model};
 
 }  // namespace
 
 std::vector<std::string> model_families() {
   std::vector<std::string> names;
-  for (const ModelRecord& model : kModels) names.emplace_back(model.family);
+  for (const auto model : kModels) names.push_back(model().family);
   return names;
 }
 
 const ModelRecord& find_model(std::string_view family) {
-  for (const ModelRecord& model : kModels) {
-    if (model.family == family) return model;
+  for (const auto model : kModels) {
+    if (model().family == family) return model();
   }
   const std::string guess = nearest(family, model_families());
   throw_error("there is no model family '{}'{}; there are {}", family,
               guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(model_families(), ", "));
 }
 
-std::vector<std::string> weight_settings(const ModelRecord& model) {
-  return model.weight_settings.empty() ? std::vector<std::string>() : split(model.weight_settings, ' ');
+Model::Model(const ModelOptions& settings) : record(find_model(settings.family)), options(settings) {}
+
+Model::Model(ModelRecord own, ModelOptions settings) : record(std::move(own)), options(std::move(settings)) {
+  options.family = record.family;
+}
+
+std::vector<SampleTensor> batch_tensors(const ModelRecord& record, const Shape& sample) {
+  switch (record.input) {
+    case InputKind::kTokens:
+      return {{"ids", DType::i32, sample}, {"targets", DType::i32, sample}};
+    case InputKind::kImages:
+      return {{"images", DType::f32, sample}, {"labels", DType::i32, {}}};
+    case InputKind::kOwn:
+      break;
+  }
+  return record.inputs;
 }
 
 int64_t head_size(const ModelOptions& options) {

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/scope.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -15,13 +17,12 @@ namespace {
 
 using Shapes = std::map<std::string, Shape>;
 
-// Parameters, and with `role` "buffer" running statistics.
-Shapes states_of(const ModelOptions& model, const Shape& sample, const std::string& role = "parameter") {
+// Parameters, and with Role::kBuffer running statistics.
+Shapes states_of(const ModelOptions& model, const Shape& sample, Role role = Role::kParameter) {
   const Graph graph = forward_graph(model, {2, sample}, DType::f32);
   Shapes shapes;
   for (const Value& value : graph.values) {
-    if (value.kind == Value::Kind::kState && value.attrs.text("role", "") == role)
-      shapes[value.name] = value.type.shape;
+    if (value.kind == Value::Kind::kState && value.role == role) shapes[value.name] = value.type.shape;
   }
   return shapes;
 }
@@ -154,7 +155,7 @@ TEST(ResNet, HasTorchvisionsNames) {
   EXPECT_EQ(shapes.at("layer4.2.conv3.weight"), (Shape{2048, 512, 1, 1}));
   EXPECT_EQ(shapes.at("layer4.2.bn3.bias"), (Shape{2048}));
   EXPECT_EQ(shapes.at("fc.weight"), (Shape{1000, 2048}));
-  const Shapes buffers = states_of(vision("resnet", 50, 1000), {3, 224, 224}, "buffer");
+  const Shapes buffers = states_of(vision("resnet", 50, 1000), {3, 224, 224}, Role::kBuffer);
   EXPECT_EQ(buffers.size(), 106u);  // a mean and a variance for each of 53 norms
   EXPECT_EQ(buffers.at("layer1.0.downsample.1.running_var"), (Shape{256}));
 }
@@ -175,6 +176,49 @@ TEST(Mlp, LayersAndShapes) {
                                                    {"layers.0.bias", {300}},
                                                    {"layers.1.weight", {10, 300}},
                                                    {"layers.1.bias", {10}}}));
+}
+
+// The names of nodes of a training step's first segment, without numbers that make them unique.
+std::set<std::string> nodes_of(const ModelOptions& model, const Shape& sample,
+                               const char* precision = "bf16") {
+  TrainOptions train;
+  train.precision = precision;
+  const Graph graph = step_graphs(model, train, {}, {2, sample}, schedule_of(train)).segments[0].graph;
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes) {
+    const std::string& name = graph.values[node.outputs[0]].name;
+    EXPECT_NE(scope_of(name), "") << model.family << " makes %" << name;
+    names.insert(name.substr(0, name.find('~')));
+  }
+  return names;
+}
+
+TEST(Models, ResultsAreNamedByBlocksAndParts) {
+  const auto has = [](const std::set<std::string>& names, std::initializer_list<const char*> wanted) {
+    for (const char* name : wanted)
+      EXPECT_TRUE(names.contains(name)) << name << " is not among\n" << testing::PrintToString(names);
+  };
+  ModelOptions gpt = language("gpt", 2, 2, 8, 16);
+  gpt.dropout = 0.1;
+  has(nodes_of(gpt, {16}),
+      {"embed/embedding", "embed/wte.weight.bf16", "h.1/ln_1/layer_norm", "h.1/attn/c_attn/matmul",
+       "h.1/attn/c_attn/weight.bf16", "h.1/attn/attention", "h.1/attn/dropout", "h.1/add",
+       "h.1/mlp/c_fc/matmul", "h.1/mlp/gelu", "head/matmul", "loss/cross_entropy",
+       "loss/grad/cross_entropy_grad", "head/grad/matmul", "h.1/mlp/c_fc/grad/matmul",
+       "h.1/mlp/c_fc/grad/cast", "embed/grad/embedding_grad"});
+  has(nodes_of(language("llama", 1, 2, 8, 16), {16}),
+      {"embed/embedding", "model.layers.0/input_layernorm/rms_norm", "model.layers.0/self_attn/rope",
+       "model.layers.0/mlp/gate_proj/matmul", "head/lm_head/matmul"});
+  has(nodes_of(language("lstm", 1, 1, 8, 16), {4}),
+      {"embedding/embedding", "lstm.l0/matmul", "lstm.l0/t2/tanh", "lstm.l0/t2/grad/tanh_grad",
+       "head/matmul"});
+  has(nodes_of(vision("mlp", 2, 10), {1, 28, 28}), {"flatten/reshape", "layers.0/matmul", "layers.0/relu"});
+  has(nodes_of(vision("lenet", 0, 10), {1, 28, 28}), {"conv1/conv2d", "conv1/max_pool2d", "fc3/matmul"});
+  has(nodes_of(vision("resnet", 20, 10), {3, 32, 32}),
+      {"stem/conv1/conv2d", "layer2.0/conv1/conv2d", "layer2.0/bn1/batch_norm", "layer2.0/pad",
+       "linear/mean"});
+  has(nodes_of(vision("resnet", 18, 10), {3, 224, 224}),
+      {"stem/max_pool2d", "layer2.0/downsample.0/conv2d", "layer2.0/downsample.1/batch_norm", "fc/matmul"});
 }
 
 TEST(Models, NearestNameIsSuggested) {

@@ -33,33 +33,38 @@ Attrs tensor_attrs(const TensorSplit& split, int64_t dim) {
 
 }  // namespace
 
-ValueId Network::state(const std::string& name, const Shape& shape, Init init, std::string_view role,
-                       Attrs more) {
+ValueId Network::state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more) {
   const ValueId known = builder_.find(name);
   if (known != kNoValue) {
     TRIREME_CHECK(builder_.shape(known) == shape);
     return known;
   }
-  Attrs attrs{{"role", std::string(role)}, {"init", std::string(kind_name(init.kind))}};
+  Attrs attrs{{"init", std::string(kind_name(init.kind))}};
   if (init.scale != 0) attrs.set("scale", init.scale);
   for (const auto& [key, value] : more.items()) attrs.set(key, value);
-  const ValueId value = builder_.state(name, {DType::f32, shape}, std::move(attrs));
-  if (role == "parameter") parameters_.push_back(value);
+  const ValueId value = builder_.state(name, {DType::f32, shape}, role, std::move(attrs));
+  if (role == Role::kParameter) parameters_.push_back(value);
   return value;
 }
 
 ValueId Network::parameter(const std::string& name, const Shape& shape, Init init, Attrs more) {
-  return state(name, shape, init, "parameter", std::move(more));
+  return state(name, shape, init, Role::kParameter, std::move(more));
 }
 ValueId Network::table(const std::string& name, int64_t rows, int64_t width, Init init) {
   return parameter(name, {rows, width}, init, {{"tensor_dim", int64_t{0}}});
 }
 ValueId Network::buffer(const std::string& name, const Shape& shape, Init init) {
-  return state(name, shape, init, "buffer");
+  return state(name, shape, init, Role::kBuffer);
 }
 
 ValueId Network::reshape(ValueId x, const Shape& to) {
   return op("reshape", {x}, {{"shape", std::vector<int64_t>(to.begin(), to.end())}});
+}
+
+ValueId Network::flatten(ValueId x) {
+  const Builder::Scope layer = scope("flatten");
+  const Shape from = shape(x);
+  return reshape(x, {from[0], from.elements(1, from.rank())});
 }
 
 std::vector<ValueId> Network::split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes) {
@@ -68,6 +73,7 @@ std::vector<ValueId> Network::split(ValueId x, int64_t dim, const std::vector<in
 
 ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Store store, Init init,
                         Bias bias, const TensorSplit& split) {
+  const Builder::Scope layer = scope(name);
   const int64_t inputs = shape(x).back();
   const bool in_out = store == Store::kInOut;
   const bool by_outputs = split.side == TensorSplit::Side::kOutputs;
@@ -85,6 +91,7 @@ ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Sto
 }
 
 ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {
+  const Builder::Scope layer = scope(name);
   const int64_t h = shape(x).back();
   const Attrs norm{{"layer", "norm"}};
   const ValueId gain = parameter(name + ".weight", {h}, Init::ones(), norm),
@@ -93,12 +100,14 @@ ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {
 }
 
 ValueId Network::rms_norm(ValueId x, const std::string& name, double eps) {
+  const Builder::Scope layer = scope(name);
   return op("rms_norm",
             {x, parameter(name + ".weight", {shape(x).back()}, Init::ones(), {{"layer", "norm"}})},
             {{"eps", eps}});
 }
 
 ValueId Network::batch_norm(ValueId x, const std::string& name) {
+  const Builder::Scope layer = scope(name);
   const int64_t c = shape(x)[1];
   const ValueId gain = parameter(name + ".weight", {c}, Init::ones()),
                 bias = parameter(name + ".bias", {c}, Init::zeros());
@@ -120,6 +129,7 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
 }
 
 ValueId Network::conv2d(ValueId x, const std::string& name, Conv conv) {
+  const Builder::Scope layer = scope(name);
   const int64_t channels = shape(x)[1], padding = conv.padding >= 0 ? conv.padding : (conv.kernel - 1) / 2;
   const double fan_in = static_cast<double>(channels * conv.kernel * conv.kernel);
   const double fan_out = static_cast<double>(conv.filters * conv.kernel * conv.kernel);
@@ -151,12 +161,25 @@ ValueId Network::max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t p
 
 ValueId Network::dropout(ValueId x) {
   if (mode_ != Mode::kTrain || dropout_rate_ == 0) return x;
-  if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}});
+  if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}}, Role::kRng);
   return op("dropout", {x, rng_}, {{"rate", dropout_rate_}, {"stream", ++dropouts_}});
 }
 
+Loss Network::cross_entropy(ValueId logits, ValueId targets, double label_smoothing) {
+  const std::vector<ValueId> loss =
+      builder_.node("cross_entropy", {logits, targets},
+                    {{"ignore_index", int64_t{-1}}, {"label_smoothing", label_smoothing}});
+  return {loss[0], loss[1]};
+}
+
+Loss Network::squared_error(ValueId prediction, ValueId expected) {
+  // sum_squares adds up in f32 whatever the precision, so that a large number is counted exactly.
+  const ValueId ones = op("affine", {expected}, {{"scale", 0.0}, {"shift", 1.0}});
+  return {op("sum_squares", {op("sub", {prediction, expected})}), op("sum_squares", {ones})};
+}
+
 ValueId Network::position() {
-  if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}});
+  if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}}, Role::kScalar);
   return position_;
 }
 
@@ -176,7 +199,7 @@ ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
   Shape whole = shape(rows);
   TRIREME_CHECK((mode_ == Mode::kDecode || whole[1] == seq));
   whole.set(1, seq);
-  const ValueId cache = builder_.state(name, {DType::f32, whole}, {{"role", "cache"}});
+  const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache);
   if (mode_ == Mode::kDecode) rows = op("write_at", {cache, rows, position()});
   builder_.update(cache, rows);
   return rows;

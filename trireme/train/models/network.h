@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/ir/builder.h"
+#include "trireme/ir/scope.h"
 
 namespace trireme {
 
@@ -38,6 +39,12 @@ struct TensorSplit {
   int64_t blocks = 1;  // equal blocks of features, each split alike: q, k and v
 };
 
+// Both f32 scalars, so that microbatches and ranks can be added up: the sum over targets, and how many
+// counted.
+struct Loss {
+  ValueId sum = kNoValue, count = kNoValue;
+};
+
 class Network {
  public:
   Network(Builder& builder, Mode mode, double dropout_rate, int64_t batch_norm_groups = 1)
@@ -46,6 +53,12 @@ class Network {
   Mode mode() const { return mode_; }
   Builder& builder() { return builder_; }
   const Shape& shape(ValueId value) const { return builder_.shape(value); }
+
+  // Results are named by scopes (ir/scope.h), and those by what names of parameters begin with: within
+  // scope("h.3"), scope("h.3.attn") is h.3/attn. Layers below have the scope of their name.
+  [[nodiscard]] Builder::Scope scope(std::string_view name) {
+    return Builder::Scope(builder_, name_within(builder_.scope(), name));
+  }
 
   // A trained tensor. The name is the one it has in checkpoints; asking again gives the same parameter.
   ValueId parameter(const std::string& name, const Shape& shape, Init init, Attrs more = {});
@@ -59,6 +72,7 @@ class Network {
     return builder_.op(name, std::move(inputs), std::move(attrs));
   }
   ValueId reshape(ValueId x, const Shape& shape);
+  ValueId flatten(ValueId x);  // [n, …] as [n, features]
   std::vector<ValueId> split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes);
 
   // x·W + b with `name.weight` stored [in, out] (as GPT-2 does) or [out, in] (as PyTorch and Llama do).
@@ -79,6 +93,11 @@ class Network {
   ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
   ValueId dropout(ValueId x);  // at the network's rate; in training only
 
+  // Of logits […, classes] and targets, i32 […]; a target of −1 counts for nothing.
+  Loss cross_entropy(ValueId logits, ValueId targets, double label_smoothing = 0);
+  // (prediction − expected)², of two tensors of one shape; every element is a target.
+  Loss squared_error(ValueId prediction, ValueId expected);
+
   // What knows of positions. x is [b, t, …] with the position of a token in dim 1; `seq` the positions that
   // there are at most.
   ValueId position_rows(ValueId table, int64_t t);  // of a table [seq, h]: to be added to [b, t, h]
@@ -90,8 +109,7 @@ class Network {
   ValueId rows_for_logits(ValueId x);
 
  private:
-  ValueId state(const std::string& name, const Shape& shape, Init init, std::string_view role,
-                Attrs more = {});
+  ValueId state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more = {});
   ValueId position();
   ValueId kept(ValueId rows, const std::string& name, int64_t seq);
 

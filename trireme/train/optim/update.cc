@@ -20,8 +20,8 @@ struct Update1 {
   double decay() const { return parameter.type.shape.rank() >= 2 ? options.weight_decay : 0.0; }
   // A state of the optimizer for this parameter, starting at zero.
   ValueId state(const char* prefix) const {
-    return b.state(fmt::format("{}.{}", prefix, parameter.name), parameter.type,
-                   companion_attrs(parameter, "optimizer"));
+    return b.state(fmt::format("{}.{}", prefix, parameter.name), parameter.type, Role::kOptimizer,
+                   companion_attrs(parameter));
   }
   ValueId squares(ValueId value) const { return b.op("sum_squares", {value}); }
 };
@@ -99,19 +99,20 @@ const Optimizer& find_optimizer(const std::string& kind) {
 
 // The buffer takes its pending value, unless the step is skipped. Ordinary ops do: 0·new <= scale holds
 // except where one of them is not finite, because a scale that is a number is not negative.
-void renew(Builder& b, const Value& buffer, ValueId scale, int64_t shards) {
-  const ValueId old = b.state(buffer.name, buffer.type, buffer.attrs);
+void renew(Builder& b, const Value& buffer, ValueId scale, int64_t sums) {
+  const Builder::Scope scope(b, buffer.name);
+  const ValueId old = b.declare(buffer);
   ValueId pending =
-      b.state(pending_name(buffer.name), buffer.type, {{"role", shards > 0 ? "gradient" : "pending"}});
-  if (shards > 0) pending = b.op("affine", {pending}, {{"scale", 1.0 / static_cast<double>(shards)}});
+      b.state(pending_name(buffer.name), buffer.type, sums > 0 ? Role::kGradient : Role::kPending);
+  if (sums > 0) pending = b.op("affine", {pending}, {{"scale", 1.0 / static_cast<double>(sums)}});
   const ValueId zero = b.op("affine", {pending}, {{"scale", 0.0}});
   b.update(old, b.op("select", {b.op("compare", {zero, scale}, {{"kind", "le"}}), pending, old}));
 }
 
 }  // namespace
 
-Attrs companion_attrs(const Value& parameter, std::string_view role) {
-  Attrs attrs{{"role", std::string(role)}, {"init", "zeros"}, {"of", parameter.name}};
+Attrs companion_attrs(const Value& parameter) {
+  Attrs attrs{{"init", "zeros"}, {"of", parameter.name}};
   for (const auto& [name, value] : parameter.attrs.items()) {
     if (name.starts_with("tensor_")) attrs.set(name, value);
   }
@@ -127,37 +128,39 @@ std::string gradient_name(std::string_view parameter) {
 }
 
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const TrainOptions& train) {
+                   const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums) {
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
   const TensorType scalar{DType::f32, {}};
-  const ValueId lr = b.input("lr", scalar), step = b.input("step", scalar),
-                loss_scale = b.input("loss_scale", scalar);
-  const ValueId count = b.state(kCountState, scalar, {{"role", "gradient"}}),
-                loss = b.state(kLossState, scalar, {{"role", "gradient"}});
+  const ValueId lr = b.input("lr", scalar, Role::kScalar), step = b.input("step", scalar, Role::kScalar),
+                loss_scale = b.input("loss_scale", scalar, Role::kScalar);
+  const ValueId count = b.state(kCountState, scalar, Role::kGradient),
+                loss = b.state(kLossState, scalar, Role::kGradient);
 
   std::vector<ValueId> weights, gradients;
   ValueId squares = kNoValue;
   for (const Value& parameter : parameters) {
-    weights.push_back(b.state(parameter.name, parameter.type, parameter.attrs));
-    gradients.push_back(
-        b.state(gradient_name(parameter.name), parameter.type, companion_attrs(parameter, "gradient")));
+    weights.push_back(b.declare(parameter));
+    const Builder::Scope scope(b, parameter.name);
+    gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, Role::kGradient,
+                                companion_attrs(parameter)));
     const ValueId part = b.op("sum_squares", {gradients.back()});
     squares = squares == kNoValue ? part : b.op("add", {squares, part});
   }
   const std::vector<ValueId> scale =
       b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", train.clip_norm}});
   for (size_t i = 0; i < parameters.size(); ++i) {
+    const Builder::Scope scope(b, parameters[i].name);
     optimizer.update({b, options, parameters[i], weights[i], gradients[i], lr, scale[0], step});
   }
-  for (const Value& buffer : buffers) renew(b, buffer, scale[0], train.shards);
+  for (const Value& buffer : buffers) renew(b, buffer, scale[0], buffer_sums);
   b.output("scale", scale[0]);
   b.output("norm", scale[1]);
   b.output("loss", loss);
   b.output("count", count);
   if (train.noise_scale) {
-    b.output("squares", b.state(kSquaresState, scalar, {{"role", "gradient"}}));
-    b.output("count_squares", b.state(kCountSquaresState, scalar, {{"role", "gradient"}}));
+    b.output("squares", b.state(kSquaresState, scalar, Role::kGradient));
+    b.output("count_squares", b.state(kCountSquaresState, scalar, Role::kGradient));
   }
   return b.take();
 }

@@ -21,16 +21,17 @@ std::string gradient_name(std::string_view parameter);
 // Where the forward part leaves what a buffer becomes if the step is not skipped.
 std::string pending_name(std::string_view buffer);
 // Attributes of a state that goes with a parameter and lies as it does: its gradient, its moments.
-Attrs companion_attrs(const Value& parameter, std::string_view role);
+Attrs companion_attrs(const Value& parameter);
 inline constexpr std::string_view kCountState = "accumulated.count";
 inline constexpr std::string_view kLossState = "accumulated.loss";
 // Squares of the pieces that a gradient and its count are made of; see critical_batch.h.
 inline constexpr std::string_view kSquaresState = "accumulated.squares";
 inline constexpr std::string_view kCountSquaresState = "accumulated.count_squares";
 
-// `parameters`: the trained states; `buffers`: those that the forward part renews. With train.shards
-// `new.NAME` is the sum over shards, like a gradient. Throws an Error when the optimizer is not known.
+// `parameters`: the trained states; `buffers`: those that the forward part renews. Where `buffer_sums` is not
+// 0, `new.NAME` is the sum of as many values, added up like gradients, and their mean is taken. Throws an Error
+// when the optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const TrainOptions& train);
+                   const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums = 0);
 
 }  // namespace trireme

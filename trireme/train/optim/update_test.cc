@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 Value parameter(const char* name, const Shape& shape) {
-  return {name, {DType::f32, shape}, Value::Kind::kState, -1, {{"role", "parameter"}}};
+  return {name, {DType::f32, shape}, Value::Kind::kState, -1, Role::kParameter};
 }
 
 // A matrix [1,2] and a bias [1] on a CPU.
@@ -22,13 +22,11 @@ class Update : public testing::Test {
  protected:
   void make(const OptimOptions& options, double clip_norm = 0) {
     device_ = make_cpu_device(1);
-    std::vector<Graph> graphs;
     TrainOptions train;
     train.clip_norm = clip_norm;
-    graphs.push_back(update_graph({parameter("w", {1, 2}), parameter("b", {1})}, {}, options, train));
-    executor_ =
-        std::make_unique<Executor>(build_program(std::move(graphs), workspace_query(*device_)), *device_);
-    for (const StateSlot& state : executor_->program().states)
+    const Graph graph = update_graph({parameter("w", {1, 2}), parameter("b", {1})}, {}, options, train);
+    executor_ = std::make_unique<Executor>(build_program({graph}, workspace_query(*device_)), *device_);
+    for (const State& state : executor_->program().states)
       set(state.name, std::vector<float>(state.type.shape.elements(), 0.0f));
     set("accumulated.count", {1});
     set("w", {1, -2});
@@ -140,7 +138,7 @@ TEST_F(Update, StepsWithoutAFiniteGradientChangeNothing) {
     step(0.1f);
     std::map<std::string, std::vector<float>> before;
     set("grad.b", {INFINITY});
-    for (const StateSlot& state : executor_->program().states) before[state.name] = get(state.name);
+    for (const State& state : executor_->program().states) before[state.name] = get(state.name);
     step(0.1f, 2);
     for (const auto& [state, values] : before) EXPECT_EQ(get(state), values) << name << ' ' << state;
     EXPECT_TRUE(std::isnan(executor_->scalar_output(0, "scale"))) << name;

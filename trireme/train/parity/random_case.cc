@@ -64,7 +64,8 @@ class Drawing {
     Json plan{{"mesh", to_string(Mesh(axes_))}};
     const std::string preset = draw_preset();
     if (!preset.empty()) plan["preset"] = preset;
-    const bool local_norm = case_.family == "resnet" && dice_.chance(0.2);
+    const DrawnFamily* family = drawn_family();
+    const bool local_norm = family && family->batch_norm == BatchNorm::kYes && dice_.chance(0.2);
     if (local_norm) plan["batch_norm"] = "local";
     // Rows that two axes share, and those that each rank normalises on its own, have to be even.
     const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
@@ -76,6 +77,16 @@ class Drawing {
   }
 
  private:
+  enum class BatchNorm { kNo, kYes };
+  struct DrawnFamily {
+    std::string_view name;
+    size_t often;  // among the others
+    void (Drawing::*draw)();
+    Words presets;  // that suit it on an axis `tensor`
+    BatchNorm batch_norm = BatchNorm::kNo;
+  };
+  static const std::vector<DrawnFamily> kFamilies;
+
   // The value that counts: the drawn one, or what the ranges fix.
   std::string set(std::string_view name, std::string value) {
     if (const auto fixed = ranges_.fixed.find(name); fixed != ranges_.fixed.end()) value = fixed->second;
@@ -111,36 +122,55 @@ class Drawing {
   }
 
   void draw_model() {
-    case_.family =
-        set("model.family",
-            dice_.word({"gpt", "gpt", "gpt", "llama", "llama", "lstm", "mlp", "mlp", "lenet", "resnet"}));
-    if (case_.family == "gpt" || case_.family == "llama") draw_transformer();
-    if (case_.family == "lstm") {
-      set("model.layers", dice_.between(1, ranges_.max_layers));
-      set("model.hidden", dice_.between(2, 16));
-      draw_tokens(6);
-    }
-    if (case_.family == "mlp") {
-      set("model.layers", dice_.between(1, ranges_.max_layers + 2));
-      set("model.hidden", dice_.between(1, 24));
-      draw_image(dice_.between(1, 3), dice_.between(1, 6), dice_.between(1, 6));
-    }
-    if (case_.family == "lenet") draw_image(dice_.number({1, 3}), 28, dice_.number({28, 28, 31}));
-    if (case_.family == "resnet") {
-      set("model.layers", dice_.number({8, 8, 8, 14, 20}));
-      draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
-    }
+    Words names;
+    for (const DrawnFamily& family : kFamilies)
+      names.insert(names.end(), family.often, std::string(family.name));
+    case_.family = set("model.family", dice_.word(names));
+    if (const DrawnFamily* family = drawn_family()) (this->*family->draw)();
     set("model.dropout", dice_.word({"0", "0", "0.1", "0.4"}));
   }
 
-  void draw_transformer() {
-    const bool llama = case_.family == "llama";
-    set("model.layers", dice_.between(1, ranges_.max_layers));
-    const int64_t least = dice_.chance(0.9) ? std::clamp<int64_t>(size_of_axis("tensor"), 1, 8) : 1;
+  // Null for one that the ranges fix and that is not drawn here.
+  const DrawnFamily* drawn_family() const {
+    const auto found = std::ranges::find(kFamilies, case_.family, &DrawnFamily::name);
+    return found == kFamilies.end() ? nullptr : &*found;
+  }
+
+  void draw_gpt() {
+    const int64_t least = draw_layers_and_least();
     const int64_t heads = set("model.heads", dice_.between(least, 8));
-    const int64_t head = llama ? 2 * dice_.between(1, 4) : dice_.between(1, 8);
-    set("model.hidden", heads * head);
-    if (llama) set("model.kv_heads", draw_divisor(heads, least));
+    set("model.hidden", heads * dice_.between(1, 8));
+    draw_feed_forward();
+  }
+  void draw_llama() {
+    const int64_t least = draw_layers_and_least();
+    const int64_t heads = set("model.heads", dice_.between(least, 8));
+    set("model.hidden", heads * 2 * dice_.between(1, 4));
+    set("model.kv_heads", draw_divisor(heads, least));
+    draw_feed_forward();
+  }
+  void draw_lstm() {
+    set("model.layers", dice_.between(1, ranges_.max_layers));
+    set("model.hidden", dice_.between(2, 16));
+    draw_tokens(6);
+  }
+  void draw_mlp() {
+    set("model.layers", dice_.between(1, ranges_.max_layers + 2));
+    set("model.hidden", dice_.between(1, 24));
+    draw_image(dice_.between(1, 3), dice_.between(1, 6), dice_.between(1, 6));
+  }
+  void draw_lenet() { draw_image(dice_.number({1, 3}), 28, dice_.number({28, 28, 31})); }
+  void draw_resnet() {
+    set("model.layers", dice_.number({8, 8, 8, 14, 20}));
+    draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
+  }
+
+  // The fewest heads, which mostly are enough for the ranks that share them.
+  int64_t draw_layers_and_least() {
+    set("model.layers", dice_.between(1, ranges_.max_layers));
+    return dice_.chance(0.9) ? std::clamp<int64_t>(size_of_axis("tensor"), 1, 8) : 1;
+  }
+  void draw_feed_forward() {
     set("model.feed_forward", dice_.chance(0.4) ? 0 : dice_.between(1, 40));
     draw_tokens(16);
   }
@@ -189,10 +219,8 @@ class Drawing {
     if (has_axis("data") && dice_.chance(0.9))
       parts.push_back(dice_.word({"data", "zero1", "zero2", "zero3"}));
     if (has_axis("tensor") && dice_.chance(0.95)) {
-      const bool sequence = case_.family == "gpt" || case_.family == "llama";
-      const bool images = case_.family == "lenet" || case_.family == "resnet";
-      Words suited = {images ? "hybrid_cnn" : "megatron", images ? "hybrid_cnn" : "megatron"};
-      if (sequence) suited.push_back("megatron+sequence");
+      const DrawnFamily* family = drawn_family();
+      Words suited = family ? family->presets : Words{"megatron"};
       if (dice_.chance(0.05)) suited = {"hybrid_cnn", "megatron+sequence", "megatron"};
       parts.push_back(dice_.word(suited));
     }
@@ -210,13 +238,12 @@ class Drawing {
     const Config config = resolve_config(sources).config;
     StepShape shape{config.train.batch / config.train.accumulate, case_.image};
     if (case_.image.rank() == 0) shape.sample = Shape{config.model.seq};
-    const StepGraphs step = step_graphs(config.model, config.train, config.optim, shape);
+    const StepGraphs step = step_graphs(config.model, config.train, config.optim, shape, schedule_of(config.train));
     Named named;
-    for (const Value& value : step.graphs[0].values) {
+    for (const Value& value : step.segments[0].graph.values) {
       const NamedShape one{value.name, value.type.shape};
       if (value.kind == Value::Kind::kResult) named.results.push_back(one);
-      if (value.kind == Value::Kind::kInput && value.type.shape.rank() > 0 && value.name != "rng")
-        named.inputs.push_back(one);
+      if (value.role == Role::kBatch) named.inputs.push_back(one);
     }
     for (const Value& value : step.parameters) named.parameters.push_back({value.name, value.type.shape});
     return named;
@@ -276,6 +303,15 @@ class Drawing {
   int64_t seed_;
   std::vector<Axis> axes_;
   RandomCase case_;
+};
+
+const std::vector<Drawing::DrawnFamily> Drawing::kFamilies = {
+    {"gpt", 3, &Drawing::draw_gpt, {"megatron", "megatron", "megatron+sequence"}},
+    {"llama", 2, &Drawing::draw_llama, {"megatron", "megatron", "megatron+sequence"}},
+    {"lstm", 1, &Drawing::draw_lstm, {"megatron", "megatron"}},
+    {"mlp", 2, &Drawing::draw_mlp, {"megatron", "megatron"}},
+    {"lenet", 1, &Drawing::draw_lenet, {"hybrid_cnn", "hybrid_cnn"}},
+    {"resnet", 1, &Drawing::draw_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
 };
 
 // Nothing in a case holds a quote of its own.

@@ -32,11 +32,9 @@ void add_report(States& states, const StepResult& result) {
 
 Program in_width(Program program, Width width, const Device& device) {
   if (width == Width::kAsItIs) return program;
-  StateParts parts;
-  for (const StateSlot& slot : program.states) parts[slot.name] = slot.part;
   std::vector<Graph> graphs;
   for (const Segment& segment : program.segments) graphs.push_back(widen(segment.graph));
-  return build_program(std::move(graphs), workspace_query(device), parts);
+  return with_graphs(program, std::move(graphs), workspace_query(device));
 }
 
 Reference::Reference(Training training, Width width)
@@ -93,7 +91,7 @@ void Reference::raise(Bounds& bounds, const States& expected, const States& move
     const std::vector<float>& others = moved.at(name);
     std::vector<float>& bound = bounds[name];
     bound.resize(values.size(), 0);
-    const StateSlot* slot = program().find_state(name);
+    const State* slot = program().find_state(name);
     for_each_row_group(slot ? slot->part.whole : Shape{}, [&](int64_t begin, int64_t end) {
       double largest = 0;
       for (int64_t i = begin; i < end; ++i) {

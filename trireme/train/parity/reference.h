@@ -14,7 +14,7 @@ namespace trireme::parity {
 
 // What is trained, and on what.
 struct Training {
-  ModelOptions model;  // vocab and classes are set
+  Model model;  // vocab or classes is set
   TrainOptions train;
   OptimOptions optim;
   StepShape shape;

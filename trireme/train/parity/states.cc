@@ -11,10 +11,6 @@
 namespace trireme::parity {
 namespace {
 
-bool is_lasting(std::string_view role) {
-  return role == "parameter" || role == "buffer" || role == "optimizer";
-}
-
 // The nodes of all segments, one after another: when each state gets its first new value.
 std::map<std::string, int> first_updates(const Program& program) {
   std::map<std::string, int> result;
@@ -49,7 +45,7 @@ std::vector<std::string> states_of(const Program& program, StateGroup group) {
   std::vector<std::pair<int, std::string>> found;
   for (const Value& value : update.values) {
     if (value.kind != Value::Kind::kState) continue;
-    if (is_lasting(value.attrs.text("role", "")) != (group == StateGroup::kLasting)) continue;
+    if (is_lasting(value.role) != (group == StateGroup::kLasting)) continue;
     const auto made = order.find(value.name);
     found.emplace_back(made == order.end() ? std::numeric_limits<int>::max() : made->second, value.name);
   }
@@ -72,7 +68,7 @@ States read_states(Trainer& trainer, const std::vector<std::string>& names) {
 void write_states(Trainer& trainer, const States& states) {
   std::vector<float> local;
   for (const auto& [name, values] : states) {
-    const StateSlot* slot = trainer.program().find_state(name);
+    const State* slot = trainer.program().find_state(name);
     TRIREME_CHECK(slot != nullptr);
     local.resize(slot->type.shape.elements());
     const std::vector<float>& whole = values;
@@ -93,7 +89,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 void Gathering::add(Trainer& trainer, const std::vector<std::string>& names, const Mesh& mesh, int rank) {
   for (const std::string& name : names) {
-    const StateSlot* slot = trainer.program().find_state(name);
+    const State* slot = trainer.program().find_state(name);
     TRIREME_CHECK(slot != nullptr);
     std::vector<float> local(slot->type.shape.elements());
     trainer.executor().read_state(name, local.data(), local.size() * sizeof(float));

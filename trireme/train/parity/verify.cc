@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
+#include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/plan_settings.h"
@@ -38,6 +39,7 @@ std::vector<Program> make_programs(const Training& training, const Plan& plan, c
         make ? make(training, *device, ranks)
              : step_program(training.model, training.train, training.optim, training.shape, *device, ranks));
   }
+  if (!make) trireme::verify(programs);
   return programs;
 }
 
@@ -226,7 +228,7 @@ class Comparison {
       result_.worst_tensor = fmt::format("{} ({})", tensor, when);
     }
     if (worst.beyond == 0) return;
-    const StateSlot* slot = reference_.program().find_state(tensor);
+    const State* slot = reference_.program().find_state(tensor);
     const float here = found[worst.element], there = expected[worst.element];
     bug(fmt::format(
         "{}: {} is {:.9g} at {} where one rank has {:.9g}; off by {:.3g}, and rounding explains {:.3g}; "

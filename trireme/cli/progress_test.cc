@@ -1,8 +1,8 @@
-#include "trireme/train/progress.h"
+#include "trireme/cli/progress.h"
 
 #include <gtest/gtest.h>
 
-namespace trireme {
+namespace trireme::cli {
 namespace {
 
 const Progress::Options kOptions{
@@ -45,4 +45,4 @@ TEST(Progress, LinesArePlain) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::cli

@@ -6,7 +6,7 @@
 
 #include "trireme/train/run_folder.h"
 
-namespace trireme {
+namespace trireme::cli {
 
 class Progress {
  public:
@@ -45,4 +45,4 @@ class Progress {
 // Terminal when standard output is one and TERM can move the cursor.
 Progress::Options::Screen detect_screen();
 
-}  // namespace trireme
+}  // namespace trireme::cli

@@ -1,5 +1,5 @@
 // Progress lines; see progress.h.
-#include "trireme/train/progress.h"
+#include "trireme/cli/progress.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -13,7 +13,7 @@
 
 #include "trireme/base/text.h"
 
-namespace trireme {
+namespace trireme::cli {
 namespace {
 
 std::string format_duration(double seconds) {
@@ -121,4 +121,4 @@ void Progress::finish() {
   drawn_ = false;
 }
 
-}  // namespace trireme
+}  // namespace trireme::cli

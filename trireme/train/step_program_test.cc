@@ -1,9 +1,8 @@
 // How many collectives each preset owes, and how many bytes they move, counted in the programs themselves.
-#include "trireme/train/rank_graphs.h"
-
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
+#include "trireme/program/build.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -24,6 +23,12 @@ struct Counts {
   int buckets = 0;   // collectives that several of them share, or that are under way while others run
   double bytes = 0;  // that a rank sends, by the best algorithms
 };
+
+// One rank's segments.
+std::vector<StepSegment> local_segments(const StepGraphs& whole, const Plan& plan, int rank,
+                                        int64_t microbatches = 1) {
+  return ProgramBuilder(whole.segments, plan, microbatches).part(rank).segments;
+}
 
 Counts count(const Graph& graph) {
   Counts counts;
@@ -56,10 +61,9 @@ Step spread_step(const ModelOptions& model, const Plan& plan, int64_t accumulate
   TrainOptions train;
   train.accumulate = accumulate;
   train.precision = precision;
-  const StepGraphs whole = step_graphs(model, train, {}, {4, {8}});
-  const RankGraphs local = rank_graphs(whole.graphs, plan, /*rank=*/0);
+  const StepGraphs whole = step_graphs(model, train, {}, {4, {8}}, schedule_of(train));
   Step step;
-  for (const Graph& graph : local.graphs) {
+  for (const auto& [graph, kind, rows] : local_segments(whole, plan, /*rank=*/0, accumulate)) {
     if (graph.name == "first") step.first = count(graph);
     if (graph.name == "next") step.next = count(graph);
     if (graph.name == "update") step.update = count(graph);
@@ -80,7 +84,7 @@ double scalar_bytes(int scalars, int ranks) {
   return scalars * 2.0 * (ranks - 1) / ranks * 4;
 }
 
-TEST(RankGraphs, DataParallelismAddsUpGradientsOnceAStep) {
+TEST(StepProgram, DataParallelismAddsUpGradientsOnceAStep) {
   for (const int ranks : {2, 4}) {
     const Step step = spread_step("data", ranks);
     EXPECT_EQ(step.first.bytes, 0);
@@ -94,14 +98,14 @@ TEST(RankGraphs, DataParallelismAddsUpGradientsOnceAStep) {
 }
 
 // Nothing is added to what one microbatch gives, so that it can be on its way while the backward part runs.
-TEST(RankGraphs, OneMicrobatchIsAddedUpWhereItIsMade) {
+TEST(StepProgram, OneMicrobatchIsAddedUpWhereItIsMade) {
   const Step step = spread_step("data", 2, 1);
   EXPECT_EQ(step.first.all_reduce, step.parameters + 2);
   EXPECT_EQ(step.first.buckets, 1);
   EXPECT_EQ(step.update.bytes, 0);
 }
 
-TEST(RankGraphs, Zero1MovesAsMuchAsDataParallelism) {
+TEST(StepProgram, Zero1MovesAsMuchAsDataParallelism) {
   for (const int ranks : {2, 4}) {
     const Step step = spread_step("zero1", ranks);
     EXPECT_EQ(step.first.bytes, 0);
@@ -113,7 +117,7 @@ TEST(RankGraphs, Zero1MovesAsMuchAsDataParallelism) {
   }
 }
 
-TEST(RankGraphs, Zero2ScattersEachMicrobatch) {
+TEST(StepProgram, Zero2ScattersEachMicrobatch) {
   const Step step = spread_step("zero2", 4);
   EXPECT_EQ(step.first.reduce_scatter, step.parameters);
   EXPECT_EQ(step.next.reduce_scatter, step.parameters);
@@ -125,7 +129,7 @@ TEST(RankGraphs, Zero2ScattersEachMicrobatch) {
                    2.0 * 3 / 4 * one.parameter_bytes + scalar_bytes(3, 4));
 }
 
-TEST(RankGraphs, Zero3GathersForBothPartsAndMovesHalfAsMuchAgain) {
+TEST(StepProgram, Zero3GathersForBothPartsAndMovesHalfAsMuchAgain) {
   const Step step = spread_step("zero3", 4, 1);
   EXPECT_EQ(step.first.reduce_scatter, step.parameters);
   EXPECT_GT(step.first.all_gather, step.parameters);
@@ -145,7 +149,7 @@ double loss_bytes(int ways) {
   return 3 * 2.0 * (ways - 1) / ways * 4 * 8 * 4;
 }
 
-TEST(RankGraphs, MegatronAddsUpTwiceABlockForwardAndTwiceBackward) {
+TEST(StepProgram, MegatronAddsUpTwiceABlockForwardAndTwiceBackward) {
   for (const char* family : {"gpt", "llama"}) {
     ModelOptions model = small_gpt();
     model.family = family;
@@ -157,7 +161,7 @@ TEST(RankGraphs, MegatronAddsUpTwiceABlockForwardAndTwiceBackward) {
   }
 }
 
-TEST(RankGraphs, SequenceParallelismScattersAndGathersInsteadAndSendsNoMore) {
+TEST(StepProgram, SequenceParallelismScattersAndGathersInsteadAndSendsNoMore) {
   for (const char* family : {"gpt", "llama"}) {
     ModelOptions model = small_gpt();
     model.family = family;
@@ -180,13 +184,13 @@ TEST(RankGraphs, SequenceParallelismScattersAndGathersInsteadAndSendsNoMore) {
   }
 }
 
-TEST(RankGraphs, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
+TEST(StepProgram, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
   ModelOptions model;
   model.family = "lenet";
   model.classes = 10;
-  const StepGraphs whole = step_graphs(model, {}, {}, {4, {1, 28, 28}});
-  const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"tensor", 2}}), "hybrid_cnn"}, 0);
-  const Graph& first = local.graphs[0];
+  const StepGraphs whole = step_graphs(model, {}, {}, {4, {1, 28, 28}}, schedule_of({}));
+  const std::vector<StepSegment> local = local_segments(whole, {Mesh({{"tensor", 2}}), "hybrid_cnn"}, 0);
+  const Graph& first = local[0].graph;
   for (const Node& node : first.nodes) {
     if (node.op->name == "conv2d") {
       EXPECT_EQ(first.type(node.inputs[0]).shape[0], 2);
@@ -200,11 +204,11 @@ TEST(RankGraphs, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
   EXPECT_EQ(counts.all_reduce, 4 + 1 + 2);  // gradients of convolutions and of a bias, loss and count
   EXPECT_EQ(counts.all_gather, 3);
   EXPECT_EQ(counts.reduce_scatter, 3);
-  const Counts update = count(local.graphs[1]);
+  const Counts update = count(local[1].graph);
   EXPECT_EQ(update.all_reduce, 1);  // the norm
 }
 
-TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
+TEST(StepProgram, BatchNormMovesNumbersPerChannelAndNoActivations) {
   ModelOptions model;
   model.family = "resnet";
   model.layers = 8;
@@ -214,8 +218,8 @@ TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
     model.batch_norm_groups = groups;
     TrainOptions train;
     train.accumulate = 2;  // or gradients are added up at once
-    const StepGraphs whole = step_graphs(model, train, {}, {4, {3, 16, 16}});
-    return count(rank_graphs(whole.graphs, {Mesh({{"data", 2}}), "data"}, 0).graphs[0]);
+    const StepGraphs whole = step_graphs(model, train, {}, {4, {3, 16, 16}}, schedule_of(train));
+    return count(local_segments(whole, {Mesh({{"data", 2}}), "data"}, 0, 2)[0].graph);
   };
   // A sum and squares forward, two sums backward.
   const Counts synchronised = first(1);
@@ -229,7 +233,7 @@ TEST(RankGraphs, BatchNormMovesNumbersPerChannelAndNoActivations) {
 
 // Casts of weights lie as the weights do, so activations still come to the weights; and what ZeRO-3 gathers,
 // it gathers in 16 bit.
-TEST(RankGraphs, HalfPrecisionOwesTheSameCollectives) {
+TEST(StepProgram, HalfPrecisionOwesTheSameCollectives) {
   for (const auto& [mesh, preset] : {std::pair{"data:4", "zero3"},
                                      {"tensor:2", "megatron"},
                                      {"data:2 tensor:2", "megatron+sequence"},
@@ -246,24 +250,22 @@ TEST(RankGraphs, HalfPrecisionOwesTheSameCollectives) {
   }
 }
 
-TEST(RankGraphs, StatesTakeTheirShare) {
-  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {4, {8}});
-  const auto local_bytes = [&](const std::string& preset, std::string_view role) {
-    const RankGraphs local = rank_graphs(whole.graphs, {Mesh({{"data", 4}}), preset}, 1);
+TEST(StepProgram, StatesTakeTheirShare) {
+  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {4, {8}}, schedule_of({}));
+  const auto local_bytes = [&](const std::string& preset, Role role) {
+    const std::vector<StepSegment> local = local_segments(whole, {Mesh({{"data", 4}}), preset}, 1);
     double bytes = 0;
-    for (const Value& value : local.graphs[1].values) {  // update
-      if (value.kind == Value::Kind::kState && value.attrs.text("role", "") == role &&
-          value.type.shape.rank() > 0)
-        bytes += static_cast<double>(value.type.bytes());
+    for (const Value& value : local[1].graph.values) {  // update
+      if (value.role == role && value.type.shape.rank() > 0) bytes += static_cast<double>(value.type.bytes());
     }
     return bytes;
   };
   double parameters = 0;
   for (const Value& parameter : whole.parameters) parameters += static_cast<double>(parameter.type.bytes());
   const auto expect = [&](const char* preset, double weights, double gradients, double moments) {
-    EXPECT_DOUBLE_EQ(local_bytes(preset, "parameter"), weights * parameters) << preset;
-    EXPECT_DOUBLE_EQ(local_bytes(preset, "gradient"), gradients * parameters) << preset;
-    EXPECT_DOUBLE_EQ(local_bytes(preset, "optimizer"), moments * 2 * parameters) << preset;
+    EXPECT_DOUBLE_EQ(local_bytes(preset, Role::kParameter), weights * parameters) << preset;
+    EXPECT_DOUBLE_EQ(local_bytes(preset, Role::kGradient), gradients * parameters) << preset;
+    EXPECT_DOUBLE_EQ(local_bytes(preset, Role::kOptimizer), moments * 2 * parameters) << preset;
   };
   expect("data", 1, 1, 1);
   expect("zero1", 1, 1, 0.25);
@@ -271,11 +273,12 @@ TEST(RankGraphs, StatesTakeTheirShare) {
   expect("zero3", 0.25, 0.25, 0.25);
 }
 
-TEST(RankGraphs, AllRanksHaveTheSameCollectivesInTheSameOrder) {
-  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {5, {8}});  // five rows on three ranks
+TEST(StepProgram, AllRanksHaveTheSameCollectivesInTheSameOrder) {
+  // Five rows on three ranks.
+  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {5, {8}}, schedule_of({}));
   const auto order = [&](int rank) {
     std::string text;
-    for (const Graph& graph : rank_graphs(whole.graphs, {Mesh({{"data", 3}}), "zero3"}, rank).graphs) {
+    for (const auto& [graph, kind, rows] : local_segments(whole, {Mesh({{"data", 3}}), "zero3"}, rank)) {
       for (const Node& node : graph.nodes) {
         if (node.op->collective) text += graph.values[node.outputs[0]].name + "\n";
       }

@@ -1,0 +1,88 @@
+// See train_report.h.
+#include "trireme/cli/train_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "trireme/base/text.h"
+
+namespace trireme::cli {
+
+void TrainReport::note(const std::string& line) {
+  if (progress_) {
+    progress_->note(line);
+  } else {
+    fmt::print("{}\n", line);
+  }
+}
+
+void TrainReport::warn_here(const std::string& line) {
+  fmt::print(stderr, "warning: {}\n", line);
+}
+
+void TrainReport::started(const RunStart& run) {
+  const TrainOptions& train = run.config.train;
+  steps_ = train.steps;
+  steps_done_ = run.steps_done;
+  const bool tokens = run.data.vocab > 0;
+  progress_.emplace(Progress::Options{.steps = train.steps,
+                                      .log_every = train.log_every,
+                                      .rate_unit = tokens ? "tok/s" : "img/s",
+                                      .flops_per_step = run.flops_per_step,
+                                      .peak_flops = peak_flops_,
+                                      .screen = screen_});
+  fmt::print("data     {}\n", run.data.summary);
+  fmt::print("model    {}: {:.2f} M parameters, {}\n", run.model.record.family,
+             static_cast<double>(run.parameters) / 1e6, train.precision);
+  const Program& program = run.program;
+  fmt::print("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
+             format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
+             format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
+  const Plan& plan = run.plan;
+  if (plan.mesh.ranks() > 1) fmt::print("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
+  if (steps_done_ >= steps_) {
+    fmt::print("run      all {} steps are done, in {}\n", steps_, run.folder);
+    return;
+  }
+  fmt::print("run      steps {} to {} on {}{}, in {}\n", steps_done_ + 1, steps_,
+             plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "", run.device,
+             run.folder);
+  std::fflush(stdout);
+}
+
+void TrainReport::stepped(const StepMetrics& step) {
+  progress_->step(step);
+}
+
+void TrainReport::validated(const ValidationMetrics& validation) {
+  note(fmt::format("step {}  validation loss {:.4f}  accuracy {:.2f}%  ({} targets)", validation.step,
+                   validation.loss, 100 * validation.accuracy, validation.targets));
+}
+
+void TrainReport::saved(const std::string& checkpoint) {
+  note(fmt::format("saved {}", checkpoint));
+}
+
+void TrainReport::ended(const RunResult& result) {
+  if (result.end == RunResult::End::kStopped) {
+    note(fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
+                     result.steps, result.folder));
+  }
+  progress_->finish();
+  progress_.reset();
+  if (steps_done_ >= steps_) {
+    fmt::print(
+        "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
+        "another folder\n",
+        steps_done_, steps_);
+  } else if (result.end == RunResult::End::kFinished) {
+    fmt::print("finished: {} steps, in {}\n", result.steps, result.folder);
+  }
+}
+
+void TrainReport::sampled(const std::string& text) {
+  fmt::print("\na sample of what it learned:\n{}\n", printable(text));
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,33 @@
+// What `trireme train` prints: of what the run is made, a line a step, notes, and a sample at the end.
+#pragma once
+
+#include <optional>
+
+#include "trireme/cli/progress.h"
+#include "trireme/train/observer.h"
+
+namespace trireme::cli {
+
+class TrainReport final : public RunObserver {
+ public:
+  // `peak_flops` of all devices, for MFU; 0: not known.
+  TrainReport(double peak_flops, Progress::Options::Screen screen)
+      : peak_flops_(peak_flops), screen_(screen) {}
+
+  void note(const std::string& line) override;
+  void warn_here(const std::string& line) override;
+  void started(const RunStart& run) override;
+  void stepped(const StepMetrics& step) override;
+  void validated(const ValidationMetrics& validation) override;
+  void saved(const std::string& checkpoint) override;
+  void ended(const RunResult& result) override;
+  void sampled(const std::string& text) override;
+
+ private:
+  double peak_flops_;
+  Progress::Options::Screen screen_;
+  int64_t steps_ = 0, steps_done_ = 0;  // of the whole run, and before this one
+  std::optional<Progress> progress_;    // while steps are done
+};
+
+}  // namespace trireme::cli

@@ -1,0 +1,41 @@
+// What a state, an input or an output of a graph is for. Plans, schedules, checkpoints and comparisons go by
+// it, never by a name.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace trireme {
+
+enum class Role {
+  kNone,  // nobody asks; and every result
+  // States.
+  kParameter,  // trained
+  kBuffer,     // of the model but not trained: running statistics
+  kOptimizer,  // moments and velocities
+  kGradient,   // what microbatches add up for the update
+  kPending,    // what a buffer becomes if the step is not skipped
+  kCache,      // keys and values of tokens that were read
+  // Inputs.
+  kBatch,   // a row for each sample
+  kRng,     // which random numbers are drawn
+  kScalar,  // one number, the same on all ranks
+};
+
+// Whether a state lasts from step to step, so that a run can go on from it.
+constexpr bool is_lasting(Role role) {
+  return role == Role::kParameter || role == Role::kBuffer || role == Role::kOptimizer;
+}
+
+enum class OutputRole {
+  kWhole,   // the same on all ranks
+  kAddend,  // each rank has what its rows add to it
+  kRows,    // a row for each sample: each rank has those of its rows
+};
+
+std::string_view name(Role role);  // "parameter"; "" for kNone
+std::optional<Role> parse_role(std::string_view text);
+std::string_view name(OutputRole role);  // "" for kWhole
+std::optional<OutputRole> parse_output_role(std::string_view text);
+
+}  // namespace trireme

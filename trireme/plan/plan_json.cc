@@ -1,0 +1,266 @@
+// Plans as JSON. Every key that was read is written again.
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;  // layouts keep their order: the first that fits a name counts
+
+bool contains(const std::vector<std::string>& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
+}
+
+// The axes of a preset are there, and no axis is there for nothing. Data parallelism is always meant, with or
+// without its axis.
+void check_axes(const Plan& plan, std::string_view source) {
+  std::vector<std::string> used = preset_axes(plan.preset, source);
+  for (const std::string& axis : used) {
+    if (plan.has("data") && axis == "data") continue;
+    if (plan.mesh.axes().empty() || plan.mesh.find(axis) >= 0) continue;
+    throw_error(
+        "{}: the preset '{}' spreads over the axis '{}', which the mesh '{}' does not have; add {}:2, say, "
+        "to "
+        "the mesh, or leave that part out of the preset",
+        source, plan.preset, axis, to_string(plan.mesh), axis);
+  }
+  if (!contains(used, "data")) used.emplace_back("data");
+  if (std::ranges::find(plan.kept, "schedule", [](const auto& key) { return key.first; }) != plan.kept.end())
+    used.emplace_back("pipe");
+  const std::vector<std::string> of_preset = used;
+  for (const auto& [pattern, layout] : plan.layouts) {
+    for (size_t a = 0; a < layout.size(); ++a) {
+      if (layout[a].kind != Placement::Kind::kReplicated) used.push_back(plan.mesh.axes()[a].name);
+    }
+  }
+  for (const Axis& axis : plan.mesh.axes()) {
+    if (contains(used, axis.name)) continue;
+    const std::string near = nearest(axis.name, of_preset);
+    throw_error("{}: the preset '{}' has no use for the axis '{}'; it spreads over {}{}", source, plan.preset,
+                axis.name, join(of_preset, " and "),
+                near.empty() ? "" : fmt::format(". Did you mean '{}'?", near));
+  }
+}
+
+// Values that are nested deeper than any plan are refused as they are read: what is printed or freed level by
+// level would overflow the stack.
+Json parse_json(std::string_view text, std::string_view source) {
+  constexpr int kMostLevels = 32;
+  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kMostLevels)
+      throw_error("{}: values within values, more than {} levels deep; a plan has three", source,
+                  kMostLevels);
+    return true;
+  };
+  return Json::parse(text, check_depth, /*allow_exceptions=*/false);
+}
+
+std::string text_of(const Json& value, std::string_view key, std::string_view source) {
+  if (!value.is_string()) throw_error("{}: {} is {}; a text expected", source, key, value.dump());
+  return value.get<std::string>();
+}
+
+const Json& object_of(const Json& value, std::string_view key, std::string_view source) {
+  if (!value.is_object()) throw_error("{}: {} is {}; an object expected", source, key, value.dump());
+  return value;
+}
+
+// "data:2 tensor:2", or an object {"data": 2, "tensor": 2}: the order of its keys is that of the axes.
+Mesh read_mesh(const Json& value, std::string_view source) {
+  try {
+    if (!value.is_object()) return parse_mesh(text_of(value, "mesh", source));
+    std::vector<Axis> axes;
+    for (const auto& [name, size] : value.items()) {
+      if (!size.is_number_integer() || size.get<int64_t>() < 1 ||
+          size.get<int64_t>() > std::numeric_limits<int>::max())
+        throw_error("mesh: axis {} has size {}; a whole number, 1 or more, expected", name, size.dump());
+      axes.push_back({name, size.get<int>()});
+    }
+    return Mesh(std::move(axes));
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.starts_with(source)) throw;
+    throw_error("{}: {}", source, text);
+  }
+}
+
+void read_layouts(const Json& value, Plan& plan, std::string_view source) {
+  for (const auto& [pattern, layout] : object_of(value, "layouts", source).items()) {
+    const std::string text = text_of(layout, "the layout of " + pattern, source);
+    try {
+      plan.layouts.emplace_back(pattern,
+                                parse_layout(text.starts_with('{') ? text : "{" + text + "}", plan.mesh));
+    } catch (const Error& error) {
+      throw_error("{}: the layout of {}: {}", source, pattern, error.what());
+    }
+  }
+}
+
+void read_accumulate(const Json& value, Plan& plan, std::string_view source) {
+  if (!value.is_number_integer() || value.get<int64_t>() < 1)
+    throw_error("{}: accumulate is {}; a whole number of microbatches, 1 or more, expected", source,
+                value.dump());
+  plan.accumulate = value.get<int64_t>();
+}
+
+void read_precision(const Json& value, Plan& plan, std::string_view source) {
+  const std::vector<std::string> known = {"f32", "bf16", "f16"};
+  plan.precision = text_of(value, "precision", source);
+  if (!contains(known, *plan.precision))
+    throw_error("{}: there is no precision '{}'; {}", source, *plan.precision,
+                suggestion(*plan.precision, known));
+}
+
+void read_batch_norm(const Json& value, Plan& plan, std::string_view source) {
+  const std::vector<std::string> known = {"synchronised", "local"};
+  const std::string text = text_of(value, "batch_norm", source);
+  if (!contains(known, text))
+    throw_error("{}: batch_norm is '{}'; {}", source, text, suggestion(text, known));
+  plan.batch_norm = text == "local" ? Plan::BatchNorm::kLocal : Plan::BatchNorm::kSynchronised;
+}
+
+void check_word(const Json& value, std::string_view key, const std::vector<std::string>& known,
+                std::string_view source) {
+  const std::string text = text_of(value, key, source);
+  if (!contains(known, text))
+    throw_error("{}: there is no {} '{}'; {}", source, key, text, suggestion(text, known));
+}
+
+void check_scopes(const Json& value, std::string_view key, std::string_view source) {
+  const bool texts =
+      value.is_array() && std::ranges::all_of(value, [](const Json& scope) { return scope.is_string(); });
+  if (!texts)
+    throw_error("{}: {} is {}; a list of scopes, [\"h.3\", \"h.6\"], expected", source, key, value.dump());
+}
+
+void check_schedule(const Json& value, std::string_view source) {
+  check_word(value, "schedule",
+             {"gpipe", "1f1b", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v", "pipedream", "2bw"},
+             source);
+}
+
+void check_chunks(const Json& value, std::string_view source) {
+  if (!value.is_number_integer() || value.get<int64_t>() < 1)
+    throw_error("{}: chunks is {}; a whole number of chunks a stage, 1 or more, expected", source,
+                value.dump());
+}
+
+void check_stages(const Json& value, std::string_view source) {
+  check_scopes(value, "stages", source);
+}
+
+void check_recompute(const Json& value, std::string_view source) {
+  if (value.is_string())
+    check_word(value, "recompute", {"none", "full", "selective"}, source);
+  else
+    check_scopes(value, "recompute", source);
+}
+
+void check_offload(const Json& value, std::string_view source) {
+  for (const auto& [what, where] : object_of(value, "offload", source).items())
+    text_of(where, "the offload of " + what, source);
+}
+
+// How replicas agree: the name of a method, an object with its settings, or a list of such for some names
+// each.
+void check_exchange(const Json& value, std::string_view source) {
+  if (value.is_array()) {
+    for (const Json& one : value) check_exchange(object_of(one, "exchange", source), source);
+    return;
+  }
+  if (value.is_object() && !value.contains("method"))
+    throw_error("{}: exchange is {}, which names no method; say for example {{\"method\": \"all_reduce\"}}",
+                source, value.dump());
+  check_word(value.is_object() ? value["method"] : value, "exchange",
+             {"all_reduce",   "top_k",   "dgc",    "power_sgd", "one_bit",      "threshold",
+              "terngrad",     "qsgd",    "signum", "atomo",     "one_bit_adam", "shared_pattern",
+              "pruned_ring",  "delayed", "local",  "fedavg",    "diloco",       "server",
+              "async_server", "ssp",     "d_psgd", "sgp",       "ad_psgd"},
+             source);
+}
+
+// Keys that ask for more than there is. They are held to their form and kept.
+struct KeptKey {
+  std::string_view name;
+  void (*check)(const Json& value, std::string_view source);
+  std::string_view nothing = "";  // the value that asks for nothing beyond what is done without the key
+};
+constexpr KeptKey kKeptKeys[] = {
+    {"schedule", check_schedule},     {"chunks", check_chunks, "1"},
+    {"stages", check_stages},         {"recompute", check_recompute, "\"none\""},
+    {"offload", check_offload, "{}"}, {"exchange", check_exchange, "\"all_reduce\""}};
+
+// One for all axes, or an object with one for each.
+void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
+  if (value.is_string()) {
+    for (const Axis& axis : plan.mesh.axes()) plan.algorithms[axis.name] = value.get<std::string>();
+    return;
+  }
+  if (!value.is_object())
+    throw_error("{}: algorithm is {}; a name, or an object with one for each axis, expected", source,
+                value.dump());
+  for (const auto& [axis, algorithm] : value.items()) {
+    plan.mesh.axis(axis);  // an Error with the nearest name
+    plan.algorithms[axis] = text_of(algorithm, "the algorithm of " + axis, source);
+  }
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view json, std::string_view source) {
+  const Json root = parse_json(json, source);
+  if (!root.is_object())
+    throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
+  std::vector<std::string> known = {"mesh",      "preset",    "layouts",   "accumulate",
+                                    "precision", "algorithm", "batch_norm"};
+  for (const KeptKey& key : kKeptKeys) known.emplace_back(key.name);
+  for (const auto& [key, value] : root.items()) {
+    if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
+  }
+  Plan plan;
+  if (!root.contains("mesh"))
+    throw_error("{}: there is no mesh; say for example \"mesh\": \"data:4\"", source);
+  plan.mesh = read_mesh(root["mesh"], source);
+  if (root.contains("preset")) plan.preset = text_of(root["preset"], "preset", source);
+  if (root.contains("layouts")) read_layouts(root["layouts"], plan, source);
+  if (root.contains("accumulate")) read_accumulate(root["accumulate"], plan, source);
+  if (root.contains("precision")) read_precision(root["precision"], plan, source);
+  if (root.contains("batch_norm")) read_batch_norm(root["batch_norm"], plan, source);
+  if (root.contains("algorithm")) read_algorithm(root["algorithm"], plan, source);
+  for (const KeptKey& key : kKeptKeys) {
+    if (!root.contains(key.name)) continue;
+    key.check(root[key.name], source);
+    plan.kept.emplace_back(key.name, root[key.name].dump());
+  }
+  check_axes(plan, source);
+  return plan;
+}
+
+std::string to_json(const Plan& plan) {
+  Json json{{"mesh", to_string(plan.mesh)}, {"preset", plan.preset}};
+  for (const auto& [pattern, layout] : plan.layouts) json["layouts"][pattern] = to_string(layout, plan.mesh);
+  if (plan.accumulate) json["accumulate"] = *plan.accumulate;
+  if (plan.precision) json["precision"] = *plan.precision;
+  if (plan.batch_norm)
+    json["batch_norm"] = *plan.batch_norm == Plan::BatchNorm::kLocal ? "local" : "synchronised";
+  for (const auto& [axis, algorithm] : plan.algorithms) json["algorithm"][axis] = algorithm;
+  for (const auto& [key, value] : plan.kept) json[key] = Json::parse(value);
+  return json.dump(2);
+}
+
+void check_supported(const Plan& plan) {
+  for (const auto& [name, value] : plan.kept) {
+    const KeptKey* key = std::ranges::find(kKeptKeys, name, &KeptKey::name);
+    TRIREME_CHECK(key != std::end(kKeptKeys));
+    if (value == key->nothing) continue;
+    throw_error("the plan says \"{}\": {}, which can not be done yet; take that key out of the plan{}", name,
+                value, key->nothing.empty() ? "" : fmt::format(", or say {}", key->nothing));
+  }
+}
+
+}  // namespace trireme

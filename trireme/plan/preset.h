@@ -1,0 +1,69 @@
+// The presets as rows of a table: what the ranks along an axis have of a step's states, and what they share
+// of its work. passes/pins.h makes layouts of it; there is no other code for a preset.
+//
+//   preset      axis    what it splits
+//   data        data    the batch; gradients are added up once a step
+//   zero1       data    and the optimizer's states
+//   zero2       data    and gradients, each microbatch adding to its parts
+//   zero3       data    and weights at rest, gathered for the forward part and again for the backward part
+//   megatron    tensor  attention by heads, feed-forward layers by columns and then rows, the vocabulary
+//   sequence    tensor  with megatron: what lies between those, along the sequence
+//   hybrid_cnn  tensor  the batch for convolutions, features for fully connected layers
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+// What a rank has of a state that the ranks along an axis keep together.
+enum class Share : uint8_t {
+  kWhole,   // all of it, as each of them
+  kPart,    // a part of its own; where no dim can be split, all of it (of a gradient: as under `data`)
+  kAddend,  // what its own rows give; the sum is still to be made
+};
+
+// At rest: from segment to segment. In use: in the forward and backward parts, and in evaluation.
+struct Shares {
+  Share at_rest, in_use, in_update;
+};
+
+// Of everything that goes with a parameter, by role.
+struct StateShares {
+  Shares parameter, optimizer;
+  Shares gradient;         // of several microbatches, which are added to one another
+  Shares gradient_of_one;  // of one, which may be added up over ranks as it is made
+};
+
+// Which part of a parameter, with its gradient and moments, each rank along the axis works on.
+enum class Weights : uint8_t {
+  kWhole,
+  kFeatures,              // the one that the parameter says (tensor_dim): heads, columns, rows of a table
+  kFeaturesAndPositions,  // likewise, and of tables of positions some positions (tensor_sequence_dim)
+};
+
+// What a sum of activations over the ranks of the axis may be split along as it is made.
+enum class Scatter : uint8_t { kNothing, kSequence, kRows };
+
+struct Preset {
+  std::string_view name, axis;
+  std::string_view changes = "";                          // the preset that it goes with, and stands in for
+  enum class Rows { kSame, kShared } rows = Rows::kSame;  // of a batch
+  Weights weights = Weights::kWhole;
+  Scatter scatter = Scatter::kNothing;
+  std::optional<StateShares> states = {};  // nothing is shared beyond `weights` where there are none
+};
+
+const Preset* find_preset(std::string_view name);  // null when there is none
+
+// All that a plan may name, with what they go with: "data", …, "megatron+sequence".
+std::vector<std::string> preset_plans();
+
+// The axes that presets joined by + spread over. Throws Error for one that does not exist, that goes with
+// another which is missing, and for two over one axis.
+std::vector<std::string> preset_axes(const std::string& joined, std::string_view source);
+
+}  // namespace trireme

@@ -1,0 +1,157 @@
+// Checks of one rank's program; see verify.h.
+#include "trireme/program/verify.h"
+
+#include <algorithm>
+#include <set>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/verify.h"
+#include "trireme/passes/memory_check.h"
+
+namespace trireme {
+namespace {
+
+void verify_states(const Program& program) {
+  size_t end = 0;
+  for (const State& state : program.states) {
+    if (state.slots < 1)
+      throw_error("the state %{} has {} slots; 1 or more expected", state.name, state.slots);
+    if (state.offset < end)
+      throw_error("the state %{} begins at {}, where the state before it ends at {}", state.name,
+                  state.offset, end);
+    end = state.offset + state.stride() * static_cast<size_t>(state.slots);
+    int64_t elements = 1;
+    for (const Pieces& pieces : state.part.pieces) {
+      int64_t extent = 0;
+      for (const Part& piece : pieces) extent += piece.size;
+      elements *= extent;
+    }
+    if (elements != state.type.shape.elements())
+      throw_error("the state %{} is {}, but its part of {} has {} elements", state.name,
+                  to_string(state.type), to_string(state.part.whole), elements);
+  }
+  if (end > program.state_bytes)
+    throw_error("states take {} bytes, but the program has {} for them", end, program.state_bytes);
+}
+
+void verify_segment(const Program& program, const Segment& segment) {
+  const Graph& graph = segment.graph;
+  verify(graph);
+  std::vector<size_t> offsets(graph.values.size());
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (value.kind != Value::Kind::kState) continue;
+    const State* state = program.find_state(value.name);
+    if (!state)
+      throw_error("segment '{}' names the state %{}, which the program does not have", graph.name,
+                  value.name);
+    if (state->type != value.type || state->role != value.role) {
+      throw_error("segment '{}' has the state %{} as {} {}, but the program as {} {}", graph.name, value.name,
+                  to_string(value.type), name(value.role), to_string(state->type), name(state->role));
+    }
+    offsets[v] = state->offset;
+  }
+  const MemoryPlan& memory = segment.memory;
+  if (memory.arena_bytes > program.arena_bytes || memory.comm_bytes > program.comm_bytes) {
+    throw_error(
+        "segment '{}' takes {} bytes of the arena and {} of comm memory, but the program has {} and {}",
+        graph.name, memory.arena_bytes, memory.comm_bytes, program.arena_bytes, program.comm_bytes);
+  }
+  const std::string fault = find_memory_fault(graph, memory, offsets);
+  if (!fault.empty()) throw_error("segment '{}': {}", graph.name, fault);
+}
+
+// The slots that a segment can be run on.
+int slots_of(const Program& program, const Segment& segment) {
+  int slots = 1;
+  for (const Value& value : segment.graph.values) {
+    if (value.kind == Value::Kind::kState) slots = std::max(slots, program.find_state(value.name)->slots);
+  }
+  return slots;
+}
+
+bool takes_batch(const Graph& graph) {
+  return std::ranges::any_of(graph.values, [](const Value& value) { return value.role == Role::kBatch; });
+}
+
+// Made anew in every step, so that nothing may be left of the step before.
+bool is_of_one_step(Role role) {
+  return role == Role::kGradient || role == Role::kPending;
+}
+
+class ListCheck {
+ public:
+  ListCheck(const Program& program, const ActionList& list) : program_(program), list_(list) {}
+
+  void run() {
+    for (const Action& action : list_.actions)
+      action.kind == Action::Kind::kRun ? check_run(action) : check_message(action);
+  }
+
+ private:
+  void check_run(const Action& action) {
+    const int index = program_.segment(action.what);
+    if (index < 0)
+      throw_error("the list '{}' runs the segment '{}', which does not exist", list_.name, action.what);
+    const Segment& segment = program_.segments[index];
+    if (const int slots = slots_of(program_, segment); action.slot < 0 || action.slot >= slots)
+      throw_error("the list '{}' runs '{}' on slot {}, but its states have {}", list_.name, action.what,
+                  action.slot, slots);
+    if (takes_batch(segment.graph)) {
+      if (action.microbatch < 0 || (list_.name == "step" && action.microbatch >= list_.microbatches))
+        throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
+                    action.microbatch, list_.microbatches);
+      if (!computed_.insert({segment.kind, action.microbatch}).second)
+        throw_error("the list '{}' computes microbatch {} twice", list_.name, action.microbatch);
+    }
+    std::set<ValueId> read;
+    for (const Node& node : segment.graph.nodes) read.insert(node.inputs.begin(), node.inputs.end());
+    for (const Output& output : segment.graph.outputs) read.insert(output.value);
+    for (ValueId id : read) {
+      const Value& value = segment.graph.values[id];
+      if (list_.name == "step" && is_of_one_step(value.role) &&
+          !made_.contains({value.name, slot_of(value, action)}))
+        throw_error("the list '{}' runs '{}', which reads %{} before anything made it in this step",
+                    list_.name, action.what, value.name);
+    }
+    for (const Update& update : segment.graph.updates) {
+      const Value& state = segment.graph.values[update.state];
+      made_.insert({state.name, slot_of(state, action)});
+    }
+  }
+
+  void check_message(const Action& action) {
+    const State* state = program_.find_state(action.what);
+    const std::string_view verb = action.kind == Action::Kind::kSend ? "sends" : "receives";
+    if (!state)
+      throw_error("the list '{}' {} the state %{}, which does not exist", list_.name, verb, action.what);
+    if (action.slot < 0 || action.slot >= state->slots)
+      throw_error("the list '{}' {} slot {} of %{}, which has {}", list_.name, verb, action.slot, action.what,
+                  state->slots);
+    if (action.peer < 0 || action.peer >= program_.mesh.ranks() || action.peer == program_.rank)
+      throw_error("the list '{}' {} %{} with rank {} of {}", list_.name, verb, action.what, action.peer,
+                  program_.mesh.ranks());
+    if (action.kind == Action::Kind::kReceive) made_.insert({action.what, action.slot});
+  }
+
+  int slot_of(const Value& state, const Action& action) const {
+    return program_.find_state(state.name)->slots > 1 ? action.slot : 0;
+  }
+
+  const Program& program_;
+  const ActionList& list_;
+  std::set<std::pair<std::string, int>> made_;          // states and slots, in this step
+  std::set<std::pair<SegmentKind, int64_t>> computed_;  // microbatches
+};
+
+}  // namespace
+
+void verify(const Program& program) {
+  if (program.rank < 0 || program.rank >= program.mesh.ranks())
+    throw_error("rank {} is none of the {} of the mesh", program.rank, program.mesh.ranks());
+  verify_states(program);
+  for (const Segment& segment : program.segments) verify_segment(program, segment);
+  for (const ActionList& list : program.lists) ListCheck(program, list).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,234 @@
+// Models outside the table of families: trained like those in it, by one rank and by several, in all
+// precisions; and what a record may have wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "tests/support/error_of.h"
+#include "trireme/base/rng.h"
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/config.h"
+#include "trireme/train/tensor_access.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 12;
+
+ValueId linear(Network& net, ValueId x, const char* name, int64_t outputs) {
+  return net.linear(x, name, outputs, Network::Store::kInOut, Init::normal(0.5), Bias::kZeros);
+}
+
+// y = x·a + b, fitted to given values.
+ModelRecord line_model() {
+  ModelRecord model{.family = "line", .inputs = {{"x", DType::f32, {3}}, {"y", DType::f32, {1}}}};
+  model.loss = [](Network& net, const ModelOptions&, std::span<const ValueId> inputs) {
+    return net.squared_error(linear(net, inputs[0], "line", 1), inputs[1]);
+  };
+  return model;
+}
+
+// Two classes, told apart by a hidden layer.
+ModelRecord class_model() {
+  ModelRecord model{.family = "classes", .inputs = {{"x", DType::f32, {3}}, {"kind", DType::i32, {}}}};
+  model.logits = [](Network& net, const ModelOptions&, ValueId x) {
+    return linear(net, net.op("tanh", {linear(net, x, "hidden", 8)}), "out", 2);
+  };
+  return model;
+}
+
+// Both models' tensors; y = x₀ − 2x₁ + ½, and the kind is whether that is above zero.
+Batch points(const ModelRecord& model) {
+  Batch batch;
+  batch.rows = kRows;
+  for (const SampleTensor& tensor : model.inputs) {
+    Shape shape{kRows};
+    for (const int64_t extent : tensor.row) shape.push_back(extent);
+    batch.tensors.emplace_back(tensor.name, HostTensor()).second.reset(tensor.dtype, shape);
+  }
+  for (int64_t i = 0; i < kRows; ++i) {
+    const std::span<float> x = batch.at("x").row<float>(i);
+    for (int64_t k = 0; k < 3; ++k) x[k] = normal({1, 2}, static_cast<uint64_t>(3 * i + k));
+    const float y = x[0] - 2 * x[1] + 0.5f;
+    if (model.loss) batch.at("y").row<float>(i)[0] = y;
+    if (model.logits) batch.at("kind").row<int32_t>(i)[0] = y > 0 ? 1 : 0;
+  }
+  return batch;
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<float> weights;
+};
+
+Trained train(const ModelRecord& model, const TrainOptions& options, int64_t steps,
+              const RankOptions& ranks = {}) {
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer trainer(model, options, {.kind = "adam", .weight_decay = 0}, {.rows = kRows / options.accumulate},
+                  *device, ranks);
+  trainer.initialise(1);
+  Batch batch = points(model);
+  trainer.loss_scale = std::min(trainer.loss_scale, 64.0);  // nothing overflows, so that no step is skipped
+  Trained result;
+  for (int64_t step = 0; step < steps; ++step) result.losses.push_back(trainer.step(batch, step, 0.05).loss);
+  for (const std::string& name : parameter_names(trainer)) {
+    const std::vector<float> values = read_tensor(trainer, name);
+    result.weights.insert(result.weights.end(), values.begin(), values.end());
+  }
+  return result;
+}
+
+TEST(OwnModel, WithALossOfItsOwnFindsTheLine) {
+  const Trained result = train(line_model(), {.clip_norm = 0}, 300);
+  EXPECT_LT(result.losses.back(), 1e-4);
+  ASSERT_EQ(result.weights.size(), 4u);
+  const float expected[] = {1, -2, 0, 0.5};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(result.weights[i], expected[i], 0.02) << i;
+}
+
+TEST(OwnModel, WithLogitsIsEvaluatedToo) {
+  const ModelRecord model = class_model();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer trainer(model, {}, {}, {.rows = kRows}, *device);
+  trainer.initialise(1);
+  Batch batch = points(model);
+  for (int64_t step = 0; step < 100; ++step) trainer.step(batch, step, 0.05);
+  Evaluation result;
+  trainer.evaluate(batch, result);
+  EXPECT_EQ(result.count, kRows);
+  EXPECT_EQ(result.correct, kRows);
+}
+
+TEST(OwnModel, LearnsInAllPrecisions) {
+  for (const ModelRecord& model : {line_model(), class_model()}) {
+    const Trained wide = train(model, {}, 40);
+    for (const char* precision : {"bf16", "f16"}) {
+      const Trained result = train(model, {.precision = precision}, 40);
+      for (size_t i = 0; i < wide.losses.size(); ++i)
+        EXPECT_NEAR(result.losses[i], wide.losses[i], 0.03 * wide.losses[0])
+            << model.family << precision << i;
+    }
+  }
+}
+
+// Also where rows, microbatches and ranks do not divide.
+TEST(OwnModel, OnSeveralRanksIsThatOfOne) {
+  for (const ModelRecord& model : {line_model(), class_model()}) {
+    for (const int64_t accumulate : {1, 2}) {
+      const TrainOptions options{.accumulate = accumulate};
+      const Trained alone = train(model, options, 10);
+      for (const char* preset : {"data", "zero1", "zero3"}) {
+        comm::run_rank_threads(3, [&](comm::Context& context) {
+          const Plan plan = read_plan(preset, context.ranks());
+          MeshCommunicator communicator(plan.mesh, context);
+          const Trained result = train(model, options, 10, {plan, context.rank(), &communicator});
+          for (size_t i = 0; i < alone.losses.size(); ++i)
+            EXPECT_NEAR(result.losses[i], alone.losses[i], 1e-5) << model.family << preset << i;
+        });
+      }
+    }
+  }
+}
+
+TEST(OwnModel, MicrobatchesOneByOneAreTheBatch) {
+  const ModelRecord model = line_model();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer at_once(model, {.accumulate = 3}, {}, {.rows = kRows / 3}, *device),
+      one_by_one(model, {.accumulate = 3}, {}, {.rows = kRows / 3}, *device);
+  Batch batch = points(model);
+  for (Trainer* trainer : {&at_once, &one_by_one}) trainer->initialise(1);
+  for (int64_t step = 0; step < 3; ++step) {
+    at_once.step(batch, step, 0.05);
+    for (int64_t i = 0; i < 3; ++i) {
+      Batch part = batch;
+      for (auto& [name, tensor] : part.tensors) {
+        const auto bytes = static_cast<int64_t>(tensor.bytes.size() / 3);
+        tensor.bytes = {tensor.bytes.begin() + i * bytes, tensor.bytes.begin() + (i + 1) * bytes};
+        tensor.shape.set(0, kRows / 3);
+      }
+      one_by_one.forward_backward(part, step, i);
+    }
+    one_by_one.update(step, 0.05);
+  }
+  EXPECT_EQ(read_tensor(at_once, "line.weight"), read_tensor(one_by_one, "line.weight"));
+  EXPECT_THAT(error_of([&] { one_by_one.forward_backward(batch, 3, 3); }),
+              HasSubstr("microbatch 3 of a step"));
+}
+
+std::string refusal(const ModelRecord& model) {
+  return error_of([&] { step_graphs(model, {}, {}, {.rows = kRows}, schedule_of({})); });
+}
+
+TEST(OwnModel, WhatARecordHasWrongIsTold) {
+  ModelRecord neither = line_model(), both = class_model(), three = class_model(), vector = line_model();
+  neither.loss = nullptr;
+  EXPECT_THAT(refusal(neither), HasSubstr("'line' has neither logits nor a loss"));
+  both.loss = line_model().loss;
+  EXPECT_THAT(refusal(both), HasSubstr("both logits and a loss"));
+  three.inputs.push_back({"more", DType::f32, {}});
+  EXPECT_THAT(refusal(three), HasSubstr("3 tensors"));
+  vector.loss = [](Network& net, const ModelOptions&, std::span<const ValueId> inputs) {
+    return Loss{linear(net, inputs[0], "line", 1), net.squared_error(inputs[1], inputs[1]).count};
+  };
+  EXPECT_THAT(refusal(vector), HasSubstr("the loss of the model 'line' is f32[12,1]"));
+  vector.loss = [](Network& net, const ModelOptions&, std::span<const ValueId> inputs) {
+    return Loss{net.squared_error(inputs[1], inputs[1]).sum, kNoValue};
+  };
+  EXPECT_THAT(refusal(vector), HasSubstr("the count of the model 'line' is missing"));
+  EXPECT_THAT(error_of([] { forward_graph(line_model(), {.rows = 1}, DType::f32); }),
+              HasSubstr("has a loss, but no logits"));
+}
+
+TEST(OwnModel, SettingsAreCheckedByItsRecord) {
+  ModelRecord model = line_model();
+  model.problems = [](const ModelOptions& options) {
+    return options.layers == 1 ? std::vector<std::string>()
+                               : std::vector<std::string>{"a line has one layer"};
+  };
+  Config config;
+  config.model.family = "line";
+  EXPECT_THAT(config_problems(config), ElementsAre(HasSubstr("model.family")));
+  EXPECT_THAT(config_problems(config, model), ElementsAre("a line has one layer"));
+  config.model.layers = 1;
+  EXPECT_THAT(config_problems(config, model), ElementsAre());
+}
+
+TEST(TensorAccess, WeightsAndMeansOfGradients) {
+  const ModelRecord model = line_model();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  for (const char* precision : {"f32", "f16"}) {  // the latter with a loss scale
+    Trainer trainer(model, {.precision = precision}, {}, {.rows = kRows}, *device);
+    trainer.initialise(1);
+    EXPECT_THAT(parameter_names(trainer), ElementsAre("line.weight", "line.bias"));
+    write_tensor(trainer, "line.weight", std::vector<float>{0, 0, 0});
+    write_tensor(trainer, "line.bias", std::vector<float>{0});
+    EXPECT_THAT(read_tensor(trainer, "line.weight"), ElementsAre(0, 0, 0));
+    Batch batch = points(model);
+    trainer.loss_scale = precision == std::string("f16") ? 16 : 1;
+    trainer.forward_backward(batch, 0);
+    double mean = 0;  // of −2·y, with a prediction of 0
+    for (const float y : batch.at("y").values<float>()) mean += -2.0 * y / kRows;
+    EXPECT_NEAR(read_gradient(trainer, "line.bias")[0], mean, 2e-3) << precision;
+  }
+}
+
+TEST(TensorAccess, NamesAndSizesAreChecked) {
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer trainer(line_model(), {}, {}, {.rows = kRows}, *device);
+  EXPECT_THAT(error_of([&] { read_tensor(trainer, "line.weigth"); }),
+              HasSubstr("did you mean 'line.weight'?"));
+  EXPECT_THAT(error_of([&] {
+                write_tensor(trainer, "line.bias", std::vector<float>{1, 2});
+              }),
+              HasSubstr("2 values were given for 'line.bias'"));
+}
+
+}  // namespace
+}  // namespace trireme

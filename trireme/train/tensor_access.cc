@@ -1,0 +1,56 @@
+// See tensor_access.h.
+#include "trireme/train/tensor_access.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/train/optim/update.h"
+
+namespace trireme {
+namespace {
+
+const State& slot_of(const Trainer& trainer, std::string_view name) {
+  if (const State* slot = trainer.program().find_state(name)) return *slot;
+  std::vector<std::string> known;
+  for (const State& slot : trainer.program().states) known.push_back(slot.name);
+  const std::string guess = nearest(name, known);
+  throw_error("the model has no tensor '{}'{}", name,
+              guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess));
+}
+
+}  // namespace
+
+std::vector<std::string> parameter_names(const Trainer& trainer) {
+  std::vector<std::string> names;
+  for (const State& slot : trainer.program().states) {
+    if (slot.role == Role::kParameter) names.push_back(slot.name);
+  }
+  return names;
+}
+
+std::vector<float> read_tensor(Trainer& trainer, std::string_view name) {
+  const State& slot = slot_of(trainer, name);
+  std::vector<float> values(slot.type.shape.elements());
+  trainer.executor().read_state(slot.name, values.data(), slot.type.bytes());
+  return values;
+}
+
+void write_tensor(Trainer& trainer, std::string_view name, std::span<const float> values) {
+  const State& slot = slot_of(trainer, name);
+  if (std::ssize(values) != slot.type.shape.elements())
+    throw_error("{} values were given for '{}', which is {} on this rank", values.size(), name,
+                to_string(slot.type));
+  trainer.executor().write_state(slot.name, values.data(), slot.type.bytes());
+}
+
+std::vector<float> read_gradient(Trainer& trainer, std::string_view parameter) {
+  slot_of(trainer, parameter);
+  std::vector<float> values = read_tensor(trainer, gradient_name(parameter));
+  const double targets = read_tensor(trainer, kCountState)[0];
+  const auto scale = static_cast<float>(1 / (std::max(1.0, targets) * trainer.loss_scale));
+  for (float& value : values) value *= scale;
+  return values;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// Weights, buffers, moments and gradients between the steps of a trainer, as numbers in host memory. Of
+// several ranks, each sees its own part of what the plan splits.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+
+// The trained tensors, by their names in checkpoints, in the order of the model.
+std::vector<std::string> parameter_names(const Trainer& trainer);
+
+// By its name in checkpoints; moments are `m.NAME`, `v.NAME` and `u.NAME`. Throws an Error with the nearest
+// name when there is no such tensor, and when the number of values is not its own.
+std::vector<float> read_tensor(Trainer& trainer, std::string_view name);
+void write_tensor(Trainer& trainer, std::string_view name, std::span<const float> values);
+
+// Of a parameter, after forward_backward() and before update(): the mean over targets, without the loss scale
+// and before clipping. Ranks that add up their gradients in the update (plans with several microbatches) see
+// that of their own targets.
+std::vector<float> read_gradient(Trainer& trainer, std::string_view parameter);
+
+}  // namespace trireme
