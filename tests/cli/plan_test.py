@@ -74,7 +74,9 @@ class Plan(Training):
     def test_mistakes_are_told_before_ranks_start(self):
         cases = [(None, "--plan=zero9", "neither a preset nor a file"),
                  ('{"mesh": "data:4"}', None, "has 4 ranks, but 2 are running"),
-                 ('{"mesh": "data:2", "stages": 2}', None, "unknown key 'stages'"),
+                 ('{"mesh": "data:2", "stage": 2}', None, "unknown key 'stage'"),
+                 ('{"mesh": "data:2", "stages": 2}', None, "a list of scopes"),
+                 ('{"mesh": "data:2", "stages": ["h.1"]}', None, "stages"),
                  ('{"mesh": "data:2", "preset": "zreo1"}', None, "did you mean 'zero1'?"),
                  ('{"mesh": "dta:2"}', None, "Did you mean 'data'?"),
                  ('{"mesh": "data:2", "algorithm": "rign"}', None, "did you mean 'ring'?"),
