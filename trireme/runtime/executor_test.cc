@@ -146,6 +146,42 @@ TEST_F(ExecutorTest, SaysWhichNameOrSizeIsWrong) {
               ThrowsMessage<Error>(HasSubstr("state 'b' has 12 bytes, but 4 were given")));
 }
 
+// Each slot of a state is its own; a state with one slot is the same for all.
+TEST_F(ExecutorTest, ASegmentRunsOnASlot) {
+  const char* const text =
+      "graph keep\n"
+      "state %stash: f32[3]\n"
+      "state %total: f32[3]\n"
+      "input %x: f32[3]\n"
+      "%sum: f32[3] = add(%stash, %x)\n"
+      "%all: f32[3] = add(%total, %x)\n"
+      "update %stash <- %sum\n"
+      "update %total <- %all\n"
+      "output sum = %sum\n";
+  Executor executor(build_program({parse_graph(text, ops())}, workspace_query(*device_), {}, {{"stash", 3}}),
+                    *device_);
+  const State& stash = *executor.program().find_state("stash");
+  const std::vector<float> zeros(3);
+  for (int slot = 0; slot < 3; ++slot)
+    executor.write_state("stash", stash.stride() * static_cast<size_t>(slot), zeros.data(), 12);
+  executor.write_state("total", zeros.data(), 12);
+  for (const auto& [slot, x] : {std::pair{0, 1.0f}, {2, 10.0f}, {1, 100.0f}, {2, 1000.0f}}) {
+    set(executor, 0, "x", std::vector<float>(3, x));
+    executor.run(0, slot);
+    if (slot == 1) {
+      EXPECT_EQ(output(executor, 0, "sum", 3), std::vector<float>(3, 100.0f));
+    }
+  }
+  for (const auto& [slot, expected] : {std::pair{0, 1.0f}, {1, 100.0f}, {2, 1010.0f}}) {
+    std::vector<float> found(3);
+    executor.read_state("stash", stash.stride() * static_cast<size_t>(slot), found.data(), 12);
+    EXPECT_EQ(found, std::vector<float>(3, expected)) << "slot " << slot;
+  }
+  std::vector<float> total(3);
+  executor.read_state("total", total.data(), 12);
+  EXPECT_EQ(total, std::vector<float>(3, 1111.0f));
+}
+
 TEST_F(ExecutorTest, RefusesAnOpWithoutAKernelForTheFormat) {
   EXPECT_THAT([&] { executor_of({"graph g\ninput %x: i32[2]\n%y: i32[2] = exp(%x)\n"}, *device_); },
               ThrowsMessage<Error>(

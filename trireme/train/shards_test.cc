@@ -1,11 +1,13 @@
 // The same bits on 1, 2 and 4 ranks, which are threads here; tests/cli/elastic_test.py has processes and
 // other transports.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <map>
 #include <mutex>
 
+#include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/plan_settings.h"
@@ -121,6 +123,22 @@ TEST(Shards, ChangeRoundingOnly) {
   const Outcome whole = run({"mlp"}, 0, 1, 1), shards = run({"mlp"}, 4, 1, 1);
   for (size_t i = 0; i < whole.losses.size(); ++i)
     EXPECT_NEAR(shards.losses[i], whole.losses[i], 1e-5 * whole.losses[i]);
+}
+
+// Their sums are part of the step, so that one of them alone can not be computed.
+TEST(Shards, AreNotGivenOneByOne) {
+  ModelOptions model;
+  model.family = "mlp";
+  model.hidden = 8;
+  model.classes = 10;
+  TrainOptions train;
+  train.shards = 4;
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer trainer(model, train, {}, {kRows, {3, 8, 8}}, *device);
+  trainer.initialise(1);
+  Batch batch = make_batch({"mlp"}, 0);
+  EXPECT_THAT([&] { trainer.forward_backward(batch, 0, 1); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("(train.shards)")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Elastic,

@@ -141,6 +141,14 @@ void Trainer::forward_backward(Batch& batch, int64_t step) {
 void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) {
   const std::span<const Runner::Turn> all = runner_.gradient_turns();
   const auto is_of = [&](const Runner::Turn& turn) { return turn.action->microbatch == number; };
+  if (!std::ranges::all_of(all, [&](const Runner::Turn& turn) {
+        return takes(Role::kBatch, program().segments[turn.segment].graph);
+      })) {
+    throw_error(
+        "microbatch {} was given alone, but this step adds up its microbatches in an order of its own "
+        "(train.shards); give the whole batch, or set train.shards=0 and train.accumulate",
+        number);
+  }
   const auto begin = std::ranges::find_if(all, is_of);
   if (begin == all.end())
     throw_error("microbatch {} of a step was given, but it has {} of them (train.accumulate)", number,
