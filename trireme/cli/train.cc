@@ -31,7 +31,6 @@
 #include "trireme/train/loop.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/run_folder.h"
-#include "trireme/train/shards.h"
 
 namespace trireme::cli {
 namespace {

@@ -12,6 +12,10 @@ size_t State::stride() const {
   return (type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
 }
 
+bool Segment::takes(Role role) const {
+  return std::ranges::any_of(graph.values, [&](const Value& value) { return value.role == role; });
+}
+
 const State* Program::find_state(std::string_view name) const {
   const auto found = state_numbers.find(name);
   return found == state_numbers.end() ? nullptr : &states[found->second];

@@ -37,6 +37,8 @@ struct Segment {
   SegmentKind kind = SegmentKind::kForwardBackward;
   MemoryPlan memory;
   NamedLayouts layouts;  // of the graph's values on the mesh; empty where nothing is split
+
+  bool takes(Role role) const;  // whether it has an input of this role
 };
 
 // Actions that are done after one another for one purpose: "step", "evaluate".

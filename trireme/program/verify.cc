@@ -70,10 +70,6 @@ int slots_of(const Program& program, const Segment& segment) {
   return slots;
 }
 
-bool takes_batch(const Graph& graph) {
-  return std::ranges::any_of(graph.values, [](const Value& value) { return value.role == Role::kBatch; });
-}
-
 // Made anew in every step, so that nothing may be left of the step before.
 bool is_of_one_step(Role role) {
   return role == Role::kGradient || role == Role::kPending;
@@ -97,7 +93,7 @@ class ListCheck {
     if (const int slots = slots_of(program_, segment); action.slot < 0 || action.slot >= slots)
       throw_error("the list '{}' runs '{}' on slot {}, but its states have {}", list_.name, action.what,
                   action.slot, slots);
-    if (takes_batch(segment.graph)) {
+    if (segment.takes(Role::kBatch)) {
       if (action.microbatch < 0 || (list_.name == "step" && action.microbatch >= list_.microbatches))
         throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
                     action.microbatch, list_.microbatches);

@@ -169,9 +169,7 @@ void check_rows(std::span<const Program> ranks) {
     const ActionList& list = *program.find_list("step");
     for (const Action& action : list.actions) {
       if (action.kind != Action::Kind::kRun) continue;
-      const Graph& graph = program.segments[program.segment(action.what)].graph;
-      if (std::ranges::none_of(graph.values, [](const Value& value) { return value.role == Role::kBatch; }))
-        continue;
+      if (!program.segments[program.segment(action.what)].takes(Role::kBatch)) continue;
       for (int64_t row = list.own.begin; row < list.own.end(); ++row)
         ++computed.at(static_cast<size_t>(action.microbatch * list.rows + row));
     }

@@ -48,7 +48,7 @@ struct TrainOptions {
   int64_t batch = 16;          // samples in one step of the optimizer, over all microbatches and ranks
   int64_t batch_per_rank = 0;  // above 0: batch is this times the ranks that share it (use_batch_per_rank)
   int64_t accumulate = 1;      // microbatches that one step is split into; the result is the same
-  int64_t shards = 0;          // virtual shards of a batch (shards.h); a power of two; 0: none
+  int64_t shards = 0;          // virtual shards of a batch (schedule/shards.cc); a power of two; 0: none
   int64_t steps = 500;
   int64_t seed = 1;
   int64_t threads = 0;    // automatic: one per core

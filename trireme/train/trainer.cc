@@ -39,11 +39,6 @@ double targets_of(const StepShape& shape) {
       std::ceil(std::log2(static_cast<double>(tokens ? shape.rows * shape.sample[0] : shape.rows))));
 }
 
-// Whether a segment has an input of this role.
-bool takes(Role role, const Graph& graph) {
-  return std::ranges::any_of(graph.values, [&](const Value& value) { return value.role == role; });
-}
-
 const ActionList& list_named(std::string_view name, const Program& program) {
   const ActionList* list = program.find_list(name);
   if (!list) throw_error("the program has no list of actions '{}'", name);
@@ -109,7 +104,7 @@ void Trainer::initialise(uint64_t seed) {
 std::vector<Part> Trainer::rows_of(const ActionList& list) const {
   std::vector<Part> parts;
   for (const Runner::Turn& turn : runner_.turns(list.name)) {
-    if (takes(Role::kBatch, program().segments[turn.segment].graph))
+    if (program().segments[turn.segment].takes(Role::kBatch))
       parts.push_back({turn.action->microbatch * list.rows + list.own.begin, list.own.size});
   }
   return parts;
@@ -142,7 +137,7 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
   const std::span<const Runner::Turn> all = runner_.gradient_turns();
   const auto is_of = [&](const Runner::Turn& turn) { return turn.action->microbatch == number; };
   if (!std::ranges::all_of(all, [&](const Runner::Turn& turn) {
-        return takes(Role::kBatch, program().segments[turn.segment].graph);
+        return program().segments[turn.segment].takes(Role::kBatch);
       })) {
     throw_error(
         "microbatch {} was given alone, but this step adds up its microbatches in an order of its own "
@@ -159,18 +154,18 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
 // The batch begins with microbatch `first`.
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step) {
   const auto before = [&](const Runner::Turn& turn) {
-    const Graph& graph = program().segments[turn.segment].graph;
-    if (!takes(Role::kBatch, graph)) return;
+    const Segment& segment = program().segments[turn.segment];
+    if (!segment.takes(Role::kBatch)) return;
     load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
-    if (takes(Role::kRng, graph)) {
+    if (segment.takes(Role::kRng)) {
       const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
       executor_.set_input(turn.segment, "rng", rng.data(), sizeof rng);
     }
   };
   const auto after = [&](const Runner::Turn& turn) {
     // Several ranks find out together, in the update: the loss of one is not known to the others yet.
-    if (ranks_.communicator || !takes(Role::kBatch, program().segments[turn.segment].graph)) return;
+    if (ranks_.communicator || !program().segments[turn.segment].takes(Role::kBatch)) return;
     const float loss = executor_.scalar_output(turn.segment, "loss");
     if (!std::isfinite(loss)) explain_bad_loss(turn.segment, loss, step);
   };
