@@ -127,8 +127,9 @@ void check_before_start(const Plan& plan, ResolvedConfig config) {
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
   const StepSetup step = set_up_step(config.config, "");
   check_plan(
-      plan,
-      step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule).segments);
+      plan.of_one_stage(),
+      step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
+          .segments);
 }
 
 }  // namespace

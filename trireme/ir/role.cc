@@ -7,8 +7,9 @@ namespace trireme {
 namespace {
 
 // In the order of the enumerators.
-constexpr std::array<std::string_view, 10> kRoles = {
-    "", "parameter", "buffer", "optimizer", "gradient", "pending", "cache", "batch", "rng", "scalar"};
+constexpr std::array<std::string_view, 11> kRoles = {"",        "parameter", "buffer", "optimizer",
+                                                     "gradient", "pending",   "cache",  "stash",
+                                                     "batch",    "rng",       "scalar"};
 constexpr std::array<std::string_view, 3> kOutputRoles = {"", "addend", "rows"};
 
 template <typename Enum, size_t n>

@@ -53,6 +53,7 @@ class ProgramReader {
     if (reader.take("mesh ")) return read_mesh(reader, text);
     if (reader.take("rank ")) return void(program_.rank = static_cast<int>(reader.integer()));
     if (reader.take("sums in_pairs")) return void(program_.sums = Schedule::Sums::kInPairs);
+    if (reader.take("parameters ")) return void(program_.parameters = reader.integer());
     if (reader.take("memory ")) return read_memory(reader);
     if (reader.take("state ")) return read_state(reader);
     if (reader.take("at ")) return read_place_of_state(reader);
@@ -119,6 +120,9 @@ class ProgramReader {
     }
     state.part.axes = words(attrs, "axes");
     state.part.sums = words(attrs, "sums");
+    if (attrs.has("stages")) {
+      for (int64_t stage : attrs.integers("stages")) state.part.stages.push_back(static_cast<int>(stage));
+    }
   }
 
   void begin_segment(LineReader& reader, int number) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <ranges>
 
 #include "trireme/base/error.h"
@@ -127,19 +128,14 @@ std::byte* Executor::state_value_address(size_t offset, int slot) const {
   if (slot == 0) return state_address(offset);
   const auto behind = std::ranges::upper_bound(program_.states, offset, {}, &State::offset);
   const State& state = *std::prev(behind);
-  return state_address(offset) + (state.slots > 1 ? state.stride() * static_cast<size_t>(slot) : 0);
+  return state_address(offset) + state.stride() * static_cast<size_t>(slot % state.slots);
 }
 
 void Executor::prepare(int segment) {
   const Segment& s = program_.segments[segment];
-  int slots = 1;
+  int slots = 1;  // after so many, all states are at the first of theirs again
   for (const Value& value : s.graph.values) {
-    if (value.kind != Value::Kind::kState) continue;
-    const int of_state = find_state(value.name).slots;
-    if (slots > 1 && of_state > 1 && of_state != slots)
-      throw_error("segment '{}' works on states of {} and of {} slots; %{} has {}", s.graph.name, slots,
-                  of_state, value.name, of_state);
-    slots = std::max(slots, of_state);
+    if (value.kind == Value::Kind::kState) slots = std::lcm(slots, find_state(value.name).slots);
   }
   SegmentSlots& prepared = prepared_.emplace_back();
   prepared.inputs = device_.allocate(s.memory.input_bytes);
@@ -284,8 +280,8 @@ const Executor::Prepared& Executor::last(int segment) const {
 // down. Not at the first run, in which kernels set up what they need.
 void Executor::run(int segment, int slot) {
   SegmentSlots& slots = prepared_.at(segment);
-  Prepared& prepared = slots.slots.at(slot);
-  slots.last = slot;
+  slots.last = slot % static_cast<int>(slots.slots.size());
+  Prepared& prepared = slots.slots[slots.last];
   if (++prepared.runs == 2 && !communicator_ && !observer_)
     prepared.replay = stream_->capture([&] { launch_all(prepared); });
   if (prepared.replay && !observer_)
@@ -393,6 +389,14 @@ std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes)
   const State& state = find_state(name);
   TRIREME_CHECK(offset + bytes <= state.stride() * static_cast<size_t>(state.slots));
   return state_address(state.offset) + offset;
+}
+
+std::byte* Executor::slot_memory(const State& state, int slot) const {
+  return state_address(state.offset) + state.stride() * static_cast<size_t>(slot % state.slots);
+}
+
+void Executor::synchronize() {
+  stream_->synchronize();
 }
 
 void Executor::write_state(std::string_view name, const void* data, size_t bytes) {

@@ -30,7 +30,7 @@ class Executor {
 
   // Segments are named by Program::segment(). Inputs keep their contents from run to run.
   void set_input(int segment, std::string_view name, const void* data, size_t bytes);
-  // On one slot of the states that have several.
+  // On one slot of the states that have several; see State::slots.
   void run(int segment, int slot = 0);
   // The value of an output after the last run of the segment, before any other segment runs.
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
@@ -43,6 +43,11 @@ class Executor {
   void write_state(std::string_view name, size_t offset, const void* data, size_t bytes);
   void read_state(std::string_view name, size_t offset, void* data, size_t bytes);
   const TensorType& state_type(std::string_view name) const;  // an Error when there is no such state
+  // For messages: where a slot of one of the program's states lies; what runs made is there after
+  // synchronize().
+  std::byte* slot_memory(const State& state, int slot) const;
+  void synchronize();
+  Communicator* communicator() const { return communicator_; }
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
