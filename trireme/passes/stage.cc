@@ -13,8 +13,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kPhaseNames[] = {"forward", "backward", "weight", "update"};
-
 // Where a node is run.
 struct Place {
   int chunk = 0;
@@ -48,15 +46,20 @@ class Placing {
       if (!forward) continue;
       for (ValueId input : node.inputs) needed[input] = true;
     }
-    std::vector<bool> kept(graph_.values.size());
-    for (const Update& update : graph_.updates) kept[update.value] = true;
-    for (size_t n = 0; n < places_.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      const bool of_forward = std::ranges::all_of(node.inputs, [&](ValueId input) {
+    follow_operands(Phase::kForward);
+  }
+
+  // A node that adds to what a state has is where the addend is made.
+  void follow_operands(Phase phase) {
+    for (const Update& update : graph_.updates) {
+      const int n = graph_.values[update.value].node;
+      if (n < 0 || std::ranges::find(graph_.nodes[n].inputs, update.state) == graph_.nodes[n].inputs.end())
+        continue;
+      const bool all = std::ranges::all_of(graph_.nodes[n].inputs, [&](ValueId input) {
         const int maker = graph_.values[input].node;
-        return maker < 0 || places_[maker].phase == Phase::kForward;
+        return maker < 0 || places_[maker].phase == phase;
       });
-      if (of_forward && kept[node.outputs[0]]) places_[n].phase = Phase::kForward;
+      if (all) places_[n].phase = phase;
     }
   }
 
@@ -99,6 +102,7 @@ class Placing {
         add(input, places_[maker].chunk == places_[n].chunk ? sink : kMany);
       }
     }
+    follow_operands(Phase::kBackward);
   }
 
   const Graph& graph_;
@@ -210,7 +214,7 @@ class Stager {
 }  // namespace
 
 std::string piece_name(std::string_view whole, int chunk, Phase phase) {
-  return fmt::format("{}.{}.{}", whole, chunk, kPhaseNames[static_cast<int>(phase)]);
+  return fmt::format("{}.{}.{}", whole, chunk, name(phase));
 }
 
 Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/ops/table.h"
@@ -12,6 +13,7 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/program/stages.h"
+#include "trireme/schedule/pipeline_table.h"
 
 namespace trireme {
 namespace {
@@ -134,6 +136,14 @@ void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
     const auto known = part.states.find(name);
     if (known != part.states.end()) known->second.stages = holders;
   }
+  std::set<std::string_view> seen;
+  for (const StepSegment& segment : whole_) {
+    for (const Value& value : segment.graph.values) {
+      if (!is_lasting(value.role) || !seen.insert(value.name).second) continue;
+      const std::vector<int>& holders = part.states.at(value.name).stages;
+      if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
+    }
+  }
   part.segments = std::move(segments);
   part.layouts = std::move(layouts);
   part.slots = std::move(own.slots);
@@ -166,6 +176,7 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   program.rank = rank;
   program.sums = schedule.sums;
   program.parameters = parameters_of(whole_);
+  program.elsewhere = std::move(local.elsewhere);
   for (size_t s = 0; s < program.segments.size(); ++s) program.segments[s].layouts = std::move(local.layouts[s]);
   program.lists = std::move(lists);
   return program;

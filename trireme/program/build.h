@@ -30,6 +30,7 @@ class ProgramBuilder {
     std::vector<StepSegment> segments;
     StateParts states;
     StateSlots slots;
+    std::vector<Value> elsewhere;  // see Program
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation;
   };

@@ -56,6 +56,7 @@ class ProgramReader {
     if (reader.take("parameters ")) return void(program_.parameters = reader.integer());
     if (reader.take("memory ")) return read_memory(reader);
     if (reader.take("state ")) return read_state(reader);
+    if (reader.take("elsewhere ")) return void(program_.elsewhere.push_back(read_declaration(reader)));
     if (reader.take("at ")) return read_place_of_state(reader);
     if (reader.take("segment ")) return begin_segment(reader, number);
     if (reader.take("place ")) return read_place(reader);
@@ -86,15 +87,21 @@ class ProgramReader {
     program_.input_bytes = bytes_at(attrs, "inputs");
   }
 
-  void read_state(LineReader& reader) {
-    State state;
-    state.name = reader.value_name();
+  static Value read_declaration(LineReader& reader) {
+    Value value{.kind = Value::Kind::kState};
+    value.name = reader.value_name();
     reader.expect(":");
-    state.type = reader.type();
+    value.type = reader.type();
     const std::string word = reader.word();
     const std::optional<Role> role = parse_role(word);
     if (!role) throw_error("'{}' is no role of a state", word);
-    state.role = *role;
+    value.role = *role;
+    return value;
+  }
+
+  void read_state(LineReader& reader) {
+    const Value value = read_declaration(reader);
+    State state{.name = value.name, .type = value.type, .role = value.role};
     state.attrs = reader.attrs();
     if (!program_.state_numbers.emplace(state.name, program_.states.size()).second)
       throw_error("two states are called %{}", state.name);

@@ -82,6 +82,8 @@ std::string print(const Program& program) {
                                                  {"comm", number(program.comm_bytes)},
                                                  {"inputs", number(program.input_bytes)}}));
   for (const State& state : program.states) text += print_state(state);
+  for (const Value& state : program.elsewhere)
+    text += fmt::format("elsewhere %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
   for (const Segment& segment : program.segments) text += print_segment(segment);
   for (const ActionList& list : program.lists) {
     text += fmt::format("list {} {}\n", list.name,

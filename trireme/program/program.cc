@@ -145,6 +145,7 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
   result.lists = program.lists;
   result.sums = program.sums;
   result.parameters = program.parameters;
+  result.elsewhere = program.elsewhere;
   return result;
 }
 

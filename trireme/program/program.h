@@ -57,6 +57,7 @@ struct Program {
   int rank = 0;
   std::vector<State> states;
   std::map<std::string, size_t, std::less<>> state_numbers;  // name -> place in `states`
+  std::vector<Value> elsewhere;  // lasting states that other stages of a pipeline have, with their whole types
   std::vector<Segment> segments;
   std::vector<ActionList> lists;
   Schedule::Sums sums = Schedule::Sums::kAnyOrder;  // over the ranks

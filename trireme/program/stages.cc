@@ -26,13 +26,6 @@ Pipeline forward_only(const Pipeline& pipeline) {
   return result;
 }
 
-WeightPhase weight_phase(const Pipeline& pipeline) {
-  const bool apart = std::ranges::any_of(pipeline.order, [](const std::vector<ChunkTurn>& turns) {
-    return std::ranges::find(turns, Phase::kWeight, &ChunkTurn::phase) != turns.end();
-  });
-  return apart ? WeightPhase::kApart : WeightPhase::kNone;
-}
-
 // But for the name.
 bool same_graph(Graph a, const Graph& b) {
   a.name = b.name;
@@ -43,6 +36,7 @@ bool same_graph(Graph a, const Graph& b) {
 
 Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut)
     : local_(local), pipeline_(pipeline), evaluation_(forward_only(pipeline)) {
+  const WeightPhase phases = splits_backward(pipeline) ? WeightPhase::kApart : WeightPhase::kNone;
   for (size_t s = 0; s < local.size(); ++s) {
     const bool evaluates = local[s].kind == SegmentKind::kEvaluate;
     if (evaluates) evaluate_ = s;
@@ -50,7 +44,7 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
       update_ = s;
       staged_.emplace_back();
     } else {
-      staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : weight_phase(pipeline),
+      staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : phases,
                                        ops(), evaluates ? "evaluate" : "stash"));
     }
   }
@@ -112,8 +106,8 @@ void Stages::add_actions(std::vector<Action>& actions, Stage& stage, int number,
     } else if (item.kind == StageOrder::Item::Kind::kReceive) {
       actions.push_back(Action::receive(staged.crossings[item.crossing].state, peers[item.peer], slot));
     } else {
-      const auto& [phase, chunk, microbatch] = item.turn;
-      const auto [known, is_first] = begun.try_emplace({phase, chunk});
+      const auto& [phase, chunk, microbatch, version] = item.turn;
+      const auto [known, is_first] = begun.try_emplace(std::pair(phase, chunk));
       if (is_first) known->second = evaluates ? Names{.first = piece_name(local_[evaluate_].graph.name, chunk, phase)} : names_of(chunk, phase);
       const std::string& name = is_first ? known->second.first : known->second.next;
       if (!name.empty())

@@ -128,7 +128,8 @@ class ListCheck {
     if (action.kind == Action::Kind::kReceive) {
       made_[key] = action.slot;
     } else if (const auto made = made_.find(key);
-               made == made_.end() || (state->role == Role::kStash && made->second != action.slot)) {
+               is_of_one_step(state->role) &&
+               (made == made_.end() || (state->role == Role::kStash && made->second != action.slot))) {
       throw_error("the list '{}' sends slot {} of %{} before anything made it in this step", list_.name,
                   action.slot, action.what);
     }

@@ -167,6 +167,20 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
          }
        },
        "waits for ever for %w"},
+      {"a stash with too few slots",
+       [](auto& ranks) {
+         // Both ranks: what microbatch 0 left is read after microbatch 1 left its own in the same slot.
+         for (Program& program : ranks) {
+           for (State& state : program.states) {
+             if (state.name == "g") state.role = Role::kStash;
+           }
+           for (Segment& segment : program.segments) {
+             if (const ValueId g = segment.graph.find("g"); g != kNoValue) segment.graph.values[g].role = Role::kStash;
+           }
+           step(program).actions[1].slot = 1;
+         }
+       },
+       "runs 'next' on slot 1, but %g has that of 0 there: it has 1 slots, too few"},
       {"ranks in another order", [](auto& ranks) { std::swap(ranks[0], ranks[1]); },
        "program 0 of 2 is rank 1"},
   };
@@ -191,7 +205,7 @@ TEST(ProgramText, RefusesWithTheLineAndTheReason) {
     }
     return std::string("not refused");
   };
-  EXPECT_THAT(refusal("memory {", "memry {"), testing::StartsWith("line 4: "));
+  EXPECT_THAT(refusal("memory {", "memry {"), testing::StartsWith("line 5: "));
   EXPECT_THAT(refusal("segment first forward_backward", "segment first sideways"),
               HasSubstr("'sideways' is no kind"));
   EXPECT_THAT(refusal("place %w states", "place %w attic"), HasSubstr("'attic' is no place"));

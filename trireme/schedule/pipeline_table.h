@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/plan/plan.h"
 #include "trireme/schedule/pipeline.h"
 
 namespace trireme {
@@ -34,5 +35,8 @@ const PipelineSchedule& find_schedule(std::string_view name);
 std::string refusal(const PipelineSchedule& schedule, const PipelineShape& shape);
 // Throws Error with the refusal.
 Pipeline make_pipeline(const PipelineSchedule& schedule, PipelineShape shape);
+// What a plan with an axis pipe asks for, 1f1b where it does not say. Throws Error also for what can be drawn
+// and timed, but not be run yet.
+Pipeline pipeline_of(const Plan& plan, int64_t microbatches);
 
 }  // namespace trireme

@@ -122,8 +122,27 @@ TEST(PipelineTable, RefusesShapesWithTheReason) {
 TEST(PipelineTable, HasTheNamesOfPlans) {
   for (const PipelineSchedule& schedule : pipeline_schedules())
     EXPECT_NO_THROW(
-        parse_plan(fmt::format(R"({{"mesh": "data:2", "schedule": "{}"}})", schedule.name), "here"));
+        parse_plan(fmt::format(R"({{"mesh": "pipe:2", "schedule": "{}"}})", schedule.name), "here"));
   EXPECT_EQ(pipeline_schedules().size(), 9u);
+}
+
+TEST(PipelineOf, IsWhatThePlanAsksForWhereItCanBeRun) {
+  const auto of = [](const std::string& keys, int64_t microbatches) {
+    return pipeline_of(parse_plan(R"({"mesh": "data:2 pipe:4")" + keys + "}", "here"), microbatches);
+  };
+  const auto complaint = [&](const std::string& keys) -> std::string {
+    try {
+      of(keys, 8);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(of("", 8).order, make_pipeline(find_schedule("1f1b"), {.stages = 4, .microbatches = 8}).order);
+  EXPECT_EQ(of(R"(, "schedule": "interleaved", "chunks": 3)", 8).chunks, 12);
+  EXPECT_THAT(complaint(R"(, "schedule": "pipedream")"), HasSubstr("updates weights between microbatches"));
+  EXPECT_THAT(complaint(R"(, "schedule": "chimera")"), HasSubstr("on several stages at once"));
+  EXPECT_EQ(complaint(R"(, "schedule": "zb_v")"), "");
 }
 
 }  // namespace

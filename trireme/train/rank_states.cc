@@ -69,7 +69,15 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
 }  // namespace
 
 RankStates states_of(Trainer& trainer) {
-  return collect(trainer, [](const State&) { return true; });
+  RankStates states = collect(trainer, [](const State&) { return true; });
+  for (const Value& state : trainer.program().elsewhere) {
+    const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
+    (state.role == Role::kOptimizer ? states.optimizer : states.model)
+        .push_back({state.name,
+                    {nullptr, state.type.dtype, none},
+                    {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
+  }
+  return states;
 }
 
 RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {

@@ -12,7 +12,7 @@
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/precision.h"
 #include "trireme/program/build.h"
-#include "trireme/schedule/pipeline.h"
+#include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/shards.h"
 
