@@ -18,7 +18,7 @@
 
 // Training: one step at a time, or a whole run with checkpoints and metrics.
 #include "trireme/train/loop.h"
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/tensor_access.h"
 #include "trireme/train/trainer.h"

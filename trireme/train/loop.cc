@@ -14,7 +14,7 @@
 #include "trireme/train/agreement.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/replica_check.h"
 #include "trireme/train/resume_check.h"
@@ -95,7 +95,7 @@ class Run {
       const Clock::time_point begin = Clock::now();
       Batch& batch = loader_.next();
       const double rate =
-          learning_rate(config_.optim, config_.schedule, config_.train.batch, config_.train.steps, step);
+          learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
       const StepResult done = trainer_.step(batch, step, rate);
       result.steps = step + 1;
       result.loss = done.loss;

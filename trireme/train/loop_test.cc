@@ -128,7 +128,7 @@ TEST(RunTraining, OfAModelAndDataOfOnesOwnIsToldToTheObserverAndPrintsNothing) {
   config.config.model.family = "line";
   config.config.train = {.batch = 10, .steps = 3, .threads = 1, .clip_norm = 0, .eval_every = 2};
   config.config.optim = {.kind = "sgd", .lr = 0.3, .weight_decay = 0};
-  config.config.schedule = {.kind = "constant", .warmup_steps = 0};
+  config.config.lr_schedule = {.kind = "constant", .warmup_steps = 0};
   config.config.run = {.dir = folder.path().string(), .checkpoint_every = 0};
   const auto line = std::make_shared<Line>();
   const OpenedData data{.kind = "own", .train = line, .validation = line, .summary = "a line"};
