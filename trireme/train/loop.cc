@@ -37,8 +37,9 @@ int thread_count(const TrainOptions& train, int ranks_here) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
-// With the batch that the ranks of the plan share.
-Config with_batch(Config config, const ModelRecord& model, const Plan& plan) {
+// With the batch that the ranks of the plan share, and the name of the model.
+Config completed(Config config, const ModelRecord& model, const Plan& plan) {
+  config.model.family = model.family;
   use_batch_per_rank(config, batch_parts(plan));
   validate(config, model);
   return config;
@@ -58,7 +59,7 @@ class Run {
  public:
   Run(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
       const RunContext& context, RunObserver& observer)
-      : config_(with_batch(resolved.config, model, context.ranks.plan)),
+      : config_(completed(resolved.config, model, context.ranks.plan)),
         context_(context),
         observer_(observer),
         data_(data),
