@@ -32,3 +32,4 @@
 // A trained model: text from it; and whether a plan computes what one rank computes.
 #include "trireme/train/parity/verify.h"
 #include "trireme/train/sampler.h"
+#include "trireme/train/saved_run.h"
