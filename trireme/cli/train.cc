@@ -160,7 +160,7 @@ int train(std::span<const std::string> arguments) {
 
   ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
   if (!path.empty()) sources.file = read_config_file(path);
-  const ResolvedConfig config = resolve_config(sources);
+  ResolvedConfig config = resolve_config(sources);
   if (print_config) {
     fmt::print("{}", config_table(config));
     return kOk;
@@ -168,7 +168,9 @@ int train(std::span<const std::string> arguments) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
-    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals},
+    const Plan alone = app.count("--plan") > 0 ? read_plan(plan, 1) : Plan();
+    apply_plan(alone, config);
+    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals, .ranks = {alone}},
                       {peak_flops(config.config.train, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);

@@ -18,7 +18,7 @@ void add_attention(OpTable& table) {
   table.add({.name = "attention",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]")
+                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]"_rule)
                        .whole("t s d");
                  },
              .outputs = {kF, kStat},
@@ -34,7 +34,7 @@ void add_attention(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op,
                                "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
-                               "-> dq[b t g r d] dk[b s g d] dv[b s g d]")
+                               "-> dq[b t g r d] dk[b s g d] dv[b s g d]"_rule)
                        .whole("t s d");
                  },
              .inputs = {kF, kF, kF, kF, kF, kStat},
@@ -42,16 +42,16 @@ void add_attention(OpTable& table) {
              .gradient = kBackwardOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 5); }});
   // Keys and values of a whole sequence of which so far only the first are known.
-  table.add(
-      {.name = "attention_at",
-       .index =
-           [](const OpInstance& op) {
-             return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]").whole("t s d");
-           },
-       .inputs = {kF, kF, kF, DTypeRule::kI32},
-       .numbers = {"scale"},
-       .gradient = kGeneratingOp,
-       .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
+  table.add({.name = "attention_at",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]"_rule)
+                       .whole("t s d");
+                 },
+             .inputs = {kF, kF, kF, DTypeRule::kI32},
+             .numbers = {"scale"},
+             .gradient = kGeneratingOp,
+             .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
 }
 
 }  // namespace trireme

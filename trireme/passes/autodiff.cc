@@ -60,7 +60,7 @@ Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::
     if (!rule)
       throw_error("[{}] has no gradient: {}", node.op->name,
                   std::get<NotDifferentiable>(node.op->gradient).reason);
-    const Builder::Scope scope(builder, join_scopes(scope_of(builder.graph(), node), "grad"));
+    const Builder::Scope scope(builder, join_scopes(scope_of(builder.graph(), node), kGradientPart));
     GradBuilder context(builder, node, dy, wants);
     const std::vector<ValueId> contributions = (*rule)(context);
     TRIREME_CHECK(contributions.size() == node.inputs.size());

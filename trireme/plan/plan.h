@@ -18,6 +18,14 @@
 
 namespace trireme {
 
+// Which values of the forward part are not kept for the backward part but made again (passes/recompute.h).
+struct Recompute {
+  enum class Kind { kNone, kFull, kSelective, kNamed } kind = Kind::kNone;
+  std::vector<std::string> names = {};  // kNamed: of scopes and values, patterns (fits_pattern)
+
+  friend bool operator==(const Recompute&, const Recompute&) = default;
+};
+
 struct Plan {
   Mesh mesh;  // no axes: one rank
   std::string preset = "data";
@@ -38,7 +46,9 @@ struct Plan {
   std::optional<std::string> schedule = {};
   std::optional<int> chunks = {};  // 1
   std::vector<std::string> stages = {};
-  // Keys that stand for more than there is yet (recompute, offload, exchange), with their values as JSON. check_supported() refuses those that ask for something.
+  std::optional<Recompute> recompute = {};  // none
+  // Keys that stand for more than there is yet (offload, exchange), with their values as JSON.
+  // check_supported() refuses those that ask for something.
   std::vector<std::pair<std::string, std::string>> kept = {};
 
   int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/plan/plan.h"
@@ -157,26 +158,37 @@ void read_chunks(const Json& value, Plan& plan, std::string_view source) {
 void check_pipeline(const Plan& plan, std::string_view source) {
   const bool pipe = plan.mesh.find(kPipeAxis) >= 0;
   const auto refuse = [&](std::string_view key) {
-    throw_error("{}: it has the key {}, which is about a pipeline, but the mesh '{}' has no axis pipe; add "
-                "pipe:2, say, to the mesh, or take the key out",
-                source, key, to_string(plan.mesh));
+    throw_error(
+        "{}: it has the key {}, which is about a pipeline, but the mesh '{}' has no axis pipe; add "
+        "pipe:2, say, to the mesh, or take the key out",
+        source, key, to_string(plan.mesh));
   };
   if (!pipe && plan.schedule) refuse("schedule");
   if (!pipe && plan.chunks.value_or(1) > 1) refuse("chunks");
   if (!pipe && !plan.stages.empty()) refuse("stages");
   for (const auto& [pattern, layout] : plan.layouts) {
     if (pipe && layout[plan.mesh.find(kPipeAxis)].kind != Placement::Kind::kReplicated)
-      throw_error("{}: the layout of {} speaks of the axis pipe, whose ranks have different parts of the model "
-                  "(stages), not parts of its tensors; use data or tensor",
-                  source, pattern);
+      throw_error(
+          "{}: the layout of {} speaks of the axis pipe, whose ranks have different parts of the model "
+          "(stages), not parts of its tensors; use data or tensor",
+          source, pattern);
   }
 }
 
-void check_recompute(const Json& value, std::string_view source) {
-  if (value.is_string())
-    check_word(value, "recompute", {"none", "full", "selective"}, source);
-  else
-    scopes_of(value, "recompute", source);
+constexpr EnumNames<3> kRecompute = {"none", "full", "selective"};
+
+void read_recompute(const Json& value, Plan& plan, std::string_view source) {
+  if (value.is_string()) {
+    check_word(value, "recompute", {kRecompute.begin(), kRecompute.end()}, source);
+    plan.recompute = {*enum_named<Recompute::Kind>(kRecompute, value.get<std::string>())};
+  } else {
+    plan.recompute = {Recompute::Kind::kNamed, scopes_of(value, "recompute", source)};
+  }
+}
+
+Json recompute_json(const Recompute& recompute) {
+  if (recompute.kind == Recompute::Kind::kNamed) return recompute.names;
+  return kRecompute[static_cast<size_t>(recompute.kind)];
 }
 
 void check_offload(const Json& value, std::string_view source) {
@@ -208,10 +220,8 @@ struct KeptKey {
   void (*check)(const Json& value, std::string_view source);
   std::string_view nothing = "";  // the value that asks for nothing beyond what is done without the key
 };
-constexpr KeptKey kKeptKeys[] = {
-    {"recompute", check_recompute, "\"none\""},
-    {"offload", check_offload, "{}"},
-    {"exchange", check_exchange, "\"all_reduce\""}};
+constexpr KeptKey kKeptKeys[] = {{"offload", check_offload, "{}"},
+                                 {"exchange", check_exchange, "\"all_reduce\""}};
 
 // One for all axes, or an object with one for each.
 void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
@@ -234,9 +244,9 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   const Json root = parse_json(json, source);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
-  std::vector<std::string> known = {"mesh",      "preset",    "layouts",   "accumulate",
+  std::vector<std::string> known = {"mesh",      "preset",    "layouts",    "accumulate",
                                     "precision", "algorithm", "batch_norm", "schedule",
-                                    "chunks",    "stages"};
+                                    "chunks",    "stages",    "recompute"};
   for (const KeptKey& key : kKeptKeys) known.emplace_back(key.name);
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
@@ -254,6 +264,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("schedule")) read_schedule(root["schedule"], plan, source);
   if (root.contains("chunks")) read_chunks(root["chunks"], plan, source);
   if (root.contains("stages")) plan.stages = scopes_of(root["stages"], "stages", source);
+  if (root.contains("recompute")) read_recompute(root["recompute"], plan, source);
   for (const KeptKey& key : kKeptKeys) {
     if (!root.contains(key.name)) continue;
     key.check(root[key.name], source);
@@ -275,6 +286,7 @@ std::string to_json(const Plan& plan) {
   if (plan.schedule) json["schedule"] = *plan.schedule;
   if (plan.chunks) json["chunks"] = *plan.chunks;
   if (!plan.stages.empty()) json["stages"] = plan.stages;
+  if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   for (const auto& [key, value] : plan.kept) json[key] = Json::parse(value);
   return json.dump(2);
 }

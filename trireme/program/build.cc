@@ -1,4 +1,5 @@
-// Segment -> pins -> expand -> spread (once) -> partition -> stage -> fuse -> bucket -> memory (for each rank).
+// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> stage -> fuse -> bucket -> memory
+// (for each rank).
 #include "trireme/program/build.h"
 
 #include <algorithm>
@@ -6,12 +7,14 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
+#include "trireme/passes/recompute.h"
 #include "trireme/program/stages.h"
 #include "trireme/schedule/pipeline_table.h"
 
@@ -42,6 +45,20 @@ bool is_own(const StepSegment& segment) {
   return segment.rows == Rows::kOfOneRank;
 }
 
+std::vector<bool> to_make_again(const Plan& plan, const StepSegment& segment, const Graph& graph) {
+  const bool has_backward = segment.kind == SegmentKind::kForwardBackward;
+  return values_made_again(graph, has_backward && plan.recompute ? *plan.recompute : Recompute());
+}
+
+// What is made again lies as it did before.
+void note_layouts_again(const Graph& graph, NamedLayouts& layouts) {
+  for (const Value& value : graph.values) {
+    if (value.kind != Value::Kind::kResult || layouts.contains(value.name)) continue;
+    if (const auto before = layouts.find(name_before(value.name)); before != layouts.end())
+      layouts.emplace(value.name, before->second);
+  }
+}
+
 }  // namespace
 
 Graph optimized(const Graph& graph) {
@@ -54,16 +71,20 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   if (plan_.pipeline_stages() > 1) pipeline_ = pipeline_of(plan_, microbatches);
   if (std::ranges::none_of(whole_, is_own)) check_plan(stage_plan_, whole_);
   // A pipeline's stages reduce gradients in the update, after all backward parts.
-  const Microbatches several =
-      microbatches > 1 || pipeline_ ? Microbatches::kSeveral : Microbatches::kOne;
+  const Microbatches several = microbatches > 1 || pipeline_ ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
-    if (stage_plan_.mesh.ranks() == 1 || is_own(segment)) continue;
+    if (stage_plan_.mesh.ranks() == 1 || is_own(segment)) {
+      again_.push_back(to_make_again(plan_, segment, segment.graph));
+      continue;
+    }
     const Mesh& mesh = stage_plan_.mesh;
     Pins pins = pins_of(stage_plan_, segment.graph, segment.kind, several);
     Graph graph = expand(segment.graph, mesh, pins, ops());
     Spread spread = trireme::spread(graph, mesh, pins);
     Graph leader = partition(graph, mesh, pins, spread, /*rank=*/0, ops());
+    again_.push_back(to_make_again(plan_, segment, leader));
+    leader = recompute(leader, again_.back());
     if (!pipeline_) leader = optimized(leader);
     common = Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader)};
   }
@@ -73,7 +94,8 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
 std::vector<StepSegment> ProgramBuilder::leaders() const {
   std::vector<StepSegment> result;
   for (size_t s = 0; s < whole_.size(); ++s)
-    result.emplace_back(common_[s] ? common_[s]->leader : whole_[s].graph, whole_[s].kind, whole_[s].rows);
+    result.emplace_back(common_[s] ? common_[s]->leader : recompute(whole_[s].graph, again_[s]),
+                        whole_[s].kind, whole_[s].rows);
   return result;
 }
 
@@ -84,7 +106,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     const StepSegment& segment = whole_[s];
     NamedLayouts& layouts = result.layouts.emplace_back();
     if (!common_[s]) {
-      result.segments.push_back(segment);
+      result.segments.emplace_back(recompute(segment.graph, again_[s]), segment.kind, segment.rows);
       for (const Value& value : segment.graph.values) {
         if (pipeline_ && value.kind == Value::Kind::kState)
           result.states[value.name] = state_part(value.type.shape, {}, {}, 0);
@@ -93,8 +115,9 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     }
     const auto& [graph, pins, spread, leader] = *common_[s];
     const Mesh& mesh = stage_plan_.mesh;
-    result.segments.emplace_back(partition(graph, mesh, pins, spread, in_stage, ops(), &layouts), segment.kind,
-                                 segment.rows);
+    const Graph local = partition(graph, mesh, pins, spread, in_stage, ops(), &layouts);
+    result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
+    if (plan_.recompute) note_layouts_again(result.segments.back().graph, layouts);
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
       const Layout rest = state_layout(pins, value, mesh).rest;
@@ -168,8 +191,10 @@ ActionList ProgramBuilder::list(std::string name, std::vector<Action> actions, S
 Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& schedule,
                                  const WorkspaceQuery& workspace) const {
   std::vector<ActionList> lists;
-  lists.push_back(list("step", std::move(local.step), SegmentKind::kForwardBackward, schedule.microbatches, rank));
-  lists.push_back(list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
+  lists.push_back(
+      list("step", std::move(local.step), SegmentKind::kForwardBackward, schedule.microbatches, rank));
+  lists.push_back(
+      list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
   Program program = build_program(std::move(local.segments), workspace, local.states, local.slots,
                                   states_in_messages(lists));
   program.mesh = plan_.mesh;
@@ -177,7 +202,8 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   program.sums = schedule.sums;
   program.parameters = parameters_of(whole_);
   program.elsewhere = std::move(local.elsewhere);
-  for (size_t s = 0; s < program.segments.size(); ++s) program.segments[s].layouts = std::move(local.layouts[s]);
+  for (size_t s = 0; s < program.segments.size(); ++s)
+    program.segments[s].layouts = std::move(local.layouts[s]);
   program.lists = std::move(lists);
   return program;
 }

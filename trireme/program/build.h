@@ -63,6 +63,7 @@ class ProgramBuilder {
   Cut cut_;
   std::optional<Pipeline> pipeline_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
+  std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
 };
 
 }  // namespace trireme

@@ -263,7 +263,10 @@ void Executor::launch_all(const Prepared& prepared) {
     }
   } else {
     for (int first = 0; int last : prepared.group_ends) {
-      launch_group(prepared, first, last);
+      if (timer_)
+        launch_timed(prepared, first, last);
+      else
+        launch_group(prepared, first, last);
       if (communicator_) communicator_->progress();
       first = last;
     }
@@ -282,9 +285,10 @@ void Executor::run(int segment, int slot) {
   SegmentSlots& slots = prepared_.at(segment);
   slots.last = slot % static_cast<int>(slots.slots.size());
   Prepared& prepared = slots.slots[slots.last];
-  if (++prepared.runs == 2 && !communicator_ && !observer_)
+  const bool at_once = !observer_ && !timer_;
+  if (++prepared.runs == 2 && !communicator_ && at_once)
     prepared.replay = stream_->capture([&] { launch_all(prepared); });
-  if (prepared.replay && !observer_)
+  if (prepared.replay && at_once)
     prepared.replay->launch();
   else
     launch_all(prepared);
@@ -301,17 +305,13 @@ void Executor::show(const Prepared& prepared, const Launch& one) {
   }
 }
 
-void Executor::run_timed(int segment, const std::function<void(int, double)>& report) {
+void Executor::launch_timed(const Prepared& prepared, int first, int last) {
   using Clock = std::chrono::steady_clock;
-  const Prepared& prepared = last(segment);
-  for (int first = 0; int end : prepared.group_ends) {
-    const Clock::time_point begin = Clock::now();
-    launch_group(prepared, first, end);
-    stream_->synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (end - first);
-    for (; first < end; ++first) report(prepared.launches[first].node, seconds);
-  }
-  finish(prepared);
+  const Clock::time_point begin = Clock::now();
+  launch_group(prepared, first, last);
+  stream_->synchronize();
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (last - first);
+  for (; first < last; ++first) timer_(prepared.segment, prepared.launches[first].node, seconds);
 }
 
 std::string Executor::find_non_finite(int segment) {

@@ -57,9 +57,10 @@ class Executor {
   // memory, and goes on with what it has made of it. For studies of rounding, not for speed. Null: no more.
   using Observer = std::function<void(int segment, int node, int output, const TensorView& result)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
-  // Runs a segment and calls back after each node with its index and seconds, of nodes that are launched
-  // together with their share; for profiles.
-  void run_timed(int segment, const std::function<void(int node, double seconds)>& report);
+  // From now on, run() tells `timer` the seconds of each node after it has run, of nodes that are launched
+  // together their share; for profiles. Null: no more.
+  using Timer = std::function<void(int segment, int node, double seconds)>;
+  void time(Timer timer) { timer_ = std::move(timer); }
 
  private:
   struct Launch {
@@ -97,6 +98,7 @@ class Executor {
   void launch(const Prepared& prepared, const Launch& launch);
   void launch_group(const Prepared& prepared, int first, int last);
   void launch_all(const Prepared& prepared);
+  void launch_timed(const Prepared& prepared, int first, int last);
   void finish(const Prepared& prepared);
   void show(const Prepared& prepared, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
@@ -108,6 +110,7 @@ class Executor {
   Buffer states_, arena_, comm_states_, comm_;
   std::vector<SegmentSlots> prepared_;
   Observer observer_;
+  Timer timer_;
 };
 
 }  // namespace trireme

@@ -230,12 +230,14 @@ SharedGradients shared_gradients(const Graph& first) {
 
 void check_pipeline(const TrainOptions& train, const Schedule& schedule) {
   if (schedule.deal == Schedule::Deal::kWholes)
-    throw_error("train.shards = {} computes whole models on each rank, and a pipeline's stages have parts of "
-                "one; use a plan without the axis pipe, or train.shards=0",
-                train.shards);
+    throw_error(
+        "train.shards = {} computes whole models on each rank, and a pipeline's stages have parts of "
+        "one; use a plan without the axis pipe, or train.shards=0",
+        train.shards);
   if (train.noise_scale)
-    throw_error("train.noise_scale is measured on ranks that have all gradients, and the stages of a pipeline "
-                "do not; use a plan without the axis pipe, or train.noise_scale=false");
+    throw_error(
+        "train.noise_scale is measured on ranks that have all gradients, and the stages of a pipeline "
+        "do not; use a plan without the axis pipe, or train.noise_scale=false");
 }
 
 }  // namespace
@@ -297,9 +299,14 @@ std::vector<StepSegment> generating_graphs(const Model& model) {
 
 double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches) {
   if (!model.record.flops_per_token) {
-    double flops = 0;  // of the first microbatch; of a pipeline, what this rank's stage has of it
+    // Of the first microbatch; of a pipeline, what this rank's stage has of it. What is made again for want
+    // of memory is no work that the model asks for.
+    double flops = 0;
     for (const Segment& segment : program.segments) {
-      if (segment.graph.name.starts_with("first")) flops += cost_of(segment.graph).flops;
+      if (!segment.graph.name.starts_with("first")) continue;
+      for (const Node& node : segment.graph.nodes) {
+        if (!has_part(scope_of(segment.graph, node), kAgainPart)) flops += cost_of(segment.graph, node).flops;
+      }
     }
     return flops * static_cast<double>(microbatches);
   }

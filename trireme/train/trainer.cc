@@ -229,7 +229,7 @@ StepResult Trainer::update(int64_t step, double rate) {
         "the gradient is not finite at step {}, though the loss, {}, is; {}. Such steps in a row: {}, of "
         "which "
         "train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
-        "schedule.warmup_steps usually help, from a checkpoint before the trouble",
+        "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
         step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
   }
   return result;
@@ -278,7 +278,7 @@ void Trainer::explain_bad_loss(std::span<const Runner::Turn> turns, double loss,
   const std::string where = whole ? executor_.find_non_finite(turn.segment) : "";
   throw_error(
       "the loss is {} at step {}; {}. Weights are as they were before this step. A lower optim.lr, more "
-      "schedule.warmup_steps or train.clip_norm usually help",
+      "lr_schedule.warmup_steps or train.clip_norm usually help",
       loss, step + 1,
       where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
 }
