@@ -201,7 +201,7 @@ Pipeline whole(const Pipeline& pipeline) {
   if (!has_updates(pipeline)) return pipeline;
   int64_t last = 0;
   for (const std::vector<ChunkTurn>& order : pipeline.order) {
-    for (const ChunkTurn& turn : order) last = std::max({last, turn.microbatch, -turn.version});
+    for (const ChunkTurn& turn : order) last = std::max(last, turn.microbatch);
   }
   return unroll(pipeline, 3 + last / pipeline.microbatches);
 }
