@@ -17,7 +17,7 @@ std::string draw_text(const Pipeline& pipeline, const Timeline& line, int column
 
 // The same as a picture: turns are coloured by their phase, paler for later chunks, with the microbatch's
 // number where there is room; bubbles are what is left of a stage's grey bar; messages are thin lines from
-// where they leave to where they are used.
+// where they leave to where they are used. `title` is text without markup.
 std::string draw_svg(const Pipeline& pipeline, const Timeline& line, const std::string& title);
 
 }  // namespace trireme

@@ -122,7 +122,7 @@ TEST(PipelineTable, RefusesShapesWithTheReason) {
 TEST(PipelineTable, HasTheNamesOfPlans) {
   for (const PipelineSchedule& schedule : pipeline_schedules())
     EXPECT_NO_THROW(
-        parse_plan(fmt::format(R"({{"mesh": "data:2", "schedule": "{}"}})", schedule.name), "here"));
+        parse_plan(fmt::format(R"({{"mesh": "pipe:2", "schedule": "{}"}})", schedule.name), "here"));
   EXPECT_EQ(pipeline_schedules().size(), 9u);
 }
 
