@@ -75,8 +75,10 @@ void write_picture(const std::string& path, const std::string& svg) {
 void print_one(const PipelineSchedule& schedule, const Question& question, int columns,
                const std::string& svg) {
   const Answer one = answer(schedule, question);
-  const std::string title = fmt::format("{}: {} stages, {} microbatches", schedule.name,
-                                        one.pipeline.stages(), one.pipeline.microbatches);
+  const int64_t steps = one.pipeline.microbatches / question.shape.microbatches;
+  const std::string title =
+      fmt::format("{}: {} stages, {} microbatches{}", schedule.name, one.pipeline.stages(),
+                  question.shape.microbatches, steps > 1 ? fmt::format(", {} steps", steps) : "");
   fmt::print("# {}\n{}# {}\n", title, draw_text(one.pipeline, one.line, columns), caption(one.line));
   fmt::print("# stashes of each stage: {}; versions of weights: {}\n", stashes(one),
              fmt::join(one.proof.versions, " "));

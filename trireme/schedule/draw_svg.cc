@@ -79,10 +79,7 @@ void Picture::draw_legend(double top) {
     left += 100;
   };
   for (const Phase phase : kPhases) {
-    const auto done = [&](const std::vector<ChunkTurn>& order) {
-      return std::ranges::find(order, phase, &ChunkTurn::phase) != order.end();
-    };
-    if (std::ranges::any_of(pipeline_.order, done)) entry(name(phase), kColours[static_cast<int>(phase)]);
+    if (has_phase(pipeline_, phase)) entry(name(phase), kColours[static_cast<int>(phase)]);
   }
   entry("bubble", "#dddddd");
 }

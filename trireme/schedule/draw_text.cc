@@ -10,15 +10,18 @@
 namespace trireme {
 namespace {
 
-// Time of one character: that of the shortest turn, or more where the line would be too long.
-double unit_of(const Timeline& line, int columns) {
+// Time of one character: the shortest turn is as long as its label where there is room for it, or else one
+// character, or less where the line would be too long.
+double unit_of(const Pipeline& pipeline, const Timeline& line, int columns) {
   double shortest = line.end;
   for (const std::vector<TimedTurn>& turns : line.stages) {
     for (const TimedTurn& turn : turns) {
       if (turn.end > turn.start) shortest = std::min(shortest, turn.end - turn.start);
     }
   }
-  return std::max(shortest, line.end / columns);
+  const double with_label =
+      shortest / static_cast<double>(1 + std::to_string(pipeline.microbatches - 1).size());
+  return line.end <= columns * with_label ? with_label : std::max(shortest, line.end / columns);
 }
 
 char letter(const ChunkTurn& turn, const std::vector<int>& chunks) {
@@ -36,7 +39,7 @@ std::string caption(const Timeline& line) {
 }
 
 std::string draw_text(const Pipeline& pipeline, const Timeline& line, int columns) {
-  const double unit = unit_of(line, columns);
+  const double unit = unit_of(pipeline, line, columns);
   const auto column = [&](double time) { return static_cast<size_t>(std::lround(time / unit)); };
   std::string text;
   for (size_t stage = 0; stage < line.stages.size(); ++stage) {

@@ -46,9 +46,9 @@ Pipeline unroll(const Pipeline& pipeline, int64_t steps) {
   return whole;
 }
 
-bool splits_backward(const Pipeline& pipeline) {
-  return std::ranges::any_of(pipeline.order, [](const std::vector<ChunkTurn>& order) {
-    return std::ranges::find(order, Phase::kWeight, &ChunkTurn::phase) != order.end();
+bool has_phase(const Pipeline& pipeline, Phase phase) {
+  return std::ranges::any_of(pipeline.order, [&](const std::vector<ChunkTurn>& order) {
+    return std::ranges::find(order, phase, &ChunkTurn::phase) != order.end();
   });
 }
 

@@ -63,7 +63,7 @@ struct PipelineShape {
 // left out. One step of a synchronous schedule is what it was.
 Pipeline unroll(const Pipeline& pipeline, int64_t steps);
 
-// Whether backward passes for weights have turns of their own.
-bool splits_backward(const Pipeline& pipeline);
+// Whether any stage has a turn of it.
+bool has_phase(const Pipeline& pipeline, Phase phase);
 
 }  // namespace trireme

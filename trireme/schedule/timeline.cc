@@ -45,7 +45,7 @@ ChunkTimes per_chunk(const ChunkTimes& times, const Pipeline& pipeline) {
 Timeline timeline(const Pipeline& pipeline, const TurnTimes& times) {
   if (times.chunks.size() != 1 && times.chunks.size() != static_cast<size_t>(pipeline.chunks))
     throw_error("times of {} chunks; the pipeline has {}", times.chunks.size(), pipeline.chunks);
-  const bool split = splits_backward(pipeline);
+  const bool split = has_phase(pipeline, Phase::kWeight);
   const TurnPlaces places(pipeline);
   Timeline line;
   line.stages.resize(pipeline.order.size());

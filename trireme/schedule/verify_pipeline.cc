@@ -13,12 +13,6 @@
 namespace trireme {
 namespace {
 
-bool has_updates(const Pipeline& pipeline) {
-  return std::ranges::any_of(pipeline.order, [](const std::vector<ChunkTurn>& order) {
-    return std::ranges::find(order, Phase::kUpdate, &ChunkTurn::phase) != order.end();
-  });
-}
-
 void check_holds(const Pipeline& pipeline) {
   if (pipeline.microbatches < 1 || pipeline.chunks < 1 || pipeline.stages() < 1)
     throw_error("a pipeline of {} stages, {} chunks and {} microbatches; 1 or more of each expected",
@@ -41,7 +35,7 @@ void check_holds(const Pipeline& pipeline) {
 
 // Of the schedule as it is given: what unrolling it relies on.
 void check_numbers(const Pipeline& pipeline) {
-  const bool may_run_ahead = has_updates(pipeline);
+  const bool may_run_ahead = has_phase(pipeline, Phase::kUpdate);
   for (int stage = 0; stage < pipeline.stages(); ++stage) {
     const std::vector<int>& chunks = pipeline.holds[stage];
     for (const ChunkTurn& turn : pipeline.order[stage]) {
@@ -70,7 +64,7 @@ void check_once(const Pipeline& pipeline, const TurnPlaces& places) {
 
 void check_phases(const Pipeline& pipeline, const TurnPlaces& places) {
   std::vector<Phase> phases = {Phase::kForward, Phase::kBackward};
-  if (splits_backward(pipeline)) phases.push_back(Phase::kWeight);
+  if (has_phase(pipeline, Phase::kWeight)) phases.push_back(Phase::kWeight);
   for (int chunk = 0; chunk < pipeline.chunks; ++chunk) {
     for (int64_t microbatch = 0; microbatch < pipeline.microbatches; ++microbatch) {
       for (size_t i = 0; i < phases.size(); ++i) {
@@ -138,7 +132,7 @@ int64_t buffers_needed(const Pipeline& pipeline, const TurnPlaces& places) {
 
 // Of one chunk on one stage: the most versions of its weights that it keeps at a time.
 int64_t check_versions(const Pipeline& pipeline, int stage, int chunk) {
-  const bool updated = has_updates(pipeline), split = splits_backward(pipeline);
+  const bool updated = has_phase(pipeline, Phase::kUpdate), split = has_phase(pipeline, Phase::kWeight);
   std::vector<ChunkTurn> turns;
   std::ranges::copy_if(pipeline.order[stage], std::back_inserter(turns),
                        [&](const ChunkTurn& turn) { return turn.chunk == chunk; });
@@ -180,7 +174,7 @@ int64_t check_versions(const Pipeline& pipeline, int stage, int chunk) {
 }
 
 void count_live(const Pipeline& pipeline, PipelineProof& proof) {
-  const Phase last = splits_backward(pipeline) ? Phase::kWeight : Phase::kBackward;
+  const Phase last = has_phase(pipeline, Phase::kWeight) ? Phase::kWeight : Phase::kBackward;
   for (size_t stage = 0; stage < pipeline.order.size(); ++stage) {
     std::vector<int64_t> now(static_cast<size_t>(pipeline.chunks)), most = now;
     int64_t all = 0, most_of_all = 0;
@@ -198,10 +192,10 @@ void count_live(const Pipeline& pipeline, PipelineProof& proof) {
 
 // An asynchronous schedule over so many steps that all it does together is seen.
 Pipeline whole(const Pipeline& pipeline) {
-  if (!has_updates(pipeline)) return pipeline;
+  if (!has_phase(pipeline, Phase::kUpdate)) return pipeline;
   int64_t last = 0;
   for (const std::vector<ChunkTurn>& order : pipeline.order) {
-    for (const ChunkTurn& turn : order) last = std::max({last, turn.microbatch, -turn.version});
+    for (const ChunkTurn& turn : order) last = std::max(last, turn.microbatch);
   }
   return unroll(pipeline, 3 + last / pipeline.microbatches);
 }
