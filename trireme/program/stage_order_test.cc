@@ -14,7 +14,7 @@ namespace {
 // last; one skips over all chunks.
 std::vector<Crossing> crossings(const Pipeline& pipeline) {
   std::vector<Crossing> result;
-  const bool weights = splits_backward(pipeline);
+  const bool weights = has_phase(pipeline, Phase::kWeight);
   const Phase last = weights ? Phase::kWeight : Phase::kBackward;
   for (int chunk = 0; chunk < pipeline.chunks; ++chunk) {
     result.push_back({"stash", chunk, Phase::kForward, {{chunk, last}}});

@@ -36,7 +36,7 @@ bool same_graph(Graph a, const Graph& b) {
 
 Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut)
     : local_(local), pipeline_(pipeline), evaluation_(forward_only(pipeline)) {
-  const WeightPhase phases = splits_backward(pipeline) ? WeightPhase::kApart : WeightPhase::kNone;
+  const WeightPhase phases = has_phase(pipeline, Phase::kWeight) ? WeightPhase::kApart : WeightPhase::kNone;
   for (size_t s = 0; s < local.size(); ++s) {
     const bool evaluates = local[s].kind == SegmentKind::kEvaluate;
     if (evaluates) evaluate_ = s;
