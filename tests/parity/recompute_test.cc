@@ -20,7 +20,7 @@ using StateBytes = std::map<std::string, std::vector<std::byte>>;
 
 struct Trained {
   std::vector<StateBytes> states;  // of each rank
-  size_t kept = 0;                 // from forward to backward, by rank 0
+  size_t kept = 0, peak = 0;       // of rank 0: from forward to backward, and in all
   int64_t clones = 0;
 };
 
@@ -41,6 +41,7 @@ Trained trained(const Golden& golden, const TrainOptions& options, const Plan& p
       trainer.step(batch, step, golden.rates[step]);
     }
     for (const State& state : trainer.program().states) {
+      if (state.role == Role::kStash) continue;  // of a pipeline: what is kept
       std::vector<std::byte>& bytes = result.states[ranks.rank][state.name];
       bytes.resize(state.type.bytes());
       trainer.executor().read_state(state.name, bytes.data(), bytes.size());
