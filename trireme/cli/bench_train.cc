@@ -186,7 +186,9 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
   const long threads = setup.config.train.threads;
   report.threads = threads ? static_cast<int>(threads) : std::max(1, thread_count(0) / report.ranks);
   const std::unique_ptr<Device> device =
-      make_device({.kind = setup.config.train.device, .threads = report.threads});
+      make_device({.kind = setup.config.train.device,
+                   .threads = report.threads,
+                   .rank_here = rank.context ? rank.context->rank_here() : 0});
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
                   rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));

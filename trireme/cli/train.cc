@@ -61,9 +61,10 @@ void set_signals(RunContext::OnSignal action) {
 }
 
 // Of all ranks, which measure at the same time.
-double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
+double peak_flops(const TrainOptions& train, int rank_here, int ranks_here, int ranks) {
   if (train.device != "cpu")
-    return measure_product_flops_per_second(*make_device({.kind = train.device}), precision_of(train)) *
+    return measure_product_flops_per_second(
+               *make_device({.kind = train.device, .rank_here = rank_here}), precision_of(train)) *
            ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
@@ -114,8 +115,9 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
                      .on_signal = set_signals,
                      .ranks = {plan, context.rank(), &communicator},
                      .world = &world,
-                     .ranks_here = here},
-                    {peak_flops(config.config.train, here, context.ranks()), screen});
+                     .ranks_here = here,
+                     .rank_here = context.rank_here()},
+                    {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
 }
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
@@ -168,7 +170,7 @@ int train(std::span<const std::string> arguments) {
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
     return run_config(config, {.stop = &stop_requested, .on_signal = set_signals},
-                      {peak_flops(config.config.train, 1, 1), screen});
+                      {peak_flops(config.config.train, 0, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);
   return comm::run_launched(

@@ -69,6 +69,18 @@ std::vector<ValueId> matmul_gradient(GradBuilder& g) {
 }  // namespace
 
 void add_matmul(OpTable& table) {
+  table.add({.name = "matmul_gelu_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   const bool ta = op.attrs.integer("transpose_a", 0) != 0,
+                              tb = op.attrs.integer("transpose_b", 0) != 0;
+                   const bool shared = op.inputs.size() > 1 && op.shape(1).rank() == 2;
+                   return rule(op, fmt::format("a[b… {}] b[{}{}] x[b… m n] -> y[b… m n]", ta ? "k m" : "m k",
+                                               shared ? "" : "b… ", tb ? "n k" : "k n"))
+                       .whole("k");
+                 },
+             .gradient = kFusedOp,
+             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
   table.add({.name = "matmul",
              .index = matmul_rule,
              .gradient =

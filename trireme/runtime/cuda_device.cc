@@ -210,6 +210,7 @@ class CudaDevice : public Device {
     check(cudaMemGetInfo(&free, &total), "how much memory is free");
     return free;
   }
+  Memory memory() const override { return Memory::kOwn; }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_); }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }

@@ -71,6 +71,9 @@ class Device {
   virtual std::string name() const = 0;         // the kind: "cpu"
   virtual std::string description() const = 0;  // for people: "2 threads", "NVIDIA H200"
   virtual Buffer allocate(size_t bytes) = 0;
+  // kOwn: the host, and so a transport, does not reach it.
+  enum class Memory { kOfHost, kOwn };
+  virtual Memory memory() const = 0;
   // What can be allocated now; none where that is not known beforehand.
   virtual std::optional<size_t> free_bytes() const { return {}; }
   virtual std::unique_ptr<Stream> make_stream() = 0;
@@ -81,7 +84,7 @@ class Device {
 struct DeviceOptions {
   std::string kind = "cpu";  // train.device
   int threads = 1;           // of a CPU
-  int index = 0;             // of a GPU among those of this machine
+  int rank_here = 0;  // number of the rank among those of this machine, to which GPUs are dealt in turn
 };
 // Throws an Error that says what is missing when this build or machine has no such device.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);

@@ -31,6 +31,7 @@ struct RunContext {
   RankOptions ranks = {};        // of several, only rank 0 writes; run.dir must be the same on all
   comm::Group* world = nullptr;  // all of them; must be there when there are several
   int ranks_here = 1;            // on this host, which share its cores
+  int rank_here = 0;             // number of this one among them
 };
 
 // Trains until train.steps are done or it is stopped. The data is what open_run_data() gives, or one's own:

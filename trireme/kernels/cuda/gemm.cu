@@ -46,7 +46,7 @@ cublasLtMatrixLayout_t layout(DType dtype, int64_t stored_rows, int64_t stored_c
 }
 
 // All that the choice of an algorithm depends on, pointers reduced to their alignment.
-using Key = std::array<int64_t, 18>;
+using Key = std::array<int64_t, 19>;
 
 int64_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -67,11 +67,12 @@ Key key_of(const Gemm& g) {
           g.c_stride,
           g.c_batch_stride,
           static_cast<int64_t>(g.dtype) * 16 + static_cast<int64_t>(g.c_dtype),
-          (g.bias ? 1 : 0) + (g.residual ? 2 : 0) + (g.pre ? 4 : 0),
+          (g.bias ? 1 : 0) + (g.residual ? 2 : 0) + (g.pre ? 4 : 0) + (g.gelu_at ? 8 : 0),
           alignment_of(g.a.data),
           alignment_of(g.b.data),
           alignment_of(g.c),
-          alignment_of(g.residual) * 1024 + alignment_of(g.pre)};
+          alignment_of(g.residual) * 1024 + alignment_of(g.pre),
+          alignment_of(g.gelu_at)};
 }
 
 std::byte* aligned(std::byte* memory) {
@@ -107,6 +108,7 @@ __global__ void plain_product(Gemm g) {
     static_cast<C*>(g.pre)[at] = narrow<C>(sum);
     sum = gelu(sum);
   }
+  if (g.gelu_at) sum = gelu_grad(sum, widen(static_cast<const C*>(g.gelu_at)[at]));
   static_cast<C*>(g.c)[at] = narrow<C>(sum);
 }
 
@@ -126,6 +128,11 @@ template <typename T>
 __global__ void gelu_of(const T* pre, T* y, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < count) y[i] = narrow<T>(gelu(widen(pre[i])));
+}
+template <typename T>
+__global__ void gelu_grad_of(const T* x, T* y, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = narrow<T>(gelu_grad(widen(y[i]), widen(x[i])));
 }
 
 }  // namespace
@@ -158,17 +165,18 @@ Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, transposed(g.b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, transposed(g.a));
-  const cublasLtEpilogue_t epilogue = g.pre    ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-                                      : g.bias ? CUBLASLT_EPILOGUE_BIAS
-                                               : CUBLASLT_EPILOGUE_DEFAULT;
+  const cublasLtEpilogue_t epilogue = g.pre       ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                      : g.gelu_at ? CUBLASLT_EPILOGUE_DGELU
+                                      : g.bias    ? CUBLASLT_EPILOGUE_BIAS
+                                                  : CUBLASLT_EPILOGUE_DEFAULT;
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   if (g.bias) {
     const int32_t type = type_of(g.c_dtype);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
   }
-  if (g.pre) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre);
+  if (const void* const beside = g.pre ? g.pre : g.gelu_at) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.c_stride);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, g.c_batch_stride);
   }
@@ -187,7 +195,7 @@ Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
   // Parts of a sum are added in f32 and in order, never in the format of the result.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  const void* const c_like[] = {g.c, g.residual, g.pre};
+  const void* const c_like[] = {g.c, g.residual, g.pre, g.gelu_at};
   uint32_t c_alignment = 256;
   for (const void* pointer : c_like) {
     if (pointer) c_alignment = std::min(c_alignment, static_cast<uint32_t>(alignment_of(pointer)));
@@ -233,7 +241,7 @@ bool Products::multiply(const Gemm& g, cudaStream_t stream, std::byte* workspace
              "a pointer");
   };
   if (g.bias) point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
-  if (g.pre) point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre);
+  if (g.pre || g.gelu_at) point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre ? g.pre : g.gelu_at);
   const float one = 1, beta = g.residual ? 1 : 0;
   check_lt(lt.cublasLtMatmul(cache_->handle, plan.operation, &one, g.b.data, plan.b, g.a.data, plan.a, &beta,
                              g.residual ? g.residual : g.c, plan.c, g.c, plan.c, &*plan.algorithm,
@@ -251,22 +259,27 @@ void multiply(const Gemm& gemm, CudaContext& context, std::byte* workspace) {
   Products& products = *context.products;
   if (gemm.k == 0) return multiply_plainly(gemm, context.stream);
   // The library's GELU is for 16 bits, and rows of whole packs.
-  const bool gelu_apart = gemm.pre && (gemm.c_dtype == DType::f32 || gemm.c_stride % 8 != 0);
+  const bool gelu = gemm.pre || gemm.gelu_at;
+  const bool gelu_apart = gelu && (gemm.c_dtype == DType::f32 || gemm.c_stride % 8 != 0);
+  if (!gelu_apart && products.multiply(gemm, context.stream, workspace)) return;
   Gemm now = gemm;
-  if (gelu_apart) {
-    now.pre = nullptr;
-    now.c = gemm.pre;
-  }
-  if (!products.multiply(now, context.stream, workspace)) return multiply_plainly(gemm, context.stream);
-  if (!gelu_apart) return;
+  if (gemm.pre) now.c = gemm.pre;
+  now.pre = nullptr;
+  now.gelu_at = nullptr;
+  if (!gelu || !products.multiply(now, context.stream, workspace))
+    return multiply_plainly(gemm, context.stream);
   TRIREME_CHECK(gemm.c_stride == gemm.n);
   TRIREME_CHECK((gemm.batch == 1 || gemm.c_batch_stride == gemm.m * gemm.n));
   constexpr int kThreads = 256;
   const int64_t count = gemm.batch * gemm.m * gemm.n;
+  const unsigned grid = blocks(ceil_div(count, kThreads));
   with_format(gemm.c_dtype, [&](auto zero) {
     using T = decltype(zero);
-    gelu_of<T><<<blocks(ceil_div(count, kThreads)), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(gemm.pre), static_cast<T*>(gemm.c), count);
+    T* const c = static_cast<T*>(gemm.c);
+    if (gemm.pre)
+      gelu_of<T><<<grid, kThreads, 0, context.stream>>>(static_cast<const T*>(gemm.pre), c, count);
+    else
+      gelu_grad_of<T><<<grid, kThreads, 0, context.stream>>>(static_cast<const T*>(gemm.gelu_at), c, count);
   });
 }
 

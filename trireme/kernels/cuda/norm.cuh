@@ -165,6 +165,7 @@ struct NormGrad {
   const float *mean, *rstd;
   T *dx, *dgain, *dbias;
   int64_t rows, width;
+  const T* more = nullptr;  // where given, it is added to dx, which may lie over it
 };
 
 // Sums over rows that a gradient makes: of dy·x̂ and of dy.
@@ -232,6 +233,11 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
           const float normal = (widen(x[p].at[j]) - mean) * rstd;
           dx[j] = rstd * (widen(dy[p].at[j]) * gain[j] - sum - normal * sum_x);
         }
+        if (n.more) {
+          const Pack<T> more = load_pack(n.more + first + i);
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) dx[j] += widen(more.at[j]);
+        }
         store_floats(n.dx + first + i, dx);
       }
     }
@@ -288,6 +294,11 @@ __global__ void norm_grad_kernel(NormGrad<T> n) {
     load(i);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
+    if (n.more) {
+      load_floats(n.more + first + i, dy);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) x[j] += dy[j];
+    }
     store_floats(n.dx + first + i, x);
   }
 }

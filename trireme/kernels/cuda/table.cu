@@ -13,6 +13,7 @@ namespace cuda {
   X(add_batch_norm) \
   X(add_binary) \
   X(add_cast) \
+  X(add_collective) \
   X(add_conv2d) \
   X(add_cross_entropy) \
   X(add_dropout) \
