@@ -94,7 +94,7 @@ Progress::Options::Screen screen_under(comm::Launcher launcher) {
 }
 
 int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text,
-               const std::string& links, Progress::Options::Screen screen) {
+               const std::string& links, const ProductFile& products, Progress::Options::Screen screen) {
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
   comm::Group world = context.world();
@@ -102,6 +102,7 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
   facts.push_back({"SIMD target", simd_target(), "this processor"});  // lanes decide how sums are rounded
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
+  facts.push_back({"--products", products.path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
   if (context.rank() == 0) fmt::print("{}\n", chosen_by);
@@ -116,7 +117,8 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
                      .ranks = {plan, context.rank(), &communicator},
                      .world = &world,
                      .ranks_here = here,
-                     .rank_here = context.rank_here()},
+                     .rank_here = context.rank_here(),
+                     .products = products},
                     {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
 }
 
@@ -143,6 +145,7 @@ int train(std::span<const std::string> arguments) {
                   static_cast<int>(kInterrupted)),
       "trireme train");
   std::string path, plan = "data", links;
+  ProductFile products;
   bool print_config = false;
   comm::LaunchOptions launch;
   app.add_option("config", path, "a TOML file");
@@ -155,6 +158,10 @@ int train(std::span<const std::string> arguments) {
          "--links", links,
          "choose the algorithms of collectives by measured links: a file that `trireme bench collectives "
          "--calibrate` wrote, or probe; fixed rules, if not said")
+      ->type_name("FILE");
+  app.add_option("--products", products.path,
+                 "algorithms of a GPU's matrix products: a file that `trireme bench train --tune` wrote; what "
+                 "cuBLASLt proposes, if not said")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
@@ -169,12 +176,14 @@ int train(std::span<const std::string> arguments) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
-    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals},
+    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals, .products = products},
                       {peak_flops(config.config.train, 0, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);
   return comm::run_launched(
-      launch, [&](comm::Context& context) { return train_rank(context, config, plan, links, screen); });
+      launch, [&](comm::Context& context) {
+        return train_rank(context, config, plan, links, products, screen);
+      });
 }
 
 }  // namespace trireme::cli

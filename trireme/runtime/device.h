@@ -81,10 +81,18 @@ class Device {
   virtual int threads() const = 0;  // that a kernel's workspace must serve; 1 where that has no meaning
 };
 
+// By what a GPU's matrix products choose their algorithms, where that is not left to the library: a file that
+// was made by timing them, or is to be.
+struct ProductFile {
+  std::string path = "";  // "": none
+  enum class Use { kRead, kTime } use = Use::kRead;
+};
+
 struct DeviceOptions {
   std::string kind = "cpu";  // train.device
   int threads = 1;           // of a CPU
   int rank_here = 0;  // number of the rank among those of this machine, to which GPUs are dealt in turn
+  ProductFile products = {};
 };
 // Throws an Error that says what is missing when this build or machine has no such device.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
@@ -93,7 +101,7 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options);
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 // A GPU of this machine (cuda_device.cc, or cuda_absent.cc where there is no toolkit to build it with).
-std::unique_ptr<Device> make_cuda_device(int index);
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products = {});
 int cuda_device_count();  // 0 also where this build has no CUDA
 
 }  // namespace trireme

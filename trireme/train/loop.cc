@@ -67,7 +67,8 @@ class Run {
         device_(make_device(
             {.kind = config_.train.device,
              .threads = thread_count(config_.train, context.ranks_here),
-             .rank_here = context.rank_here})),
+             .rank_here = context.rank_here,
+             .products = context.products})),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
         loader_(data_.train, {.batch = config_.train.batch,

@@ -2,6 +2,8 @@
 // logit and a sum of its own. Where both are made at once, the row is held in shared memory in between. What
 // rows add to the loss is summed by one block, in a fixed order. A target that is no class makes the loss a
 // NaN: a kernel cannot complain.
+#include <cuda_pipeline.h>
+
 #include "trireme/kernels/composed.h"
 #include "trireme/kernels/cuda/device.cuh"
 #include "trireme/kernels/cuda/table.h"
@@ -45,20 +47,14 @@ template <int kCount, typename T>
 struct alignas(kCount * sizeof(T)) Few {
   T at[kCount];
 };
-struct KeepNothing {
-  template <typename F>
-  __device__ void operator()(int64_t, const F&) const {}
-};
 
-// keep(i, few) is told what was read: number i of the row's.
-template <int kCount, typename T, typename Keep>
-__device__ Row read_row(const T* x, int64_t width, const Keep& keep) {
+template <int kCount, typename T>
+__device__ Row read_row(const T* x, int64_t width) {
   using F = Few<kCount, T>;
   float largest = -INFINITY, sum = 0, logits = 0;
 #pragma unroll 4
   for (int64_t i = threadIdx.x; i < width / kCount; i += blockDim.x) {
     const F few = reinterpret_cast<const F*>(x)[i];
-    keep(i, few);
     float top = largest;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) top = fmaxf(top, widen(few.at[j]));
@@ -95,7 +91,7 @@ __global__ void cross_entropy_kernel(const T* logits, const int32_t* targets, fl
                                      int64_t width, Options options) {
   const int64_t row = blockIdx.x;
   const T* const x = logits + row * width;
-  const Row totals = read_row<kCount>(x, width, KeepNothing());
+  const Row totals = read_row<kCount>(x, width);
   if (threadIdx.x > 0) return;
   const double row_lse = totals.largest + log(totals.exponentials);
   lse[row] = static_cast<float>(row_lse);
@@ -142,7 +138,7 @@ __global__ void sums_kernel(const T* logits, const int32_t* targets, const T* la
                             float* expected, int64_t width, Options options) {
   const int64_t row = blockIdx.x;
   const T* const x = logits + row * width;
-  const Row totals = read_row<kCount>(x, width, KeepNothing());
+  const Row totals = read_row<kCount>(x, width);
   if (threadIdx.x > 0) return;
   exponentials[row] = static_cast<float>(totals.exponentials * exp(static_cast<double>(totals.largest) -
                                                                    static_cast<double>(widen(largest[row]))));
@@ -228,31 +224,115 @@ __global__ void grad_kernel(const float* dloss, const T* logits, const int32_t* 
   reinterpret_cast<F*>(dlogits + row * width)[i] = result;
 }
 
-// A row in shared memory between being read and its gradient. dlogits may lie over logits.
-constexpr int kHeldThreads = 512;
+// e to a row's logits less one number. 16-bit logits are off by more than the fast one is.
+template <typename T>
+struct Exponentials {
+  static constexpr float kLog2E = 1.44269504f;
+  float shift;
+  __device__ explicit Exponentials(float less) : shift(std::is_same_v<T, float> ? less : less * kLog2E) {}
+  __device__ __forceinline__ float operator()(float x) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return expf(x - shift);
+    } else {
+      float result;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, kLog2E, -shift)));
+      return result;
+    }
+  }
+};
+
+__device__ __forceinline__ __nv_bfloat162 as_pair(const bf16* x) {
+  return *reinterpret_cast<const __nv_bfloat162*>(x);
+}
+__device__ __forceinline__ __half2 as_pair(const f16* x) {
+  return *reinterpret_cast<const __half2*>(x);
+}
+// NaNs are passed over.
 template <int kCount, typename T>
+__device__ __forceinline__ float largest_of(const Few<kCount, T>& few) {
+  if constexpr (kCount % 2 == 0 && sizeof(T) == 2) {
+    auto pair = as_pair(few.at);
+#pragma unroll
+    for (int j = 2; j < kCount; j += 2) pair = __hmax2(pair, as_pair(few.at + j));
+    return fmaxf(widen(pair.x), widen(pair.y));
+  } else {
+    float largest = widen(few.at[0]);
+#pragma unroll
+    for (int j = 1; j < kCount; ++j) largest = fmaxf(largest, widen(few.at[j]));
+    return largest;
+  }
+}
+
+enum class Smoothing { kNo, kYes };
+
+// A row comes into shared memory once, all of it under way at the same time; each thread works on the pieces
+// that it brought. dlogits may lie over logits.
+constexpr int kHeldThreads = 1024;
+template <int kCount, Smoothing kSmoothing, typename T>
 __global__ void __launch_bounds__(kHeldThreads, 2)
     loss_and_grad_kernel(const T* logits, const int32_t* targets, const float* dloss, T* dlogits,
-                         double* losses, int64_t width, Options options) {
+                         double* losses, int width, Options options) {
   using F = Few<kCount, T>;
   extern __shared__ __align__(16) unsigned char shared[];
   F* const held = reinterpret_cast<F*>(shared);
   const int64_t row = blockIdx.x;
+  const int pieces = width / kCount;
+  const F* const from = reinterpret_cast<const F*>(logits + row * width);
+  for (int i = threadIdx.x; i < pieces; i += blockDim.x) {
+    if constexpr (sizeof(F) >= 4)
+      __pipeline_memcpy_async(held + i, from + i, sizeof(F));
+    else
+      held[i] = from[i];
+  }
+  __pipeline_commit();
   const int32_t target = targets[row];
-  const Row totals =
-      read_row<kCount>(logits + row * width, width, [&](int64_t i, const F& few) { held[i] = few; });
-  const double row_lse = totals.largest + log(totals.exponentials);
+  const float factor = *dloss;
+  __pipeline_wait_prior(0);
+  float largest = -INFINITY;
+  for (int i = threadIdx.x; i < pieces; i += blockDim.x) largest = fmaxf(largest, largest_of(held[i]));
+  largest = block_max(largest);
+  float sum = 0, logit_sum = 0;
+  const Exponentials<T> relative(largest == -INFINITY ? 0 : largest);
+  for (int i = threadIdx.x; i < pieces; i += blockDim.x) {
+    const F few = held[i];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      sum += relative(widen(few.at[j]));
+      if (kSmoothing == Smoothing::kYes) logit_sum += widen(few.at[j]);
+    }
+  }
+  const double exponentials = block_sum(static_cast<double>(sum));
+  const double logit_total = kSmoothing == Smoothing::kYes ? block_sum(static_cast<double>(logit_sum)) : 0;
+  // All threads have waited for each other, so that all of the row is there.
+  __shared__ double row_lse;
   if (threadIdx.x == 0) {
-    // Threads have waited for each other in the sums, so that all of the row is there.
+    row_lse = largest + log(exponentials);
     const float target_logit =
         target >= 0 && target < width ? widen(reinterpret_cast<const T*>(shared)[target]) : 0;
-    losses[row] = row_loss(totals, row_lse, target, target_logit, width, options);
+    losses[row] = row_loss({largest, exponentials, logit_total}, row_lse, target, target_logit, width, options);
   }
-  const bool counts = target != options.ignore_index;
-  const float lse = static_cast<float>(row_lse), factor = *dloss;
-  for (int64_t i = threadIdx.x; i < width / kCount; i += blockDim.x)
-    reinterpret_cast<F*>(dlogits + row * width)[i] =
-        counts ? gradient(held[i], i * kCount, target, lse, factor, options) : F{};
+  __syncthreads();
+  const float smooth = kSmoothing == Smoothing::kYes ? static_cast<float>(options.smooth) : 0;
+  const float uniform = kSmoothing == Smoothing::kYes ? smooth / static_cast<float>(options.classes) : 0;
+  const float scale = target == options.ignore_index ? 0 : factor;
+  const Exponentials<T> probability(static_cast<float>(row_lse));
+  const int target_piece = target >= 0 ? target / kCount : -1;
+  F* const to = reinterpret_cast<F*>(dlogits + row * width);
+  for (int i = threadIdx.x; i < pieces; i += blockDim.x) {
+    F few = held[i];
+    float hot[kCount] = {};
+    if (i == target_piece) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) hot[j] = i * kCount + j == target ? 1 - smooth : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      float value = probability(widen(few.at[j]));
+      if (kSmoothing == Smoothing::kYes) value -= uniform;
+      few.at[j] = narrow<T>(scale == 0 ? 0 : (value - hot[j]) * scale);
+    }
+    to[i] = few;
+  }
 }
 
 // Its format is that of dloss, f32, whatever the logits are.
@@ -291,14 +371,16 @@ void cross_entropy_with_grad(const KernelContext& context) {
   with_format(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     with_pack<T>(width, [&](auto pack) {
-      const auto kernel = loss_and_grad_kernel<pack, T>;
+      const auto kernel = options.smooth == 0 ? loss_and_grad_kernel<pack, Smoothing::kNo, T>
+                                              : loss_and_grad_kernel<pack, Smoothing::kYes, T>;
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(row_bytes)),
             "shared memory of a row of logits");
       if (rows > 0)
-        kernel<<<blocks(rows), threads_for(width / pack), row_bytes, stream>>>(
+        kernel<<<blocks(rows), width / pack > 4096 ? kHeldThreads : threads_for(width / pack), row_bytes,
+                 stream>>>(
             in<T>(context, 0), in<int32_t>(context, 1), in<float>(context, 2), out<T>(context, 0), losses,
-            width, options);
+            static_cast<int>(width), options);
     });
   });
   total_kernel<<<1, kTotalThreads, 0, stream>>>(losses, in<int32_t>(context, 1), rows, options.ignore_index,

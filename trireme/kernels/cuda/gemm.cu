@@ -3,8 +3,11 @@
 // does not take (an empty k, rows of odd length in 16 bits) go to a plain kernel.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
@@ -46,7 +49,7 @@ cublasLtMatrixLayout_t layout(DType dtype, int64_t stored_rows, int64_t stored_c
 }
 
 // All that the choice of an algorithm depends on, pointers reduced to their alignment.
-using Key = std::array<int64_t, 19>;
+using Key = ProductKey;
 
 int64_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -141,9 +144,20 @@ __global__ void gelu_grad_of(const T* x, T* y, int64_t count) {
 struct Products::Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  struct Proposal {  // nvcc does not take a list of the library's type, which has no name of its own
+    cublasLtMatmulAlgo_t algorithm;
+  };
+  std::vector<Proposal> proposed;                 // by the library, the best first as far as it knows
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library does not take it
 
   Plan(cublasLtHandle_t handle, const Gemm& g);
+  // Takes it if the library does, for this product here.
+  bool take(cublasLtHandle_t handle, const Gemm& g, const ProductAlgorithm& words);
+  cublasStatus_t run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& with,
+                     cudaStream_t stream, std::byte* workspace) const;
+  // The fastest of those proposed.
+  cublasLtMatmulAlgo_t timed(cublasLtHandle_t handle, const Gemm& g, cudaStream_t stream,
+                             std::byte* workspace) const;
   ~Plan();
   Plan(const Plan&) = delete;
 };
@@ -204,13 +218,67 @@ Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment_of(g.a.data)));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c_alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_alignment);
-  cublasLtMatmulHeuristicResult_t found{};
+  constexpr int kMost = 16;
+  cublasLtMatmulHeuristicResult_t found[kMost] = {};
   int count = 0;
   const cublasStatus_t status =
-      lt.cublasLtMatmulAlgoGetHeuristic(handle, operation, b, a, c, c, preference, 1, &found, &count);
+      lt.cublasLtMatmulAlgoGetHeuristic(handle, operation, b, a, c, c, preference, kMost, found, &count);
   lt.cublasLtMatmulPreferenceDestroy(preference);
-  if (status == CUBLAS_STATUS_SUCCESS && count > 0 && found.state == CUBLAS_STATUS_SUCCESS)
-    algorithm = found.algo;
+  if (status != CUBLAS_STATUS_SUCCESS) return;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) proposed.push_back({found[i].algo});
+  }
+  if (!proposed.empty()) algorithm = proposed.front().algorithm;
+}
+
+bool Products::Plan::take(cublasLtHandle_t handle, const Gemm& g, const ProductAlgorithm& words) {
+  static_assert(sizeof(cublasLtMatmulAlgo_t::data) == sizeof(ProductAlgorithm));
+  cublasLtMatmulAlgo_t wanted{};
+  std::memcpy(wanted.data, words.data(), sizeof wanted.data);
+  cublasLtMatmulHeuristicResult_t needs{};
+  const cublasStatus_t status =
+      cublas_lt().cublasLtMatmulAlgoCheck(handle, operation, b, a, c, c, &wanted, &needs);
+  if (status != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > library_workspace(g)) return false;
+  algorithm = wanted;
+  return true;
+}
+
+cublasStatus_t Products::Plan::run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& with,
+                                   cudaStream_t stream, std::byte* workspace) const {
+  const float one = 1, beta = g.residual ? 1 : 0;
+  return cublas_lt().cublasLtMatmul(handle, operation, &one, g.b.data, b, g.a.data, a, &beta,
+                                    g.residual ? g.residual : g.c, c, g.c, c, &with, aligned(workspace),
+                                    library_workspace(g), stream);
+}
+
+// In turns, so that all are timed on a card that is as warm; the least of the turns counts.
+cublasLtMatmulAlgo_t Products::Plan::timed(cublasLtHandle_t handle, const Gemm& g, cudaStream_t stream,
+                                           std::byte* workspace) const {
+  constexpr int kTurns = 12;
+  constexpr double kTurnFlops = 4e12;  // a few milliseconds of a large GPU
+  const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
+                       static_cast<double>(g.k) * static_cast<double>(g.batch);
+  const int repeats = std::clamp(static_cast<int>(kTurnFlops / flops), 2, 50);
+  cudaEvent_t begin, end;
+  check(cudaEventCreate(&begin), "an event");
+  check(cudaEventCreate(&end), "an event");
+  std::vector<float> best(proposed.size(), INFINITY);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (size_t i = 0; i < proposed.size(); ++i) {
+      bool works = true;
+      check(cudaEventRecord(begin, stream), "an event");
+      for (int r = 0; r < repeats && works; ++r)
+        works = run(handle, g, proposed[i].algorithm, stream, workspace) == CUBLAS_STATUS_SUCCESS;
+      check(cudaEventRecord(end, stream), "an event");
+      check(cudaEventSynchronize(end), "timing a product");
+      float milliseconds = INFINITY;
+      if (works) check(cudaEventElapsedTime(&milliseconds, begin, end), "timing a product");
+      if (turn > 0) best[i] = std::min(best[i], milliseconds);
+    }
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return proposed[static_cast<size_t>(std::ranges::min_element(best) - best.begin())].algorithm;
 }
 
 Products::Plan::~Plan() {
@@ -221,20 +289,47 @@ Products::Plan::~Plan() {
   if (operation) lt.cublasLtMatmulDescDestroy(operation);
 }
 
-Products::Products() : cache_(std::make_unique<Cache>()) {}
+Products::Products(ProductChoices& choices) : choices_(choices), cache_(std::make_unique<Cache>()) {}
 
 Products::~Products() {
   cache_->plans.clear();
   if (cache_->handle) cublas_lt().cublasLtDestroy(cache_->handle);
 }
 
+namespace {
+
+// Products so small that launching is what takes the time are left to the library; so are those that are
+// added to their own result, which timing would do again and again.
+bool is_worth_timing(const Gemm& g) {
+  constexpr double kLeastFlops = 2e9;
+  return 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
+                 static_cast<double>(g.batch) >=
+             kLeastFlops &&
+         g.residual != g.c;
+}
+
+}  // namespace
+
+Products::Plan& Products::plan_for(const Gemm& g, cudaStream_t stream, std::byte* workspace) {
+  const Key key = key_of(g);
+  if (const auto found = cache_->plans.find(key); found != cache_->plans.end()) return found->second;
+  Plan& plan = cache_->plans.try_emplace(key, cache_->handle, g).first->second;
+  if (const ProductAlgorithm* chosen = choices_.find(key); chosen && plan.take(cache_->handle, g, *chosen))
+    return plan;
+  if (choices_.missing() == ProductChoices::Missing::kTime && plan.proposed.size() > 1 &&
+      is_worth_timing(g)) {
+    plan.algorithm = plan.timed(cache_->handle, g, stream, workspace);
+    ProductAlgorithm words;
+    std::memcpy(words.data(), plan.algorithm->data, sizeof words);
+    choices_.add(key, words);
+  }
+  return plan;
+}
+
 bool Products::multiply(const Gemm& g, cudaStream_t stream, std::byte* workspace) {
   const CublasLt& lt = cublas_lt();
   if (!cache_->handle) check_lt(lt.cublasLtCreate(&cache_->handle), "cuBLASLt");
-  const Key key = key_of(g);
-  auto found = cache_->plans.find(key);
-  if (found == cache_->plans.end()) found = cache_->plans.try_emplace(key, cache_->handle, g).first;
-  Plan& plan = found->second;
+  Plan& plan = plan_for(g, stream, workspace);
   if (!plan.algorithm) return false;
   const auto point = [&](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {
     check_lt(lt.cublasLtMatmulDescSetAttribute(plan.operation, attribute, &pointer, sizeof pointer),
@@ -242,11 +337,7 @@ bool Products::multiply(const Gemm& g, cudaStream_t stream, std::byte* workspace
   };
   if (g.bias) point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
   if (g.pre || g.gelu_at) point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre ? g.pre : g.gelu_at);
-  const float one = 1, beta = g.residual ? 1 : 0;
-  check_lt(lt.cublasLtMatmul(cache_->handle, plan.operation, &one, g.b.data, plan.b, g.a.data, plan.a, &beta,
-                             g.residual ? g.residual : g.c, plan.c, g.c, plan.c, &*plan.algorithm,
-                             aligned(workspace), library_workspace(g), stream),
-           "a product of cuBLASLt");
+  check_lt(plan.run(cache_->handle, g, *plan.algorithm, stream, workspace), "a product of cuBLASLt");
   return true;
 }
 

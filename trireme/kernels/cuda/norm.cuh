@@ -188,13 +188,14 @@ template <typename T, Centre kCentre, int kHeld>
 __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
     norm_grad_held_kernel(NormGrad<T> n, float* partial) {
   constexpr int kCount = kPack<T>;
+  constexpr bool kMoreEarly = kHeld <= 4;  // with all else that is read, where registers are enough
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const float count = static_cast<float>(n.width);
   float gain_sums[kHeld][kCount] = {}, bias_sums[kHeld][kCount] = {};
   for (int64_t row = int64_t{blockIdx.x} * kNormWarps + warp; row < n.rows; row += gridDim.x * kNormWarps) {
     const int64_t first = row * n.width;
     const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-    Pack<T> dy[kHeld], x[kHeld];
+    Pack<T> dy[kHeld], x[kHeld], more[kHeld];
     float sum = 0, sum_x = 0;
 #pragma unroll
     for (int p = 0; p < kHeld; ++p) {
@@ -202,6 +203,7 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
       if (i < n.width) {
         dy[p] = load_pack(n.dy + first + i);
         x[p] = load_pack(n.x + first + i);
+        if (kMoreEarly && n.more) more[p] = load_pack(n.more + first + i);
       }
     }
 #pragma unroll
@@ -234,9 +236,9 @@ __global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
           dx[j] = rstd * (widen(dy[p].at[j]) * gain[j] - sum - normal * sum_x);
         }
         if (n.more) {
-          const Pack<T> more = load_pack(n.more + first + i);
+          if (!kMoreEarly) more[p] = load_pack(n.more + first + i);
 #pragma unroll
-          for (int j = 0; j < kCount; ++j) dx[j] += widen(more.at[j]);
+          for (int j = 0; j < kCount; ++j) dx[j] += widen(more[p].at[j]);
         }
         store_floats(n.dx + first + i, dx);
       }
