@@ -66,7 +66,8 @@ const Pattern kPatterns[] = {
      "cross_entropy_with_grad"},
     {"layer_norm_grad_add", "d[4,9,67] x[4,9,67] g[67] m:f32[4,9] k:f32[4,9] r[4,9,67]",
      "%a: F[4,9,67], %b: F[67], %c: F[67] = layer_norm_grad(%d, %x, %g, %m, %k)\n"
-     "%y: F[4,9,67] = add(%r, %a)\noutput y = %y\noutput b = %b\noutput c = %c\n",
+     "%y: F[4,9,67] = add(%r, %a)\n%t: F[67] = sum(%y) {dims=[0,1]}\n"
+     "output y = %y\noutput b = %b\noutput c = %c\noutput t = %t\n",
      "layer_norm_grad_add"},
     {"matmul_gelu_grad", "a[5,7,33] w[29,33] x[5,7,29]",
      "%m: F[5,7,29] = matmul(%a, %w) {transpose_b=1}\n%y: F[5,7,29] = gelu_grad(%m, %x)\noutput y = %y\n",

@@ -76,7 +76,12 @@ RefTensors norm_grad(const RefTensors& in, const Attrs&) {
 
 RefTensors layer_norm_grad_add(const RefTensors& in, const Attrs& attrs) {
   RefTensors results = norm_grad<Norm::kLayer>({in[0], in[1], in[2], in[3], in[4]}, attrs);
-  for (size_t i = 0; i < in[5].values.size(); ++i) results[0].values[i] += in[5].values[i];
+  RefTensor total = like(results[1]);
+  for (size_t i = 0; i < in[5].values.size(); ++i) {
+    results[0].values[i] += in[5].values[i];
+    total.values[i % total.values.size()] += results[0].values[i];
+  }
+  results.push_back(total);
   return results;
 }
 

@@ -58,10 +58,13 @@ Composition cross_entropy_with_grad(const KernelShape& s) {
 }
 
 Composition layer_norm_grad_add(const KernelShape& s) {
-  // 0 to 5: dy, x, gain, mean, rstd, more; 6 to 8: dx, dgain, dbias; 9: dx alone.
+  // 0 to 5: dy, x, gain, mean, rstd, more; 6 to 9: dx, dgain, dbias, total; 10: dx alone.
+  std::vector<int64_t> rows;
+  for (int dim = 0; dim + 1 < s.inputs[0].shape.rank(); ++dim) rows.push_back(dim);
   return {{s.inputs[0]},
-          {{"layer_norm_grad", {{0}, {1}, {2}, {3}, {4}}, {{9}, {7}, {8}}},
-           {"add", {{5}, {9}}, {{6}}}}};
+          {{"layer_norm_grad", {{0}, {1}, {2}, {3}, {4}}, {{10}, {7}, {8}}},
+           {"add", {{5}, {10}}, {{6}}},
+           {"sum", {{6}}, {{9}}, {{"dims", rows}}}}};
 }
 
 Composition matmul_gelu_grad(const KernelShape& s) {

@@ -39,7 +39,7 @@ void add_layer_norm(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op,
                                "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] more[b… h] -> dx[b… h] dgain[h] "
-                               "dbias[h]")
+                               "dbias[h] total[h]")
                        .whole("h");
                  },
              .inputs = {kF, kF, kF, kStat, kStat},

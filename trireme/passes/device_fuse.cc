@@ -49,6 +49,16 @@ class DeviceFuser : NodeJoiner {
                  node(m).attrs});
   }
 
+  // The node that adds up all rows of `value`, as a bias' gradient does, or −1.
+  int sum_over_rows(ValueId value) const {
+    std::vector<int64_t> rows;
+    for (int dim = 0; dim + 1 < graph_.type(value).shape.rank(); ++dim) rows.push_back(dim);
+    for (int reader : readers_[value]) {
+      if (is(reader, "sum") && node(reader).attrs.integers("dims") == rows) return reader;
+    }
+    return -1;
+  }
+
   bool sum_into_norm_gradient(int n) {
     if (!is(n, "add") || graph_.type(node(n).inputs[0]) != graph_.type(node(n).inputs[1])) return false;
     for (int side : {0, 1}) {
@@ -57,9 +67,16 @@ class DeviceFuser : NodeJoiner {
       if (dx == more || m < 0 || node(m).outputs[0] != dx) continue;
       const ValueId dgain = node(m).outputs[1], dbias = node(m).outputs[2];
       if (!not_read_before(dgain, n) || !not_read_before(dbias, n)) continue;
-      Node joined{&ops_.at("layer_norm_grad_add"), node(m).inputs, {node(n).outputs[0], dgain, dbias}, {}};
+      const int sum = sum_over_rows(node(n).outputs[0]);
+      if (sum < 0) continue;
+      Node joined{&ops_.at("layer_norm_grad_add"),
+                  node(m).inputs,
+                  {node(n).outputs[0], dgain, dbias, node(sum).outputs[0]},
+                  {}};
       joined.inputs.push_back(more);
-      return join(n, m, std::move(joined));
+      if (!join(n, m, std::move(joined))) return false;
+      remove(sum);
+      return true;
     }
     return false;
   }

@@ -3,7 +3,7 @@
 //
 //   split, attention; attention_grad, concat -> attention_packed, attention_packed_grad
 //   cross_entropy, cross_entropy_grad        -> cross_entropy_with_grad
-//   layer_norm_grad, add                     -> layer_norm_grad_add
+//   layer_norm_grad, add, sum over rows      -> layer_norm_grad_add
 //   matmul, gelu_grad                        -> matmul_gelu_grad
 #pragma once
 

@@ -38,7 +38,8 @@ void layer_norm_grad(const KernelContext& context) {
         context, {in<T>(context, 0), in<T>(context, 1), in<T>(context, 2), in<float>(context, 3),
                   in<float>(context, 4), out<T>(context, 0), out<T>(context, 1), out<T>(context, 2),
                   width ? shape.elements() / width : 0, width,
-                  kResidual == Residual::kYes ? in<T>(context, 5) : nullptr});
+                  kResidual == Residual::kYes ? in<T>(context, 5) : nullptr,
+                  kResidual == Residual::kYes ? out<T>(context, 3) : nullptr});
   });
 }
 
