@@ -97,16 +97,15 @@ RefTensor part_of_packed(const RefTensor& x, int64_t width, int64_t part) {
   for (int64_t row = 0; row < x.shape[0] * x.shape[1]; ++row) {
     for (int64_t i = 0; i < each; ++i) result.values[row * each + i] = x.values[(3 * row + part) * each + i];
   }
-  if (part == 0)
-    result.shape = {result.shape[0], result.shape[1], result.shape[2], 1, width};  // q has r
+  if (part == 0) result.shape = {result.shape[0], result.shape[1], result.shape[2], 1, width};  // q has r
   return result;
 }
 
 RefTensors attention_packed_reference(const RefTensors& in, const Attrs& attrs) {
   const int64_t width = attrs.integer("width");
-  return attention_reference({part_of_packed(in[0], width, 0), part_of_packed(in[0], width, 1),
-                              part_of_packed(in[0], width, 2)},
-                             attrs);
+  return attention_reference(
+      {part_of_packed(in[0], width, 0), part_of_packed(in[0], width, 1), part_of_packed(in[0], width, 2)},
+      attrs);
 }
 
 RefTensors attention_packed_grad_reference(const RefTensors& in, const Attrs& attrs) {

@@ -1,9 +1,9 @@
 // Conversion between double-precision reference tensors and kernel memory; see case_runner.h.
 #include "tests/ops/case_runner.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,6 +1,6 @@
 // Fusing changes no bits: each pattern of passes/fuse.h and device_fuse.h, run node by node as it was written
-// and as it was fused, gives the same results in every format on the CPU. In 16 bits that means that a fused kernel rounds where the
-// nodes it stands for would have stored something.
+// and as it was fused, gives the same results in every format on the CPU. In 16 bits that means that a fused
+// kernel rounds where the nodes it stands for would have stored something.
 #include "trireme/passes/fuse.h"
 
 #include <gtest/gtest.h>
@@ -137,7 +137,8 @@ class FusedAgainstUnfused : public ::testing::TestWithParam<Pattern> {};
 
 void expect_same_bits(const Pattern& pattern, DType format) {
   const Graph graph = graph_of(pattern, format);
-  const Graph fused = fused_for_device(fuse(graph, ops()), ops(), [](const Graph&, const Node&) { return true; });
+  const Graph fused =
+      fused_for_device(fuse(graph, ops()), ops(), [](const Graph&, const Node&) { return true; });
   ASSERT_EQ(fused.nodes.size(), 1u) << print(fused);
   std::string what(fused.nodes[0].op->name);
   if (fused.nodes[0].attrs.has("epilogue")) what += " " + std::string(fused.nodes[0].attrs.text("epilogue"));
@@ -149,7 +150,7 @@ void expect_same_bits(const Pattern& pattern, DType format) {
     const DType dtype = value.type.dtype;
     const bool numbers = is_float(dtype);
     drawn.inputs.push_back({value.type.shape, numbers ? DType::f32 : dtype, numbers ? -2.0 : 0.0,
-                            numbers            ? 2.0
+                            numbers               ? 2.0
                             : dtype == DType::i32 ? 5.0
                                                   : 1e6,
                             dtype == DType::f32 ? CaseInput::Format::kKept : CaseInput::Format::kFollows});

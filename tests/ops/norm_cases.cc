@@ -117,8 +117,14 @@ void add_cases(std::vector<OpCase>& cases, const NormShape& shape) {
   for (size_t i = cases.size() - 3; i < cases.size(); ++i) cases[i].use = shape.use;
   if (!layer) return;
   grad_inputs.push_back(x);
-  cases.push_back({"layer_norm_grad_add", shape.label, grad_inputs, {}, layer_norm_grad_add, 1e-5,
-                   Differentiable::kNo, shape.use});
+  cases.push_back({"layer_norm_grad_add",
+                   shape.label,
+                   grad_inputs,
+                   {},
+                   layer_norm_grad_add,
+                   1e-5,
+                   Differentiable::kNo,
+                   shape.use});
 }
 
 }  // namespace

@@ -272,7 +272,8 @@ int bench_train(std::span<const std::string> arguments) {
   CLI::Option* read = app.add_option("--products", options.products.path,
                                      "algorithms of a GPU's matrix products: a file that --tune has made");
   CLI::Option* tune =
-      app.add_option("--tune", tuned, "time the algorithms of those that FILE does not have yet, and keep them")
+      app.add_option("--tune", tuned,
+                     "time the algorithms of those that FILE does not have yet, and keep them")
           ->type_name("FILE")
           ->excludes(read);
   app.add_option("--steps", options.steps, "steps that are timed; default 10")->check(CLI::PositiveNumber);
@@ -284,7 +285,8 @@ int bench_train(std::span<const std::string> arguments) {
   options.profile = options.profile || options.by_shape;
   if (*tune) {
     // Ranks that time at once would come to different ends.
-    if (options.launch.ranks > 1) throw_error("--tune is for one rank; -n {} was given", options.launch.ranks);
+    if (options.launch.ranks > 1)
+      throw_error("--tune is for one rank; -n {} was given", options.launch.ranks);
     options.products = {tuned, ProductFile::Use::kTime};
   }
   return run_launched(options);

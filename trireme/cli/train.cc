@@ -63,8 +63,8 @@ void set_signals(RunContext::OnSignal action) {
 // Of all ranks, which measure at the same time.
 double peak_flops(const TrainOptions& train, int rank_here, int ranks_here, int ranks) {
   if (train.device != "cpu")
-    return measure_product_flops_per_second(
-               *make_device({.kind = train.device, .rank_here = rank_here}), precision_of(train)) *
+    return measure_product_flops_per_second(*make_device({.kind = train.device, .rank_here = rank_here}),
+                                            precision_of(train)) *
            ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
@@ -159,9 +159,10 @@ int train(std::span<const std::string> arguments) {
          "choose the algorithms of collectives by measured links: a file that `trireme bench collectives "
          "--calibrate` wrote, or probe; fixed rules, if not said")
       ->type_name("FILE");
-  app.add_option("--products", products.path,
-                 "algorithms of a GPU's matrix products: a file that `trireme bench train --tune` wrote; what "
-                 "cuBLASLt proposes, if not said")
+  app.add_option(
+         "--products", products.path,
+         "algorithms of a GPU's matrix products: a file that `trireme bench train --tune` wrote; what "
+         "cuBLASLt proposes, if not said")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
@@ -180,10 +181,9 @@ int train(std::span<const std::string> arguments) {
                       {peak_flops(config.config.train, 0, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);
-  return comm::run_launched(
-      launch, [&](comm::Context& context) {
-        return train_rank(context, config, plan, links, products, screen);
-      });
+  return comm::run_launched(launch, [&](comm::Context& context) {
+    return train_rank(context, config, plan, links, products, screen);
+  });
 }
 
 }  // namespace trireme::cli

@@ -24,8 +24,7 @@ class CollectiveKernels {
   // communicator's.
   static void add_to(KernelTable& table) {
     const auto add = [&](std::string_view op, Kernel kernel) {
-      for (DType dtype :
-           {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
+      for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
         table.add(op, dtype, kernel);
     };
     add("all_reduce", {.run = all_reduce});

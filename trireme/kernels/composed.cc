@@ -15,8 +15,8 @@ size_t aligned(size_t bytes) {
 
 // q, k and v of qkv[b t (3 g d)] as one tensor each, and as attention takes them.
 struct PackedParts {
-  TensorType part;        // [b t (g d)]
-  Shape queries, keys;    // [b t g 1 d], [b t g d]
+  TensorType part;      // [b t (g d)]
+  Shape queries, keys;  // [b t g 1 d], [b t g d]
   Attrs split, attention;
 
   PackedParts(const TensorType& qkv, const Attrs& attrs) : attention(attrs) {

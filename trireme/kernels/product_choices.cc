@@ -1,11 +1,12 @@
 // See product_choices.h.
+#include "trireme/kernels/product_choices.h"
+
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "trireme/base/error.h"
-#include "trireme/kernels/product_choices.h"
 
 namespace trireme {
 namespace {
@@ -70,8 +71,8 @@ ProductChoices::ProductChoices(std::string path, Missing missing, std::string ma
   if (table.machine == machine_) {
     choices_ = std::move(table.choices);
   } else if (missing_ != Missing::kTime) {
-    throw_error("{} is for {}, but this is {}; `trireme bench train --device cuda --tune FILE` makes one", path_,
-                table.machine, machine_);
+    throw_error("{} is for {}, but this is {}; `trireme bench train --device cuda --tune FILE` makes one",
+                path_, table.machine, machine_);
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-using ProductKey = std::array<int64_t, 19>;         // all that the choice depends on; see gemm.cu
-using ProductAlgorithm = std::array<uint64_t, 8>;   // the library's own words
+using ProductKey = std::array<int64_t, 19>;        // all that the choice depends on; see gemm.cu
+using ProductAlgorithm = std::array<uint64_t, 8>;  // the library's own words
 
 class ProductChoices {
  public:

@@ -23,7 +23,12 @@ IndexRule packed_rule(const OpInstance& op, int qkv, std::string_view text) {
                   op.shape(0)[4] != width))
     throw_error("[{}] {} are no {} heads of {} numbers", op.op, to_string(op.shape(0)), all / 3 / width,
                 width);
-  return rule(op, text).size("s", 3).size("g", all / 3 / width).size("r", 1).size("d", width).whole("t s r d");
+  return rule(op, text)
+      .size("s", 3)
+      .size("g", all / 3 / width)
+      .size("r", 1)
+      .size("d", width)
+      .whole("t s r d");
 }
 // Each query of a row meets each key of it.
 double packed_products(const OpInstance& op, const IndexRule& rule, int qkv, double count) {
@@ -78,19 +83,18 @@ void add_attention(OpTable& table) {
              .outputs = {kF, kStat},
              .numbers = {"scale", "width"},
              .gradient = kFusedOp,
-             .flops = [](const OpInstance& op,
-                         const IndexRule& r) { return packed_products(op, r, 0, 2); }});
+             .flops = [](const OpInstance& op, const IndexRule& r) { return packed_products(op, r, 0, 2); }});
   table.add({.name = "attention_packed_grad",
              .index =
                  [](const OpInstance& op) {
                    return packed_rule(
-                       op, 1, "do[b t g r d] qkv[b t (s g d)] o[b t g r d] lse[b g r t] -> dqkv[b t (s g d)]");
+                       op, 1,
+                       "do[b t g r d] qkv[b t (s g d)] o[b t g r d] lse[b g r t] -> dqkv[b t (s g d)]");
                  },
              .inputs = {kF, kF, kF, kStat},
              .numbers = {"scale", "width"},
              .gradient = kFusedOp,
-             .flops = [](const OpInstance& op,
-                         const IndexRule& r) { return packed_products(op, r, 1, 5); }});
+             .flops = [](const OpInstance& op, const IndexRule& r) { return packed_products(op, r, 1, 5); }});
 }
 
 }  // namespace trireme

@@ -129,8 +129,8 @@ class DeviceFuser : NodeJoiner {
       concat = reader;
       reshapes[i] = readers[0];
     }
-    const bool last = graph_.type(node(concat).outputs[0]).shape.rank() == 3 &&
-                      node(concat).attrs.integer("dim") == 2;
+    const bool last =
+        graph_.type(node(concat).outputs[0]).shape.rank() == 3 && node(concat).attrs.integer("dim") == 2;
     return last ? concat : -1;
   }
 
@@ -159,10 +159,8 @@ class DeviceFuser : NodeJoiner {
         return false;
       const int concat = find_concat(back, reshapes);
       if (concat < 0) return false;
-      Node packed_gradient{&ops_.at("attention_packed_grad"),
-                           {back.inputs[0], qkv, o, lse},
-                           node(concat).outputs,
-                           attrs};
+      Node packed_gradient{
+          &ops_.at("attention_packed_grad"), {back.inputs[0], qkv, o, lse}, node(concat).outputs, attrs};
       for (int reshape : reshapes) remove(reshape);
       remove(gradient);
       replace(concat, gradient, std::move(packed_gradient));

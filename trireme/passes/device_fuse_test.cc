@@ -34,15 +34,17 @@ const std::string kBackward =
     "%dx: bf16[2,8,24] = concat(%rq, %rk, %rv) {dim=2}\n";
 
 TEST(DeviceFuse, AttentionAndItsGradientTakeQKAndVAsOne) {
-  EXPECT_EQ(fused_text(kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n"),
-            kHead +
-                "%o: bf16[2,8,2,1,4], %l: f32[2,2,1,8] = attention_packed(%x) {causal=1, scale=0.5, width=4}\n"
-                "%dx: bf16[2,8,24] = attention_packed_grad(%d, %x, %o, %l) {causal=1, scale=0.5, width=4}\n"
-                "output o = %o\noutput dx = %dx\n");
+  EXPECT_EQ(
+      fused_text(kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n"),
+      kHead +
+          "%o: bf16[2,8,2,1,4], %l: f32[2,2,1,8] = attention_packed(%x) {causal=1, scale=0.5, width=4}\n"
+          "%dx: bf16[2,8,24] = attention_packed_grad(%d, %x, %o, %l) {causal=1, scale=0.5, width=4}\n"
+          "output o = %o\noutput dx = %dx\n");
 }
 
 TEST(DeviceFuse, WhatSomebodyElseReadsStays) {
-  for (const char* more : {"output q = %q\n", "output k4 = %k4\n", "output dv = %dv\n", "output rk = %rk\n"}) {
+  for (const char* more :
+       {"output q = %q\n", "output k4 = %k4\n", "output dv = %dv\n", "output rk = %rk\n"}) {
     const std::string text =
         kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n" + std::string(more);
     EXPECT_EQ(fused_text(text), text) << more;

@@ -11,8 +11,8 @@
 #include "trireme/base/text.h"
 #include "trireme/kernels/cuda/context.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
-#include "trireme/kernels/product_choices.h"
 #include "trireme/kernels/cuda/table.h"
+#include "trireme/kernels/product_choices.h"
 #include "trireme/runtime/device.h"
 
 namespace trireme {

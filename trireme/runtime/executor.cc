@@ -85,7 +85,8 @@ GroupQuery group_query(const Device& device) {
 }
 
 GainQuery gain_query(const Device& device) {
-  if (std::ranges::none_of(device.kernels().all(), [](const auto& one) { return one.second.gains != nullptr; }))
+  if (std::ranges::none_of(device.kernels().all(),
+                           [](const auto& one) { return one.second.gains != nullptr; }))
     return {};
   return [&device](const Graph& graph, const Node& node) {
     const Kernel& kernel = kernel_for(device, graph, node);
@@ -301,12 +302,13 @@ void Executor::launch_groups(const Prepared& prepared, int first_group, int last
 // ranks: what they do is not all on the stream.
 void Executor::launch_pieces(Prepared& prepared) {
   const bool note_down = ++prepared.runs == 2;
-  for (int group = 0; Piece& piece : prepared.pieces) {
+  for (int group = 0; Piece & piece : prepared.pieces) {
     const auto launch = [&] {
       launch_groups(prepared, group, piece.group_end);
       if (&piece == &prepared.pieces.back()) finish(prepared);
     };
-    if (note_down && piece.kind == Piece::Kind::kCompute) piece.replay = stream_->capture(std::ref(launch));  // as small as a function takes
+    if (note_down && piece.kind == Piece::Kind::kCompute)
+      piece.replay = stream_->capture(std::ref(launch));  // as small as a function takes
     if (piece.replay)
       piece.replay->launch();
     else

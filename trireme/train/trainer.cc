@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/ops/table.h"
 #include "trireme/base/rng.h"
+#include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"

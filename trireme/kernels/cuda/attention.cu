@@ -497,9 +497,10 @@ void add_attention(KernelTable& table) {
   add_for_all_formats(
       table, "attention_packed",
       {.run = attention_packed, .workspace_bytes = ApartForward::workspace, .gains = packed_gains});
-  add_for_all_formats(
-      table, "attention_packed_grad",
-      {.run = attention_packed_grad, .workspace_bytes = ApartBackward::workspace, .gains = packed_grad_gains});
+  add_for_all_formats(table, "attention_packed_grad",
+                      {.run = attention_packed_grad,
+                       .workspace_bytes = ApartBackward::workspace,
+                       .gains = packed_grad_gains});
 }
 
 }  // namespace trireme::cuda

@@ -309,7 +309,8 @@ __global__ void __launch_bounds__(kHeldThreads, 2)
     row_lse = largest + log(exponentials);
     const float target_logit =
         target >= 0 && target < width ? widen(reinterpret_cast<const T*>(shared)[target]) : 0;
-    losses[row] = row_loss({largest, exponentials, logit_total}, row_lse, target, target_logit, width, options);
+    losses[row] =
+        row_loss({largest, exponentials, logit_total}, row_lse, target, target_logit, width, options);
   }
   __syncthreads();
   const float smooth = kSmoothing == Smoothing::kYes ? static_cast<float>(options.smooth) : 0;
@@ -377,10 +378,9 @@ void cross_entropy_with_grad(const KernelContext& context) {
                                  static_cast<int>(row_bytes)),
             "shared memory of a row of logits");
       if (rows > 0)
-        kernel<<<blocks(rows), width / pack > 4096 ? kHeldThreads : threads_for(width / pack), row_bytes,
-                 stream>>>(
-            in<T>(context, 0), in<int32_t>(context, 1), in<float>(context, 2), out<T>(context, 0), losses,
-            static_cast<int>(width), options);
+        kernel < < <blocks(rows), width / pack> 4096 ? kHeldThreads : threads_for(width / pack), row_bytes,
+            stream >>> (in<T>(context, 0), in<int32_t>(context, 1), in<float>(context, 2), out<T>(context, 0),
+                        losses, static_cast<int>(width), options);
     });
   });
   total_kernel<<<1, kTotalThreads, 0, stream>>>(losses, in<int32_t>(context, 1), rows, options.ignore_index,

@@ -16,8 +16,8 @@ AttentionGraph graph_of(const Heads& h, DType dtype, HeadRows rows) {
 }
 
 CudnnPlans::Key key_of(Kind kind, const AttentionGraph& a) {
-  return {kind,    a.batch,  a.heads, a.queries, a.keys,
-          a.width, a.causal, a.row(), static_cast<int64_t>(a.dtype)};
+  return {
+      kind, a.batch, a.heads, a.queries, a.keys, a.width, a.causal, a.row(), static_cast<int64_t>(a.dtype)};
 }
 
 // One float for each query.
@@ -57,9 +57,8 @@ bool cudnn_attention(const Heads& h, DType dtype, HeadRows rows, const Attention
   const CudnnPlan* plan = plans.find(key_of(kForward, graph), kForwardBytes, [&] { return graph.forward(); });
   if (!plan) return false;
   const float masked = -INFINITY;
-  const CudnnPlan::Binding bindings[] = {{G::kQ, x.q},          {G::kK, x.k},
-                                         {G::kV, x.v},          {G::kO, x.o},
-                                         {G::kStats, x.lse},    {G::kScale, &h.scale},
+  const CudnnPlan::Binding bindings[] = {{G::kQ, x.q},         {G::kK, x.k},       {G::kV, x.v},
+                                         {G::kO, x.o},         {G::kStats, x.lse}, {G::kScale, &h.scale},
                                          {G::kMasked, &masked}};
   plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, cudnn_aligned(workspace));
   return true;
@@ -77,10 +76,9 @@ bool cudnn_attention_grad(const Heads& h, DType dtype, HeadRows rows, const Atte
   const float masked = -INFINITY, one = 1;
   std::byte* const delta = cudnn_aligned(workspace);
   const CudnnPlan::Binding bindings[] = {
-      {G::kDo, x.gradient}, {G::kQ, x.q},           {G::kK, x.k},     {G::kV, x.v},
-      {G::kO, x.o},         {G::kStats, x.lse},     {G::kDq, x.dq},   {G::kDk, x.dk},
-      {G::kDv, x.dv},       {G::kDelta, delta},     {G::kScale, &h.scale}, {G::kOne, &one},
-      {G::kMasked, &masked}};
+      {G::kDo, x.gradient},  {G::kQ, x.q},    {G::kK, x.k},         {G::kV, x.v},   {G::kO, x.o},
+      {G::kStats, x.lse},    {G::kDq, x.dq},  {G::kDk, x.dk},       {G::kDv, x.dv}, {G::kDelta, delta},
+      {G::kScale, &h.scale}, {G::kOne, &one}, {G::kMasked, &masked}};
   plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, delta + rows_bytes(h));
   return true;
 }

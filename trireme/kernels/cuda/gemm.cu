@@ -256,8 +256,8 @@ cublasLtMatmulAlgo_t Products::Plan::timed(cublasLtHandle_t handle, const Gemm& 
                                            std::byte* workspace) const {
   constexpr int kTurns = 12;
   constexpr double kTurnFlops = 4e12;  // a few milliseconds of a large GPU
-  const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
-                       static_cast<double>(g.k) * static_cast<double>(g.batch);
+  const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
+                       static_cast<double>(g.batch);
   const int repeats = std::clamp(static_cast<int>(kTurnFlops / flops), 2, 50);
   cudaEvent_t begin, end;
   check(cudaEventCreate(&begin), "an event");

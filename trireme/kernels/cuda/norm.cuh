@@ -184,9 +184,9 @@ inline size_t norm_grad_workspace(const KernelShape& shape) {
 inline constexpr int kNormGradThreads = 384, kMostRowWarps = 8;
 
 // dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)) with g = dy·gain; without a centre the first mean is left out.
-// partial[kNormSums][parts][width]: a block's sums over its rows. A row is kWarps warps', and a thread has one
-// pack of each of its rows, so that registers are enough for the sums beside it and for many threads. dx may
-// lie over dy, x or more.
+// partial[kNormSums][parts][width]: a block's sums over its rows. A row is kWarps warps', and a thread has
+// one pack of each of its rows, so that registers are enough for the sums beside it and for many threads. dx
+// may lie over dy, x or more.
 template <typename T, Centre kCentre, int kWarps>
 __global__ void __launch_bounds__(kNormGradThreads, 2) norm_grad_held_kernel(NormGrad<T> n, float* partial) {
   constexpr int kCount = kPack<T>;
@@ -419,8 +419,8 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
         norm_grad_kernel<T, kCentre, pack><<<blocks(n.rows), norm_threads(n.width / pack), 0, stream>>>(n);
     });
     if (n.total)
-      norm_total_kernel<T><<<dim3(blocks(ceil_div(n.width, 128)), blocks(parts)), 128, 0, stream>>>(n, parts,
-                                                                                                  partial);
+      norm_total_kernel<T>
+          <<<dim3(blocks(ceil_div(n.width, 128)), blocks(parts)), 128, 0, stream>>>(n, parts, partial);
   }
   norm_combine_kernel<T><<<dim3(blocks(ceil_div(n.width, kNormColumns)), kNormSums), 1024, 0, stream>>>(
       n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr, n.total);
