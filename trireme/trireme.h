@@ -18,7 +18,7 @@
 
 // Training: one step at a time, or a whole run with checkpoints and metrics.
 #include "trireme/train/loop.h"
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/tensor_access.h"
 #include "trireme/train/trainer.h"
@@ -32,3 +32,4 @@
 // A trained model: text from it; and whether a plan computes what one rank computes.
 #include "trireme/train/parity/verify.h"
 #include "trireme/train/sampler.h"
+#include "trireme/train/saved_run.h"

@@ -34,7 +34,7 @@ class Cli(unittest.TestCase):
 
     def test_help(self):
         for command in (["bench"], ["bench", "kernels"], ["bench", "train"], ["inspect"], ["inspect", "graph"],
-                        ["inspect", "checkpoint"], ["inspect", "run"], ["doctor"]):
+                        ["inspect", "schedule"], ["inspect", "checkpoint"], ["inspect", "run"], ["doctor"]):
             self.assertIn("trireme " + command[0], self.run_command(*command, "--help"))
 
     def test_misspelt_names_get_the_nearest(self):

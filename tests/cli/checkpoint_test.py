@@ -16,7 +16,7 @@ from training import read_metrics, write_words
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=24", "--model.seq=12", "--train.batch=4",
          "--model.dropout=0.1", "--train.threads=1", "--run.sample_tokens=0", "--train.eval_every=0",
-         "--schedule.warmup_steps=2", "--schedule.decay_steps=9"]
+         "--lr_schedule.warmup_steps=2", "--lr_schedule.decay_steps=9"]
 PLANS = {"one": (1, None), "data4": (4, '{"mesh": "data:4", "preset": "data"}'),
          "tensor2_data2": (4, '{"mesh": "data:2 tensor:2", "preset": "megatron"}'),
          "zero3_3": (3, '{"mesh": "data:3", "preset": "zero3"}')}

@@ -13,7 +13,7 @@ from training import Training
 
 MPIRUN = str(Path(__file__).parent.parent / "multirank" / "mpirun.sh")
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=8",
-         "--model.dropout=0.1", "--train.steps=6", "--schedule.warmup_steps=2",
+         "--model.dropout=0.1", "--train.steps=6", "--lr_schedule.warmup_steps=2",
          "--run.sample_tokens=0", "--train.eval_every=0"]
 
 
@@ -49,9 +49,9 @@ class Elastic(Training):
             self.assertEqual(self.bytes_of("mpi" + ranks), self.bytes_of("one"))
 
     def test_ranks_may_change_in_the_middle_of_a_run(self):
-        self.train("one", "--schedule.decay_steps=6")
+        self.train("one", "--lr_schedule.decay_steps=6")
         for steps, ranks in [(2, 4), (4, 1), (6, 2)]:
-            self.train("parts", "-n", str(ranks), f"--train.steps={steps}", "--schedule.decay_steps=6")
+            self.train("parts", "-n", str(ranks), f"--train.steps={steps}", "--lr_schedule.decay_steps=6")
         self.assertEqual(self.bytes_of("parts"), self.bytes_of("one"))
 
     def test_refusals_come_before_ranks_start(self):

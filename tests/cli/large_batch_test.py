@@ -9,7 +9,7 @@ import unittest
 from training import Training, read_metrics
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.threads=1",
-         "--run.sample_tokens=0", "--train.eval_every=0", "--schedule.warmup_steps=2", "--schedule.kind=constant",
+         "--run.sample_tokens=0", "--train.eval_every=0", "--lr_schedule.warmup_steps=2", "--lr_schedule.kind=constant",
          "--train.batch_per_rank=4", "--train.noise_scale=true", "--optim.lr=1e-3"]
 
 

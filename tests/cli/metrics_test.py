@@ -25,15 +25,15 @@ class Metrics(Training):
         return json.loads((self.folder / run / f"checkpoints/step-{step:08}/state.json").read_text())
 
     def test_the_learning_rate_of_each_step(self):
-        self.train("run", "--train.steps=6", "--optim.lr=0.8", "--schedule.warmup_steps=4", "--schedule.kind=linear",
-                   "--schedule.decay_steps=8")
+        self.train("run", "--train.steps=6", "--optim.lr=0.8", "--lr_schedule.warmup_steps=4", "--lr_schedule.kind=linear",
+                   "--lr_schedule.decay_steps=8")
         rates = [line["lr"] for line in read_metrics(self.folder / "run")]
         for found, expected in zip(rates, [0.2, 0.4, 0.6, 0.8, 0.8, 0.6]):
             self.assertAlmostEqual(found, expected, places=12)
 
     def test_a_rate_that_drops_after_its_rise(self):
-        self.train("run", "--train.steps=3", "--optim.lr=0.5", "--schedule.warmup_steps=2", "--schedule.kind=step",
-                   "--schedule.drop_every=1", "--schedule.drop_factor=0")
+        self.train("run", "--train.steps=3", "--optim.lr=0.5", "--lr_schedule.warmup_steps=2", "--lr_schedule.kind=step",
+                   "--lr_schedule.drop_every=1", "--lr_schedule.drop_factor=0")
         rates = [line["lr"] for line in read_metrics(self.folder / "run")]
         self.assertEqual(rates, [0.25, 0.5, 0.0])
 

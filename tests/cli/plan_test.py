@@ -51,15 +51,15 @@ class Plan(Training):
         expected = self.losses("whole")
         ways = [["-n", "3", "--plan=zero3"], ["-n", "2", "--plan=megatron"], ["-n", "2", "--plan=zero1"], []]
         for steps, way in zip([8, 16, 24, 30], ways):
-            text = self.train("parts", f"--train.steps={steps}", "--schedule.decay_steps=30",
+            text = self.train("parts", f"--train.steps={steps}", "--lr_schedule.decay_steps=30",
                               *([] if steps > 8 else ["--run.resume=never"]), *way)
             self.assertEqual("goes on from" in text, steps > 8, text)
-        self.train("same", "--train.steps=30", "--schedule.decay_steps=30")
+        self.train("same", "--train.steps=30", "--lr_schedule.decay_steps=30")
         self.assert_same_losses("parts", self.losses("same"))
         self.assertEqual(len(expected), 30)
 
     def test_the_same_plan_goes_on_with_the_same_bits(self):
-        plan = ["-n", "2", "--plan=zero2", "--schedule.decay_steps=20"]
+        plan = ["-n", "2", "--plan=zero2", "--lr_schedule.decay_steps=20"]
         self.train("whole", "--train.steps=20", *plan)
         self.train("parts", "--train.steps=11", *plan)
         self.train("parts", "--train.steps=20", *plan)
@@ -147,7 +147,7 @@ class Plan(Training):
         self.assertNotEqual(process.wait(timeout=60), 0)
         self.assertLess(time.monotonic() - killed, 2 if "TRIREME_STRICT_TIMES" in os.environ else 10, output)
         self.assertIn("rank 1", output)
-        text = self.train("run", "--train.steps=60", "--train.batch=6", "--schedule.decay_steps=100000")
+        text = self.train("run", "--train.steps=60", "--train.batch=6", "--lr_schedule.decay_steps=100000")
         self.assertIn("goes on from", text)
 
 

@@ -77,7 +77,7 @@ class Train(Training):
         self.assertIn("nothing.txt", self.train("run", "--train.steps=1", code=1))
 
     def test_a_loss_that_is_not_finite_is_explained(self):
-        text = self.train("run", "--train.steps=50", "--optim.lr=1e30", "--schedule.warmup_steps=0",
+        text = self.train("run", "--train.steps=50", "--optim.lr=1e30", "--lr_schedule.warmup_steps=0",
                           "--train.clip_norm=0", code=1)
         self.assertRegex(text, r"the loss is -?(nan|inf) at step \d+; the first op that makes a non-finite number: \w+ makes %")
 

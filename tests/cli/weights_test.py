@@ -16,7 +16,7 @@ from training import Training
 
 FOLDERS = Path(__file__).parent.parent / "parity" / "hugging_face"
 # Steps that change nothing: what is saved after them is what was read.
-STILL = ["--optim.lr=0", "--schedule.kind=constant", "--schedule.warmup_steps=0", "--train.steps=1"]
+STILL = ["--optim.lr=0", "--lr_schedule.kind=constant", "--lr_schedule.warmup_steps=0", "--train.steps=1"]
 GPT = ["--model.layers=2", "--model.heads=2", "--model.hidden=16", "--model.seq=12"]
 LLAMA = ["--model.family=llama", "--model.layers=2", "--model.heads=4", "--model.kv_heads=2", "--model.hidden=16",
          "--model.feed_forward=40", "--model.seq=12", "--model.rope_base=500", "--model.norm_eps=0.001"]
@@ -97,7 +97,7 @@ class Weights(Training):
                   "--plan=megatron", "-n", "2", "--steps=2")
 
     def test_export_and_sample_take_a_step(self):
-        self.train("run", *GPT, "--train.steps=5", "--optim.lr=0.05", "--schedule.warmup_steps=0")
+        self.train("run", *GPT, "--train.steps=5", "--optim.lr=0.05", "--lr_schedule.warmup_steps=0")
         run = self.folder / "run"
         for step, options in [(4, ["--checkpoint", 4]), (5, [])]:
             out = self.folder / f"out{step}"

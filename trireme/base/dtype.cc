@@ -3,10 +3,12 @@
 
 #include <cmath>
 
+#include "trireme/base/enum_name.h"
+
 namespace trireme {
 namespace {
 
-constexpr std::string_view kNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "u8"};
+constexpr EnumNames<7> kNames = {"f64", "f32", "f16", "bf16", "i64", "i32", "u8"};
 
 }  // namespace
 
@@ -15,10 +17,7 @@ std::string_view name(DType dtype) {
 }
 
 std::optional<DType> parse_dtype(std::string_view text) {
-  for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (kNames[i] == text) return static_cast<DType>(i);
-  }
-  return std::nullopt;
+  return enum_named<DType>(kNames, text);
 }
 
 std::ostream& operator<<(std::ostream& out, DType dtype) {

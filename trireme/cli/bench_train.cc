@@ -85,12 +85,12 @@ Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& optio
   return timing;
 }
 
-std::vector<ProfileRow> profile_steps(Trainer& trainer, const Options& options, Ceilings& ceilings) {
-  Profile profile(options.by_shape ? ProfileBy::kShape : ProfileBy::kOp, ceilings);
+std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, const Options& options,
+                                      Ceilings& ceilings) {
+  Batch batch = random_batch(setup, setup.config.train.seed);
+  Profile profile(options.by_shape ? ProfileBy::kShape : ProfileBy::kOp, ceilings, trainer.executor());
   for (int step = 0; step < options.steps; ++step) {
-    // Inputs are still those of the last step.
-    for (const Action& action : trainer.program().find_list("step")->actions)
-      profile.run(trainer.executor(), trainer.program().segment(action.what));
+    trainer.step(batch, options.warmup + options.steps + step, setup.config.optim.lr);
     profile.end_step();
   }
   return profile.rows();
@@ -223,7 +223,7 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
 
   nlohmann::ordered_json result = report_json(report, setup, timing, options);
   if (options.profile) {
-    const std::vector<ProfileRow> rows = profile_steps(trainer, options, ceilings);
+    const std::vector<ProfileRow> rows = profile_steps(trainer, setup, options, ceilings);
     if (rank.leads())
       fmt::print("\nProfile of a step, node by node, medians of {}:\n\n{}", options.steps,
                  profile_table(rows));
@@ -236,11 +236,10 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
 
 int run_launched(const Options& options) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
-  if (environment.ranks == 1 && !environment.starts_ranks)
-    return run(options, set_up_step(options.source), {});
   // A mistake is told once, before any rank is started.
   const Plan plan = read_plan(options.plan, environment.ranks);
   const StepSetup setup = set_up_step(options.source, plan);
+  if (environment.ranks == 1 && !environment.starts_ranks) return run(options, setup, {{plan}, nullptr});
   const AxisAlgorithms algorithms = axis_algorithms(plan, setup.config.train);
   return comm::run_launched(options.launch, [&](comm::Context& context) {
     MeshCommunicator communicator(plan.mesh, context, algorithms);

@@ -26,7 +26,7 @@ int export_model(std::span<const std::string> given) {
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
   const SavedRun saved = open_saved_run(run, step);
   for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
-  export_hugging_face(saved.model, saved.checkpoint.model, folder);
+  export_hugging_face(saved.model.options, saved.checkpoint.model, folder);
   fmt::print("{}: {} tensors of {} as a Hugging Face folder\n", folder,
              saved.checkpoint.model.tensors().size(), saved.checkpoint.path);
   return kOk;

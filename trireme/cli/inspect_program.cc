@@ -13,6 +13,7 @@
 #include "trireme/cli/inspect_commands.h"
 #include "trireme/cli/step_setup.h"
 #include "trireme/ir/text.h"
+#include "trireme/passes/recompute.h"
 #include "trireme/passes/traffic.h"
 #include "trireme/program/text.h"
 #include "trireme/train/plan_settings.h"
@@ -95,6 +96,19 @@ void print_states(const Program& program) {
   fmt::print("\n");
 }
 
+void print_memory(const Program& program) {
+  fmt::print("# memory: states {}, arena {}, comm memory {}, inputs {}; planned peak {}\n",
+             format_bytes(program.state_bytes), format_bytes(program.arena_bytes),
+             format_bytes(program.comm_bytes), format_bytes(program.input_bytes),
+             format_bytes(program.peak_bytes()));
+  for (const Segment& segment : program.segments) {
+    const size_t bytes = kept_bytes(segment.graph);
+    if (bytes > 0)
+      fmt::print("# {} keeps {} bytes from its forward part for its backward part\n", segment.graph.name,
+                 bytes);
+  }
+}
+
 }  // namespace
 
 int inspect_program(std::span<const std::string> arguments) {
@@ -140,6 +154,7 @@ int inspect_program(std::span<const std::string> arguments) {
   }
   print_table(program);
   print_states(program);
+  print_memory(program);
   return kOk;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "trireme/base/error.h"
 #include "trireme/cli/command.h"
@@ -69,6 +70,37 @@ TEST_F(InspectTest, GraphOfEachSegment) {
   }
   EXPECT_THROW(run({"graph", "--segment", "next"}), Error);
   EXPECT_THROW(run({"graph", "--preset", "resnet"}), Error);
+}
+
+TEST_F(InspectTest, ScheduleAsTextAndPicture) {
+  const std::string picture = folder_ / "timeline.svg";
+  const auto [code, text] =
+      run({"schedule", "1f1b", "--stages", "2", "--microbatches", "3", "--svg", picture});
+  EXPECT_EQ(code, kOk);
+  EXPECT_THAT(text, HasSubstr("stage 0  F0F1....B0--F2B1--..B2--\n"));
+  EXPECT_THAT(
+      text, HasSubstr("# step 12, bubble 25.00 %\n# stashes of each stage: 2 1; versions of weights: 1 1\n"));
+  std::stringstream svg;
+  svg << std::ifstream(picture).rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("step 12, bubble 25.00 %"));
+  // Times are those of a stage, whatever its chunks.
+  const auto [done, cut] = run({"schedule", "interleaved", "--stages", "2", "--microbatches", "2",
+                                "--chunks=2", "--times", "2,2,2,1"});
+  EXPECT_THAT(cut, HasSubstr("stashes of each stage: 2 1.5"));
+  EXPECT_THAT(run({"schedule", "pipedream", "--vertical-sync", "--stages=3"}).second,
+              HasSubstr("versions of weights: 3 3 3"));
+  EXPECT_THROW(run({"schedule", "chimera", "--stages", "3"}), Error);
+  EXPECT_THROW(run({"schedule", "1f1"}), Error);
+  EXPECT_THROW(run({"schedule", "1f1b", "--svg", folder_ / "nowhere" / "x.svg"}), Error);
+  EXPECT_EQ(run({"schedule", "1f1b", "--times", "1,2"}).first, kUsage);
+}
+
+TEST_F(InspectTest, ScheduleTableOfAll) {
+  const auto [code, text] = run({"schedule", "all", "--stages", "3", "--microbatches", "6"});
+  EXPECT_EQ(code, kOk);
+  EXPECT_THAT(text, HasSubstr("| `1f1b` | 25.00 % | 24 | 3 2 1 | 1 1 1 |\n"));
+  EXPECT_THAT(text, HasSubstr("| `chimera` | chimera needs an even number of stages"));
+  EXPECT_THAT(text, HasSubstr("| `2bw` | "));
 }
 
 // Escape sequences would move the cursor, and a new line would look like another tensor.

@@ -41,9 +41,10 @@ std::string shape_text(const Graph& graph, const Node& node) {
   return attrs.empty() ? text : text + ' ' + attrs;
 }
 
-void Profile::run(Executor& executor, int segment) {
-  const Graph& graph = executor.program().segments[segment].graph;
-  executor.run_timed(segment, [&](int index, double seconds) {
+Profile::Profile(ProfileBy by, Ceilings& ceilings, Executor& executor)
+    : by_(by), ceilings_(ceilings), executor_(executor) {
+  executor.time([this](int segment, int index, double seconds) {
+    const Graph& graph = executor_.program().segments[segment].graph;
     NodeTimes& times = nodes_[{segment, index}];
     times.graph = &graph;
     times.node = &graph.nodes[index];

@@ -1,4 +1,4 @@
-// Where the time of a step goes, by op: what Executor::run_timed reports, added up beside what the ops'
+// Where the time of a step goes, by op: what the executor's timer is told, added up beside what the ops'
 // records say the work is.
 #pragma once
 
@@ -25,10 +25,12 @@ struct ProfileRow {
 
 class Profile {
  public:
-  Profile(ProfileBy by, Ceilings& ceilings) : by_(by), ceilings_(ceilings) {}
+  // As long as it lives, every run of the executor is timed node by node.
+  Profile(ProfileBy by, Ceilings& ceilings, Executor& executor);
+  ~Profile() { executor_.time(nullptr); }
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
 
-  // Runs a segment, timing each node. Its inputs must be set, and the executor outlive the profile.
-  void run(Executor& executor, int segment);
   void end_step() { ++steps_; }
 
   // One per op (and shape), the most time first, of the segments as they were run for one step.
@@ -42,6 +44,7 @@ class Profile {
   };
   ProfileBy by_;
   Ceilings& ceilings_;
+  Executor& executor_;
   int steps_ = 0;
   std::map<std::pair<int, int>, NodeTimes> nodes_;  // by segment and node
 };

@@ -11,7 +11,6 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/train/data/tokenizer.h"
-#include "trireme/train/models/model.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/saved_run.h"
 
@@ -29,7 +28,7 @@ struct Arguments {
 void print_sample(const Arguments& arguments) {
   const SavedRun saved = open_saved_run(arguments.run, arguments.step);
   const Config& config = saved.config;
-  if (find_model(config.model.family).input != InputKind::kTokens)
+  if (saved.model.record.input != InputKind::kTokens)
     throw_error("model.family = {} does not generate text", config.model.family);
   for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
 

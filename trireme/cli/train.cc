@@ -130,9 +130,9 @@ void check_before_start(const Plan& plan, ResolvedConfig config) {
   const Schedule schedule = schedule_of(config.config.train, plan);
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
   const StepSetup step = set_up_step(config.config, "");
-  check_plan(
-      plan,
-      step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule).segments);
+  check_plan(plan.of_one_stage(),
+             step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
+                 .segments);
 }
 
 }  // namespace
@@ -169,7 +169,7 @@ int train(std::span<const std::string> arguments) {
 
   ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
   if (!path.empty()) sources.file = read_config_file(path);
-  const ResolvedConfig config = resolve_config(sources);
+  ResolvedConfig config = resolve_config(sources);
   if (print_config) {
     fmt::print("{}", config_table(config));
     return kOk;
@@ -177,8 +177,11 @@ int train(std::span<const std::string> arguments) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
-    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals, .products = products},
-                      {peak_flops(config.config.train, 0, 1, 1), screen});
+    const Plan alone = app.count("--plan") > 0 ? read_plan(plan, 1) : Plan();
+    apply_plan(alone, config);
+    return run_config(
+        config, {.stop = &stop_requested, .on_signal = set_signals, .ranks = {alone}, .products = products},
+        {peak_flops(config.config.train, 0, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);
   return comm::run_launched(launch, [&](comm::Context& context) {

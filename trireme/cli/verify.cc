@@ -21,7 +21,7 @@
 #include "trireme/train/config.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/loop.h"
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/parity/random_case.h"
 #include "trireme/train/plan_settings.h"
 
@@ -55,7 +55,7 @@ parity::Training training_of(const Config& config, int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) {
     training.batches.push_back(loader.next());
     training.rates.push_back(
-        learning_rate(config.optim, config.schedule, config.train.batch, config.train.steps, step));
+        learning_rate(config.optim, config.lr_schedule, config.train.batch, config.train.steps, step));
   }
   return training;
 }

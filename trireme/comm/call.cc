@@ -4,33 +4,23 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
+#include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 
 namespace trireme::comm {
 namespace {
 
-constexpr std::array<std::string_view, 10> kCollectives = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
-    "gather",     "scatter",        "all_to_all", "barrier",   "message"};
-constexpr std::array<std::string_view, 5> kOps = {"sum", "average", "max", "min", "product"};
-constexpr std::array<std::string_view, 11> kAlgorithms = {
+constexpr EnumNames<10> kCollectives = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                        "gather",     "scatter",        "all_to_all", "barrier",   "message"};
+constexpr EnumNames<5> kOps = {"sum", "average", "max", "min", "product"};
+constexpr EnumNames<11> kAlgorithms = {
     "automatic",   "native", "naive",       "parameter_server", "sharded_parameter_server",
     "ring",        "tree",   "double_tree", "butterfly",        "reduce_scatter_gather",
     "hierarchical"};
 
-template <typename Enum, size_t N>
-std::optional<Enum> parse(const std::array<std::string_view, N>& names, std::string_view text) {
-  for (size_t i = 0; i < N; ++i) {
-    if (names[i] == text) return static_cast<Enum>(i);
-  }
-  return std::nullopt;
-}
-
 // A word that comes from another rank may hold anything, so a number without a name still has to print.
 template <size_t N>
-std::string_view name_at(const std::array<std::string_view, N>& names, size_t index) {
+std::string_view name_at(const EnumNames<N>& names, size_t index) {
   return index < N ? names[index] : "unknown";
 }
 
@@ -63,13 +53,13 @@ std::string_view name(Algorithm algorithm) {
 }
 
 std::optional<Collective> parse_collective(std::string_view text) {
-  return parse<Collective>(kCollectives, text);
+  return enum_named<Collective>(kCollectives, text);
 }
 std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
-  return parse<ReduceOp>(kOps, text);
+  return enum_named<ReduceOp>(kOps, text);
 }
 std::optional<Algorithm> parse_algorithm(std::string_view text) {
-  return parse<Algorithm>(kAlgorithms, text);
+  return enum_named<Algorithm>(kAlgorithms, text);
 }
 
 uint64_t Call::pack() const {

@@ -2,8 +2,6 @@
 #include "trireme/ir/index_rule.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -13,22 +11,12 @@ namespace {
 
 constexpr std::string_view kEllipsis = "…";
 
-// One operand as written: its name and, per written dim, the names in it; `many` for `b…`.
-struct WrittenDim {
-  std::vector<std::string> names;
-  bool many = false;
-};
-struct WrittenOperand {
-  std::string name;
-  std::vector<WrittenDim> dims;
-};
-
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  Scanner(std::string_view text, WrittenRule& rule) : text_(text), rule_(rule) {}
 
-  std::vector<WrittenOperand> operands() {
-    std::vector<WrittenOperand> result;
+  std::vector<WrittenRule::Operand> operands() {
+    std::vector<WrittenRule::Operand> result;
     for (skip(); at_ < text_.size() && text_[at_] != '-'; skip()) result.push_back(operand());
     return result;
   }
@@ -41,32 +29,33 @@ class Scanner {
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
-  std::string name() {
+  std::string_view name() {
     const size_t begin = at_;
     while (at_ < text_.size() &&
            (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '\''))
       ++at_;
     TRIREME_CHECK(at_ > begin);
-    return std::string(text_.substr(begin, at_ - begin));
+    return text_.substr(begin, at_ - begin);
   }
-  WrittenOperand operand() {
-    WrittenOperand result{name(), {}};
+  int number(std::string_view name) {
+    const auto number = std::ranges::find(rule_.names, name) - rule_.names.begin();
+    if (number == std::ssize(rule_.names)) rule_.names.emplace_back(name);
+    return static_cast<int>(number);
+  }
+  WrittenRule::Operand operand() {
+    WrittenRule::Operand result{std::string(name()), {}};
     TRIREME_CHECK(text_[at_] == '[');
     ++at_;
     for (skip(); text_[at_] != ']'; skip()) {
+      WrittenRule::Dim& dim = result.dims.emplace_back();
       if (text_[at_] == '(') {
         ++at_;
-        WrittenDim dim;
-        for (skip(); text_[at_] != ')'; skip()) dim.names.push_back(name());
+        for (skip(); text_[at_] != ')'; skip()) dim.names.push_back(number(name()));
         ++at_;
-        result.dims.push_back(std::move(dim));
       } else {
-        WrittenDim dim{{name()}, false};
-        if (text_.substr(at_, kEllipsis.size()) == kEllipsis) {
-          at_ += kEllipsis.size();
-          dim.many = true;
-        }
-        result.dims.push_back(std::move(dim));
+        dim.names.push_back(number(name()));
+        dim.many = text_.substr(at_, kEllipsis.size()) == kEllipsis;
+        if (dim.many) at_ += kEllipsis.size();
       }
     }
     ++at_;
@@ -74,37 +63,48 @@ class Scanner {
   }
 
   std::string_view text_;
+  WrittenRule& rule_;
   size_t at_ = 0;
 };
 
-// How many indices each `b…` stands for, from the ranks of the inputs.
-std::map<std::string, int> resolve_ellipses(const OpInstance& instance, std::string_view text,
-                                            const std::vector<WrittenOperand>& inputs) {
-  std::map<std::string, int> counts;
-  for (size_t round = 0; round < inputs.size(); ++round) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      std::optional<std::string> unknown;
-      int open = 0, known = 0;
-      for (const WrittenDim& dim : inputs[i].dims) {
+constexpr int kUnknown = -1;
+
+// How many indices each `b…` stands for, by the number of its name, from the ranks of the inputs.
+std::vector<int> resolve_ellipses(const OpInstance& instance, const WrittenRule& written) {
+  std::vector<int> counts(written.names.size(), kUnknown);
+  for (size_t round = 0; round < written.inputs.size(); ++round) {
+    bool resolved = true;
+    for (size_t i = 0; i < written.inputs.size(); ++i) {
+      int open = 0, known = 0, unknown = 0;
+      for (const WrittenRule::Dim& dim : written.inputs[i].dims) {
         if (!dim.many)
           ++known;
-        else if (counts.contains(dim.names[0]))
+        else if (counts[dim.names[0]] != kUnknown)
           known += counts[dim.names[0]];
         else
           ++open, unknown = dim.names[0];
       }
       const int rank = instance.shape(static_cast<int>(i)).rank();
-      if (open == 1 && rank >= known) counts[*unknown] = rank - known;
+      if (open == 1 && rank >= known) counts[unknown] = rank - known;
       if ((open == 1 && rank < known) || (open == 0 && rank != known)) {
-        throw_error("[{}] {} has {} dims ({}), but the op is {}", instance.op, inputs[i].name, rank,
-                    to_string(instance.inputs[i]), text);
+        throw_error("[{}] {} has {} dims ({}), but the op is {}", instance.op, written.inputs[i].name, rank,
+                    to_string(instance.inputs[i]), written.text);
       }
+      resolved = resolved && open == 0;
     }
+    if (resolved) break;
   }
   return counts;
 }
 
 }  // namespace
+
+WrittenRule::WrittenRule(std::string_view given) : text(given) {
+  Scanner scanner(given, *this);
+  inputs = scanner.operands();
+  scanner.arrow();
+  outputs = scanner.operands();
+}
 
 DType OpInstance::format() const {
   for (const TensorType& type : inputs) {
@@ -113,53 +113,53 @@ DType OpInstance::format() const {
   return DType::f32;
 }
 
-IndexRule rule(const OpInstance& instance, std::string_view text) {
-  Scanner scanner(text);
-  const std::vector<WrittenOperand> inputs = scanner.operands();
-  scanner.arrow();
-  const std::vector<WrittenOperand> outputs = scanner.operands();
-  if (inputs.size() != instance.inputs.size()) {
-    throw_error("[{}] {} inputs given, {} expected: {}", instance.op, instance.inputs.size(), inputs.size(),
-                text);
+IndexRule rule(const OpInstance& instance, const WrittenRule& written) {
+  if (written.inputs.size() != instance.inputs.size()) {
+    throw_error("[{}] {} inputs given, {} expected: {}", instance.op, instance.inputs.size(),
+                written.inputs.size(), written.text);
   }
-  const std::map<std::string, int> counts = resolve_ellipses(instance, text, inputs);
+  const std::vector<int> counts = resolve_ellipses(instance, written);
 
   IndexRule result;
-  const auto index_named = [&](const std::string& name) {
-    for (size_t i = 0; i < result.indices.size(); ++i) {
-      if (result.indices[i].name == name) return static_cast<int>(i);
+  std::vector<int> numbers(written.names.size(), kUnknown);  // of the first index of each name
+  const auto first_index = [&](int name, int count, bool numbered) {
+    if (numbers[name] != kUnknown) return numbers[name];
+    numbers[name] = static_cast<int>(result.indices.size());
+    for (int i = 0; i < count; ++i) {
+      result.indices.push_back(
+          {.name = numbered ? written.names[name] + std::to_string(i) : written.names[name]});
     }
-    result.indices.push_back({.name = name});
-    return static_cast<int>(result.indices.size()) - 1;
+    return numbers[name];
   };
-  const auto expand = [&](const WrittenOperand& written) {
-    IndexRule::Operand operand;
-    for (const WrittenDim& dim : written.dims) {
+  const auto expand = [&](const WrittenRule::Operand& operand) {
+    IndexRule::Operand dims;
+    dims.reserve(operand.dims.size());
+    for (const WrittenRule::Dim& dim : operand.dims) {
       if (dim.many) {
-        const auto count = counts.find(dim.names[0]);
-        TRIREME_CHECK(count != counts.end());
-        for (int i = 0; i < count->second; ++i)
-          operand.push_back({index_named(dim.names[0] + std::to_string(i))});
+        const int count = counts[dim.names[0]];
+        TRIREME_CHECK(count != kUnknown);
+        const int first = first_index(dim.names[0], count, true);
+        for (int i = 0; i < count; ++i) dims.push_back({first + i});
       } else {
-        IndexRule::Dim indices;
-        for (const std::string& name : dim.names) indices.push_back(index_named(name));
-        operand.push_back(std::move(indices));
+        IndexRule::Dim& indices = dims.emplace_back();
+        for (int name : dim.names) indices.push_back(first_index(name, 1, false));
       }
     }
-    return operand;
+    return dims;
   };
-  for (const WrittenOperand& written : inputs) result.inputs.push_back(expand(written));
-  for (const WrittenOperand& written : outputs) result.outputs.push_back(expand(written));
+  for (const WrittenRule::Operand& operand : written.inputs) result.inputs.push_back(expand(operand));
+  for (const WrittenRule::Operand& operand : written.outputs) result.outputs.push_back(expand(operand));
 
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < written.inputs.size(); ++i) {
     for (size_t d = 0; d < result.inputs[i].size(); ++d) {
       const IndexRule::Dim& dim = result.inputs[i][d];
       if (dim.size() != 1) continue;  // the extents of a shared dim come from other operands or size()
       Index& index = result.indices[dim[0]];
       const int64_t extent = instance.shape(static_cast<int>(i))[static_cast<int>(d)];
       if (index.extent >= 0 && index.extent != extent) {
-        throw_error("[{}] dim {} of {} is {} ({}), but {} is {} in {}", instance.op, d, inputs[i].name,
-                    extent, to_string(instance.inputs[i]), index.name, index.extent, text);
+        throw_error("[{}] dim {} of {} is {} ({}), but {} is {} in {}", instance.op, d,
+                    written.inputs[i].name, extent, to_string(instance.inputs[i]), index.name, index.extent,
+                    written.text);
       }
       index.extent = extent;
     }
@@ -167,7 +167,7 @@ IndexRule rule(const OpInstance& instance, std::string_view text) {
   for (const IndexRule::Operand& output : result.outputs) {
     if (output.size() > Shape::kMaxDims) {
       throw_error("[{}] a result would have {} dims, at most {} are possible: {}", instance.op, output.size(),
-                  Shape::kMaxDims, text);
+                  Shape::kMaxDims, written.text);
     }
   }
   return result;

@@ -13,6 +13,7 @@
 //     block of that dim.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -68,12 +69,40 @@ class IndexRule {
   std::string text(std::string_view op) const;  // for messages and documents
 
  private:
-  friend IndexRule rule(const OpInstance&, std::string_view);
   std::vector<int> matching(std::string_view names) const;
 };
 
-// The rule written in `text`, with extents bound to the instance's inputs. Throws an Error in the words of
-// the rule when the number of inputs, a rank or an extent does not fit.
-IndexRule rule(const OpInstance& instance, std::string_view text);
+// A rule as it is written, for all instances.
+struct WrittenRule {
+  explicit WrittenRule(std::string_view text);
+
+  struct Dim {
+    std::vector<int> names;  // by their numbers
+    bool many = false;       // `b…`
+  };
+  struct Operand {
+    std::string name;
+    std::vector<Dim> dims;
+  };
+  std::string text;
+  std::vector<std::string> names;  // of indices, in the order in which they are first written; "b" of `b…`
+  std::vector<Operand> inputs, outputs;
+};
+
+template <size_t kSize>
+struct RuleText {
+  consteval RuleText(const char (&literal)[kSize]) { std::ranges::copy(literal, text); }
+  char text[kSize];
+};
+// "x[i…] -> y[i…]"_rule: read once, however often an op is asked.
+template <RuleText kRule>
+const WrittenRule& operator""_rule() {
+  static const WrittenRule written(kRule.text);
+  return written;
+}
+
+// The rule with extents bound to the instance's inputs. Throws an Error in the words of the rule when the
+// number of inputs, a rank or an extent does not fit.
+IndexRule rule(const OpInstance& instance, const WrittenRule& written);
 
 }  // namespace trireme

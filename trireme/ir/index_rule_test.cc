@@ -18,7 +18,7 @@ IndexRule bound(std::string_view text, const std::vector<Shape>& shapes) {
   std::vector<TensorType> types;
   for (const Shape& shape : shapes) types.push_back({DType::f32, shape});
   static const Attrs none;
-  return rule({"op", types, none}, text);
+  return rule({"op", types, none}, WrittenRule(text));
 }
 
 std::string splittable(const IndexRule& rule) {

@@ -1,23 +1,15 @@
 // Names of roles, in the text form of graphs and in tables for people.
 #include "trireme/ir/role.h"
 
-#include <array>
+#include "trireme/base/enum_name.h"
 
 namespace trireme {
 namespace {
 
 // In the order of the enumerators.
-constexpr std::array<std::string_view, 10> kRoles = {
-    "", "parameter", "buffer", "optimizer", "gradient", "pending", "cache", "batch", "rng", "scalar"};
-constexpr std::array<std::string_view, 3> kOutputRoles = {"", "addend", "rows"};
-
-template <typename Enum, size_t n>
-std::optional<Enum> find(const std::array<std::string_view, n>& names, std::string_view text) {
-  for (size_t i = 0; i < n; ++i) {
-    if (names[i] == text) return static_cast<Enum>(i);
-  }
-  return std::nullopt;
-}
+constexpr EnumNames<11> kRoles = {"",      "parameter", "buffer", "optimizer", "gradient", "pending",
+                                  "cache", "stash",     "batch",  "rng",       "scalar"};
+constexpr EnumNames<3> kOutputRoles = {"", "addend", "rows"};
 
 }  // namespace
 
@@ -25,13 +17,13 @@ std::string_view name(Role role) {
   return kRoles[static_cast<size_t>(role)];
 }
 std::optional<Role> parse_role(std::string_view text) {
-  return find<Role>(kRoles, text);
+  return enum_named<Role>(kRoles, text);
 }
 std::string_view name(OutputRole role) {
   return kOutputRoles[static_cast<size_t>(role)];
 }
 std::optional<OutputRole> parse_output_role(std::string_view text) {
-  return find<OutputRole>(kOutputRoles, text);
+  return enum_named<OutputRole>(kOutputRoles, text);
 }
 
 }  // namespace trireme

@@ -16,6 +16,7 @@ enum class Role {
   kGradient,   // what microbatches add up for the update
   kPending,    // what a buffer becomes if the step is not skipped
   kCache,      // keys and values of tokens that were read
+  kStash,      // what a segment leaves of a microbatch for a later one, on this rank or another
   // Inputs.
   kBatch,   // a row for each sample
   kRng,     // which random numbers are drawn

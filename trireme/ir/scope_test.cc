@@ -23,6 +23,21 @@ TEST(Scope, OfANodeIsThatOfItsFirstResult) {
   EXPECT_EQ(scope_of(graph, graph.nodes[0]), "h.0");
 }
 
+TEST(Scope, HasParts) {
+  for (const char* part : {"h.3", "attn", "grad"}) EXPECT_TRUE(has_part("h.3/attn/grad", part)) << part;
+  for (const char* part : {"h", "att", "h.3/attn", ""}) EXPECT_FALSE(has_part("h.3/attn/grad", part)) << part;
+  EXPECT_TRUE(has_part("grad", "grad"));
+}
+
+TEST(Scope, OfWhatIsMadeAgain) {
+  for (const char* name : {"h.3/attn/matmul", "gelu", "h.3/ln_1/layer_norm.2"})
+    EXPECT_EQ(name_before(name_again(name)), name);
+  EXPECT_EQ(name_again("h.3/attn/matmul"), "h.3/attn/again/matmul");
+  EXPECT_EQ(name_again("gelu"), "again/gelu");
+  EXPECT_EQ(name_before("h.3/attn/matmul"), "h.3/attn/matmul");
+  EXPECT_EQ(name_before("again"), "again");
+}
+
 TEST(Scope, Joins) {
   EXPECT_EQ(join_scopes("h.3", "attn"), "h.3/attn");
   EXPECT_EQ(join_scopes("", "attn"), "attn");

@@ -15,6 +15,10 @@ struct Axis {
   friend bool operator==(const Axis&, const Axis&) = default;
 };
 
+// The axis of a pipeline's stages. Its ranks do different things, where those along other axes do the same with
+// different parts; so layouts do not speak of it.
+inline constexpr std::string_view kPipeAxis = "pipe";
+
 class Mesh {
  public:
   Mesh() = default;  // one rank, no axes

@@ -13,7 +13,7 @@ double products(const OpInstance& op, const IndexRule& rule, double count) {
 }
 
 // q, k and v side by side, each with g heads of `width` numbers.
-IndexRule packed_rule(const OpInstance& op, int qkv, std::string_view text) {
+IndexRule packed_rule(const OpInstance& op, int qkv, const WrittenRule& written) {
   const int64_t width = op.attrs.integer("width");
   const int64_t all = op.shape(qkv).rank() == 3 ? op.shape(qkv)[2] : -1;
   if (width < 1 || all < 0 || all % (3 * width) != 0)
@@ -23,7 +23,7 @@ IndexRule packed_rule(const OpInstance& op, int qkv, std::string_view text) {
                   op.shape(0)[4] != width))
     throw_error("[{}] {} are no {} heads of {} numbers", op.op, to_string(op.shape(0)), all / 3 / width,
                 width);
-  return rule(op, text)
+  return rule(op, written)
       .size("s", 3)
       .size("g", all / 3 / width)
       .size("r", 1)
@@ -41,7 +41,7 @@ void add_attention(OpTable& table) {
   table.add({.name = "attention",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]")
+                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]"_rule)
                        .whole("t s d");
                  },
              .outputs = {kF, kStat},
@@ -57,7 +57,7 @@ void add_attention(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op,
                                "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
-                               "-> dq[b t g r d] dk[b s g d] dv[b s g d]")
+                               "-> dq[b t g r d] dk[b s g d] dv[b s g d]"_rule)
                        .whole("t s d");
                  },
              .inputs = {kF, kF, kF, kF, kF, kStat},
@@ -65,20 +65,20 @@ void add_attention(OpTable& table) {
              .gradient = kBackwardOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 5); }});
   // Keys and values of a whole sequence of which so far only the first are known.
-  table.add(
-      {.name = "attention_at",
-       .index =
-           [](const OpInstance& op) {
-             return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]").whole("t s d");
-           },
-       .inputs = {kF, kF, kF, DTypeRule::kI32},
-       .numbers = {"scale"},
-       .gradient = kGeneratingOp,
-       .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
+  table.add({.name = "attention_at",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]"_rule)
+                       .whole("t s d");
+                 },
+             .inputs = {kF, kF, kF, DTypeRule::kI32},
+             .numbers = {"scale"},
+             .gradient = kGeneratingOp,
+             .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
   table.add({.name = "attention_packed",
              .index =
                  [](const OpInstance& op) {
-                   return packed_rule(op, 0, "qkv[b t (s g d)] -> o[b t g r d] lse[b g r t]");
+                   return packed_rule(op, 0, "qkv[b t (s g d)] -> o[b t g r d] lse[b g r t]"_rule);
                  },
              .outputs = {kF, kStat},
              .numbers = {"scale", "width"},
@@ -89,7 +89,7 @@ void add_attention(OpTable& table) {
                  [](const OpInstance& op) {
                    return packed_rule(
                        op, 1,
-                       "do[b t g r d] qkv[b t (s g d)] o[b t g r d] lse[b g r t] -> dqkv[b t (s g d)]");
+                       "do[b t g r d] qkv[b t (s g d)] o[b t g r d] lse[b g r t] -> dqkv[b t (s g d)]"_rule);
                  },
              .inputs = {kF, kF, kF, kStat},
              .numbers = {"scale", "width"},

@@ -15,12 +15,12 @@ double flops(const OpInstance& op, const IndexRule&) {
 }
 
 // The rows as (g m): g groups of m.
-IndexRule grouped(const OpInstance& op, std::string_view text) {
+IndexRule grouped(const OpInstance& op, const WrittenRule& written) {
   const int64_t groups = op.attrs.integer("groups", 1);
   const int64_t rows = op.inputs.empty() || op.shape(0).rank() == 0 ? 0 : op.shape(0)[0];
   if (groups < 1 || rows % groups != 0)
     throw_error("[{}] {} rows do not make {} equal groups", op.op, rows, groups);
-  return rule(op, text).size("g", groups).size("m", rows / groups).whole("m s…");
+  return rule(op, written).size("g", groups).size("m", rows / groups).whole("m s…");
 }
 
 void localize_groups(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) {
@@ -89,18 +89,18 @@ std::vector<ValueId> expand_grad(Builder& b, const std::vector<ValueId>& inputs,
 
 void add_parts(OpTable& table) {
   table.add({.name = "channel_sum",
-             .index = [](const OpInstance& op) { return rule(op, "x[n c s…] -> sum[c]"); },
+             .index = [](const OpInstance& op) { return rule(op, "x[n c s…] -> sum[c]"_rule); },
              .outputs = {kStat},
              .gradient = kExpandedOp});
   table.add({.name = "channel_squares",
-             .index = [](const OpInstance& op) { return rule(op, "x[n c s…] mean[c] -> squares[c]"); },
+             .index = [](const OpInstance& op) { return rule(op, "x[n c s…] mean[c] -> squares[c]"_rule); },
              .inputs = {kF, kStat},
              .outputs = {kStat},
              .gradient = kExpandedOp});
   table.add({.name = "batch_norm_grad_sums",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "dy[n c s…] x[n c s…] mean[c] rstd[c] -> dgain[c] dbias[c]");
+                   return rule(op, "dy[n c s…] x[n c s…] mean[c] rstd[c] -> dgain[c] dbias[c]"_rule);
                  },
              .inputs = {kF, kF, kStat, kStat},
              .outputs = {kStat, kStat},
@@ -110,7 +110,8 @@ void add_parts(OpTable& table) {
              .index =
                  [](const OpInstance& op) {
                    return rule(
-                       op, "dy[n c s…] x[n c s…] gain[c] mean[c] rstd[c] dgain[c] dbias[c] -> dx[n c s…]");
+                       op,
+                       "dy[n c s…] x[n c s…] gain[c] mean[c] rstd[c] dgain[c] dbias[c] -> dx[n c s…]"_rule);
                  },
              .inputs = {kF, kF, kF, kStat, kStat, kStat, kStat},
              .numbers = {"count"},
@@ -126,7 +127,7 @@ void add_batch_norm(OpTable& table) {
                  [](const OpInstance& op) {
                    return grouped(op,
                                   "x[(g m) c s…] gain[c] bias[c] running_mean[c] running_var[c] -> "
-                                  "y[(g m) c s…] mean[g c] rstd[g c] new_mean[c] new_var[c]");
+                                  "y[(g m) c s…] mean[g c] rstd[g c] new_mean[c] new_var[c]"_rule);
                  },
              .inputs = {kF, kF, kF, kStat, kStat},
              .outputs = {kF, kStat, kStat, kStat, kStat},
@@ -148,7 +149,7 @@ void add_batch_norm(OpTable& table) {
                  [](const OpInstance& op) {
                    return grouped(op,
                                   "dy[(g m) c s…] x[(g m) c s…] gain[c] mean[g c] rstd[g c] -> "
-                                  "dx[(g m) c s…] dgain[c] dbias[c]");
+                                  "dx[(g m) c s…] dgain[c] dbias[c]"_rule);
                  },
              .inputs = {kF, kF, kF, kStat, kStat},
              .gradient = kBackwardOp,
@@ -159,7 +160,7 @@ void add_batch_norm(OpTable& table) {
   table.add({.name = "batch_norm_inference",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "x[n c s…] gain[c] bias[c] mean[c] var[c] -> y[n c s…]");
+                   return rule(op, "x[n c s…] gain[c] bias[c] mean[c] var[c] -> y[n c s…]"_rule);
                  },
              .inputs = {kF, kF, kF, kStat, kStat},
              .numbers = {"eps"},

@@ -7,7 +7,7 @@ namespace trireme {
 namespace {
 
 IndexRule suffix(const OpInstance& op) {
-  return rule(op, "a[b… s…] b[s…] -> y[b… s…]");
+  return rule(op, "a[b… s…] b[s…] -> y[b… s…]"_rule);
 }
 
 void add_one(OpTable& table, std::string_view name, GradientRule gradient,
@@ -55,7 +55,7 @@ void add_binary(OpTable& table) {
              .outputs = {DTypeRule::kU8},
              .gradient = NotDifferentiable{"the result is a truth value"}});
   table.add({.name = "select",
-             .index = [](const OpInstance& op) { return rule(op, "c[i…] a[i…] b[i…] -> y[i…]"); },
+             .index = [](const OpInstance& op) { return rule(op, "c[i…] a[i…] b[i…] -> y[i…]"_rule); },
              .inputs = {DTypeRule::kU8},
              .gradient =
                  [](G& g) {

@@ -62,8 +62,8 @@ IndexRule forward_rule(const OpInstance& op) {
   expect_rank_4(op, 2);
   const Window w = window(op);
   expect_groups(op, w, op.shape(0)[1], op.shape(1)[1], op.shape(1)[0]);
-  IndexRule r = rule(
-      op, w.groups == 1 ? "x[n c y x] w[o c i j] -> y[n o y' x']" : "x[n c y x] w[o d i j] -> y[n o y' x']");
+  IndexRule r = rule(op, w.groups == 1 ? "x[n c y x] w[o c i j] -> y[n o y' x']"_rule
+                                       : "x[n c y x] w[o d i j] -> y[n o y' x']"_rule);
   r.size("y'", output_extent(op, w, 0, op.shape(0)[2], op.shape(1)[2]))
       .size("x'", output_extent(op, w, 1, op.shape(0)[3], op.shape(1)[3]));
   return keep_groups(r.whole("y x i j y' x'"), w);
@@ -82,8 +82,8 @@ IndexRule input_rule(const OpInstance& op) {
       throw_error("[{}] dy is {}, but size {} gives {} on axis {}", op.op, to_string(op.shape(0)), size[axis],
                   expected, axis);
   }
-  IndexRule r = rule(op, w.groups == 1 ? "dy[n o y' x'] w[o c i j] -> dx[n c y x]"
-                                       : "dy[n o y' x'] w[o d i j] -> dx[n c y x]");
+  IndexRule r = rule(op, w.groups == 1 ? "dy[n o y' x'] w[o c i j] -> dx[n c y x]"_rule
+                                       : "dy[n o y' x'] w[o d i j] -> dx[n c y x]"_rule);
   if (w.groups > 1) r.size("c", op.shape(1)[1] * w.groups);
   r.size("y", size[0]).size("x", size[1]);
   return keep_groups(r.whole("y x i j y' x'"), w);
@@ -104,8 +104,8 @@ IndexRule weight_rule(const OpInstance& op) {
       throw_error("[{}] dy is {}, but a kernel of {} on {} gives {} on axis {}", op.op,
                   to_string(op.shape(0)), kernel[axis], to_string(op.shape(1)), expected, axis);
   }
-  IndexRule r = rule(op, w.groups == 1 ? "dy[n o y' x'] x[n c y x] -> dw[o c i j]"
-                                       : "dy[n o y' x'] x[n c y x] -> dw[o d i j]");
+  IndexRule r = rule(op, w.groups == 1 ? "dy[n o y' x'] x[n c y x] -> dw[o c i j]"_rule
+                                       : "dy[n o y' x'] x[n c y x] -> dw[o d i j]"_rule);
   if (w.groups > 1) r.size("d", op.shape(1)[1] / w.groups);
   r.size("i", kernel[0]).size("j", kernel[1]);
   return keep_groups(r.whole("y x i j y' x'"), w);

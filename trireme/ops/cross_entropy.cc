@@ -35,7 +35,7 @@ void add_cross_entropy(OpTable& table) {
   table.add({.name = "cross_entropy",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "logits[b… v] targets[b…] -> loss[] count[] lse[b…]").whole("v");
+                   return rule(op, "logits[b… v] targets[b…] -> loss[] count[] lse[b…]"_rule).whole("v");
                  },
              .inputs = {kF, kId},
              .outputs = {kStat, kStat, kStat},
@@ -49,7 +49,8 @@ void add_cross_entropy(OpTable& table) {
   table.add({.name = "cross_entropy_sums",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "logits[b… v] targets[b…] largest[b…] -> exponentials[b…] expected[b…]");
+                   return rule(op,
+                               "logits[b… v] targets[b…] largest[b…] -> exponentials[b…] expected[b…]"_rule);
                  },
              .inputs = {kF, kId, kF},
              .outputs = {kStat, kStat},
@@ -61,7 +62,7 @@ void add_cross_entropy(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op,
                                "largest[b…] exponentials[b…] expected[b…] targets[b…] -> loss[] count[] "
-                               "lse[b…]");
+                               "lse[b…]"_rule);
                  },
              .inputs = {kF, kStat, kStat, kId},
              .outputs = {kStat, kStat, kStat},
@@ -69,24 +70,24 @@ void add_cross_entropy(OpTable& table) {
   table.add({.name = "cross_entropy_grad",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]");
+                   return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]"_rule);
                  },
              .inputs = {kStat, kF, kId, kStat},
              .gradient = kBackwardOp,
              .flops = flops,
              .in_place = {{0, 1}},
              .localize = localize_classes});
-  table.add(
-      {.name = "cross_entropy_with_grad",
-       .index =
-           [](const OpInstance& op) {
-             return rule(op, "logits[b… v] targets[b…] dloss[] -> dlogits[b… v] loss[] count[]").whole("v");
-           },
-       .inputs = {kF, kId, kStat},
-       .outputs = {kF, kStat, kStat},
-       .gradient = kFusedOp,
-       .flops = flops,
-       .in_place = {{0, 0}}});
+  table.add({.name = "cross_entropy_with_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "logits[b… v] targets[b…] dloss[] -> dlogits[b… v] loss[] count[]"_rule)
+                       .whole("v");
+                 },
+             .inputs = {kF, kId, kStat},
+             .outputs = {kF, kStat, kStat},
+             .gradient = kFusedOp,
+             .flops = flops,
+             .in_place = {{0, 0}}});
 }
 
 }  // namespace trireme

@@ -19,8 +19,8 @@ void check_whole(const OpInstance& op) {
     throw_error("[{}] {} is no part of a whole of {}", op.op, to_string(op.shape(0)), to_string(whole));
 }
 
-IndexRule dropout_rule(const OpInstance& op, std::string_view text) {
-  IndexRule result = rule(op, text).whole("w");
+IndexRule dropout_rule(const OpInstance& op, const WrittenRule& written) {
+  IndexRule result = rule(op, written).whole("w");
   if (op.shape(1).elements() != 2)
     throw_error("[{}] rng is {}, two integers expected", op.op, to_string(op.inputs[1]));
   op.attrs.integer("stream");
@@ -41,7 +41,7 @@ void localize(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int
 
 void add_dropout(OpTable& table) {
   table.add({.name = "dropout",
-             .index = [](const OpInstance& op) { return dropout_rule(op, "x[i…] rng[w] -> y[i…]"); },
+             .index = [](const OpInstance& op) { return dropout_rule(op, "x[i…] rng[w] -> y[i…]"_rule); },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI64},
              .numbers = {"rate"},
              .gradient =
@@ -54,8 +54,8 @@ void add_dropout(OpTable& table) {
              .index =
                  [](const OpInstance& op) {
                    const bool bias = op.inputs.size() == 4;
-                   return dropout_rule(op, bias ? "x[b… h] rng[w] residual[b… h] bias[h] -> s[b… h]"
-                                                : "x[i…] rng[w] residual[i…] -> s[i…]");
+                   return dropout_rule(op, bias ? "x[b… h] rng[w] residual[b… h] bias[h] -> s[b… h]"_rule
+                                                : "x[i…] rng[w] residual[i…] -> s[i…]"_rule);
                  },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI64},
              .numbers = {"rate"},

@@ -6,7 +6,7 @@ namespace trireme {
 void add_embedding(OpTable& table) {
   const auto no_flops = [](const OpInstance&, const IndexRule&) { return 0.0; };
   table.add({.name = "embedding",
-             .index = [](const OpInstance& op) { return rule(op, "table[v h] ids[b…] -> y[b… h]"); },
+             .index = [](const OpInstance& op) { return rule(op, "table[v h] ids[b…] -> y[b… h]"_rule); },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
              .gradient =
                  [](GradBuilder& g) {
@@ -26,7 +26,7 @@ void add_embedding(OpTable& table) {
                    const int64_t rows = op.attrs.integer("rows");
                    if (rows < 0 || rows > kMaxElements)
                      throw_error("[embedding_grad] rows is {}, 0 to 2^48 expected", rows);
-                   return rule(op, "dy[b… h] ids[b…] -> dtable[v h]").size("v", rows);
+                   return rule(op, "dy[b… h] ids[b…] -> dtable[v h]"_rule).size("v", rows);
                  },
              .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
              .gradient = kBackwardOp,

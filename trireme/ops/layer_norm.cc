@@ -16,7 +16,7 @@ void add_layer_norm(OpTable& table) {
   table.add({.name = "layer_norm",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "x[b… h] gain[h] bias[h] -> y[b… h] mean[b…] rstd[b…]").whole("h");
+                   return rule(op, "x[b… h] gain[h] bias[h] -> y[b… h] mean[b…] rstd[b…]"_rule).whole("h");
                  },
              .outputs = {kF, kStat, kStat},
              .numbers = {"eps"},
@@ -25,21 +25,22 @@ void add_layer_norm(OpTable& table) {
                    return g.node("layer_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1), g.out(2)});
                  },
              .flops = flops});
-  table.add({.name = "layer_norm_grad",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] -> dx[b… h] dgain[h] dbias[h]")
-                       .whole("h");
-                 },
-             .inputs = {kF, kF, kF, kStat, kStat},
-             .gradient = kBackwardOp,
-             .flops = flops});
+  table.add(
+      {.name = "layer_norm_grad",
+       .index =
+           [](const OpInstance& op) {
+             return rule(op, "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] -> dx[b… h] dgain[h] dbias[h]"_rule)
+                 .whole("h");
+           },
+       .inputs = {kF, kF, kF, kStat, kStat},
+       .gradient = kBackwardOp,
+       .flops = flops});
   table.add({.name = "layer_norm_grad_add",
              .index =
                  [](const OpInstance& op) {
                    return rule(op,
                                "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] more[b… h] -> dx[b… h] dgain[h] "
-                               "dbias[h] total[h]")
+                               "dbias[h] total[h]"_rule)
                        .whole("h");
                  },
              .inputs = {kF, kF, kF, kStat, kStat},
@@ -49,7 +50,8 @@ void add_layer_norm(OpTable& table) {
   table.add({.name = "add_layer_norm",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "x[b… h] r[b… h] gain[h] bias[h] -> s[b… h] y[b… h] mean[b…] rstd[b…]")
+                   return rule(op,
+                               "x[b… h] r[b… h] gain[h] bias[h] -> s[b… h] y[b… h] mean[b…] rstd[b…]"_rule)
                        .whole("h");
                  },
              .outputs = {kF, kF, kStat, kStat},

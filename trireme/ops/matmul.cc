@@ -6,6 +6,25 @@
 namespace trireme {
 namespace {
 
+struct Form {
+  bool ta, tb, shared, bias, residual, pre;  // shared: one b for all batches
+};
+
+// The forms that there are, each read once.
+const WrittenRule& written_rule(const Form& form) {
+  static const std::vector<WrittenRule> rules = [] {
+    std::vector<WrittenRule> all;
+    for (int n = 0; n < 64; ++n) {
+      const auto has = [&](int bit) { return (n >> bit & 1) != 0; };
+      all.emplace_back(fmt::format("a[b… {}] b[{}{}]{}{} -> y[b… m n]{}", has(0) ? "k m" : "m k",
+                                   has(2) ? "" : "b… ", has(1) ? "n k" : "k n", has(3) ? " bias[n]" : "",
+                                   has(4) ? " residual[b… m n]" : "", has(5) ? " pre[b… m n]" : ""));
+    }
+    return all;
+  }();
+  return rules[form.ta + 2 * form.tb + 4 * form.shared + 8 * form.bias + 16 * form.residual + 32 * form.pre];
+}
+
 IndexRule matmul_rule(const OpInstance& op) {
   const std::string_view epilogue = op.attrs.text("epilogue", "none");
   const bool bias = epilogue == "bias" || epilogue == "bias_gelu" || epilogue == "bias_residual";
@@ -13,11 +32,7 @@ IndexRule matmul_rule(const OpInstance& op) {
   if (!bias && !residual && epilogue != "none") throw_error("[matmul] epilogue '{}' is not known", epilogue);
   const bool ta = op.attrs.integer("transpose_a", 0) != 0, tb = op.attrs.integer("transpose_b", 0) != 0;
   const bool shared = op.inputs.size() > 1 && op.shape(1).rank() == 2;
-  const std::string text =
-      fmt::format("a[b… {}] b[{}{}]{}{} -> y[b… m n]{}", ta ? "k m" : "m k", shared ? "" : "b… ",
-                  tb ? "n k" : "k n", bias ? " bias[n]" : "", residual ? " residual[b… m n]" : "",
-                  epilogue == "bias_gelu" ? " pre[b… m n]" : "");
-  IndexRule result = rule(op, text);
+  IndexRule result = rule(op, written_rule({ta, tb, shared, bias, residual, epilogue == "bias_gelu"}));
   // A split sum would add the bias or the residual once per part.
   if (epilogue != "none") result.whole("k");
   return result;
@@ -75,8 +90,7 @@ void add_matmul(OpTable& table) {
                    const bool ta = op.attrs.integer("transpose_a", 0) != 0,
                               tb = op.attrs.integer("transpose_b", 0) != 0;
                    const bool shared = op.inputs.size() > 1 && op.shape(1).rank() == 2;
-                   return rule(op, fmt::format("a[b… {}] b[{}{}] x[b… m n] -> y[b… m n]", ta ? "k m" : "m k",
-                                               shared ? "" : "b… ", tb ? "n k" : "k n"))
+                   return rule(op, written_rule({.ta = ta, .tb = tb, .shared = shared, .residual = true}))
                        .whole("k");
                  },
              .gradient = kFusedOp,

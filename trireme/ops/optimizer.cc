@@ -20,31 +20,32 @@ void add_optimizer(OpTable& table) {
     record.outputs.assign(3, DTypeRule::kF32);
     table.add(std::move(record));
   };
-  add("sgd", [](const OpInstance& op) { return rule(op, "w[i…] g[i…] lr[] scale[] -> w'[i…]"); }, {{0, 0}},
-      {});
+  add("sgd", [](const OpInstance& op) { return rule(op, "w[i…] g[i…] lr[] scale[] -> w'[i…]"_rule); },
+      {{0, 0}}, {});
   add("momentum",
-      [](const OpInstance& op) { return rule(op, "w[i…] g[i…] u[i…] lr[] scale[] -> w'[i…] u'[i…]"); },
+      [](const OpInstance& op) { return rule(op, "w[i…] g[i…] u[i…] lr[] scale[] -> w'[i…] u'[i…]"_rule); },
       {{0, 0}, {1, 2}}, {"momentum"});
   add("adam",
       [](const OpInstance& op) {
-        return rule(op, "w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…]");
+        return rule(op, "w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…]"_rule);
       },
       {{0, 0}, {1, 2}, {2, 3}}, {"beta1", "beta2", "eps", "weight_decay"});
   add("lars",
       [](const OpInstance& op) {
-        return rule(op, "w[i…] g[i…] u[i…] w_sq[] g_sq[] lr[] scale[] -> w'[i…] u'[i…]");
+        return rule(op, "w[i…] g[i…] u[i…] w_sq[] g_sq[] lr[] scale[] -> w'[i…] u'[i…]"_rule);
       },
       {{0, 0}, {1, 2}}, {"momentum", "weight_decay", "trust"});
   add("lamb_direction",
       [](const OpInstance& op) {
-        return rule(op, "w[i…] g[i…] m[i…] v[i…] scale[] step[] -> r[i…] m'[i…] v'[i…]");
+        return rule(op, "w[i…] g[i…] m[i…] v[i…] scale[] step[] -> r[i…] m'[i…] v'[i…]"_rule);
       },
       {{1, 2}, {2, 3}}, {"beta1", "beta2", "eps", "weight_decay"});
   add("lamb_apply",
-      [](const OpInstance& op) { return rule(op, "w[i…] r[i…] w_sq[] r_sq[] lr[] scale[] -> w'[i…]"); },
+      [](const OpInstance& op) { return rule(op, "w[i…] r[i…] w_sq[] r_sq[] lr[] scale[] -> w'[i…]"_rule); },
       {{0, 0}}, {});
   add("gradient_scale",
-      [](const OpInstance& op) { return rule(op, "g_sq[] count[] loss_scale[] -> scale[] norm[]"); }, {}, {});
+      [](const OpInstance& op) { return rule(op, "g_sq[] count[] loss_scale[] -> scale[] norm[]"_rule); }, {},
+      {});
 }
 
 }  // namespace trireme

@@ -34,7 +34,7 @@ void expect_outputs_of(const OpInstance& op, int64_t y, int64_t x) {
 }
 
 IndexRule forward_rule(const OpInstance& op) {
-  IndexRule r = rule(op, "x[n c y x] -> y[n c y' x']");
+  IndexRule r = rule(op, "x[n c y x] -> y[n c y' x']"_rule);
   r.size("y'", output_extent(op, op.shape(0)[2], 0)).size("x'", output_extent(op, op.shape(0)[3], 1));
   return r.whole("y x y' x'");
 }
@@ -49,7 +49,7 @@ void add_pool2d(OpTable& table) {
   table.add({.name = "max_pool2d_grad",
              .index =
                  [](const OpInstance& op) {
-                   IndexRule r = rule(op, "dy[n c y' x'] x[n c y x] y[n c y' x'] -> dx[n c y x]");
+                   IndexRule r = rule(op, "dy[n c y' x'] x[n c y x] y[n c y' x'] -> dx[n c y x]"_rule);
                    expect_outputs_of(op, op.shape(1)[2], op.shape(1)[3]);
                    return r.whole("y x y' x'");
                  },
@@ -62,7 +62,7 @@ void add_pool2d(OpTable& table) {
   table.add({.name = "avg_pool2d_grad",
              .index =
                  [](const OpInstance& op) {
-                   IndexRule r = rule(op, "dy[n c y' x'] -> dx[n c y x]");
+                   IndexRule r = rule(op, "dy[n c y' x'] -> dx[n c y x]"_rule);
                    const std::vector<int64_t> size = pair(op, "size", 1);
                    expect_outputs_of(op, size[0], size[1]);
                    return r.size("y", size[0]).size("x", size[1]).whole("y x y' x'");

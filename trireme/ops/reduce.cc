@@ -37,7 +37,7 @@ Names names(const OpInstance& op, int rank) {
 IndexRule reduction(const OpInstance& op) {
   if (op.inputs.size() != 1) throw_error("[{}] {} inputs given, 1 expected", op.op, op.inputs.size());
   const Names n = names(op, op.shape(0).rank());
-  return rule(op, fmt::format("x[{}] -> y[{}]", n.all, n.kept));
+  return rule(op, WrittenRule(fmt::format("x[{}] -> y[{}]", n.all, n.kept)));
 }
 
 Attrs back_to(GradBuilder& g) {
@@ -80,7 +80,8 @@ void add_reduce(OpTable& table) {
                    if (op.inputs.size() != 3)
                      throw_error("[{}] {} inputs given, 3 expected", op.op, op.inputs.size());
                    const Names n = names(op, op.shape(1).rank());
-                   return rule(op, fmt::format("dy[{}] x[{}] y[{}] -> dx[{}]", n.kept, n.all, n.kept, n.all))
+                   return rule(op, WrittenRule(fmt::format("dy[{}] x[{}] y[{}] -> dx[{}]", n.kept, n.all,
+                                                           n.kept, n.all)))
                        .whole("r…");
                  },
              .gradient = kBackwardOp});
@@ -88,7 +89,7 @@ void add_reduce(OpTable& table) {
   // it lies on a mesh as a sum. So it is no function of the value alone: it measures how addends differ. To
   // the partition pass it is linear, since squares of addends are addends of the result.
   table.add({.name = "sum_squares",
-             .index = [](const OpInstance& op) { return rule(op, "x[i…] -> y[]"); },
+             .index = [](const OpInstance& op) { return rule(op, "x[i…] -> y[]"_rule); },
              .outputs = {DTypeRule::kF32},
              .gradient =
                  [](G& g) {
@@ -112,7 +113,7 @@ void add_reduce(OpTable& table) {
                        in += fmt::format(" i{}", index++);
                      in += "] ";
                    }
-                   return rule(op, in + "-> y[]").whole("i…");
+                   return rule(op, WrittenRule(in + "-> y[]")).whole("i…");
                  },
              .outputs = {DTypeRule::kF32},
              .gradient = kFusedOp,

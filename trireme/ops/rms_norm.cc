@@ -13,21 +13,22 @@ double flops(const OpInstance& op, const IndexRule&) {
 }  // namespace
 
 void add_rms_norm(OpTable& table) {
-  table.add(
-      {.name = "rms_norm",
-       .index =
-           [](const OpInstance& op) { return rule(op, "x[b… h] gain[h] -> y[b… h] rstd[b…]").whole("h"); },
-       .outputs = {kF, kStat},
-       .numbers = {"eps"},
-       .gradient =
-           [](GradBuilder& g) {
-             return g.node("rms_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1)});
-           },
-       .flops = flops});
+  table.add({.name = "rms_norm",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "x[b… h] gain[h] -> y[b… h] rstd[b…]"_rule).whole("h");
+                 },
+             .outputs = {kF, kStat},
+             .numbers = {"eps"},
+             .gradient =
+                 [](GradBuilder& g) {
+                   return g.node("rms_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1)});
+                 },
+             .flops = flops});
   table.add({.name = "rms_norm_grad",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "dy[b… h] x[b… h] gain[h] rstd[b…] -> dx[b… h] dgain[h]").whole("h");
+                   return rule(op, "dy[b… h] x[b… h] gain[h] rstd[b…] -> dx[b… h] dgain[h]"_rule).whole("h");
                  },
              .inputs = {kF, kF, kF, kStat},
              .gradient = kBackwardOp,
@@ -35,7 +36,7 @@ void add_rms_norm(OpTable& table) {
   table.add({.name = "add_rms_norm",
              .index =
                  [](const OpInstance& op) {
-                   return rule(op, "x[b… h] r[b… h] gain[h] -> s[b… h] y[b… h] rstd[b…]").whole("h");
+                   return rule(op, "x[b… h] r[b… h] gain[h] -> s[b… h] y[b… h] rstd[b…]"_rule).whole("h");
                  },
              .outputs = {kF, kF, kStat},
              .numbers = {"eps"},

@@ -5,8 +5,8 @@
 namespace trireme {
 namespace {
 
-IndexRule rotation(const OpInstance& op, std::string_view text) {
-  IndexRule r = rule(op, text).whole("d");
+IndexRule rotation(const OpInstance& op, const WrittenRule& written) {
+  IndexRule r = rule(op, written).whole("d");
   if (op.shape(0).back() % 2 != 0)
     throw_error("[{}] the last dim of {} must be even", op.op, to_string(op.shape(0)));
   return r;
@@ -25,7 +25,7 @@ void shift_positions(Attrs& attrs, const IndexRule& rule, int index, int64_t beg
 void add_rope(OpTable& table) {
   table.add(
       {.name = "rope",
-       .index = [](const OpInstance& op) { return rotation(op, "x[b t i… d] -> y[b t i… d]"); },
+       .index = [](const OpInstance& op) { return rotation(op, "x[b t i… d] -> y[b t i… d]"_rule); },
        .numbers = {"base"},
        .gradient =
            [](GradBuilder& g) {
@@ -36,7 +36,8 @@ void add_rope(OpTable& table) {
        .localize = shift_positions});
   table.add(
       {.name = "rope_at",
-       .index = [](const OpInstance& op) { return rotation(op, "x[b t i… d] position[] -> y[b t i… d]"); },
+       .index =
+           [](const OpInstance& op) { return rotation(op, "x[b t i… d] position[] -> y[b t i… d]"_rule); },
        .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
        .numbers = {"base"},
        .gradient = kGeneratingOp,

@@ -92,7 +92,7 @@ IndexRule transpose_rule(const OpInstance& op) {
     throw_error("[transpose] perm is no permutation of the {} dims of {}", rank, to_string(op.shape(0)));
   std::string out;
   for (int64_t d : perm) out += fmt::format(" i{}", d);
-  return rule(op, fmt::format("x[{}] -> y[{}]", index_names(rank), out));
+  return rule(op, WrittenRule(fmt::format("x[{}] -> y[{}]", index_names(rank), out)));
 }
 
 IndexRule broadcast_rule(const OpInstance& op) {
@@ -117,7 +117,7 @@ IndexRule broadcast_rule(const OpInstance& op) {
     if (names[d].empty()) names[d] = fmt::format("n{}", d);
     out += " " + names[d];
   }
-  IndexRule result = rule(op, fmt::format("x[{}] -> y[{}]", index_names(rank), out));
+  IndexRule result = rule(op, WrittenRule(fmt::format("x[{}] -> y[{}]", index_names(rank), out)));
   for (int d = 0; d < shape.rank(); ++d) {
     if (names[d][0] == 'n') result.size(names[d], shape[d]);
   }
@@ -138,7 +138,7 @@ IndexRule resized_rule(const OpInstance& op, int dim, int64_t extent) {
   std::string in;
   for (size_t i = 0; i < op.inputs.size(); ++i)
     in += fmt::format("x{}[{}] ", i, names_around(op, dim, fmt::format("c{}", i)));
-  return rule(op, fmt::format("{}-> y[{}]", in, names_around(op, dim, "c'")))
+  return rule(op, WrittenRule(fmt::format("{}-> y[{}]", in, names_around(op, dim, "c'"))))
       .size("c'", extent)
       .whole("c… c'");
 }
@@ -179,7 +179,8 @@ IndexRule split_rule(const OpInstance& op) {
   std::string out;
   for (size_t i = 0; i < sizes.size(); ++i)
     out += fmt::format(" y{}[{}]", i, names_around(op, dim, equal ? "c" : fmt::format("c{}", i)));
-  IndexRule result = rule(op, fmt::format("x[{}] ->{}", names_around(op, dim, equal ? "(s c)" : "c'"), out));
+  IndexRule result =
+      rule(op, WrittenRule(fmt::format("x[{}] ->{}", names_around(op, dim, equal ? "(s c)" : "c'"), out)));
   if (equal) return result.size("s", static_cast<int64_t>(sizes.size())).size("c", sizes[0]).whole("s");
   for (size_t i = 0; i < sizes.size(); ++i) result.size(fmt::format("c{}", i), sizes[i]);
   return result.whole("c… c'");
@@ -204,7 +205,7 @@ IndexRule concat_rule(const OpInstance& op) {
   if (!all_equal(sizes)) return resized_rule(op, dim, total);
   std::string in;
   for (size_t i = 0; i < sizes.size(); ++i) in += fmt::format("x{}[{}] ", i, names_around(op, dim, "c"));
-  return rule(op, fmt::format("{}-> y[{}]", in, names_around(op, dim, "(s c)")))
+  return rule(op, WrittenRule(fmt::format("{}-> y[{}]", in, names_around(op, dim, "(s c)"))))
       .size("s", static_cast<int64_t>(sizes.size()))
       .whole("s");
 }
@@ -227,7 +228,7 @@ IndexRule write_at_rule(const OpInstance& op) {
     throw_error("[write_at] {} can not be written into {}; expected no more rows (dim 1), all else the same",
                 to_string(op.shape(1)), to_string(op.shape(0)));
   }
-  return rule(op, "x[b s i…] rows[b t i…] position[] -> y[b s i…]").whole("s t");
+  return rule(op, "x[b s i…] rows[b t i…] position[] -> y[b s i…]"_rule).whole("s t");
 }
 
 }  // namespace

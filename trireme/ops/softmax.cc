@@ -8,7 +8,7 @@ void add_softmax(OpTable& table) {
     return 5.0 * static_cast<double>(op.shape(0).elements());
   };
   table.add({.name = "softmax",
-             .index = [](const OpInstance& op) { return rule(op, "x[b… h] -> y[b… h]").whole("h"); },
+             .index = [](const OpInstance& op) { return rule(op, "x[b… h] -> y[b… h]"_rule).whole("h"); },
              .gradient =
                  [](GradBuilder& g) {
                    return std::vector{g.op("softmax_grad", {g.dy(), g.out(0)})};
@@ -17,7 +17,7 @@ void add_softmax(OpTable& table) {
              .in_place = {{0, 0}}});
   table.add(
       {.name = "softmax_grad",
-       .index = [](const OpInstance& op) { return rule(op, "dy[b… h] y[b… h] -> dx[b… h]").whole("h"); },
+       .index = [](const OpInstance& op) { return rule(op, "dy[b… h] y[b… h] -> dx[b… h]"_rule).whole("h"); },
        .gradient = kBackwardOp,
        .flops = flops,
        .in_place = {{0, 0}, {0, 1}}});

@@ -5,10 +5,10 @@ namespace trireme {
 namespace {
 
 IndexRule one_to_one(const OpInstance& op) {
-  return rule(op, "x[i…] -> y[i…]");
+  return rule(op, "x[i…] -> y[i…]"_rule);
 }
 IndexRule two_to_one(const OpInstance& op) {
-  return rule(op, "dy[i…] x[i…] -> dx[i…]");
+  return rule(op, "dy[i…] x[i…] -> dx[i…]"_rule);
 }
 
 void add_one(OpTable& table, std::string_view name, GradientRule gradient,

@@ -3,6 +3,7 @@
 #include "trireme/passes/autodiff.h"
 
 #include <algorithm>
+#include <map>
 
 #include "trireme/base/error.h"
 #include "trireme/ir/scope.h"
@@ -36,6 +37,8 @@ Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::
   gradient[loss] = seed;
 
   Backward result;
+  std::map<ValueId, std::vector<ValueId>> addends;
+  for (ValueId value : wanted) addends[value] = {};
   result.first_node = static_cast<int>(builder.graph().nodes.size());
   for (int n = result.first_node - 1; n >= 0; --n) {
     const Node node = builder.graph().nodes[n];  // a copy: the graph grows below
@@ -57,18 +60,23 @@ Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::
     if (!rule)
       throw_error("[{}] has no gradient: {}", node.op->name,
                   std::get<NotDifferentiable>(node.op->gradient).reason);
-    const Builder::Scope scope(builder, join_scopes(scope_of(builder.graph(), node), "grad"));
+    const Builder::Scope scope(builder, join_scopes(scope_of(builder.graph(), node), kGradientPart));
     GradBuilder context(builder, node, dy, wants);
     const std::vector<ValueId> contributions = (*rule)(context);
     TRIREME_CHECK(contributions.size() == node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (contributions[i] == kNoValue || !wants[i]) continue;
       ValueId& sum = gradient[node.inputs[i]];
+      if (const auto found = addends.find(node.inputs[i]); found != addends.end())
+        found->second.push_back(contributions[i]);
       sum = sum == kNoValue ? contributions[i] : builder.op("add", {sum, contributions[i]});
     }
     result.sources.resize(builder.graph().nodes.size() - result.first_node, n);
   }
-  for (ValueId value : wanted) result.gradients.push_back(gradient[value]);
+  for (ValueId value : wanted) {
+    result.gradients.push_back(gradient[value]);
+    result.addends.push_back(addends.at(value));
+  }
   return result;
 }
 

@@ -14,7 +14,7 @@ enum class Microbatches { kOne, kSeveral };
 // `graph` has whole tensors. States lie by their roles; others than parameters, gradients and those of the
 // optimizer are replicated. `of` names the parameter that a state goes with; `tensor_dim`, `tensor_unit` and
 // `tensor_blocks` say how tensor parallelism splits it, `tensor_sequence_dim` which dim of it runs along the
-// sequence. Batches are split along the first dim. Throws Error where
+// sequence; `addends` that a gradient is the sum of several states. Batches are split along the first dim. Throws Error where
 // something is too small to be split so.
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches);
 

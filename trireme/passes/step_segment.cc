@@ -1,26 +1,21 @@
 // Names of the kinds of segments, for the text form of programs.
 #include "trireme/passes/step_segment.h"
 
+#include "trireme/base/enum_name.h"
+
 namespace trireme {
 namespace {
 
-constexpr std::pair<SegmentKind, std::string_view> kKinds[] = {
-    {SegmentKind::kForwardBackward, "forward_backward"},
-    {SegmentKind::kUpdate, "update"},
-    {SegmentKind::kEvaluate, "evaluate"},
-};
+constexpr EnumNames<3> kKinds = {"forward_backward", "update", "evaluate"};
 
 }  // namespace
 
 std::string_view name(SegmentKind kind) {
-  return kKinds[static_cast<size_t>(kind)].second;
+  return kKinds[static_cast<size_t>(kind)];
 }
 
 std::optional<SegmentKind> parse_segment_kind(std::string_view text) {
-  for (const auto& [kind, known] : kKinds) {
-    if (known == text) return kind;
-  }
-  return std::nullopt;
+  return enum_named<SegmentKind>(kKinds, text);
 }
 
 }  // namespace trireme

@@ -34,6 +34,32 @@ bool fits_part(std::string_view pattern, std::string_view name) {
 
 }  // namespace
 
+int Plan::pipeline_stages() const {
+  const int axis = mesh.find(kPipeAxis);
+  return axis < 0 ? 1 : mesh.axes()[axis].size;
+}
+
+Plan Plan::of_one_stage() const {
+  Plan plan = *this;
+  const int pipe = mesh.find(kPipeAxis);
+  if (pipe < 0) return plan;
+  std::vector<Axis> axes = mesh.axes();
+  axes.erase(axes.begin() + pipe);
+  plan.mesh = Mesh(std::move(axes));
+  for (auto& [pattern, layout] : plan.layouts) layout.erase(layout.begin() + pipe);
+  plan.algorithms.erase(std::string(kPipeAxis));
+  return plan;
+}
+
+int Plan::rank_in_stage(int rank) const {
+  int result = 0;
+  for (size_t a = 0; a < mesh.axes().size(); ++a) {
+    if (mesh.axes()[a].name != kPipeAxis)
+      result = result * mesh.axes()[a].size + mesh.coordinate(rank, static_cast<int>(a));
+  }
+  return result;
+}
+
 bool Plan::has(std::string_view part) const {
   const std::vector<std::string> parts = split(preset, '+');
   return std::ranges::find(parts, part) != parts.end();

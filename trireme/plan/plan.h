@@ -18,6 +18,14 @@
 
 namespace trireme {
 
+// Which values of the forward part are not kept for the backward part but made again (passes/recompute.h).
+struct Recompute {
+  enum class Kind { kNone, kFull, kSelective, kNamed } kind = Kind::kNone;
+  std::vector<std::string> names = {};  // kNamed: of scopes and values, patterns (fits_pattern)
+
+  friend bool operator==(const Recompute&, const Recompute&) = default;
+};
+
 struct Plan {
   Mesh mesh;  // no axes: one rank
   std::string preset = "data";
@@ -33,9 +41,20 @@ struct Plan {
   std::optional<BatchNorm> batch_norm = {};  // synchronised
   // An algorithm of comm/ for the collectives along an axis; automatic where an axis is not named.
   std::map<std::string, std::string, std::less<>> algorithms = {};
-  // Keys that stand for more than there is yet (schedule, chunks, stages, recompute, offload, exchange), with
-  // their values as JSON. check_supported() refuses those that ask for something.
+  // A pipeline over the axis pipe: the order of its stages' work (schedule/pipeline.h), the chunks of the model
+  // that each stage has, and the scopes at which chunks begin; none: where it balances costs.
+  std::optional<std::string> schedule = {};
+  std::optional<int> chunks = {};  // 1
+  std::vector<std::string> stages = {};
+  std::optional<Recompute> recompute = {};  // none
+  // Keys that stand for more than there is yet (offload, exchange), with their values as JSON.
+  // check_supported() refuses those that ask for something.
   std::vector<std::pair<std::string, std::string>> kept = {};
+
+  int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none
+  // Without the axis pipe, whose ranks do different things with the same layouts; and a rank's place in it.
+  Plan of_one_stage() const;
+  int rank_in_stage(int rank) const;
 
   bool has(std::string_view part) const;  // whether it is one of the preset's parts
   // What the preset does along an axis: `data` for the axis data where it names nothing else, and of two

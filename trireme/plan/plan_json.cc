@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/plan/plan.h"
@@ -30,8 +31,7 @@ void check_axes(const Plan& plan, std::string_view source) {
         source, plan.preset, axis, to_string(plan.mesh), axis);
   }
   if (!contains(used, "data")) used.emplace_back("data");
-  if (std::ranges::find(plan.kept, "schedule", [](const auto& key) { return key.first; }) != plan.kept.end())
-    used.emplace_back("pipe");
+  used.emplace_back(kPipeAxis);
   const std::vector<std::string> of_preset = used;
   for (const auto& [pattern, layout] : plan.layouts) {
     for (size_t a = 0; a < layout.size(); ++a) {
@@ -131,34 +131,64 @@ void check_word(const Json& value, std::string_view key, const std::vector<std::
     throw_error("{}: there is no {} '{}'; {}", source, key, text, suggestion(text, known));
 }
 
-void check_scopes(const Json& value, std::string_view key, std::string_view source) {
+std::vector<std::string> scopes_of(const Json& value, std::string_view key, std::string_view source) {
   const bool texts =
       value.is_array() && std::ranges::all_of(value, [](const Json& scope) { return scope.is_string(); });
   if (!texts)
     throw_error("{}: {} is {}; a list of scopes, [\"h.3\", \"h.6\"], expected", source, key, value.dump());
+  return value.get<std::vector<std::string>>();
 }
 
-void check_schedule(const Json& value, std::string_view source) {
+void read_schedule(const Json& value, Plan& plan, std::string_view source) {
   check_word(value, "schedule",
              {"gpipe", "1f1b", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v", "pipedream", "2bw"},
              source);
+  plan.schedule = value.get<std::string>();
 }
 
-void check_chunks(const Json& value, std::string_view source) {
-  if (!value.is_number_integer() || value.get<int64_t>() < 1)
-    throw_error("{}: chunks is {}; a whole number of chunks a stage, 1 or more, expected", source,
-                value.dump());
+void read_chunks(const Json& value, Plan& plan, std::string_view source) {
+  constexpr int kMost = 1024;
+  if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > kMost)
+    throw_error("{}: chunks is {}; a whole number of chunks a stage, 1 to {}, expected", source, value.dump(),
+                kMost);
+  plan.chunks = value.get<int>();
 }
 
-void check_stages(const Json& value, std::string_view source) {
-  check_scopes(value, "stages", source);
+// What a pipeline's keys say makes sense for the mesh.
+void check_pipeline(const Plan& plan, std::string_view source) {
+  const bool pipe = plan.mesh.find(kPipeAxis) >= 0;
+  const auto refuse = [&](std::string_view key) {
+    throw_error(
+        "{}: it has the key {}, which is about a pipeline, but the mesh '{}' has no axis pipe; add "
+        "pipe:2, say, to the mesh, or take the key out",
+        source, key, to_string(plan.mesh));
+  };
+  if (!pipe && plan.schedule) refuse("schedule");
+  if (!pipe && plan.chunks.value_or(1) > 1) refuse("chunks");
+  if (!pipe && !plan.stages.empty()) refuse("stages");
+  for (const auto& [pattern, layout] : plan.layouts) {
+    if (pipe && layout[plan.mesh.find(kPipeAxis)].kind != Placement::Kind::kReplicated)
+      throw_error(
+          "{}: the layout of {} speaks of the axis pipe, whose ranks have different parts of the model "
+          "(stages), not parts of its tensors; use data or tensor",
+          source, pattern);
+  }
 }
 
-void check_recompute(const Json& value, std::string_view source) {
-  if (value.is_string())
-    check_word(value, "recompute", {"none", "full", "selective"}, source);
-  else
-    check_scopes(value, "recompute", source);
+constexpr EnumNames<3> kRecompute = {"none", "full", "selective"};
+
+void read_recompute(const Json& value, Plan& plan, std::string_view source) {
+  if (value.is_string()) {
+    check_word(value, "recompute", {kRecompute.begin(), kRecompute.end()}, source);
+    plan.recompute = {*enum_named<Recompute::Kind>(kRecompute, value.get<std::string>())};
+  } else {
+    plan.recompute = {Recompute::Kind::kNamed, scopes_of(value, "recompute", source)};
+  }
+}
+
+Json recompute_json(const Recompute& recompute) {
+  if (recompute.kind == Recompute::Kind::kNamed) return recompute.names;
+  return kRecompute[static_cast<size_t>(recompute.kind)];
 }
 
 void check_offload(const Json& value, std::string_view source) {
@@ -190,10 +220,8 @@ struct KeptKey {
   void (*check)(const Json& value, std::string_view source);
   std::string_view nothing = "";  // the value that asks for nothing beyond what is done without the key
 };
-constexpr KeptKey kKeptKeys[] = {
-    {"schedule", check_schedule},     {"chunks", check_chunks, "1"},
-    {"stages", check_stages},         {"recompute", check_recompute, "\"none\""},
-    {"offload", check_offload, "{}"}, {"exchange", check_exchange, "\"all_reduce\""}};
+constexpr KeptKey kKeptKeys[] = {{"offload", check_offload, "{}"},
+                                 {"exchange", check_exchange, "\"all_reduce\""}};
 
 // One for all axes, or an object with one for each.
 void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
@@ -216,8 +244,9 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   const Json root = parse_json(json, source);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
-  std::vector<std::string> known = {"mesh",      "preset",    "layouts",   "accumulate",
-                                    "precision", "algorithm", "batch_norm"};
+  std::vector<std::string> known = {"mesh",      "preset",    "layouts",    "accumulate",
+                                    "precision", "algorithm", "batch_norm", "schedule",
+                                    "chunks",    "stages",    "recompute"};
   for (const KeptKey& key : kKeptKeys) known.emplace_back(key.name);
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
@@ -232,12 +261,17 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("precision")) read_precision(root["precision"], plan, source);
   if (root.contains("batch_norm")) read_batch_norm(root["batch_norm"], plan, source);
   if (root.contains("algorithm")) read_algorithm(root["algorithm"], plan, source);
+  if (root.contains("schedule")) read_schedule(root["schedule"], plan, source);
+  if (root.contains("chunks")) read_chunks(root["chunks"], plan, source);
+  if (root.contains("stages")) plan.stages = scopes_of(root["stages"], "stages", source);
+  if (root.contains("recompute")) read_recompute(root["recompute"], plan, source);
   for (const KeptKey& key : kKeptKeys) {
     if (!root.contains(key.name)) continue;
     key.check(root[key.name], source);
     plan.kept.emplace_back(key.name, root[key.name].dump());
   }
   check_axes(plan, source);
+  check_pipeline(plan, source);
   return plan;
 }
 
@@ -249,6 +283,10 @@ std::string to_json(const Plan& plan) {
   if (plan.batch_norm)
     json["batch_norm"] = *plan.batch_norm == Plan::BatchNorm::kLocal ? "local" : "synchronised";
   for (const auto& [axis, algorithm] : plan.algorithms) json["algorithm"][axis] = algorithm;
+  if (plan.schedule) json["schedule"] = *plan.schedule;
+  if (plan.chunks) json["chunks"] = *plan.chunks;
+  if (!plan.stages.empty()) json["stages"] = plan.stages;
+  if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   for (const auto& [key, value] : plan.kept) json[key] = Json::parse(value);
   return json.dump(2);
 }

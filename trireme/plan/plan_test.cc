@@ -121,7 +121,7 @@ TEST(Plan, AllKeysRoundTrip) {
 
 TEST(Plan, KeysThatAskForMoreThanThereIsAreKeptAndRefusedInUse) {
   const std::string_view text = R"({"mesh": "pipe:2 data:2", "preset": "zero1", "batch_norm": "synchronised",
-      "schedule": "1f1b", "chunks": 2, "stages": ["h.3", "h.6"], "recompute": ["h.0", "h.1/attn"],
+      "schedule": "1f1b", "chunks": 2, "stages": ["h.3", "h.6"],
       "offload": {"optimizer": "file", "folder": "/tmp/x"},
       "exchange": [{"method": "top_k", "ratio": 0.001, "for": "h.*"}, {"method": "all_reduce"}]})";
   const Plan plan = parse_plan(text, "plan.json");
@@ -132,14 +132,45 @@ TEST(Plan, KeysThatAskForMoreThanThereIsAreKeptAndRefusedInUse) {
     const std::string json = fmt::format(R"({{"mesh": "data:2", {}}})", key);
     return error_of([&] { check_supported(parse_plan(json, "plan.json")); });
   };
-  EXPECT_THAT(refusal(R"("schedule": "gpipe")"),
-              HasSubstr(R"(the plan says "schedule": "gpipe", which can not be done yet)"));
-  EXPECT_THAT(refusal(R"("recompute": "full")"), HasSubstr(R"(or say "none")"));
-  for (const char* key : {R"("chunks": 2)", R"("stages": ["h.1"])", R"("offload": {"optimizer": "file"})",
-                          R"("exchange": {"method": "top_k", "ratio": 0.1})"})
+  EXPECT_THAT(refusal(R"("offload": {"weights": "host"})"), HasSubstr("or say {}"));
+  for (const char* key :
+       {R"("offload": {"optimizer": "file"})", R"("exchange": {"method": "top_k", "ratio": 0.1})"})
     EXPECT_THAT(refusal(key), HasSubstr("can not be done yet")) << key;
-  for (const char* key : {R"("chunks": 1)", R"("recompute": "none")", R"("exchange": "all_reduce")"})
+  for (const char* key : {R"("chunks": 1)", R"("recompute": "full")", R"("exchange": "all_reduce")"})
     EXPECT_EQ(refusal(key), "no error") << key;
+}
+
+TEST(Plan, OfAPipelineHasStagesOfEqualPlans) {
+  const Plan plan = parse_plan(R"({"mesh": "data:2 pipe:3 tensor:2", "preset": "megatron", "schedule": "zb_v",
+      "chunks": 2, "stages": ["h.3"], "layouts": {"wte.weight": "tensor:1"}})", "plan.json");
+  EXPECT_EQ(plan.pipeline_stages(), 3);
+  EXPECT_EQ(plan.schedule, "zb_v");
+  EXPECT_EQ(plan.chunks, 2);
+  EXPECT_THAT(plan.stages, testing::ElementsAre("h.3"));
+  const Plan stage = plan.of_one_stage();
+  EXPECT_EQ(to_string(stage.mesh), "data:2 tensor:2");
+  EXPECT_EQ(to_string(*stage.layout_of("wte.weight"), stage.mesh), "{tensor:1}");
+  // Rank 9 is (1, 1, 1).
+  EXPECT_EQ(plan.rank_in_stage(9), 3);
+  EXPECT_EQ(plan.rank_in_stage(4), 0);
+  EXPECT_EQ(parse_plan(R"({"mesh": "data:2"})", "plan.json").pipeline_stages(), 1);
+  for (const char* key : {R"("schedule": "gpipe")", R"("chunks": 2)", R"("stages": ["h.1"])"})
+    EXPECT_THAT(parse_error(fmt::format(R"({{"mesh": "data:2", {}}})", key)), HasSubstr("has no axis pipe"));
+  EXPECT_THAT(parse_error(R"({"mesh": "pipe:2", "layouts": {"w": "pipe:0"}})"),
+              HasSubstr("the layout of w speaks of the axis pipe"));
+}
+
+TEST(Plan, WhatIsMadeAgain) {
+  const auto read = [](const std::string& value) {
+    const Plan plan = parse_plan(R"({"mesh": "data:2", "recompute": )" + value + "}", "plan.json");
+    EXPECT_EQ(parse_plan(to_json(plan), "written").recompute, plan.recompute);
+    return plan.recompute.value();
+  };
+  EXPECT_EQ(read(R"("none")").kind, Recompute::Kind::kNone);
+  EXPECT_EQ(read(R"("full")").kind, Recompute::Kind::kFull);
+  EXPECT_EQ(read(R"("selective")").kind, Recompute::Kind::kSelective);
+  EXPECT_EQ(read(R"(["h.0", "h.*/attn"])"), (Recompute{Recompute::Kind::kNamed, {"h.0", "h.*/attn"}}));
+  EXPECT_FALSE(read_plan("data", 2).recompute.has_value());
 }
 
 TEST(Plan, MistakesInSingleKeysAreNamed) {

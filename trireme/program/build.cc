@@ -1,15 +1,22 @@
-// Segment -> pins -> expand -> spread (once) -> partition -> fuse -> bucket -> memory (for each rank).
+// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> stage -> fuse -> bucket -> memory
+// (for each rank).
 #include "trireme/program/build.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
+#include "trireme/passes/recompute.h"
+#include "trireme/program/stages.h"
+#include "trireme/schedule/pipeline_table.h"
 
 namespace trireme {
 namespace {
@@ -22,8 +29,34 @@ int64_t rows_of(const Graph& graph) {
   return 0;
 }
 
+int64_t parameters_of(const std::vector<StepSegment>& segments) {
+  std::map<std::string_view, int64_t> elements;
+  for (const StepSegment& segment : segments) {
+    for (const Value& value : segment.graph.values) {
+      if (value.role == Role::kParameter) elements[value.name] = value.type.shape.elements();
+    }
+  }
+  int64_t total = 0;
+  for (const auto& [name, count] : elements) total += count;
+  return total;
+}
+
 bool is_own(const StepSegment& segment) {
   return segment.rows == Rows::kOfOneRank;
+}
+
+std::vector<bool> to_make_again(const Plan& plan, const StepSegment& segment, const Graph& graph) {
+  const bool has_backward = segment.kind == SegmentKind::kForwardBackward;
+  return values_made_again(graph, has_backward && plan.recompute ? *plan.recompute : Recompute());
+}
+
+// What is made again lies as it did before.
+void note_layouts_again(const Graph& graph, NamedLayouts& layouts) {
+  for (const Value& value : graph.values) {
+    if (value.kind != Value::Kind::kResult || layouts.contains(value.name)) continue;
+    if (const auto before = layouts.find(name_before(value.name)); before != layouts.end())
+      layouts.emplace(value.name, before->second);
+  }
 }
 
 }  // namespace
@@ -32,69 +65,146 @@ Graph optimized(const Graph& graph) {
   return prune(fuse(graph, ops()));
 }
 
-ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches)
-    : whole_(std::move(whole)), plan_(plan) {
-  if (std::ranges::none_of(whole_, is_own)) check_plan(plan_, whole_);
+ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches,
+                               const Cut& cut)
+    : whole_(std::move(whole)), plan_(plan), stage_plan_(plan.of_one_stage()), cut_(cut) {
+  if (plan_.pipeline_stages() > 1) pipeline_ = pipeline_of(plan_, microbatches);
+  if (std::ranges::none_of(whole_, is_own)) check_plan(stage_plan_, whole_);
+  // A pipeline's stages reduce gradients in the update, after all backward parts.
+  const Microbatches several = microbatches > 1 || pipeline_ ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
-    if (plan_.mesh.ranks() == 1 || is_own(segment)) continue;
-    Pins pins = pins_of(plan_, segment.graph, segment.kind,
-                        microbatches > 1 ? Microbatches::kSeveral : Microbatches::kOne);
-    Graph graph = expand(segment.graph, plan_.mesh, pins, ops());
-    Spread spread = trireme::spread(graph, plan_.mesh, pins);
-    Graph leader = optimized(partition(graph, plan_.mesh, pins, spread, /*rank=*/0, ops()));
+    if (stage_plan_.mesh.ranks() == 1 || is_own(segment)) {
+      again_.push_back(to_make_again(plan_, segment, segment.graph));
+      continue;
+    }
+    const Mesh& mesh = stage_plan_.mesh;
+    Pins pins = pins_of(stage_plan_, segment.graph, segment.kind, several);
+    Graph graph = expand(segment.graph, mesh, pins, ops());
+    Spread spread = trireme::spread(graph, mesh, pins);
+    Graph leader = partition(graph, mesh, pins, spread, /*rank=*/0, ops());
+    again_.push_back(to_make_again(plan_, segment, leader));
+    leader = recompute(leader, again_.back());
+    if (!pipeline_) leader = optimized(leader);
     common = Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader)};
   }
 }
 
-ProgramBuilder::RankPart ProgramBuilder::part(int rank) const {
-  RankPart result;
+// Rank 0's part of every segment.
+std::vector<StepSegment> ProgramBuilder::leaders() const {
+  std::vector<StepSegment> result;
+  for (size_t s = 0; s < whole_.size(); ++s)
+    result.emplace_back(common_[s] ? common_[s]->leader : recompute(whole_[s].graph, again_[s]),
+                        whole_[s].kind, whole_[s].rows);
+  return result;
+}
+
+ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
+  RankPart result{.step = schedule.step, .evaluation = schedule.evaluation};
+  const int in_stage = plan_.rank_in_stage(rank);
   for (size_t s = 0; s < whole_.size(); ++s) {
     const StepSegment& segment = whole_[s];
     NamedLayouts& layouts = result.layouts.emplace_back();
     if (!common_[s]) {
-      result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
+      result.segments.emplace_back(recompute(segment.graph, again_[s]), segment.kind, segment.rows);
+      for (const Value& value : segment.graph.values) {
+        if (pipeline_ && value.kind == Value::Kind::kState)
+          result.states[value.name] = state_part(value.type.shape, {}, {}, 0);
+      }
       continue;
     }
     const auto& [graph, pins, spread, leader] = *common_[s];
-    const Graph local = optimized(partition(graph, plan_.mesh, pins, spread, rank, ops(), &layouts));
-    result.segments.emplace_back(bucket(local, leader, ops()), segment.kind, segment.rows);
+    const Mesh& mesh = stage_plan_.mesh;
+    const Graph local = partition(graph, mesh, pins, spread, in_stage, ops(), &layouts);
+    result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
+    if (plan_.recompute) note_layouts_again(result.segments.back().graph, layouts);
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;
-      const Layout rest = state_layout(pins, value, plan_.mesh).rest;
-      result.states[value.name] = state_part(value.type.shape, rest, plan_.mesh, rank);
+      const Layout rest = state_layout(pins, value, mesh).rest;
+      result.states[value.name] = state_part(value.type.shape, rest, mesh, in_stage);
     }
+  }
+  if (pipeline_) {
+    cut_to_stage(result, rank);
+    return result;
+  }
+  for (size_t s = 0; s < whole_.size(); ++s) {
+    Graph& graph = result.segments[s].graph;
+    graph = optimized(graph);
+    if (common_[s]) graph = bucket(graph, common_[s]->leader, ops());
   }
   return result;
 }
 
+// Of whole segments, the pieces that the rank's stage has.
+void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
+  const int axis = plan_.mesh.axis(kPipeAxis), number = plan_.mesh.coordinate(rank, axis);
+  const std::vector<int> peers = plan_.mesh.members(rank, axis);
+  std::vector<StepSegment> leaders = this->leaders();
+  // What nobody needs would be sent.
+  for (std::vector<StepSegment>* all : {&part.segments, &leaders}) {
+    for (StepSegment& segment : *all) segment.graph = prune(segment.graph);
+  }
+  const Stages stages(part.segments, *pipeline_, cut_), of_leader(leaders, *pipeline_, cut_);
+  Stage own = stages.stage(number, peers);
+  const Stage leading = of_leader.stage(number, peers);
+  std::vector<StepSegment> segments;
+  std::vector<NamedLayouts> layouts;
+  for (size_t i = 0; i < own.parts.size(); ++i) {
+    StepSegment& segment = segments.emplace_back(std::move(own.parts[i].segment));
+    segment.graph = bucket(optimized(segment.graph), optimized(leading.parts[i].segment.graph), ops());
+    layouts.push_back(part.layouts[own.parts[i].of]);
+  }
+  for (const auto& [name, holders] : stages.state_stages()) {
+    const auto known = part.states.find(name);
+    if (known != part.states.end()) known->second.stages = holders;
+  }
+  std::set<std::string_view> seen;
+  for (const StepSegment& segment : whole_) {
+    for (const Value& value : segment.graph.values) {
+      if (!is_lasting(value.role) || !seen.insert(value.name).second) continue;
+      const std::vector<int>& holders = part.states.at(value.name).stages;
+      if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
+    }
+  }
+  part.segments = std::move(segments);
+  part.layouts = std::move(layouts);
+  part.slots = std::move(own.slots);
+  part.step = std::move(own.step);
+  part.evaluation = std::move(own.evaluation);
+}
+
 // All segments of a list that take a batch take as many rows of it.
-ActionList ProgramBuilder::list(std::string name, const std::vector<Action>& actions, int64_t microbatches,
-                                int rank) const {
-  ActionList list{std::move(name), actions, 0, {}, microbatches};
-  for (const Action& action : actions) {
-    if (action.kind != Action::Kind::kRun) continue;
-    const auto segment =
-        std::ranges::find(whole_, action.what, [](const StepSegment& s) { return s.graph.name; });
-    TRIREME_CHECK(segment != whole_.end());
-    const int64_t rows = rows_of(segment->graph);
+ActionList ProgramBuilder::list(std::string name, std::vector<Action> actions, SegmentKind kind,
+                                int64_t microbatches, int rank) const {
+  ActionList list{std::move(name), std::move(actions), 0, {}, microbatches};
+  for (const StepSegment& segment : whole_) {
+    const int64_t rows = segment.kind == kind ? rows_of(segment.graph) : 0;
     if (rows == 0) continue;
     TRIREME_CHECK((list.rows == 0 || list.rows == rows));
     list.rows = rows;
-    list.own = is_own(*segment) ? Part{0, rows} : batch_rows(plan_, rows, rank);
+    list.own = is_own(segment) ? Part{0, rows} : batch_rows(stage_plan_, rows, plan_.rank_in_stage(rank));
   }
   return list;
 }
 
 Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& schedule,
                                  const WorkspaceQuery& workspace) const {
-  Program program = build_program(std::move(local.segments), workspace, local.states);
+  std::vector<ActionList> lists;
+  lists.push_back(
+      list("step", std::move(local.step), SegmentKind::kForwardBackward, schedule.microbatches, rank));
+  lists.push_back(
+      list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
+  Program program = build_program(std::move(local.segments), workspace, local.states, local.slots,
+                                  states_in_messages(lists));
   program.mesh = plan_.mesh;
   program.rank = rank;
   program.sums = schedule.sums;
-  for (size_t s = 0; s < whole_.size(); ++s) program.segments[s].layouts = std::move(local.layouts[s]);
-  program.lists.push_back(list("step", schedule.step, schedule.microbatches, rank));
-  program.lists.push_back(list("evaluate", schedule.evaluation, schedule.microbatches, rank));
+  program.parameters = parameters_of(whole_);
+  program.elsewhere = std::move(local.elsewhere);
+  for (size_t s = 0; s < program.segments.size(); ++s)
+    program.segments[s].layouts = std::move(local.layouts[s]);
+  program.lists = std::move(lists);
   return program;
 }
 

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "trireme/passes/cut.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
+#include "trireme/schedule/pipeline.h"
 
 namespace trireme {
 
@@ -18,23 +20,27 @@ Graph optimized(const Graph& graph);
 
 class ProgramBuilder {
  public:
-  // `microbatches` of a step. Throws Error when the plan can not work for these segments
-  // (passes/plan_check.h).
-  ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches);
+  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the plan
+  // can not work for these segments (passes/plan_check.h).
+  ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, const Cut& cut = {});
 
-  // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; and how
-  // values lie, by segment.
+  // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; how values
+  // lie, by segment; and what it does in a step and in an evaluation.
   struct RankPart {
     std::vector<StepSegment> segments;
     StateParts states;
+    StateSlots slots;
+    std::vector<Value> elsewhere;  // see Program
     std::vector<NamedLayouts> layouts;
+    std::vector<Action> step, evaluation;
   };
-  RankPart part(int rank) const;
+  RankPart part(int rank, const Schedule& schedule) const;
 
   Program assemble(RankPart part, int rank, const Schedule& schedule, const WorkspaceQuery& workspace) const;
 
+  // A pipeline has actions of its own instead of the schedule's.
   Program build(int rank, const Schedule& schedule, const WorkspaceQuery& workspace) const {
-    return assemble(part(rank), rank, schedule, workspace);
+    return assemble(part(rank, schedule), rank, schedule, workspace);
   }
 
  private:
@@ -43,14 +49,21 @@ class ProgramBuilder {
     Graph graph;  // expanded
     Pins pins;
     Spread spread;
-    Graph leader;  // rank 0's part, by which all ranks decide what is one bucket
+    Graph leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
   };
 
-  ActionList list(std::string name, const std::vector<Action>& actions, int64_t microbatches, int rank) const;
+  ActionList list(std::string name, std::vector<Action> actions, SegmentKind kind, int64_t microbatches,
+                  int rank) const;
+  void cut_to_stage(RankPart& part, int rank) const;
+  std::vector<StepSegment> leaders() const;
 
   std::vector<StepSegment> whole_;
   Plan plan_;
+  Plan stage_plan_;  // of the ranks of one stage; the same plan where there is no pipeline
+  Cut cut_;
+  std::optional<Pipeline> pipeline_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
+  std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
 };
 
 }  // namespace trireme

@@ -53,8 +53,10 @@ class ProgramReader {
     if (reader.take("mesh ")) return read_mesh(reader, text);
     if (reader.take("rank ")) return void(program_.rank = static_cast<int>(reader.integer()));
     if (reader.take("sums in_pairs")) return void(program_.sums = Schedule::Sums::kInPairs);
+    if (reader.take("parameters ")) return void(program_.parameters = reader.integer());
     if (reader.take("memory ")) return read_memory(reader);
     if (reader.take("state ")) return read_state(reader);
+    if (reader.take("elsewhere ")) return void(program_.elsewhere.push_back(read_declaration(reader)));
     if (reader.take("at ")) return read_place_of_state(reader);
     if (reader.take("segment ")) return begin_segment(reader, number);
     if (reader.take("place ")) return read_place(reader);
@@ -85,15 +87,21 @@ class ProgramReader {
     program_.input_bytes = bytes_at(attrs, "inputs");
   }
 
-  void read_state(LineReader& reader) {
-    State state;
-    state.name = reader.value_name();
+  static Value read_declaration(LineReader& reader) {
+    Value value{.kind = Value::Kind::kState};
+    value.name = reader.value_name();
     reader.expect(":");
-    state.type = reader.type();
+    value.type = reader.type();
     const std::string word = reader.word();
     const std::optional<Role> role = parse_role(word);
     if (!role) throw_error("'{}' is no role of a state", word);
-    state.role = *role;
+    value.role = *role;
+    return value;
+  }
+
+  void read_state(LineReader& reader) {
+    const Value value = read_declaration(reader);
+    State state{.name = value.name, .type = value.type, .role = value.role};
     state.attrs = reader.attrs();
     if (!program_.state_numbers.emplace(state.name, program_.states.size()).second)
       throw_error("two states are called %{}", state.name);
@@ -119,6 +127,9 @@ class ProgramReader {
     }
     state.part.axes = words(attrs, "axes");
     state.part.sums = words(attrs, "sums");
+    if (attrs.has("stages")) {
+      for (int64_t stage : attrs.integers("stages")) state.part.stages.push_back(static_cast<int>(stage));
+    }
   }
 
   void begin_segment(LineReader& reader, int number) {

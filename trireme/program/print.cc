@@ -26,6 +26,8 @@ std::string print_state(const State& state) {
   }
   if (!state.part.axes.empty()) at.set("axes", join(state.part.axes, " "));
   if (!state.part.sums.empty()) at.set("sums", join(state.part.sums, " "));
+  if (!state.part.stages.empty())
+    at.set("stages", std::vector<int64_t>(state.part.stages.begin(), state.part.stages.end()));
   const Value value{state.name, state.type, Value::Kind::kState, -1, state.role, state.attrs};
   return fmt::format("{}\nat {}\n", print_declaration(value), print(at));
 }
@@ -73,12 +75,15 @@ std::string print(const Program& program) {
   if (!program.mesh.axes().empty())
     text += fmt::format("mesh {}\nrank {}\n", to_string(program.mesh), program.rank);
   if (program.sums == Schedule::Sums::kInPairs) text += "sums in_pairs\n";
+  if (program.parameters > 0) text += fmt::format("parameters {}\n", program.parameters);
   text += fmt::format("memory {}\n", print(Attrs{{"states", number(program.state_bytes)},
                                                  {"comm_from", number(program.comm_from)},
                                                  {"arena", number(program.arena_bytes)},
                                                  {"comm", number(program.comm_bytes)},
                                                  {"inputs", number(program.input_bytes)}}));
   for (const State& state : program.states) text += print_state(state);
+  for (const Value& state : program.elsewhere)
+    text += fmt::format("elsewhere %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
   for (const Segment& segment : program.segments) text += print_segment(segment);
   for (const ActionList& list : program.lists) {
     text += fmt::format("list {} {}\n", list.name,

@@ -39,14 +39,14 @@ namespace {
 
 StatePart part_named(const StateParts& parts, const Value& state) {
   if (const auto found = parts.find(state.name); found != parts.end()) return found->second;
-  StatePart whole{state.type.shape, {}, {}, {}};
+  StatePart whole{state.type.shape, {}, {}, {}, {}};
   for (int64_t extent : state.type.shape) whole.pieces.push_back({{0, extent}});
   return whole;
 }
 
-// The names of states that a collective reads or makes.
-std::set<std::string_view> states_in_comm_memory(const std::vector<StepSegment>& segments) {
-  std::set<std::string_view> names;
+// The names of states that a collective reads or makes, or that a message takes.
+StateNames states_in_comm_memory(const std::vector<StepSegment>& segments, const StateNames& in_messages) {
+  StateNames names = in_messages;
   for (const auto& [graph, kind, rows] : segments) {
     for (const Node& node : graph.nodes) {
       if (!node.op->collective) continue;
@@ -79,8 +79,8 @@ void add_state(Program& program, const Value& value, const StateParts& parts, co
 }
 
 void add_states(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
-                const StateSlots& slots) {
-  const std::set<std::string_view> in_comm_memory = states_in_comm_memory(segments);
+                const StateSlots& slots, const StateNames& in_messages) {
+  const StateNames in_comm_memory = states_in_comm_memory(segments, in_messages);
   for (const bool by_collectives : {false, true}) {
     if (by_collectives) program.comm_from = program.state_bytes;
     for (const auto& [graph, kind, rows] : segments) {
@@ -95,9 +95,9 @@ void add_states(Program& program, const std::vector<StepSegment>& segments, cons
 }  // namespace
 
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
-                      const StateParts& parts, const StateSlots& slots) {
+                      const StateParts& parts, const StateSlots& slots, const StateNames& in_messages) {
   Program program;
-  add_states(program, local, parts, slots);
+  add_states(program, local, parts, slots, in_messages);
   for (auto& [graph, kind, rows] : local) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
     for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -117,6 +117,16 @@ Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& work
   return program;
 }
 
+StateNames states_in_messages(const std::vector<ActionList>& lists) {
+  StateNames names;
+  for (const ActionList& list : lists) {
+    for (const Action& action : list.actions) {
+      if (action.kind != Action::Kind::kRun) names.insert(action.what);
+    }
+  }
+  return names;
+}
+
 Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace) {
   TRIREME_CHECK(graphs.size() == program.segments.size());
   StateParts parts;
@@ -128,11 +138,14 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
   std::vector<StepSegment> segments;
   for (size_t s = 0; s < graphs.size(); ++s)
     segments.emplace_back(std::move(graphs[s]), program.segments[s].kind);
-  Program result = build_program(std::move(segments), workspace, parts, slots);
+  Program result =
+      build_program(std::move(segments), workspace, parts, slots, states_in_messages(program.lists));
   result.mesh = program.mesh;
   result.rank = program.rank;
   result.lists = program.lists;
   result.sums = program.sums;
+  result.parameters = program.parameters;
+  result.elsewhere = program.elsewhere;
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct State {
   size_t offset = 0;
   StatePart part;
   // A state may be there several times: a stash for each microbatch under way, versions of weights, buffers
-  // of messages. A segment is run on one slot and sees that one of each.
+  // of messages. A segment that is run on slot s, and a message of it, sees slot s modulo `slots`.
   int slots = 1;
 
   size_t stride() const;  // bytes from a slot to the next
@@ -56,9 +57,11 @@ struct Program {
   int rank = 0;
   std::vector<State> states;
   std::map<std::string, size_t, std::less<>> state_numbers;  // name -> place in `states`
+  std::vector<Value> elsewhere;  // lasting states that other stages of a pipeline have, with their whole types
   std::vector<Segment> segments;
   std::vector<ActionList> lists;
   Schedule::Sums sums = Schedule::Sums::kAnyOrder;  // over the ranks
+  int64_t parameters = 0;  // elements of the whole model's, of which a rank may have some only
   size_t state_bytes = 0;
   size_t comm_from = 0;    // states from this offset on are worked on by collectives: they lie in comm memory
   size_t arena_bytes = 0;  // segments run one after the other and share one arena
@@ -77,11 +80,17 @@ using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node
 // By the name of a state; 1 where it is not named.
 using StateSlots = std::map<std::string, int, std::less<>>;
 
-// Puts one rank's segments together. StateSlots come in the order in which graphs name them, those that
-// collectives read or make last: they lie in comm memory. StateSlots of the same name in different graphs are
-// one state and must agree in type. A state that `parts` does not name is whole on this rank.
+using StateNames = std::set<std::string, std::less<>>;
+
+// Puts one rank's segments together. States come in the order in which graphs name them, those that
+// collectives read or make, and those of messages, last: they lie in comm memory. States of the same name in
+// different graphs are one state and must agree in type. A state that `parts` does not name is whole on this
+// rank.
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
-                      const StateParts& parts = {}, const StateSlots& slots = {});
+                      const StateParts& parts = {}, const StateSlots& slots = {},
+                      const StateNames& in_messages = {});
+// Of the messages in lists.
+StateNames states_in_messages(const std::vector<ActionList>& lists);
 // The same program with other graphs in its segments, in their order, placed in memory anew.
 Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace);
 

@@ -1,25 +1,19 @@
 // Names of the spaces that values lie in, for the text form of programs.
 #pragma once
 
-#include <optional>
-#include <string_view>
-
+#include "trireme/base/enum_name.h"
 #include "trireme/passes/memory.h"
 
 namespace trireme {
 
-inline constexpr std::pair<Space, std::string_view> kSpaces[] = {
-    {Space::kArena, "arena"}, {Space::kComm, "comm"}, {Space::kStates, "states"}, {Space::kInputs, "inputs"}};
+inline constexpr EnumNames<4> kSpaces = {"arena", "comm", "states", "inputs"};
 
 inline std::string_view name(Space space) {
-  return kSpaces[static_cast<size_t>(space)].second;
+  return kSpaces[static_cast<size_t>(space)];
 }
 
 inline std::optional<Space> parse_space(std::string_view text) {
-  for (const auto& [space, known] : kSpaces) {
-    if (known == text) return space;
-  }
-  return std::nullopt;
+  return enum_named<Space>(kSpaces, text);
 }
 
 }  // namespace trireme

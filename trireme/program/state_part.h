@@ -15,6 +15,7 @@ struct StatePart {
   std::vector<std::string> axes;  // of the mesh, that split it: ranks along them have the whole together
   std::vector<std::string>
       sums;  // axes along which each rank has one addend of it; the same along all others
+  std::vector<int> stages;  // of a pipeline, that have it; empty: all ranks have it
 };
 using StateParts = std::map<std::string, StatePart, std::less<>>;
 

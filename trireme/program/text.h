@@ -3,10 +3,12 @@
 //   program
 //   mesh data:2 tensor:2
 //   rank 1
+//   parameters 4096                  of the whole model
 //   memory {states=1408, comm_from=1024, arena=4096, comm=512, inputs=192}
 //   state %w: f32[4,4] parameter {init="normal"}
 //   at {offset=0, slots=1, whole=[4,8], dim0=[0,4], dim1=[4,4], axes="tensor"}
 //   …
+//   elsewhere %v: f32[8] parameter   a state that another stage of a pipeline has
 //   segment first forward_backward
 //   graph first                      (ir/text.h)
 //   …

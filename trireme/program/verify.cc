@@ -2,7 +2,9 @@
 #include "trireme/program/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "trireme/base/error.h"
 #include "trireme/ir/verify.h"
@@ -61,18 +63,9 @@ void verify_segment(const Program& program, const Segment& segment) {
   if (!fault.empty()) throw_error("segment '{}': {}", graph.name, fault);
 }
 
-// The slots that a segment can be run on.
-int slots_of(const Program& program, const Segment& segment) {
-  int slots = 1;
-  for (const Value& value : segment.graph.values) {
-    if (value.kind == Value::Kind::kState) slots = std::max(slots, program.find_state(value.name)->slots);
-  }
-  return slots;
-}
-
 // Made anew in every step, so that nothing may be left of the step before.
 bool is_of_one_step(Role role) {
-  return role == Role::kGradient || role == Role::kPending;
+  return role == Role::kGradient || role == Role::kPending || role == Role::kStash;
 }
 
 class ListCheck {
@@ -90,14 +83,13 @@ class ListCheck {
     if (index < 0)
       throw_error("the list '{}' runs the segment '{}', which does not exist", list_.name, action.what);
     const Segment& segment = program_.segments[index];
-    if (const int slots = slots_of(program_, segment); action.slot < 0 || action.slot >= slots)
-      throw_error("the list '{}' runs '{}' on slot {}, but its states have {}", list_.name, action.what,
-                  action.slot, slots);
+    if (action.slot < 0)
+      throw_error("the list '{}' runs '{}' on slot {}; 0 or more expected", list_.name, action.what, action.slot);
     if (segment.takes(Role::kBatch)) {
       if (action.microbatch < 0 || (list_.name == "step" && action.microbatch >= list_.microbatches))
         throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
                     action.microbatch, list_.microbatches);
-      if (!computed_.insert({segment.kind, action.microbatch}).second)
+      if (!computed_.insert({segment.kind, piece_of(action.what), action.microbatch}).second)
         throw_error("the list '{}' computes microbatch {} twice", list_.name, action.microbatch);
     }
     std::set<ValueId> read;
@@ -105,14 +97,19 @@ class ListCheck {
     for (const Output& output : segment.graph.outputs) read.insert(output.value);
     for (ValueId id : read) {
       const Value& value = segment.graph.values[id];
-      if (list_.name == "step" && is_of_one_step(value.role) &&
-          !made_.contains({value.name, slot_of(value, action)}))
+      if (list_.name != "step" || !is_of_one_step(value.role)) continue;
+      const auto made = made_.find({value.name, slot_of(value.name, action)});
+      if (made == made_.end())
         throw_error("the list '{}' runs '{}', which reads %{} before anything made it in this step",
                     list_.name, action.what, value.name);
+      if (value.role == Role::kStash && made->second != action.slot)
+        throw_error("the list '{}' runs '{}' on slot {}, but %{} has that of {} there: it has {} slots, too few",
+                    list_.name, action.what, action.slot, value.name, made->second,
+                    program_.find_state(value.name)->slots);
     }
     for (const Update& update : segment.graph.updates) {
       const Value& state = segment.graph.values[update.state];
-      made_.insert({state.name, slot_of(state, action)});
+      made_[{state.name, slot_of(state.name, action)}] = action.slot;
     }
   }
 
@@ -121,23 +118,37 @@ class ListCheck {
     const std::string_view verb = action.kind == Action::Kind::kSend ? "sends" : "receives";
     if (!state)
       throw_error("the list '{}' {} the state %{}, which does not exist", list_.name, verb, action.what);
-    if (action.slot < 0 || action.slot >= state->slots)
-      throw_error("the list '{}' {} slot {} of %{}, which has {}", list_.name, verb, action.slot, action.what,
-                  state->slots);
+    if (action.slot < 0)
+      throw_error("the list '{}' {} slot {} of %{}; 0 or more expected", list_.name, verb, action.slot,
+                  action.what);
     if (action.peer < 0 || action.peer >= program_.mesh.ranks() || action.peer == program_.rank)
       throw_error("the list '{}' {} %{} with rank {} of {}", list_.name, verb, action.what, action.peer,
                   program_.mesh.ranks());
-    if (action.kind == Action::Kind::kReceive) made_.insert({action.what, action.slot});
+    const std::pair key{action.what, slot_of(action.what, action)};
+    if (action.kind == Action::Kind::kReceive) {
+      made_[key] = action.slot;
+    } else if (const auto made = made_.find(key);
+               is_of_one_step(state->role) &&
+               (made == made_.end() || (state->role == Role::kStash && made->second != action.slot))) {
+      throw_error("the list '{}' sends slot {} of %{} before anything made it in this step", list_.name,
+                  action.slot, action.what);
+    }
   }
 
-  int slot_of(const Value& state, const Action& action) const {
-    return program_.find_state(state.name)->slots > 1 ? action.slot : 0;
+  int slot_of(std::string_view state, const Action& action) const {
+    return action.slot % program_.find_state(state)->slots;
+  }
+
+  // The piece of a pipeline that a segment is; "" where the model is not cut.
+  static std::string piece_of(std::string_view segment) {
+    const size_t dot = segment.find('.');
+    return dot == segment.npos ? "" : std::string(segment.substr(dot));
   }
 
   const Program& program_;
   const ActionList& list_;
-  std::set<std::pair<std::string, int>> made_;          // states and slots, in this step
-  std::set<std::pair<SegmentKind, int64_t>> computed_;  // microbatches
+  std::map<std::pair<std::string, int>, int> made_;  // in this step, by state and slot: by whom, as a slot
+  std::set<std::tuple<SegmentKind, std::string, int64_t>> computed_;  // pieces and microbatches
 };
 
 }  // namespace

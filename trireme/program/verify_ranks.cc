@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/program/verify.h"
+#include "trireme/program/waits.h"
 
 namespace trireme {
 namespace {
@@ -15,7 +16,7 @@ using Phase = OpRecord::Collective::Phase;
 
 // One thing that a rank says to others, or waits for.
 struct Event {
-  enum class Kind { kStart, kWait, kSend, kReceive } kind;
+  enum class Kind { kStart, kWait, kSend, kReceive, kWaitSent, kWaitReceived } kind;
   int axis = -1;      // of a collective
   size_t number = 0;  // which one along the axis, or to or from the peer
   int peer = -1;      // of a message
@@ -48,12 +49,16 @@ class Events {
   std::vector<Event> of_step() {
     const ActionList* step = program_.find_list("step");
     if (!step) return {};
-    for (const Action& action : step->actions) {
+    const Waits waits = waits_of(program_, *step);
+    for (size_t i = 0; i < step->actions.size(); ++i) {
+      const Action& action = step->actions[i];
+      for (int message : waits.before[i]) wait_for(message);
       if (action.kind == Action::Kind::kRun)
         run(program_.segments[program_.segment(action.what)].graph);
       else
-        message(action);
+        message(action, static_cast<int>(i));
     }
+    for (int message : waits.at_end) wait_for(message);
     return std::move(events_);
   }
 
@@ -76,17 +81,25 @@ class Events {
     }
   }
 
-  void message(const Action& action) {
+  void wait_for(int message) {
+    Event event = events_[message_events_.at(message)];
+    event.kind = event.kind == Event::Kind::kSend ? Event::Kind::kWaitSent : Event::Kind::kWaitReceived;
+    events_.push_back(std::move(event));
+  }
+
+  void message(const Action& action, int number) {
     const bool sends = action.kind == Action::Kind::kSend;
     const State& state = *program_.find_state(action.what);
+    message_events_[number] = events_.size();
     events_.push_back({sends ? Event::Kind::kSend : Event::Kind::kReceive, -1,
-                       messages_[{sends, action.peer}]++, action.peer, to_string(state.type),
+                       messages_[{sends, action.peer}]++, action.peer, fmt::format("%{} {}", action.what, to_string(state.type)),
                        fmt::format("%{}", action.what)});
   }
 
   const Program& program_;
   std::vector<size_t> started_;                      // per axis
   std::map<std::pair<bool, int>, size_t> messages_;  // by direction and peer
+  std::map<int, size_t> message_events_;             // by the number of the action
   std::vector<Event> events_;
 };
 
@@ -134,9 +147,11 @@ void match(std::span<const Program> ranks, const std::vector<std::vector<Event>>
 void play(const Mesh& mesh, const std::vector<std::vector<Event>>& events) {
   std::vector<size_t> at(events.size());
   std::map<std::pair<int, int>, size_t> started;  // by rank and axis
-  std::map<std::pair<int, int>, size_t> sent;     // by sender and receiver
+  std::map<std::pair<int, int>, size_t> sent, asked;  // by sender and receiver
   const auto can_go_on = [&](int rank, const Event& event) {
-    if (event.kind == Event::Kind::kReceive) return sent[{event.peer, rank}] > event.number;
+    if (event.kind == Event::Kind::kWaitReceived) return sent[{event.peer, rank}] > event.number;
+    // A transport may hold a message back until it is asked for.
+    if (event.kind == Event::Kind::kWaitSent) return asked[{rank, event.peer}] > event.number;
     if (event.kind != Event::Kind::kWait) return true;
     return std::ranges::all_of(mesh.members(rank, event.axis), [&](int member) {
       return started[{member, event.axis}] > event.number;
@@ -150,6 +165,7 @@ void play(const Mesh& mesh, const std::vector<std::vector<Event>>& events) {
         const Event& event = events[r][at[r]];
         if (event.kind == Event::Kind::kStart) ++started[{rank, event.axis}];
         if (event.kind == Event::Kind::kSend) ++sent[{rank, event.peer}];
+        if (event.kind == Event::Kind::kReceive) ++asked[{event.peer, rank}];
         moved = true;
       }
     }

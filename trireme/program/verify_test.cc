@@ -129,8 +129,8 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
       {"an arena that is too small", [](auto& ranks) { ranks[0].arena_bytes = 1; }, "of the arena"},
       {"an action of nothing", [](auto& ranks) { step(ranks[0]).actions[1].what = "nxt"; },
        "runs the segment 'nxt', which does not exist"},
-      {"a slot that is not there", [](auto& ranks) { step(ranks[0]).actions[0].slot = 1; },
-       "runs 'first' on slot 1, but its states have 1"},
+      {"a slot that is not there", [](auto& ranks) { step(ranks[0]).actions[0].slot = -1; },
+       "runs 'first' on slot -1; 0 or more expected"},
       {"a microbatch twice", [](auto& ranks) { step(ranks[0]).actions[1].microbatch = 0; },
        "computes microbatch 0 twice"},
       {"a microbatch too many", [](auto& ranks) { step(ranks[0]).actions[1].microbatch = 2; },
@@ -167,6 +167,20 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
          }
        },
        "waits for ever for %w"},
+      {"a stash with too few slots",
+       [](auto& ranks) {
+         // Both ranks: what microbatch 0 left is read after microbatch 1 left its own in the same slot.
+         for (Program& program : ranks) {
+           for (State& state : program.states) {
+             if (state.name == "g") state.role = Role::kStash;
+           }
+           for (Segment& segment : program.segments) {
+             if (const ValueId g = segment.graph.find("g"); g != kNoValue) segment.graph.values[g].role = Role::kStash;
+           }
+           step(program).actions[1].slot = 1;
+         }
+       },
+       "runs 'next' on slot 1, but %g has that of 0 there: it has 1 slots, too few"},
       {"ranks in another order", [](auto& ranks) { std::swap(ranks[0], ranks[1]); },
        "program 0 of 2 is rank 1"},
   };
@@ -191,7 +205,7 @@ TEST(ProgramText, RefusesWithTheLineAndTheReason) {
     }
     return std::string("not refused");
   };
-  EXPECT_THAT(refusal("memory {", "memry {"), testing::StartsWith("line 4: "));
+  EXPECT_THAT(refusal("memory {", "memry {"), testing::StartsWith("line 5: "));
   EXPECT_THAT(refusal("segment first forward_backward", "segment first sideways"),
               HasSubstr("'sideways' is no kind"));
   EXPECT_THAT(refusal("place %w states", "place %w attic"), HasSubstr("'attic' is no place"));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <ranges>
 
 #include "trireme/base/error.h"
@@ -142,19 +143,14 @@ std::byte* Executor::state_value_address(size_t offset, int slot) const {
   if (slot == 0) return state_address(offset);
   const auto behind = std::ranges::upper_bound(program_.states, offset, {}, &State::offset);
   const State& state = *std::prev(behind);
-  return state_address(offset) + (state.slots > 1 ? state.stride() * static_cast<size_t>(slot) : 0);
+  return state_address(offset) + state.stride() * static_cast<size_t>(slot % state.slots);
 }
 
 void Executor::prepare(int segment) {
   const Segment& s = program_.segments[segment];
-  int slots = 1;
+  int slots = 1;  // after so many, all states are at the first of theirs again
   for (const Value& value : s.graph.values) {
-    if (value.kind != Value::Kind::kState) continue;
-    const int of_state = find_state(value.name).slots;
-    if (slots > 1 && of_state > 1 && of_state != slots)
-      throw_error("segment '{}' works on states of {} and of {} slots; %{} has {}", s.graph.name, slots,
-                  of_state, value.name, of_state);
-    slots = std::max(slots, of_state);
+    if (value.kind == Value::Kind::kState) slots = std::lcm(slots, find_state(value.name).slots);
   }
   SegmentSlots& prepared = prepared_.emplace_back();
   prepared.inputs = device_.allocate(s.memory.input_bytes);
@@ -260,8 +256,7 @@ void Executor::launch(const Prepared& prepared, const Launch& one) {
   const auto inputs = views.subspan(one.first_input, one.inputs),
              outputs = views.subspan(one.first_output, one.outputs);
   try {
-    stream_->launch(*one.kernel, inputs, outputs, *one.attrs, one.workspace,
-                    staged_ ? staged_.get() : communicator_);
+    stream_->launch(*one.kernel, inputs, outputs, *one.attrs, one.workspace, communicator());
   } catch (const DeviceError& error) {
     const Segment& segment = program_.segments[prepared.segment];
     throw DeviceError(fmt::format("[{}] {} -> {} (segment '{}'): {}", segment.graph.nodes[one.node].op->name,
@@ -291,7 +286,10 @@ void Executor::cut_into_pieces(Prepared& prepared) const {
 void Executor::launch_groups(const Prepared& prepared, int first_group, int last_group) {
   int first = first_group == 0 ? 0 : prepared.group_ends[first_group - 1];
   for (int group = first_group; group < last_group; ++group) {
-    launch_group(prepared, first, prepared.group_ends[group]);
+    if (timer_)
+      launch_timed(prepared, first, prepared.group_ends[group]);
+    else
+      launch_group(prepared, first, prepared.group_ends[group]);
     if (communicator_) communicator_->progress();
     first = prepared.group_ends[group];
   }
@@ -301,7 +299,7 @@ void Executor::launch_groups(const Prepared& prepared, int first_group, int last
 // down. Not at the first run, in which kernels set up what they need, and not those that speak with other
 // ranks: what they do is not all on the stream.
 void Executor::launch_pieces(Prepared& prepared) {
-  const bool note_down = ++prepared.runs == 2;
+  const bool at_once = !timer_, note_down = ++prepared.runs == 2 && at_once;
   for (int group = 0; Piece & piece : prepared.pieces) {
     const auto launch = [&] {
       launch_groups(prepared, group, piece.group_end);
@@ -309,7 +307,7 @@ void Executor::launch_pieces(Prepared& prepared) {
     };
     if (note_down && piece.kind == Piece::Kind::kCompute)
       piece.replay = stream_->capture(std::ref(launch));  // as small as a function takes
-    if (piece.replay)
+    if (piece.replay && at_once)
       piece.replay->launch();
     else
       launch();
@@ -333,8 +331,8 @@ const Executor::Prepared& Executor::last(int segment) const {
 
 void Executor::run(int segment, int slot) {
   SegmentSlots& slots = prepared_.at(segment);
-  Prepared& prepared = slots.slots.at(slot);
-  slots.last = slot;
+  slots.last = slot % static_cast<int>(slots.slots.size());
+  Prepared& prepared = slots.slots[slots.last];
   if (observer_)
     launch_observed(prepared);
   else
@@ -352,17 +350,13 @@ void Executor::show(const Prepared& prepared, const Launch& one) {
   }
 }
 
-void Executor::run_timed(int segment, const std::function<void(int, double)>& report) {
+void Executor::launch_timed(const Prepared& prepared, int first, int last) {
   using Clock = std::chrono::steady_clock;
-  const Prepared& prepared = last(segment);
-  for (int first = 0; int end : prepared.group_ends) {
-    const Clock::time_point begin = Clock::now();
-    launch_group(prepared, first, end);
-    stream_->synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (end - first);
-    for (; first < end; ++first) report(prepared.launches[first].node, seconds);
-  }
-  finish(prepared);
+  const Clock::time_point begin = Clock::now();
+  launch_group(prepared, first, last);
+  stream_->synchronize();
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (last - first);
+  for (; first < last; ++first) timer_(prepared.segment, prepared.launches[first].node, seconds);
 }
 
 std::string Executor::find_non_finite(int segment) {
@@ -440,6 +434,14 @@ std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes)
   const State& state = find_state(name);
   TRIREME_CHECK(offset + bytes <= state.stride() * static_cast<size_t>(state.slots));
   return state_address(state.offset) + offset;
+}
+
+std::byte* Executor::slot_memory(const State& state, int slot) const {
+  return state_address(state.offset) + state.stride() * static_cast<size_t>(slot % state.slots);
+}
+
+void Executor::synchronize() {
+  stream_->synchronize();
 }
 
 void Executor::write_state(std::string_view name, const void* data, size_t bytes) {

@@ -35,7 +35,7 @@ class Executor {
 
   // Segments are named by Program::segment(). Inputs keep their contents from run to run.
   void set_input(int segment, std::string_view name, const void* data, size_t bytes);
-  // On one slot of the states that have several.
+  // On one slot of the states that have several; see State::slots.
   void run(int segment, int slot = 0);
   // The value of an output after the last run of the segment, before any other segment runs.
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
@@ -48,6 +48,12 @@ class Executor {
   void write_state(std::string_view name, size_t offset, const void* data, size_t bytes);
   void read_state(std::string_view name, size_t offset, void* data, size_t bytes);
   const TensorType& state_type(std::string_view name) const;  // an Error when there is no such state
+  // For messages: where a slot of one of the program's states lies; what runs made is there after
+  // synchronize().
+  std::byte* slot_memory(const State& state, int slot) const;
+  void synchronize();
+  // That reaches the device's memory; null for one rank.
+  Communicator* communicator() const { return staged_ ? staged_.get() : communicator_; }
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
@@ -57,9 +63,10 @@ class Executor {
   // memory, and goes on with what it has made of it. For studies of rounding, not for speed. Null: no more.
   using Observer = std::function<void(int segment, int node, int output, const TensorView& result)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
-  // Runs a segment and calls back after each node with its index and seconds, of nodes that are launched
-  // together with their share; for profiles.
-  void run_timed(int segment, const std::function<void(int node, double seconds)>& report);
+  // From now on, run() tells `timer` the seconds of each node after it has run, of nodes that are launched
+  // together their share; for profiles. Null: no more.
+  using Timer = std::function<void(int segment, int node, double seconds)>;
+  void time(Timer timer) { timer_ = std::move(timer); }
 
  private:
   struct Launch {
@@ -107,6 +114,7 @@ class Executor {
   void launch_groups(const Prepared& prepared, int first_group, int last_group);
   void launch_pieces(Prepared& prepared);
   void launch_observed(const Prepared& prepared);
+  void launch_timed(const Prepared& prepared, int first, int last);
   void finish(const Prepared& prepared);
   void show(const Prepared& prepared, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
@@ -119,6 +127,7 @@ class Executor {
   Buffer states_, arena_, comm_states_, comm_;
   std::vector<SegmentSlots> prepared_;
   Observer observer_;
+  Timer timer_;
 };
 
 }  // namespace trireme

@@ -107,12 +107,17 @@ TEST_F(ExecutorTest, TimesEveryNodeThatComputes) {
   write("b", std::vector<float>(3, 1));
   set(*executor_, 0, "x", {1, 1, 1, 1});
   std::vector<int> nodes;
-  executor_->run_timed(0, [&](int node, double seconds) {
+  executor_->time([&](int segment, int node, double seconds) {
+    EXPECT_EQ(segment, 0);
     nodes.push_back(node);
     EXPECT_GE(seconds, 0);
   });
+  executor_->run(0);
   EXPECT_THAT(nodes, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(executor_->scalar_output(0, "total"), 18);
+  executor_->time(nullptr);
+  executor_->run(0);
+  EXPECT_EQ(nodes.size(), 4u);
 }
 
 TEST_F(ExecutorTest, NamesTheOpThatMakesANumberNonFinite) {

@@ -2,27 +2,77 @@
 #include "trireme/runtime/runner.h"
 
 #include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/kernels/communicator.h"
+#include "trireme/program/waits.h"
 
 namespace trireme {
+namespace {
+
+// The same on both ends of a message, and seldom that of another state. Transports have room for 4096.
+int tag_of(std::string_view state) {
+  return static_cast<int>(stream_id(state) % 4096);
+}
+
+}  // namespace
 
 Runner::Runner(Executor& executor) : executor_(executor) {
   const Program& program = executor.program();
   for (const ActionList& list : program.lists) {
-    std::vector<Turn>& turns = lists_.emplace_back();
-    for (const Action& action : list.actions) {
-      if (action.kind != Action::Kind::kRun)
-        throw_error("the list '{}' has a message of %{}, and messages can not be run yet", list.name,
-                    action.what);
-      const int segment = program.segment(action.what);
-      if (segment < 0)
-        throw_error("the list '{}' runs the segment '{}', which the program does not have", list.name,
-                    action.what);
-      turns.push_back({&action, segment});
-      if (list.name == "step" && program.segments[segment].kind != SegmentKind::kUpdate &&
-          updates_from_ + 1 == turns.size())
-        ++updates_from_;
+    lists_.push_back(turns_of(list));
+    if (list.name != "step") continue;
+    for (const Turn& turn : lists_.back()) {
+      if (turn.runs() && program.segments[turn.segment].kind == SegmentKind::kUpdate) break;
+      ++updates_from_;
     }
   }
+}
+
+std::vector<Runner::Turn> Runner::turns_of(const ActionList& list) const {
+  const Program& program = executor_.program();
+  std::vector<Turn> turns;
+  for (const Action& action : list.actions) {
+    if (action.kind != Action::Kind::kRun) {
+      turns.push_back(message(action));
+      continue;
+    }
+    const int segment = program.segment(action.what);
+    if (segment < 0)
+      throw_error("the list '{}' runs the segment '{}', which the program does not have", list.name,
+                  action.what);
+    turns.push_back({&action, segment});
+  }
+  const Waits waits = waits_of(program, list);
+  for (size_t i = 0; i < turns.size(); ++i) {
+    for (int message : waits.before[i]) turns[i].waits.push_back(turns[message].data);
+  }
+  for (int message : waits.at_end) turns.back().waits_behind.push_back(turns[message].data);
+  return turns;
+}
+
+Runner::Turn Runner::message(const Action& action) const {
+  const State* state = executor_.program().find_state(action.what);
+  if (!state) throw_error("a message is of the state %{}, which the program does not have", action.what);
+  if (!executor_.communicator())
+    throw_error("a message goes to rank {}, but there is nothing to send it by", action.peer);
+  return {.action = &action,
+          .data = executor_.slot_memory(*state, action.slot),
+          .bytes = static_cast<int64_t>(state->type.bytes()),
+          .tag = tag_of(state->name)};
+}
+
+void Runner::start(const Turn& turn) {
+  Communicator& communicator = *executor_.communicator();
+  if (turn.action->kind == Action::Kind::kSend) {
+    executor_.synchronize();
+    communicator.start_send(turn.action->peer, turn.data, turn.bytes, turn.tag);
+  } else {
+    communicator.start_receive(turn.action->peer, turn.data, turn.bytes, turn.tag);
+  }
+}
+
+void Runner::wait(const std::vector<const std::byte*>& messages) {
+  for (const std::byte* data : messages) executor_.communicator()->wait(data);
 }
 
 std::span<const Runner::Turn> Runner::turns(std::string_view list) const {

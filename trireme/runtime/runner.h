@@ -12,30 +12,48 @@ namespace trireme {
 
 class Runner {
  public:
-  // The executor must outlive it. Throws Error when a list names a segment that is not there.
+  // The executor must outlive it. Throws Error when a list names something that is not there.
   explicit Runner(Executor& executor);
 
   // An action, with what it names looked up.
   struct Turn {
     const Action* action;
-    int segment;
+    int segment = -1;  // of a run
+    // Of a message, which is started here and waited for where another turn says.
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+    int tag = 0;
+    std::vector<const std::byte*> waits = {};         // messages that must be through before
+    std::vector<const std::byte*> waits_behind = {};  // and behind it: of the last turn
+    bool runs() const { return segment >= 0; }
   };
   // A list's actions; an Error when there is no such list. Those before the first update make the gradients.
   std::span<const Turn> turns(std::string_view list) const;
   std::span<const Turn> gradient_turns() const { return turns("step").first(updates_from_); }
   std::span<const Turn> update_turns() const { return turns("step").subspan(updates_from_); }
 
-  // Does them in order. before(turn) and after(turn) are called around each.
+  // Does them in order. before(turn) and after(turn) are called around each that runs a segment.
   template <typename Before, typename After>
   void run(std::span<const Turn> turns, const Before& before, const After& after) {
     for (const Turn& turn : turns) {
-      before(turn);
-      executor_.run(turn.segment, turn.action->slot);
-      after(turn);
+      if (turn.runs()) before(turn);
+      wait(turn.waits);
+      if (turn.runs()) {
+        executor_.run(turn.segment, turn.action->slot);
+        after(turn);
+      } else {
+        start(turn);
+      }
+      wait(turn.waits_behind);
     }
   }
 
  private:
+  std::vector<Turn> turns_of(const ActionList& list) const;
+  Turn message(const Action& action) const;
+  void start(const Turn& turn);
+  void wait(const std::vector<const std::byte*>& messages);
+
   Executor& executor_;
   std::vector<std::vector<Turn>> lists_;  // in the order of the program's
   size_t updates_from_ = 0;

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
+#include "trireme/comm/context.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
+#include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme {
 namespace {
@@ -69,10 +73,59 @@ TEST_F(RunnerTest, RefusesWhatItCanNotRun) {
   EXPECT_THAT([&] { refusal(Action::run("ad")); },
               ThrowsMessage<Error>(HasSubstr("the segment 'ad', which")));
   EXPECT_THAT([&] { refusal(Action::send("a", 1)); },
-              ThrowsMessage<Error>(HasSubstr("messages can not be run yet")));
+              ThrowsMessage<Error>(HasSubstr("nothing to send it by")));
   Executor executor(program({}), *device_);
   EXPECT_THAT([&] { Runner(executor).turns("evaluate"); },
               ThrowsMessage<Error>(HasSubstr("no list of actions 'evaluate'")));
+}
+
+// Two ranks hand a state with two slots to and fro, eight times: what is sent is not written over before it has
+// gone, and what is received not read before it has come.
+TEST(RunnerMessages, ComeAndGoInOrder) {
+  constexpr int kRounds = 8;
+  const Mesh mesh = parse_mesh("pipe:2");
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    MeshCommunicator communicator(mesh, context);
+    const bool sends = context.rank() == 0;
+    std::vector<Action> actions;
+    for (int i = 0; i < kRounds; ++i) {
+      if (sends) {
+        actions.push_back(Action::run("make", i, i));
+        actions.push_back(Action::send("a", 1, i));
+      } else {
+        actions.push_back(Action::receive("a", 0, i));
+        actions.push_back(Action::run("take", i, i));
+      }
+    }
+    std::vector<ActionList> lists = {{"step", actions, 0, {}, 1}};
+    Program program = build_program(
+        {parse_graph(sends ? "graph make\nstate %a: f32[4096] stash\ninput %x: f32[4096]\n"
+                             "%b: f32[4096] = add(%x, %x)\nupdate %a <- %b\n"
+                           : "graph take\nstate %a: f32[4096] stash\nstate %sum: f32[4096]\n"
+                             "%b: f32[4096] = add(%a, %sum)\nupdate %sum <- %b\n",
+                     ops())},
+        workspace_query(*device), {}, {{"a", 2}}, states_in_messages(lists));
+    program.lists = std::move(lists);
+    program.mesh = mesh;
+    program.rank = context.rank();
+    EXPECT_EQ(program.find_state("a")->offset, program.comm_from);
+    Executor executor(std::move(program), *device, &communicator);
+    std::vector<float> values(4096, 0);
+    if (!sends) executor.write_state("sum", values.data(), values.size() * 4);
+    Runner runner(executor);
+    runner.run(
+        runner.turns("step"),
+        [&](const Runner::Turn& turn) {
+          if (!sends) return;
+          std::ranges::fill(values, static_cast<float>(turn.action->microbatch + 1));
+          executor.set_input(turn.segment, "x", values.data(), values.size() * 4);
+        },
+        [](const Runner::Turn&) {});
+    if (sends) return;
+    executor.read_state("sum", values.data(), values.size() * 4);
+    EXPECT_THAT(values, testing::Each(kRounds * (kRounds + 1)));
+  });
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/train/config_fields.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 namespace {
@@ -24,9 +25,12 @@ constexpr std::string_view kPrefix = "TRIREME_";
 // The fields being filled, and where each value came from.
 class Merge {
  public:
-  explicit Merge(ResolvedConfig& resolved)
+  Merge(ResolvedConfig& resolved, const ModelRecord* own)
       : fields_(config_fields(resolved.config)), origins_(resolved.origins) {
-    for (const Field& field : fields_) origins_[field.name] = "default";
+    for (Field& field : fields_) {
+      origins_[field.name] = "default";
+      if (own && field.name == "model.family") field.choices.push_back(own->family);
+    }
   }
 
   const Field& find(const std::string& name, std::string_view where) const {
@@ -206,13 +210,16 @@ bool ResolvedConfig::is_default(std::string_view name) const {
   return found->second == "default";
 }
 
-ResolvedConfig resolve_config(const ConfigSources& sources) {
+ResolvedConfig resolve_config(const ConfigSources& sources, const ModelRecord* own) {
   ResolvedConfig resolved;
-  Merge merge(resolved);
+  Merge merge(resolved, own);
   if (sources.file) merge_file(merge, *sources.file);
   merge_environment(merge, sources.environment);
   merge_command_line(merge, sources.command_line);
-  validate(resolved.config);
+  if (own && own->family == resolved.config.model.family)
+    validate(resolved.config, *own);
+  else
+    validate(resolved.config);
   return resolved;
 }
 

@@ -40,8 +40,9 @@ struct ResolvedConfig {
   bool is_default(std::string_view name) const;
 };
 
-// Merges the sources and validates the whole. Throws Error.
-ResolvedConfig resolve_config(const ConfigSources& sources);
+// Merges the sources and validates the whole. Throws Error. With a model, settings may also be for that one,
+// which need not be in the table of families.
+ResolvedConfig resolve_config(const ConfigSources& sources, const ModelRecord* own = nullptr);
 
 // What is wrong between fields, one sentence each with the numbers and a way out; empty when all is well.
 // With a model, the settings are for that one, which need not be in the table of families.

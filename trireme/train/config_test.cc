@@ -96,6 +96,18 @@ TEST(Config, UnknownNamesGetTheNearestKnown) {
   EXPECT_THAT(refusal(from_toml("batch = 3\n")), HasSubstr("did you mean train.batch?"));
 }
 
+TEST(Config, SettingsOfTheLearningRateAreRefusedByTheirOldNames) {
+  EXPECT_EQ(refusal(from_toml("[schedule]\nkind = \"linear\"\n")),
+            "my.toml:2: schedule.kind is called lr_schedule.kind now (a schedule is the order of a step's "
+            "actions); rename it");
+  EXPECT_THAT(refusal(from_toml("[schedule]\n")), HasSubstr("schedule is called lr_schedule now"));
+  EXPECT_THAT(refusal(from_command_line({"--schedule.min_lr=1"})), HasSubstr("lr_schedule.min_lr now"));
+  EXPECT_THAT(refusal(from_environment({"TRIREME_SCHEDULE__KIND=linear"})),
+              HasSubstr("lr_schedule.kind now"));
+  EXPECT_EQ(resolve_config(from_environment({"TRIREME_LR_SCHEDULE__KIND=linear"})).config.lr_schedule.kind,
+            "linear");
+}
+
 TEST(Config, PathsInAFileAreTakenFromItsFolder) {
   const auto data_of = [](const std::string& name, const std::string& text) {
     return resolve_config({.file = ConfigFile{name, text}}).config.data;
@@ -223,9 +235,9 @@ TEST(Config, FieldsMustFitTogether) {
               HasSubstr("try data.kind mnist"));
   EXPECT_THAT(refusal(from_command_line({"--data.kind=mnist"})), HasSubstr("try data.kind text or tokens"));
   EXPECT_THAT(refusal(from_command_line({"--data.kind=tokens"})), HasSubstr("needs data.path"));
-  EXPECT_THAT(refusal(from_command_line({"--optim.lr=1e-3", "--schedule.min_lr=1e-2"})),
+  EXPECT_THAT(refusal(from_command_line({"--optim.lr=1e-3", "--lr_schedule.min_lr=1e-2"})),
               HasSubstr("lower min_lr"));
-  EXPECT_THAT(refusal(from_command_line({"--schedule.decay_steps=5"})), HasSubstr("ends after"));
+  EXPECT_THAT(refusal(from_command_line({"--lr_schedule.decay_steps=5"})), HasSubstr("ends after"));
   const auto image = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--model.family=mlp", "--data.path=x"});
     return refusal(from_command_line(more));

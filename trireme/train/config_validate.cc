@@ -103,15 +103,16 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
         c.train.accumulate, c.train.shards);
   }
 
-  if (c.schedule.min_lr > c.optim.lr && c.schedule.kind != "constant") {
-    add("schedule.min_lr = {} is above optim.lr = {}, so the rate would rise as it decays; lower min_lr",
-        c.schedule.min_lr, c.optim.lr);
+  if (c.lr_schedule.min_lr > c.optim.lr && c.lr_schedule.kind != "constant") {
+    add("lr_schedule.min_lr = {} is above optim.lr = {}, so the rate would rise as it decays; lower min_lr",
+        c.lr_schedule.min_lr, c.optim.lr);
   }
-  const bool decays = is_any_of(c.schedule.kind, {"cosine", "linear"});
-  const int64_t end = c.schedule.decay_steps > 0 ? c.schedule.decay_steps : c.train.steps;
-  if (decays && c.schedule.decay_steps > 0 && c.schedule.decay_steps < c.schedule.warmup_steps) {
-    add("schedule.warmup_steps = {} ends after schedule.decay_steps = {}; lower it, or give decay_steps more",
-        c.schedule.warmup_steps, end);
+  const bool decays = is_any_of(c.lr_schedule.kind, {"cosine", "linear"});
+  const int64_t end = c.lr_schedule.decay_steps > 0 ? c.lr_schedule.decay_steps : c.train.steps;
+  if (decays && c.lr_schedule.decay_steps > 0 && c.lr_schedule.decay_steps < c.lr_schedule.warmup_steps) {
+    add("lr_schedule.warmup_steps = {} ends after lr_schedule.decay_steps = {}; lower it, or give "
+        "decay_steps more",
+        c.lr_schedule.warmup_steps, end);
   }
   return problems;
 }

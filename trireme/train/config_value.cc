@@ -124,6 +124,12 @@ void refuse_value(const Field& field, std::string_view found, std::string_view w
 }
 
 void refuse_name(const std::string& name, std::string_view where) {
+  // Files that were written before a section had its name of today, those of older runs among them.
+  constexpr std::string_view kOldSection = "schedule", kSection = "lr_schedule";
+  if (name.substr(0, name.find('.')) == kOldSection) {
+    throw_error("{}: {} is called {}{} now (a schedule is the order of a step's actions); rename it", where,
+                name, kSection, name.substr(kOldSection.size()));
+  }
   Config defaults;
   std::vector<std::string> names;
   std::string suggestion;
@@ -181,9 +187,10 @@ void assign(const Field& field, const std::string& value, std::string_view where
   const auto& choices = field.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
     const std::string suggestion = nearest(value, choices);
-    refuse_value(field,
-                 toml_quoted(value) + (suggestion.empty() ? "" : fmt::format(" (did you mean {}?)", suggestion)),
-                 where);
+    refuse_value(
+        field,
+        toml_quoted(value) + (suggestion.empty() ? "" : fmt::format(" (did you mean {}?)", suggestion)),
+        where);
   }
   **target = value;
 }

@@ -14,7 +14,7 @@
 #include "trireme/train/agreement.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/replica_check.h"
 #include "trireme/train/resume_check.h"
@@ -37,8 +37,9 @@ int thread_count(const TrainOptions& train, int ranks_here) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
-// With the batch that the ranks of the plan share.
-Config with_batch(Config config, const ModelRecord& model, const Plan& plan) {
+// With the batch that the ranks of the plan share, and the name of the model.
+Config completed(Config config, const ModelRecord& model, const Plan& plan) {
+  config.model.family = model.family;
   use_batch_per_rank(config, batch_parts(plan));
   validate(config, model);
   return config;
@@ -58,7 +59,7 @@ class Run {
  public:
   Run(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
       const RunContext& context, RunObserver& observer)
-      : config_(with_batch(resolved.config, model, context.ranks.plan)),
+      : config_(completed(resolved.config, model, context.ranks.plan)),
         context_(context),
         observer_(observer),
         data_(data),
@@ -97,7 +98,7 @@ class Run {
       const Clock::time_point begin = Clock::now();
       Batch& batch = loader_.next();
       const double rate =
-          learning_rate(config_.optim, config_.schedule, config_.train.batch, config_.train.steps, step);
+          learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
       const StepResult done = trainer_.step(batch, step, rate);
       result.steps = step + 1;
       result.loss = done.loss;

@@ -10,6 +10,7 @@
 #include "trireme/train/data/test_files.h"
 #include "trireme/train/data/test_images.h"
 #include "trireme/train/data/test_vocabulary.h"
+#include "trireme/train/saved_run.h"
 
 namespace trireme {
 namespace {
@@ -122,16 +123,25 @@ class Witness : public RunObserver {
   void sampled(const std::string&) override { seen.emplace_back("sampled"); }
 };
 
+ResolvedConfig line_config(const std::filesystem::path& folder, const TrainOptions& train) {
+  ResolvedConfig config;
+  config.config.train = train;
+  config.config.optim = {.kind = "sgd", .lr = 0.3, .weight_decay = 0};
+  config.config.lr_schedule = {.kind = "constant", .warmup_steps = 0};
+  config.config.run = {.dir = folder.string(), .checkpoint_every = 0};
+  return config;
+}
+
+OpenedData line_data() {
+  const auto line = std::make_shared<Line>();
+  return {.kind = "own", .train = line, .validation = line, .summary = "a line"};
+}
+
 TEST(RunTraining, OfAModelAndDataOfOnesOwnIsToldToTheObserverAndPrintsNothing) {
   TempFolder folder;
-  ResolvedConfig config;
-  config.config.model.family = "line";
-  config.config.train = {.batch = 10, .steps = 3, .threads = 1, .clip_norm = 0, .eval_every = 2};
-  config.config.optim = {.kind = "sgd", .lr = 0.3, .weight_decay = 0};
-  config.config.schedule = {.kind = "constant", .warmup_steps = 0};
-  config.config.run = {.dir = folder.path().string(), .checkpoint_every = 0};
-  const auto line = std::make_shared<Line>();
-  const OpenedData data{.kind = "own", .train = line, .validation = line, .summary = "a line"};
+  ResolvedConfig config =
+      line_config(folder.path(), {.batch = 10, .steps = 3, .threads = 1, .clip_norm = 0, .eval_every = 2});
+  const OpenedData data = line_data();
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   Witness first, second;
@@ -151,6 +161,32 @@ TEST(RunTraining, OfAModelAndDataOfOnesOwnIsToldToTheObserverAndPrintsNothing) {
   EXPECT_EQ(second.seen.back(), "ended 60");
   EXPECT_EQ(result.steps, 60);
   EXPECT_LT(second.loss, 1e-3);
+}
+
+TEST(RunTraining, GoesOnFromWeightsOfAModelOfOnesOwn) {
+  TempFolder folder;
+  ResolvedConfig config = line_config(
+      folder.path() / "first", {.batch = 10, .steps = 60, .threads = 1, .clip_norm = 0, .eval_every = 0});
+  const OpenedData data = line_data();
+  ModelRecord model = line_model();
+  model.weight_settings = {"model.layers"};
+  Witness first, second;
+  run_training(config, model, data, {}, first);
+
+  const SavedRun saved = open_saved_run(config.config.run.dir, std::nullopt, {}, &model);
+  EXPECT_EQ(saved.model.record.family, "line");
+  EXPECT_EQ(saved.config.model.family, "line");
+  EXPECT_THAT(error_of([&] { open_saved_run(config.config.run.dir); }), HasSubstr("model.family"));
+
+  config.config.train.init_from = config.config.run.dir;
+  config.config.train.steps = 1;
+  config.config.run.dir = (folder.path() / "second").string();
+  run_training(config, model, data, {}, second);
+  EXPECT_LT(second.loss, 1e-3);
+  config.config.model.layers = 7;
+  config.config.run.dir = (folder.path() / "third").string();
+  EXPECT_THAT(error_of([&] { run_training(config, model, data, {}, second); }),
+              HasSubstr("model.layers = 7"));
 }
 
 }  // namespace

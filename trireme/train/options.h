@@ -58,10 +58,10 @@ struct TrainOptions {
   double clip_norm = 1.0;    // 0: off
   bool noise_scale = false;  // measure the critical batch (critical_batch.h)
   double label_smoothing = 0.0;
-  int64_t max_skipped = 10;   // steps in a row; f16 goes on for as long as its loss scale can be lowered
-  int64_t log_every = 1;      // steps
-  int64_t eval_every = 250;   // steps; 0: only at the end
-  int64_t eval_batches = 10;  // batches of validation data each time
+  int64_t max_skipped = 10;     // steps in a row; f16 goes on for as long as its loss scale can be lowered
+  int64_t log_every = 1;        // steps
+  int64_t eval_every = 250;     // steps; 0: only at the end
+  int64_t eval_batches = 10;    // batches of validation data each time
   int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
 };
 
@@ -79,7 +79,7 @@ struct OptimOptions {
   int64_t base_batch = 0;           // automatic: train.batch_per_rank; without, train.batch, so nothing grows
 };
 
-struct ScheduleOptions {
+struct LrScheduleOptions {
   std::string kind = "cosine";
   int64_t warmup_steps = 20;
   int64_t decay_steps = 0;  // automatic: train.steps
@@ -101,7 +101,7 @@ struct Config {
   DataSettings data;
   TrainOptions train;
   OptimOptions optim;
-  ScheduleOptions schedule;
+  LrScheduleOptions lr_schedule;
   RunOptions run;
 };
 

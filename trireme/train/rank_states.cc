@@ -8,10 +8,12 @@
 namespace trireme {
 namespace {
 
-// Who writes what, the same on all ranks. Ranks that differ only along axes that do not split a state have
-// the same part of it, and the one whose files are smallest so far writes it.
+// Who writes what, the same on all ranks of a stage: they have the same states. Ranks that differ only along
+// axes that do not split a state have the same part of it, and the one whose files are smallest so far writes
+// it. What several stages have, the first of them writes.
 class Writers {
  public:
+  // The mesh of one stage's ranks; the whole mesh where there is no pipeline.
   explicit Writers(const Mesh& mesh) : mesh_(mesh), bytes_(mesh.ranks(), 0) {}
 
   bool writes(int rank, const State& slot) {
@@ -46,7 +48,7 @@ class Writers {
     return number;
   }
 
-  const Mesh& mesh_;
+  const Mesh mesh_;
   std::vector<uint64_t> bytes_;  // that each rank writes so far
 };
 
@@ -67,12 +69,26 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
 }  // namespace
 
 RankStates states_of(Trainer& trainer) {
-  return collect(trainer, [](const State&) { return true; });
+  RankStates states = collect(trainer, [](const State&) { return true; });
+  for (const Value& state : trainer.program().elsewhere) {
+    const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
+    (state.role == Role::kOptimizer ? states.optimizer : states.model)
+        .push_back({state.name,
+                    {nullptr, state.type.dtype, none},
+                    {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
+  }
+  return states;
 }
 
 RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {
-  Writers writers(ranks.plan.mesh);
-  return collect(trainer, [&](const State& slot) { return writers.writes(ranks.rank, slot); });
+  const Plan& plan = ranks.plan;
+  const int pipe = plan.mesh.find(kPipeAxis);
+  const int stage = pipe < 0 ? 0 : plan.mesh.coordinate(ranks.rank, pipe);
+  Writers writers(plan.of_one_stage().mesh);
+  return collect(trainer, [&](const State& slot) {
+    const bool of_stage = slot.part.stages.empty() || slot.part.stages.front() == stage;
+    return of_stage && writers.writes(plan.rank_in_stage(ranks.rank), slot);
+  });
 }
 
 CheckpointPeers checkpoint_peers(const RankOptions& ranks) {

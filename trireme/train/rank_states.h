@@ -15,7 +15,7 @@ struct RankStates {
   std::vector<PartView> optimizer;  // moments and velocities
 };
 
-// All that this rank has.
+// All that this rank has; of what other stages of a pipeline have, an empty part, so that nothing is missed.
 RankStates states_of(Trainer& trainer);
 
 // What it writes: of each part that several ranks have, one writes it, so that all write about as much.

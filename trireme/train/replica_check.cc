@@ -29,7 +29,8 @@ ReplicaCheck::ReplicaCheck(Trainer& trainer, const RankOptions& ranks)
     State state{slot.name, slot.type.bytes(), {}};
     piece_.resize(std::max(piece_.size(), std::min(state.bytes, kPieceBytes)));
     for (const Axis& axis : ranks.plan.mesh.axes()) {
-      state.along.push_back(axis.size > 1 && !contains(slot.part.axes, axis.name) &&
+      const bool some_have_it = axis.name == kPipeAxis && !slot.part.stages.empty();
+      state.along.push_back(axis.size > 1 && !some_have_it && !contains(slot.part.axes, axis.name) &&
                             !contains(slot.part.sums, axis.name));
     }
     states_.push_back(std::move(state));
@@ -82,14 +83,21 @@ void ReplicaCheck::compare(int64_t step) {
   }
 }
 
+int ReplicaCheck::stage_of(int rank) const {
+  const int pipe = ranks_.plan.mesh.find(kPipeAxis);
+  return pipe < 0 ? 0 : ranks_.plan.mesh.coordinate(rank, pipe);
+}
+
 // "ln_f.weight (XXH64 89… on ranks 0 and 1, 5a… on rank 2)"; "" when it is the same wherever it should be.
 std::string ReplicaCheck::difference(size_t number) {
+  gather(number < hashes_.size() ? hashes_[number] : 0);
+  if (number >= states_.size()) return "";
   const State& state = states_[number];
-  gather(hashes_[number]);
   // By the first of the ranks that should have the same, then by what they have.
   std::map<int, std::map<int64_t, std::vector<int>>> found;
   for (size_t rank = 0; rank < words_.size(); ++rank) {
     int first = static_cast<int>(rank);
+    if (stage_of(first) != stage_of(ranks_.rank)) continue;  // whose states are others
     for (size_t axis = 0; axis < first_along_.size(); ++axis) {
       if (state.along[axis]) first = first_along_[axis][static_cast<size_t>(first)];
     }
@@ -105,17 +113,35 @@ std::string ReplicaCheck::difference(size_t number) {
   return "";
 }
 
+// Stages of a pipeline have different numbers of states.
+size_t ReplicaCheck::most_states() {
+  int64_t most = std::ssize(states_);
+  if (ranks_.plan.pipeline_stages() > 1)
+    ranks_.communicator->all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(&most), 1, DType::i64,
+                                    Communicator::Reduction::kMax);
+  return static_cast<size_t>(most);
+}
+
+int ReplicaCheck::first_of_stage() const {
+  int first = 0;
+  while (stage_of(first) != stage_of(ranks_.rank)) ++first;
+  return first;
+}
+
 void ReplicaCheck::explain(int64_t step) {
   constexpr size_t kTold = 3;
   std::vector<std::string> told;
   size_t different = 0;
-  for (size_t i = 0; i < states_.size(); ++i) {
+  for (size_t i = 0; i < most_states(); ++i) {
     std::string text = difference(i);
     if (text.empty()) continue;
     if (++different <= kTold) told.push_back(std::move(text));
   }
   const std::string when = step == 0 ? "before the first step" : fmt::format("after step {}", step);
-  if (ranks_.rank != 0) throw_error("ranks have come apart {}; rank 0 says where", when);
+  // The first rank of a stage that has something to tell does.
+  if (told.empty()) throw_error("ranks have come apart {}; a rank of another stage says where", when);
+  if (ranks_.plan.rank_in_stage(ranks_.rank) != 0)
+    throw_error("ranks have come apart {}; rank {} says where", when, first_of_stage());
   throw_error(
       "ranks that should have the same numbers do not, {}: {}{}. What was saved before is not touched. The "
       "memory of a rank, the data that it reads, or Trireme is at fault; `trireme verify` tries the plan",

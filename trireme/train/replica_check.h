@@ -31,6 +31,9 @@ class ReplicaCheck {
   void gather(uint64_t own);  // every rank's own word into words_
   [[noreturn]] void explain(int64_t step);
   std::string difference(size_t state);
+  size_t most_states();  // of any rank
+  int stage_of(int rank) const;
+  int first_of_stage() const;  // the first rank of this rank's
 
   Executor& executor_;
   RankOptions ranks_;

@@ -7,7 +7,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/config.h"
-#include "trireme/train/models/model.h"
 
 namespace trireme {
 namespace {
@@ -30,17 +29,17 @@ LoadedCheckpoint open_step(const Checkpoints& checkpoints, std::optional<int64_t
 
 }  // namespace
 
-SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step,
-                        const CheckpointPeers& peers) {
+SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step, const CheckpointPeers& peers,
+                        const ModelRecord* own) {
   const fs::path config_path = fs::path(folder) / "config.toml";
   if (!fs::exists(config_path)) throw_error("{} is no run folder: there is no config.toml in it", folder);
-  const Config config = resolve_config({.file = read_config_file(config_path.string())}).config;
+  const Config config = resolve_config({.file = read_config_file(config_path.string())}, own).config;
   LoadedCheckpoint checkpoint = open_step(Checkpoints(folder, 1, peers), step, peers);
-  ModelOptions model = config.model;
-  const std::string_view table = find_model(model.family).embedding;
-  if (const TensorFiles::Tensor* found = checkpoint.model.find(table); found && found->shape.rank() == 2)
-    model.vocab = found->shape[0];
-  return {config, model, std::move(checkpoint)};
+  const bool is_own = own && own->family == config.model.family;
+  Model model = is_own ? Model(*own, config.model) : Model(config.model);
+  const TensorFiles::Tensor* table = checkpoint.model.find(model.record.embedding);
+  if (table && table->shape.rank() == 2) model.options.vocab = table->shape[0];
+  return {config, std::move(model), std::move(checkpoint)};
 }
 
 }  // namespace trireme

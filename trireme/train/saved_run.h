@@ -5,18 +5,19 @@
 #include <string>
 
 #include "trireme/train/checkpoint/checkpoint.h"
-#include "trireme/train/options.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 
 struct SavedRun {
-  Config config;       // of the run's folder
-  ModelOptions model;  // its model, with the vocabulary that the weights have
+  Config config;  // of the run's folder
+  Model model;    // its model, with the vocabulary that the weights have
   LoadedCheckpoint checkpoint;
 };
 
-// Throws Error when `folder` is no run's folder, or has no checkpoint (of that step).
+// Throws Error when `folder` is no run's folder, or has no checkpoint (of that step). A run of a model
+// outside the table of families needs that model's record.
 SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step = std::nullopt,
-                        const CheckpointPeers& peers = {});
+                        const CheckpointPeers& peers = {}, const ModelRecord* own = nullptr);
 
 }  // namespace trireme

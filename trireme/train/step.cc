@@ -2,14 +2,17 @@
 #include "trireme/train/step.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/precision.h"
 #include "trireme/program/build.h"
+#include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/shards.h"
 
@@ -126,15 +129,26 @@ Graph with_pending_states(Graph forward, Accumulate accumulate, Role role) {
   return b.take();
 }
 
+// The addends of a gradient, by the chunk that makes them; all as one where the model is not cut.
+std::map<int, std::vector<ValueId>> by_chunk(const Graph& graph, const std::vector<ValueId>& addends,
+                                             const Cut& cut) {
+  std::map<int, std::vector<ValueId>> result;
+  for (ValueId addend : addends)
+    result[cut.chunks == 1 ? 0 : std::max(0, cut.chunk_of_name(graph.values[addend].name))].push_back(addend);
+  return result;
+}
+
 // Adds the backward part and stores gradients, loss and count in states.
-Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const TrainOptions& train) {
+Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const TrainOptions& train,
+                     const Cut& cut) {
   forward = with_pending_states(std::move(forward), accumulate, pending);
   const std::vector<ValueId> parameters = parameters_of(forward);
   const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
   forward.outputs.clear();
   Builder b(ops(), std::move(forward));
   const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}}, Role::kScalar);
-  const std::vector<ValueId> gradients = differentiate(b, loss, loss_scale, parameters).gradients;
+  const Backward backward = differentiate(b, loss, loss_scale, parameters);
+  const std::vector<ValueId>& gradients = backward.gradients;
   const auto store = [&](std::string_view name, ValueId value, Attrs attrs = {}) {
     const ValueId state = b.state(name, b.type(value), Role::kGradient, std::move(attrs));
     const Builder::Scope scope(b, name);
@@ -156,7 +170,20 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
       squares = squares == kNoValue ? part : b.op("add", {squares, part});
     }
     const Value parameter = b.graph().values[parameters[i]];
-    store(gradient_name(parameter.name), gradient, companion_attrs(parameter));
+    const auto of_chunks = by_chunk(b.graph(), backward.addends[i], cut);
+    if (of_chunks.size() < 2) {
+      store(gradient_name(parameter.name), gradient, companion_attrs(parameter));
+      continue;
+    }
+    for (const auto& [chunk, addends] : of_chunks) {
+      const Builder::Scope scope(b, scope_of(b.graph().values[addends[0]].name));
+      ValueId sum = addends[0];
+      for (size_t a = 1; a < addends.size(); ++a) sum = b.op("add", {sum, addends[a]});
+      const bool first = chunk == of_chunks.begin()->first;
+      const Value other = shared_gradient(parameter, chunk);
+      store(first ? gradient_name(parameter.name) : other.name, sum,
+            first ? companion_attrs(parameter) : other.attrs);
+    }
   }
   store(kLossState, loss);
   store(kCountState, count);
@@ -183,8 +210,41 @@ Schedule schedule_of(const TrainOptions& train, const Plan& plan, int rank) {
   return train.shards > 0 ? shards(train.shards, plan, rank) : accumulate(train.accumulate);
 }
 
+namespace {
+
+// Where the plan cuts the model.
+Cut cut_of(const Graph& forward, const Plan& plan, int64_t microbatches) {
+  if (plan.pipeline_stages() == 1) return {};
+  const int chunks = pipeline_of(plan, microbatches).chunks;
+  return plan.stages.empty() ? balanced_cut(forward, chunks) : cut_at(forward, chunks, plan.stages);
+}
+
+// The gradient states of a step that shared_gradient() made.
+SharedGradients shared_gradients(const Graph& first) {
+  SharedGradients result;
+  for (const Value& value : first.values) {
+    if (value.attrs.has("addend_of")) result[value.attrs.text("of")].push_back(value);
+  }
+  return result;
+}
+
+void check_pipeline(const TrainOptions& train, const Schedule& schedule) {
+  if (schedule.deal == Schedule::Deal::kWholes)
+    throw_error(
+        "train.shards = {} computes whole models on each rank, and a pipeline's stages have parts of "
+        "one; use a plan without the axis pipe, or train.shards=0",
+        train.shards);
+  if (train.noise_scale)
+    throw_error(
+        "train.noise_scale is measured on ranks that have all gradients, and the stages of a pipeline "
+        "do not; use a plan without the axis pipe, or train.noise_scale=false");
+}
+
+}  // namespace
+
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
-                       const StepShape& shape, const Schedule& schedule) {
+                       const StepShape& shape, const Schedule& schedule, const Plan& plan) {
+  if (plan.pipeline_stages() > 1) check_pipeline(train, schedule);
   const DType precision = precision_of(train);
   const bool wholes = schedule.deal == Schedule::Deal::kWholes;
   StepShape once = shape, evaluated = shape;
@@ -194,21 +254,25 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     evaluated.rows = shape.rows / schedule.own;
   }
   StepGraphs result;
-  const Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
+  Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
+  result.cut = cut_of(forward, plan, schedule.microbatches);
+  if (result.cut.chunks > 1) forward = with_own_casts(forward, result.cut, ops());
   for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
   // What each whole microbatch makes of a buffer is added up like gradients, and the update takes the mean.
   const Role pending = wholes ? Role::kGradient : Role::kPending;
-  Graph first = with_gradients(forward, Accumulate::kReplace, pending, train);
+  Graph first = with_gradients(forward, Accumulate::kReplace, pending, train, result.cut);
+  const SharedGradients shared = shared_gradients(first);
   const std::vector<Graph> merges = wholes ? shard_graphs(first, schedule.own) : std::vector<Graph>();
   const Rows rows = wholes ? Rows::kOfOneRank : Rows::kOfAllRanks;
   result.segments.emplace_back(std::move(first), SegmentKind::kForwardBackward, rows);
   if (!wholes && schedule.microbatches > 1) {
     Graph next = forward;
     next.name = "next";
-    result.segments.emplace_back(with_gradients(std::move(next), Accumulate::kAdd, pending, train));
+    result.segments.emplace_back(
+        with_gradients(std::move(next), Accumulate::kAdd, pending, train, result.cut));
   }
   result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,
-                                            wholes ? schedule.microbatches : 0),
+                                            wholes ? schedule.microbatches : 0, shared),
                                SegmentKind::kUpdate);
   result.segments.emplace_back(
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision),
@@ -235,14 +299,18 @@ std::vector<StepSegment> generating_graphs(const Model& model) {
 
 double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches) {
   if (!model.record.flops_per_token) {
-    return cost_of(program.segments[program.segment("first")].graph).flops *
-           static_cast<double>(microbatches);
+    // Of the first microbatch; of a pipeline, what this rank's stage has of it. What is made again for want
+    // of memory is no work that the model asks for.
+    double flops = 0;
+    for (const Segment& segment : program.segments) {
+      if (!segment.graph.name.starts_with("first")) continue;
+      for (const Node& node : segment.graph.nodes) {
+        if (!has_part(scope_of(segment.graph, node), kAgainPart)) flops += cost_of(segment.graph, node).flops;
+      }
+    }
+    return flops * static_cast<double>(microbatches);
   }
-  int64_t parameters = 0;
-  for (const State& slot : program.states) {
-    if (slot.role == Role::kParameter) parameters += slot.part.whole.elements();
-  }
-  return model.record.flops_per_token(model.options, parameters) *
+  return model.record.flops_per_token(model.options, program.parameters) *
          static_cast<double>(batch * model.options.seq);
 }
 

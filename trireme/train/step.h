@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/passes/cut.h"
 #include "trireme/passes/step_segment.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
@@ -35,11 +36,13 @@ Schedule schedule_of(const TrainOptions& train, const Plan& plan = {}, int rank 
 struct StepGraphs {
   std::vector<StepSegment> segments;  // in the order above
   std::vector<Value> parameters;      // the trained states
+  Cut cut;                            // of the model, where the plan has a pipeline
 };
 
-// On whole tensors and not yet fused: an op that was fused can be split in fewer ways.
+// On whole tensors and not yet fused: an op that was fused can be split in fewer ways. The plan is asked for a
+// pipeline alone: of a weight that several of its chunks read, each adds up a gradient of its own.
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
-                       const StepShape& shape, const Schedule& schedule);
+                       const StepShape& shape, const Schedule& schedule, const Plan& plan = {});
 
 // Forward only, of a model that has logits: its input, output logits.
 Graph forward_graph(const Model& model, const StepShape& shape, DType precision);

@@ -27,7 +27,7 @@ struct Counts {
 // One rank's segments.
 std::vector<StepSegment> local_segments(const StepGraphs& whole, const Plan& plan, int rank,
                                         int64_t microbatches = 1) {
-  return ProgramBuilder(whole.segments, plan, microbatches).part(rank).segments;
+  return ProgramBuilder(whole.segments, plan, microbatches).part(rank, {}).segments;
 }
 
 Counts count(const Graph& graph) {

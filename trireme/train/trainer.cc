@@ -46,6 +46,16 @@ const ActionList& list_named(std::string_view name, const Program& program) {
   return *list;
 }
 
+bool has_input(const Graph& graph, std::string_view name) {
+  return std::ranges::any_of(graph.values, [&](const Value& value) {
+    return value.kind == Value::Kind::kInput && value.name == name;
+  });
+}
+
+bool has_output(const Graph& graph, std::string_view name) {
+  return std::ranges::find(graph.outputs, name, &Output::name) != graph.outputs.end();
+}
+
 // Of a model with logits, which has two inputs: the second.
 const std::string& targets_name(const Graph& graph) {
   const auto last = std::ranges::find(graph.values.rbegin(), graph.values.rend(), Role::kBatch, &Value::role);
@@ -57,8 +67,8 @@ const std::string& targets_name(const Graph& graph) {
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
   const Schedule schedule = schedule_of(train, ranks.plan, ranks.rank);
-  const ProgramBuilder builder(step_graphs(model, train, optim, shape, schedule).segments, ranks.plan,
-                               schedule.microbatches);
+  StepGraphs whole = step_graphs(model, train, optim, shape, schedule, ranks.plan);
+  const ProgramBuilder builder(std::move(whole.segments), ranks.plan, schedule.microbatches, whole.cut);
   const Program program = builder.build(ranks.rank, schedule, workspace_query(device));
   const GainQuery gains = gain_query(device);
   const GroupQuery groups = group_query(device);
@@ -75,6 +85,7 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
 void initialise_states(Executor& executor, uint64_t seed) {
   std::vector<float> values;
   for (const State& slot : executor.program().states) {
+    if (slot.role == Role::kStash) continue;
     TRIREME_CHECK(slot.type.dtype == DType::f32);
     const std::string_view kind = slot.attrs.text("init", "zeros");
     const double scale = slot.attrs.real("scale", 0);
@@ -108,12 +119,24 @@ void Trainer::initialise(uint64_t seed) {
 }
 
 std::vector<Part> Trainer::rows_of(const ActionList& list) const {
-  std::vector<Part> parts;
+  // In the order in which they are first wanted. A stage in the middle of a pipeline wants none, but all ranks
+  // read alike.
+  std::vector<int64_t> microbatches;
   for (const Runner::Turn& turn : runner_.turns(list.name)) {
-    if (program().segments[turn.segment].takes(Role::kBatch))
-      parts.push_back({turn.action->microbatch * list.rows + list.own.begin, list.own.size});
+    if (!turn.runs() || !computes_rows(turn.segment)) continue;
+    if (std::ranges::find(microbatches, turn.action->microbatch) == microbatches.end())
+      microbatches.push_back(turn.action->microbatch);
   }
+  std::vector<Part> parts;
+  for (int64_t microbatch : microbatches)
+    parts.push_back({microbatch * list.rows + list.own.begin, list.own.size});
   return parts;
+}
+
+// Whether a segment is about the rows of a microbatch: it takes them, or what a stage before it made of them.
+bool Trainer::computes_rows(int segment) const {
+  const Segment& what = program().segments[segment];
+  return what.takes(Role::kBatch) || what.takes(Role::kStash);
 }
 
 std::vector<Part> Trainer::own_rows() const {
@@ -127,6 +150,7 @@ std::vector<Part> Trainer::own_evaluation_rows() const {
 void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
   const int64_t rows = list.own.size, place = batch.place_of(microbatch * list.rows + list.own.begin, rows);
   for (auto& [name, tensor] : batch.tensors) {
+    if (!has_input(program().segments[segment].graph, name)) continue;
     if (tensor.shape[0] < place + rows)
       throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], name);
     const size_t row_bytes =
@@ -143,11 +167,11 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
   const std::span<const Runner::Turn> all = runner_.gradient_turns();
   const auto is_of = [&](const Runner::Turn& turn) { return turn.action->microbatch == number; };
   if (!std::ranges::all_of(all, [&](const Runner::Turn& turn) {
-        return program().segments[turn.segment].takes(Role::kBatch);
+        return turn.runs() && program().segments[turn.segment].takes(Role::kBatch);
       })) {
     throw_error(
-        "microbatch {} was given alone, but this step adds up its microbatches in an order of its own "
-        "(train.shards); give the whole batch, or set train.shards=0 and train.accumulate",
+        "microbatch {} was given alone, but this step computes its microbatches in an order of its own "
+        "(train.shards, or a pipeline); give the whole batch, or use train.accumulate without them",
         number);
   }
   const auto begin = std::ranges::find_if(all, is_of);
@@ -161,9 +185,9 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step) {
   const auto before = [&](const Runner::Turn& turn) {
     const Segment& segment = program().segments[turn.segment];
-    if (!segment.takes(Role::kBatch)) return;
-    load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
-    set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
+    if (segment.takes(Role::kBatch)) load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
+    if (has_input(segment.graph, "loss_scale"))
+      set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (segment.takes(Role::kRng)) {
       const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
       executor_.set_input(turn.segment, "rng", rng.data(), sizeof rng);
@@ -173,7 +197,7 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
     // Several ranks find out together, in the update: the loss of one is not known to the others yet.
     if (ranks_.communicator || !program().segments[turn.segment].takes(Role::kBatch)) return;
     const float loss = executor_.scalar_output(turn.segment, "loss");
-    if (!std::isfinite(loss)) explain_bad_loss(turn.segment, loss, step);
+    if (!std::isfinite(loss)) explain_bad_loss({&turn, 1}, loss, step);
   };
   runner_.run(turns, before, after);
 }
@@ -201,7 +225,7 @@ StepResult Trainer::update(int64_t step, double rate) {
   runner_.run(runner_.update_turns(), before, after);
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss))
-    explain_bad_loss(runner_.gradient_turns().front().segment, result.loss, step);
+    explain_bad_loss(runner_.gradient_turns(), result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
   bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
   if (half_) {
@@ -211,7 +235,7 @@ StepResult Trainer::update(int64_t step, double rate) {
         "the gradient is not finite at step {}, though the loss, {}, is; {}. Such steps in a row: {}, of "
         "which "
         "train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
-        "schedule.warmup_steps usually help, from a checkpoint before the trouble",
+        "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
         step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
   }
   return result;
@@ -253,29 +277,41 @@ std::string Trainer::first_bad_gradient() {
   return "each gradient is finite, but the norm of all is too large for f32";
 }
 
-void Trainer::explain_bad_loss(int segment, double loss, int64_t step) {
-  const std::string where = executor_.find_non_finite(segment);
+void Trainer::explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step) {
+  // A segment alone can be run again, but a stage of a pipeline needs the others for it.
+  const Runner::Turn& turn = turns.front();
+  const bool whole = turn.runs() && !program().segments[turn.segment].takes(Role::kStash);
+  const std::string where = whole ? executor_.find_non_finite(turn.segment) : "";
   throw_error(
       "the loss is {} at step {}; {}. Weights are as they were before this step. A lower optim.lr, more "
-      "schedule.warmup_steps or train.clip_norm usually help",
+      "lr_schedule.warmup_steps or train.clip_norm usually help",
       loss, step + 1,
       where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
 }
 
 void Trainer::evaluate(Batch& batch, Evaluation& total) {
+  std::array<double, 3> sums = {};  // loss, count, correct
   const auto before = [&](const Runner::Turn& turn) {
-    load_rows(turn.segment, evaluation_list_, turn.action->microbatch, batch);
+    if (program().segments[turn.segment].takes(Role::kBatch))
+      load_rows(turn.segment, evaluation_list_, turn.action->microbatch, batch);
   };
   const auto after = [&](const Runner::Turn& turn) {
-    total.loss = total.loss * total.count + executor_.scalar_output(turn.segment, "loss");
-    total.count += executor_.scalar_output(turn.segment, "count");
-    total.loss /= std::max(1.0, total.count);
-    count_correct(turn.segment, turn.action->microbatch, batch, total);
+    if (!has_output(program().segments[turn.segment].graph, "loss")) return;
+    sums[0] += executor_.scalar_output(turn.segment, "loss");
+    sums[1] += executor_.scalar_output(turn.segment, "count");
+    sums[2] += count_correct(turn.segment, turn.action->microbatch, batch);
   };
   runner_.run(runner_.turns(evaluation_list_.name), before, after);
+  if (ranks_.plan.pipeline_stages() > 1)  // one stage has them
+    ranks_.communicator->all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(sums.data()), std::ssize(sums),
+                                    DType::f64, Communicator::Reduction::kSum);
+  total.loss = (total.loss * total.count + sums[0]) / std::max(1.0, total.count + sums[1]);
+  total.count += sums[1];
+  total.correct += sums[2];
 }
 
-void Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, Evaluation& total) {
+double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch) {
+  double total = 0;
   const Graph& graph = program().segments[segment].graph;
   for (const Output& output : graph.outputs) {
     if (output.role != OutputRole::kRows) continue;
@@ -298,14 +334,7 @@ void Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, Evalu
                                       reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
                                       Communicator::Reduction::kSum);
     }
-    total.correct += correct;
-  }
-}
-
-int64_t Trainer::parameter_count() const {
-  int64_t total = 0;
-  for (const State& slot : program().states) {
-    if (slot.role == Role::kParameter) total += slot.part.whole.elements();
+    total += correct;
   }
   return total;
 }

@@ -87,7 +87,7 @@ class Trainer {
   double loss_scale = 1;
   int64_t scale_age = 0;
 
-  int64_t parameter_count() const;
+  int64_t parameter_count() const { return program().parameters; }
   const Program& program() const { return executor_.program(); }
   Executor& executor() { return executor_; }
   // The states, by their names in checkpoints: weights and buffers; moments and velocities.
@@ -99,9 +99,10 @@ class Trainer {
   std::vector<Part> rows_of(const ActionList& list) const;
   void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step);
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
-  void count_correct(int segment, int64_t microbatch, Batch& batch, Evaluation& total);
+  double count_correct(int segment, int64_t microbatch, Batch& batch);
   void adapt_loss_scale(bool overflow, int64_t step);
-  [[noreturn]] void explain_bad_loss(int segment, double loss, int64_t step);
+  [[noreturn]] void explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step);
+  bool computes_rows(int segment) const;
   std::string first_bad_gradient();
 
   TrainOptions train_;

@@ -13,7 +13,6 @@
 #include "trireme/train/checkpoint/checkpoint_files.h"
 #include "trireme/train/config_fields.h"
 #include "trireme/train/models/hugging_face.h"
-#include "trireme/train/models/model.h"
 #include "trireme/train/saved_run.h"
 
 namespace trireme {
@@ -43,31 +42,21 @@ std::map<std::string, std::string> values_of(const Model& model) {
   return values;
 }
 
+using Keys = std::vector<StatedModel::Key>;
+
 // Throws unless all settings of `keys` are the same. The way out is in the message, ready to be given.
-void expect_same(const Model& model, const StatedModel& source, const std::string& where) {
-  const std::map<std::string, std::string> ours = values_of(model), theirs = values_of(source.model);
+void expect_same(const Model& model, const Model& source, const Keys& keys, const std::string& where) {
+  const std::map<std::string, std::string> ours = values_of(model), theirs = values_of(source);
   std::vector<std::string> differences, settings;
-  for (const auto& [setting, key] : source.keys) {
+  for (const auto& [setting, key] : keys) {
     const std::string &found = theirs.at(setting), &wanted = ours.at(setting);
     settings.push_back(fmt::format("--{}={}", setting, found));
     if (found != wanted)
       differences.push_back(fmt::format("{} = {}, but {} = {}", key, found, setting, wanted));
   }
-  if (differences.empty() && source.positions > 0 && model.options.seq > source.positions) {
-    throw_error("{}: its model has {} positions, but model.seq = {}; at most {} can be used", where,
-                source.positions, model.options.seq, source.positions);
-  }
   if (differences.empty()) return;
   throw_error("{}: {}. Settings that fit these weights: {}", where, join(differences, "; "),
               join(settings, " "));
-}
-
-// The settings of the run that a checkpoint belongs to, to be compared like a config.json.
-StatedModel settings_of(const SavedRun& run) {
-  StatedModel settings{run.model, {{"model.family", "model.family"}}, 0};
-  for (const std::string& name : find_model(run.model.family).weight_settings)
-    settings.keys.push_back({name, name});
-  return settings;
 }
 
 // Files that a Hugging Face folder has its weights in.
@@ -89,15 +78,22 @@ std::string weight_files(const fs::path& folder) {
 
 Source open_hugging_face(const fs::path& folder, const Model& model) {
   const std::string where = folder / "config.json";
-  expect_same(model, parse_hugging_face_config(read_text(where), where), where);
+  const StatedModel stated = parse_hugging_face_config(read_text(where), where);
+  expect_same(model, stated.model, stated.keys, where);
+  if (stated.positions > 0 && model.options.seq > stated.positions) {
+    throw_error("{}: its model has {} positions, but model.seq = {}; at most {} can be used", where,
+                stated.positions, model.options.seq, stated.positions);
+  }
   return {folder.string(), TensorFiles(weight_files(folder)),
           [model = model.options](const std::string& name) { return name_from_hugging_face(model, name); }};
 }
 
 Source open_run(const fs::path& folder, std::optional<int64_t> step, const Model& model,
                 const CheckpointPeers& peers) {
-  SavedRun run = open_saved_run(folder, step, peers);
-  expect_same(model, settings_of(run), folder / "config.toml");
+  SavedRun run = open_saved_run(folder, step, peers, &model.record);
+  Keys keys = {{"model.family", "model.family"}};
+  for (const std::string& name : run.model.record.weight_settings) keys.push_back({name, name});
+  expect_same(model, run.model, keys, folder / "config.toml");
   for (std::string& message : run.checkpoint.messages) message += "\n";
   return {join(run.checkpoint.messages, "") + run.checkpoint.path, std::move(run.checkpoint.model),
           same_name};

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include <sstream>
 #include <utility>
 
+#include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/link_model.h"
@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kPorts = {"one", "one_each_way", "unlimited"};
+constexpr EnumNames<3> kPorts = {"one", "one_each_way", "unlimited"};
 constexpr double kMostRanks = 1 << 20;
 constexpr double kMostBytes = 9e15;  // what a double counts exactly
 constexpr double kMostSeconds = 1e6;
@@ -121,10 +121,7 @@ LinkCurves read_link(const Reader& reader) {
 }
 
 Ports read_ports(const Reader& reader) {
-  const std::string text = reader.text();
-  for (size_t i = 0; i < kPorts.size(); ++i) {
-    if (kPorts[i] == text) return static_cast<Ports>(i);
-  }
+  if (const auto ports = enum_named<Ports>(kPorts, reader.text())) return *ports;
   reader.fail("is not one of one, one_each_way, unlimited");
 }
 

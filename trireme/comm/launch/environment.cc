@@ -5,19 +5,19 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <vector>
 
+#include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 
 namespace trireme::comm {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"none", "local", "mpi", "slurm", "torchrun"};
+constexpr EnumNames<5> kNames = {"none", "local", "mpi", "slurm", "torchrun"};
 
 // The variables of one launcher that are set, as they were found.
 class Found {
@@ -223,9 +223,7 @@ std::string_view name(Launcher launcher) {
 }
 
 Launcher parse_launcher(std::string_view text) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == text) return static_cast<Launcher>(i);
-  }
+  if (const auto known = enum_named<Launcher>(kNames, text)) return *known;
   const std::vector<std::string> names(kNames.begin(), kNames.end());
   throw_error("there is no launcher '{}'; known are {}", text, join(names, ", "));
 }

@@ -127,8 +127,20 @@ std::string gradient_name(std::string_view parameter) {
   return fmt::format("grad.{}", parameter);
 }
 
+Value shared_gradient(const Value& parameter, int chunk) {
+  Value state{.name = fmt::format("{}@{}", gradient_name(parameter.name), chunk),
+              .type = parameter.type,
+              .kind = Value::Kind::kState,
+              .role = Role::kGradient,
+              .attrs = companion_attrs(parameter)};
+  state.attrs.set("addend_of", gradient_name(parameter.name));
+  state.attrs.set("addends", int64_t{1});
+  return state;
+}
+
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums) {
+                   const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums,
+                   const SharedGradients& shared) {
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
   const TensorType scalar{DType::f32, {}};
@@ -142,8 +154,14 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   for (const Value& parameter : parameters) {
     weights.push_back(b.declare(parameter));
     const Builder::Scope scope(b, parameter.name);
-    gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, Role::kGradient,
-                                companion_attrs(parameter)));
+    const auto others = shared.find(parameter.name);
+    Attrs attrs = companion_attrs(parameter);
+    if (others != shared.end()) attrs.set("addends", int64_t{1});
+    gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, Role::kGradient, attrs));
+    if (others != shared.end()) {
+      for (const Value& other : others->second)
+        gradients.back() = b.op("add", {gradients.back(), b.declare(other)});
+    }
     const ValueId part = b.op("sum_squares", {gradients.back()});
     squares = squares == kNoValue ? part : b.op("add", {squares, part});
   }

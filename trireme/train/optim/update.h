@@ -9,6 +9,8 @@
 // A skipped step changes no state that lasts: neither weights nor the optimizer's nor buffers.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "trireme/ir/graph.h"
@@ -28,10 +30,16 @@ inline constexpr std::string_view kLossState = "accumulated.loss";
 inline constexpr std::string_view kSquaresState = "accumulated.squares";
 inline constexpr std::string_view kCountSquaresState = "accumulated.count_squares";
 
+// Of a parameter that several chunks of a pipeline read: the state in which a chunk but the first adds up what
+// it gives to the gradient, `grad.NAME@CHUNK`, by parameter, ascending.
+using SharedGradients = std::map<std::string, std::vector<Value>, std::less<>>;
+Value shared_gradient(const Value& parameter, int chunk);
+
 // `parameters`: the trained states; `buffers`: those that the forward part renews. Where `buffer_sums` is not
 // 0, `new.NAME` is the sum of as many values, added up like gradients, and their mean is taken. Throws an Error
 // when the optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums = 0);
+                   const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums = 0,
+                   const SharedGradients& shared = {});
 
 }  // namespace trireme

@@ -72,6 +72,7 @@ class Drawing {
     draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm);
     if (dice_.chance(0.45) || has_axis("other")) draw_layouts(plan);
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
+    if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
     case_.plan = plan.dump();
     return std::move(case_);
   }
@@ -227,6 +228,13 @@ class Drawing {
     return join(parts, "+");
   }
 
+  // By a word, or by scopes that some models have.
+  Json draw_recompute() {
+    if (dice_.chance(0.8)) return dice_.word({"full", "full", "selective", "none"});
+    return Words{
+        dice_.word({"h.0", "h.*", "h.*/mlp", "model.layers.0", "lstm.l0/*", "layer1.0", "layers.0"})};
+  }
+
   // Names and shapes of what may be given a layout.
   struct Named {
     std::vector<NamedShape> parameters, inputs, results;
@@ -238,7 +246,8 @@ class Drawing {
     const Config config = resolve_config(sources).config;
     StepShape shape{config.train.batch / config.train.accumulate, case_.image};
     if (case_.image.rank() == 0) shape.sample = Shape{config.model.seq};
-    const StepGraphs step = step_graphs(config.model, config.train, config.optim, shape, schedule_of(config.train));
+    const StepGraphs step =
+        step_graphs(config.model, config.train, config.optim, shape, schedule_of(config.train));
     Named named;
     for (const Value& value : step.segments[0].graph.values) {
       const NamedShape one{value.name, value.type.shape};

@@ -37,6 +37,13 @@ int coordinates_along(const std::vector<std::string>& axes, const Mesh& mesh, in
   return result;
 }
 
+// Whether the state is the rank's own, and not one that it gets from another stage.
+bool has(const Mesh& mesh, int rank, const State& state) {
+  const std::vector<int>& stages = state.part.stages;
+  return stages.empty() ||
+         std::ranges::find(stages, mesh.coordinate(rank, mesh.axis(kPipeAxis))) != stages.end();
+}
+
 }  // namespace
 
 std::vector<std::string> states_of(const Program& program, StateGroup group) {
@@ -69,7 +76,7 @@ void write_states(Trainer& trainer, const States& states) {
   std::vector<float> local;
   for (const auto& [name, values] : states) {
     const State* slot = trainer.program().find_state(name);
-    TRIREME_CHECK(slot != nullptr);
+    if (!slot) continue;  // another stage of a pipeline has it
     local.resize(slot->type.shape.elements());
     const std::vector<float>& whole = values;
     for_each_run(slot->part, [&](int64_t from, int64_t to, int64_t count) {
@@ -88,23 +95,24 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 void Gathering::add(Trainer& trainer, const std::vector<std::string>& names, const Mesh& mesh, int rank) {
-  for (const std::string& name : names) {
-    const State* slot = trainer.program().find_state(name);
-    TRIREME_CHECK(slot != nullptr);
-    std::vector<float> local(slot->type.shape.elements());
-    trainer.executor().read_state(name, local.data(), local.size() * sizeof(float));
-    const size_t elements = static_cast<size_t>(slot->part.whole.elements());
-    Addend& addend = states_[name][coordinates_along(slot->part.sums, mesh, rank)];
+  for (const State& slot : trainer.program().states) {
+    // Of a weight that several stages of a pipeline have, each adds up an addend of its own.
+    const std::string name(slot.attrs.text("addend_of", slot.name));
+    if (std::ranges::find(names, name) == names.end() || !has(mesh, rank, slot)) continue;
+    std::vector<float> local(slot.type.shape.elements());
+    trainer.executor().read_state(slot.name, local.data(), local.size() * sizeof(float));
+    const size_t elements = static_cast<size_t>(slot.part.whole.elements());
+    Addend& addend = states_[name][{slot.name, coordinates_along(slot.part.sums, mesh, rank)}];
     addend.values.resize(elements, std::numeric_limits<float>::quiet_NaN());
     addend.owner.resize(elements, -1);
-    for_each_run(slot->part, [&](int64_t to, int64_t from, int64_t count) {
+    for_each_run(slot.part, [&](int64_t to, int64_t from, int64_t count) {
       for (int64_t i = 0; i < count; ++i) put(addend, to + i, local[from + i], rank, name);
     });
   }
 }
 
 void Gathering::add(const std::string& name, double value, int rank) {
-  Addend& addend = states_[name][0];
+  Addend& addend = states_[name][{name, 0}];
   addend.values.resize(1);
   addend.owner.resize(1, -1);
   put(addend, 0, static_cast<float>(value), rank, name);

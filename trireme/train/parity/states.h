@@ -50,7 +50,8 @@ class Gathering {
   };
   void put(Addend& addend, int64_t element, float value, int rank, const std::string& name);
 
-  std::map<std::string, std::map<int, Addend>, std::less<>> states_;  // by coordinates along axes of sums
+  // Addends by the state that has them and coordinates along axes of sums.
+  std::map<std::string, std::map<std::pair<std::string, int>, Addend>, std::less<>> states_;
   std::string disagreement_;
 };
 

@@ -17,8 +17,9 @@ namespace trireme::parity {
 namespace {
 
 constexpr double kTimeoutSeconds = 300;
-// Times what a few samples of noise explain; more samples would not explain it either.
-constexpr double kNoDoubt = 16;
+// Times what a few samples of noise explain; more samples would not explain it either. In f16, where batch norms
+// of a few rows blow rounding up, they did explain 20 times as much.
+constexpr double kNoDoubt = 256;
 
 struct PlanStep {
   Gathering left, after;

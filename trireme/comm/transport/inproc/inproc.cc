@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "trireme/comm/ticks.h"
 #include "trireme/comm/transport/heap_memory.h"
@@ -46,6 +47,12 @@ InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank)
     : Transport(rank, hub->ranks()), hub_(std::move(hub)), box_(hub_->box(rank)), peers_(ranks()) {
   // With more threads than cores, spinning takes the core from the one that is waited for.
   spins_ = static_cast<unsigned>(ranks()) <= std::thread::hardware_concurrency() ? kSpins : 0;
+  // As many as are usually under way, so that sending allocates nothing, however far this rank is ahead.
+  for (int i = 0; i < kKeptMessages; ++i) {
+    InprocMessage& message = box_.messages.emplace_back();
+    message.kept.resize(kKeptBytes);
+    message.next = std::exchange(free_, &message);
+  }
 }
 
 InprocTransport::~InprocTransport() {

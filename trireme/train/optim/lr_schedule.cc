@@ -1,5 +1,5 @@
 // Warm-up, then constant, step, linear, cosine or inverse square root.
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ double scaled_rate(const OptimOptions& optim, int64_t batch) {
   throw_error("there is no batch rule '{}'; there are none, linear, sqrt", optim.batch_rule);
 }
 
-double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule, int64_t batch,
+double learning_rate(const OptimOptions& optim, const LrScheduleOptions& schedule, int64_t batch,
                      int64_t total_steps, int64_t step) {
   const double full = scaled_rate(optim, batch);
   const int64_t warmup = schedule.warmup_steps;

@@ -1,5 +1,5 @@
 // Learning rates against numbers worked out by hand.
-#include "trireme/train/optim/schedule.h"
+#include "trireme/train/optim/lr_schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 // lr 0.8, warm-up over 4 steps, 20 steps in all.
-double rate(std::string kind, int64_t step, ScheduleOptions schedule = {}) {
+double rate(std::string kind, int64_t step, LrScheduleOptions schedule = {}) {
   schedule.kind = std::move(kind);
   schedule.warmup_steps = 4;
   OptimOptions optim;
@@ -17,7 +17,7 @@ double rate(std::string kind, int64_t step, ScheduleOptions schedule = {}) {
   return learning_rate(optim, schedule, 1, 20, step);
 }
 
-TEST(Schedule, WarmUpIsLinearAndEndsAtTheFullRate) {
+TEST(LrSchedule, WarmUpIsLinearAndEndsAtTheFullRate) {
   for (const char* kind : {"constant", "step", "linear", "cosine", "inverse_sqrt"}) {
     EXPECT_DOUBLE_EQ(rate(kind, 0), 0.2) << kind;
     EXPECT_DOUBLE_EQ(rate(kind, 2), 0.6) << kind;
@@ -26,10 +26,10 @@ TEST(Schedule, WarmUpIsLinearAndEndsAtTheFullRate) {
   }
 }
 
-TEST(Schedule, NoWarmUp) {
+TEST(LrSchedule, NoWarmUp) {
   OptimOptions optim;
   optim.lr = 0.5;
-  ScheduleOptions schedule;
+  LrScheduleOptions schedule;
   schedule.warmup_steps = 0;
   for (const char* kind : {"constant", "step", "linear", "cosine", "inverse_sqrt"}) {
     schedule.kind = kind;
@@ -37,12 +37,12 @@ TEST(Schedule, NoWarmUp) {
   }
 }
 
-TEST(Schedule, Constant) {
+TEST(LrSchedule, Constant) {
   EXPECT_DOUBLE_EQ(rate("constant", 1000), 0.8);
 }
 
-TEST(Schedule, StepDropsByAFactor) {
-  ScheduleOptions schedule;
+TEST(LrSchedule, StepDropsByAFactor) {
+  LrScheduleOptions schedule;
   schedule.drop_every = 10;
   schedule.drop_factor = 0.5;
   EXPECT_DOUBLE_EQ(rate("step", 9, schedule), 0.8);
@@ -50,8 +50,8 @@ TEST(Schedule, StepDropsByAFactor) {
   EXPECT_DOUBLE_EQ(rate("step", 35, schedule), 0.1);
 }
 
-TEST(Schedule, LinearFallsToTheLeastRate) {
-  ScheduleOptions schedule;
+TEST(LrSchedule, LinearFallsToTheLeastRate) {
+  LrScheduleOptions schedule;
   schedule.min_lr = 0.16;
   EXPECT_DOUBLE_EQ(rate("linear", 12, schedule), 0.48);  // half of the 16 steps after warm-up
   EXPECT_DOUBLE_EQ(rate("linear", 16, schedule), 0.32);
@@ -59,8 +59,8 @@ TEST(Schedule, LinearFallsToTheLeastRate) {
   EXPECT_DOUBLE_EQ(rate("linear", 99, schedule), 0.16);
 }
 
-TEST(Schedule, CosineFallsToTheLeastRate) {
-  ScheduleOptions schedule;
+TEST(LrSchedule, CosineFallsToTheLeastRate) {
+  LrScheduleOptions schedule;
   schedule.min_lr = 0.2;
   EXPECT_NEAR(rate("cosine", 8, schedule), 0.2 + 0.3 * (1 + 0.7071067811865476), 1e-15);  // a quarter
   EXPECT_NEAR(rate("cosine", 12, schedule), 0.5, 1e-15);
@@ -68,19 +68,19 @@ TEST(Schedule, CosineFallsToTheLeastRate) {
   EXPECT_NEAR(rate("cosine", 99, schedule), 0.2, 1e-15);
 }
 
-TEST(Schedule, DecayStepsEndTheCurveEarlier) {
-  ScheduleOptions schedule;
+TEST(LrSchedule, DecayStepsEndTheCurveEarlier) {
+  LrScheduleOptions schedule;
   schedule.decay_steps = 12;
   EXPECT_NEAR(rate("cosine", 8, schedule), 0.4, 1e-15);
   EXPECT_NEAR(rate("cosine", 12, schedule), 0, 1e-15);
 }
 
-TEST(Schedule, InverseSquareRootOfTheStepsSinceTheStartOfWarmUp) {
+TEST(LrSchedule, InverseSquareRootOfTheStepsSinceTheStartOfWarmUp) {
   EXPECT_DOUBLE_EQ(rate("inverse_sqrt", 16), 0.4);  // √(4 / 16)
   EXPECT_DOUBLE_EQ(rate("inverse_sqrt", 100), 0.16);
 }
 
-TEST(Schedule, UnknownKindIsRefused) {
+TEST(LrSchedule, UnknownKindIsRefused) {
   EXPECT_THROW(rate("cosin", 10), Error);
 }
 
@@ -107,7 +107,7 @@ TEST(BatchRule, ScalesWarmUpToo) {
   optim.lr = 0.1;
   optim.base_batch = 8;
   optim.batch_rule = "linear";
-  ScheduleOptions schedule;
+  LrScheduleOptions schedule;
   schedule.warmup_steps = 10;
   EXPECT_DOUBLE_EQ(learning_rate(optim, schedule, 16, 100, 4), 0.1);  // half of 0.2
 }

@@ -1,0 +1,199 @@
+// Units in order, then the split of their costs into runs.
+#include "trireme/passes/cut.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+// "h.3" of "h.3/attn/matmul"; "" of a name without a scope.
+std::string_view unit_of(std::string_view name) {
+  const size_t slash = name.find('/');
+  return slash == name.npos ? "" : name.substr(0, slash);
+}
+
+// FLOPs that a byte of memory traffic costs about as much as, on CPUs and GPUs alike to a factor of a few.
+constexpr double kFlopsPerByte = 10;
+
+struct Units {
+  std::vector<std::string> names;
+  std::vector<double> costs;
+};
+
+Units units_of(const Graph& forward) {
+  Units units;
+  std::map<std::string, size_t, std::less<>> numbers;
+  for (const Node& node : forward.nodes) {
+    const std::string_view unit = unit_of(forward.values[node.outputs[0]].name);
+    if (unit.empty()) continue;
+    const auto [found, is_new] = numbers.emplace(unit, units.names.size());
+    if (is_new) {
+      units.names.emplace_back(unit);
+      units.costs.push_back(0);
+    }
+    const Cost cost = cost_of(forward, node);
+    units.costs[found->second] += std::max(cost.flops, kFlopsPerByte * cost.bytes);
+  }
+  return units;
+}
+
+void check_number(const Units& units, int chunks) {
+  if (chunks <= std::ssize(units.names)) return;
+  throw_error(
+      "the pipeline has {} chunks (stages times chunks of each), but this model has {} parts that can be told "
+      "apart: {}; fewer stages or chunks, or more layers, are needed",
+      chunks, units.names.size(), join(units.names, ", "));
+}
+
+Cut cut_of(const Units& units, const std::vector<size_t>& begins) {
+  Cut cut{.chunks = static_cast<int>(begins.size()) + 1, .units = units.names};
+  for (size_t u = 0; u < units.names.size(); ++u)
+    cut.chunk_of[units.names[u]] =
+        static_cast<int>(std::ranges::count_if(begins, [&](size_t begin) { return begin <= u; }));
+  return cut;
+}
+
+// The fewest-cost split of units [0, n) into k runs, as the table of what the largest run of the best split
+// costs.
+std::vector<size_t> best_begins(const std::vector<double>& costs, int chunks) {
+  const size_t units = costs.size();
+  std::vector<double> before(units + 1, 0);
+  for (size_t u = 0; u < units; ++u) before[u + 1] = before[u] + costs[u];
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(chunks + 1, std::vector<double>(units + 1, kNever));
+  std::vector<std::vector<size_t>> from(chunks + 1, std::vector<size_t>(units + 1, 0));
+  best[0][0] = 0;
+  for (int c = 1; c <= chunks; ++c) {
+    for (size_t end = c; end <= units; ++end) {
+      for (size_t begin = c - 1; begin < end; ++begin) {
+        const double largest = std::max(best[c - 1][begin], before[end] - before[begin]);
+        if (largest >= best[c][end]) continue;
+        best[c][end] = largest;
+        from[c][end] = begin;
+      }
+    }
+  }
+  std::vector<size_t> begins;
+  for (size_t end = units; chunks > 1; --chunks) begins.insert(begins.begin(), end = from[chunks][end]);
+  return begins;
+}
+
+}  // namespace
+
+int Cut::chunk_of_name(std::string_view name) const {
+  const auto found = chunk_of.find(unit_of(name));
+  return found == chunk_of.end() ? -1 : found->second;
+}
+
+Cut balanced_cut(const Graph& forward, int chunks) {
+  const Units units = units_of(forward);
+  check_number(units, chunks);
+  return cut_of(units, best_begins(units.costs, chunks));
+}
+
+Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& begins) {
+  const Units units = units_of(forward);
+  if (std::ssize(begins) != chunks - 1)
+    throw_error(
+        "the plan names {} scopes at which to cut (stages), but a pipeline of {} chunks is cut at {}; name as "
+        "many, or leave stages out for a balanced cut",
+        begins.size(), chunks, chunks - 1);
+  std::vector<size_t> numbers;
+  for (const std::string& begin : begins) {
+    const size_t unit = std::ranges::find(units.names, begin) - units.names.begin();
+    if (unit == units.names.size())
+      throw_error("the plan cuts at '{}' (stages), which is no part of this model; {}", begin,
+                  suggestion(begin, units.names));
+    if (unit == 0 || (!numbers.empty() && unit <= numbers.back()))
+      throw_error("the plan cuts at {} (stages), but the parts of this model come in the order {}; each stage "
+                  "needs one at least",
+                  join(begins, ", "), join(units.names, ", "));
+    numbers.push_back(unit);
+  }
+  return cut_of(units, numbers);
+}
+
+std::vector<bool> made_of_states(const Graph& graph) {
+  std::vector<bool> value(graph.values.size()), result;
+  for (size_t v = 0; v < value.size(); ++v) value[v] = graph.values[v].kind == Value::Kind::kState;
+  for (const Node& node : graph.nodes) {
+    const bool all = std::ranges::all_of(node.inputs, [&](ValueId input) { return value[input]; });
+    result.push_back(all);
+    for (ValueId output : node.outputs) value[output] = all;
+  }
+  return result;
+}
+
+namespace {
+
+class Casts {
+ public:
+  Casts(const Graph& graph, const Cut& cut, const OpTable& ops)
+      : graph_(graph), cut_(cut), of_states_(made_of_states(graph)), b_(ops, graph.name) {}
+
+  Graph run() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].kind != Value::Kind::kResult)
+        copies_[{static_cast<ValueId>(v), -1}] = b_.declare(graph_.values[v]);
+    }
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!of_states_[n]) add(graph_.nodes[n], reader_of(graph_.nodes[n]), -1);
+    }
+    for (const Update& update : graph_.updates) b_.update(had(update.state, {}), had(update.value, {}));
+    for (const Output& output : graph_.outputs) b_.output(output.name, had(output.value, {}), output.role);
+    debug_verify(b_.graph());
+    return b_.take();
+  }
+
+ private:
+  // Of one reader: its chunk, and the unit in which copies for it are named.
+  struct Reader {
+    int chunk = 0;
+    std::string unit;
+  };
+  Reader reader_of(const Node& node) const {
+    const std::string& name = graph_.values[node.outputs[0]].name;
+    return {std::max(0, cut_.chunk_of_name(name)), std::string(unit_of(name))};
+  }
+
+  // `copy` tells the chunks' copies of results apart; −1 for the only one.
+  void add(const Node& node, const Reader& reader, int copy) {
+    std::vector<ValueId> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(had(input, reader));
+    std::vector<ValueId> results;
+    if (copy >= 0 && reader_of(node).chunk != reader.chunk) {
+      const std::string& name = graph_.values[node.outputs[0]].name;
+      results = b_.node(node.op->name, inputs, node.attrs, reader.unit + name.substr(name.rfind('/')));
+    } else {
+      results = b_.copy(graph_, node, inputs, node.attrs);
+    }
+    for (size_t o = 0; o < results.size(); ++o) copies_[{node.outputs[o], copy}] = results[o];
+  }
+
+  ValueId had(ValueId value, const Reader& reader) {
+    const int maker = graph_.values[value].node;
+    const int copy = maker >= 0 && of_states_[maker] ? reader.chunk : -1;
+    if (!copies_.contains({value, copy})) add(graph_.nodes[maker], reader, copy);
+    return copies_.at({value, copy});
+  }
+
+  const Graph& graph_;
+  const Cut& cut_;
+  std::vector<bool> of_states_;
+  Builder b_;
+  std::map<std::pair<ValueId, int>, ValueId> copies_;
+};
+
+}  // namespace
+
+Graph with_own_casts(const Graph& forward, const Cut& cut, const OpTable& ops) {
+  return Casts(forward, cut, ops).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+// Where a model is cut into the chunks of a pipeline. It is cut between its units, the outermost scopes of the
+// forward part (embed, h.0, h.1, …, head, loss), in the order in which they are computed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+struct Cut {
+  int chunks = 1;
+  std::vector<std::string> units;
+  std::map<std::string, int, std::less<>> chunk_of;  // unit -> chunk; ascends in the order of the units
+
+  // The chunk that a result was named in: −1 where its name tells nothing.
+  int chunk_of_name(std::string_view name) const;
+};
+
+// Chunks whose costs (op records) are as even as units allow: the largest is as small as can be. Throws Error
+// when there are fewer units than chunks.
+Cut balanced_cut(const Graph& forward, int chunks);
+// Chunk i + 1 begins with the unit `begins[i]`. Throws Error for what is no unit, or not in their order.
+Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& begins);
+
+// For each node: whether it is made of states alone (casts and gathers of weights), so that whoever needs it
+// can make it.
+std::vector<bool> made_of_states(const Graph& graph);
+
+// The same graph, in which each chunk makes for itself what it needs of states alone: then the gradient of a
+// weight that several chunks read (a tied head) is one addend for each of them.
+Graph with_own_casts(const Graph& forward, const Cut& cut, const OpTable& ops);
+
+}  // namespace trireme

@@ -1,0 +1,225 @@
+// Each node gets a chunk and a phase; then the pieces are built side by side, and what one lacks another
+// leaves.
+#include "trireme/passes/stage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+// Where a node is run.
+struct Place {
+  int chunk = 0;
+  Phase phase = Phase::kForward;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+class Placing {
+ public:
+  Placing(const Graph& graph, const Cut& cut, const std::vector<bool>& of_states)
+      : graph_(graph), cut_(cut), of_states_(of_states), places_(graph.nodes.size()) {}
+
+  std::vector<Place> run(WeightPhase weights) {
+    find_forward();
+    for (size_t n = 0; n < places_.size(); ++n) places_[n].chunk = chunk_of(static_cast<int>(n));
+    if (weights == WeightPhase::kApart) find_weights();
+    return std::move(places_);
+  }
+
+ private:
+  // What outputs and pending states depend on, and what is added up of it (the loss); all else is backward.
+  void find_forward() {
+    std::vector<bool> needed(graph_.values.size());
+    for (const Output& output : graph_.outputs) needed[output.value] = true;
+    for (const Update& update : graph_.updates)
+      needed[update.value] = needed[update.value] || graph_.values[update.state].role == Role::kPending;
+    for (size_t n = places_.size(); n-- > 0;) {
+      const Node& node = graph_.nodes[n];
+      const bool forward = std::ranges::any_of(node.outputs, [&](ValueId output) { return needed[output]; });
+      places_[n].phase = forward ? Phase::kForward : Phase::kBackward;
+      if (!forward) continue;
+      for (ValueId input : node.inputs) needed[input] = true;
+    }
+    follow_operands(Phase::kForward);
+  }
+
+  // A node that adds to what a state has is where the addend is made.
+  void follow_operands(Phase phase) {
+    for (const Update& update : graph_.updates) {
+      const int n = graph_.values[update.value].node;
+      if (n < 0 || std::ranges::find(graph_.nodes[n].inputs, update.state) == graph_.nodes[n].inputs.end())
+        continue;
+      const bool all = std::ranges::all_of(graph_.nodes[n].inputs, [&](ValueId input) {
+        const int maker = graph_.values[input].node;
+        return maker < 0 || places_[maker].phase == phase;
+      });
+      if (all) places_[n].phase = phase;
+    }
+  }
+
+  // By its name; but never before what it reads was made, which is later in the forward part and earlier in
+  // the backward part. What has no scope (sums into gradient states) is where its operands are.
+  int chunk_of(int n) const {
+    const bool forward = places_[n].phase == Phase::kForward;
+    int chunk = cut_.chunk_of_name(graph_.values[graph_.nodes[n].outputs[0]].name), of_forward = -1;
+    for (ValueId input : graph_.nodes[n].inputs) {
+      const int maker = graph_.values[input].node;
+      if (maker < 0 || of_states_[maker]) continue;
+      const auto& [there, phase] = places_[maker];
+      if (phase != places_[n].phase)
+        of_forward = std::max(of_forward, there);
+      else if (chunk < 0 || (forward ? there > chunk : there < chunk))
+        chunk = there;
+    }
+    return chunk >= 0 ? chunk : std::max(0, of_forward);
+  }
+
+  // A backward node that leads to one gradient and nowhere else is for weights.
+  void find_weights() {
+    constexpr int kNone = -1, kMany = -2;
+    std::vector<int> leads_to(graph_.values.size(), kNone);
+    const auto add = [&](ValueId value, int sink) {
+      int& known = leads_to[value];
+      known = known == kNone || known == sink ? sink : kMany;
+    };
+    for (const Update& update : graph_.updates) add(update.value, update.state);
+    for (size_t n = places_.size(); n-- > 0;) {
+      if (places_[n].phase != Phase::kBackward) continue;
+      int sink = kNone;
+      for (ValueId output : graph_.nodes[n].outputs) {
+        if (leads_to[output] != kNone) sink = sink == kNone || sink == leads_to[output] ? leads_to[output] : kMany;
+      }
+      if (sink >= 0) places_[n].phase = Phase::kWeight;
+      for (ValueId input : graph_.nodes[n].inputs) {
+        const int maker = graph_.values[input].node;
+        if (maker < 0) continue;
+        add(input, places_[maker].chunk == places_[n].chunk ? sink : kMany);
+      }
+    }
+    follow_operands(Phase::kBackward);
+  }
+
+  const Graph& graph_;
+  const Cut& cut_;
+  const std::vector<bool>& of_states_;
+  std::vector<Place> places_;
+};
+
+class Stager {
+ public:
+  Stager(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops, std::string_view prefix)
+      : graph_(graph),
+        ops_(ops),
+        prefix_(prefix),
+        of_states_(made_of_states(graph)),
+        places_(Placing(graph, cut, of_states_).run(weights)) {}
+
+  Staged run() {
+    for (size_t n = 0; n < places_.size(); ++n) {
+      if (!of_states_[n]) add(places_[n], static_cast<int>(n));
+    }
+    for (const Update& update : graph_.updates) {
+      const Place& place = home(update.value);
+      Builder& b = piece(place).builder;
+      b.update(had(place, update.state), had(place, update.value));
+    }
+    for (const Output& output : graph_.outputs) {
+      const Place& place = home(output.value);
+      piece(place).builder.output(output.name, had(place, output.value), output.role);
+    }
+    return finish();
+  }
+
+ private:
+  struct Building {
+    Builder builder;
+    std::map<ValueId, ValueId> locals;  // of the whole graph's values
+  };
+
+  Building& piece(const Place& place) {
+    const auto found = pieces_.find(place);
+    if (found != pieces_.end()) return found->second;
+    return pieces_.emplace(place, Building{Builder(ops_, piece_name(graph_.name, place.chunk, place.phase)), {}})
+        .first->second;
+  }
+
+  // Where an update or an output is written down.
+  Place home(ValueId value) const {
+    const int maker = graph_.values[value].node;
+    return maker < 0 ? Place{} : places_[maker];
+  }
+
+  void add(const Place& place, int n) {
+    const Node& node = graph_.nodes[n];
+    std::vector<ValueId> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(had(place, input));
+    Building& here = piece(place);
+    const std::vector<ValueId> results = here.builder.copy(graph_, node, inputs, node.attrs);
+    for (size_t o = 0; o < results.size(); ++o) here.locals[node.outputs[o]] = results[o];
+  }
+
+  bool is_view(int node) const { return graph_.nodes[node].op->memory == OpRecord::Memory::kShared; }
+
+  ValueId had(const Place& place, ValueId value) {
+    Building& here = piece(place);
+    if (const auto found = here.locals.find(value); found != here.locals.end()) return found->second;
+    const Value& what = graph_.values[value];
+    if (what.kind != Value::Kind::kResult) return here.locals[value] = here.builder.declare(what);
+    if (of_states_[what.node] || is_view(what.node)) {
+      add(place, what.node);
+      return here.locals.at(value);
+    }
+    TRIREME_CHECK(places_[what.node] != place);
+    crossings_[value].insert({place.chunk, place.phase});
+    return here.locals[value] = here.builder.state(stash_name(what), what.type, Role::kStash);
+  }
+
+  std::string stash_name(const Value& value) const { return fmt::format("{}.{}", prefix_, value.name); }
+
+  Staged finish() {
+    Staged result;
+    for (const auto& [value, readers] : crossings_) {
+      const Value& what = graph_.values[value];
+      const Place& place = places_[what.node];
+      Building& here = piece(place);
+      const ValueId stash = here.builder.state(stash_name(what), what.type, Role::kStash);
+      here.builder.update(stash, here.locals.at(value));
+      result.crossings.push_back({stash_name(what), place.chunk, place.phase, readers});
+    }
+    for (auto& [place, building] : pieces_) {
+      result.pieces.push_back({place.chunk, place.phase, building.builder.take()});
+      debug_verify(result.pieces.back().graph);
+    }
+    std::ranges::stable_sort(result.pieces, {}, [&](const Piece& piece) {
+      return std::pair(piece.phase, piece.phase == Phase::kForward ? piece.chunk : -piece.chunk);
+    });
+    return result;
+  }
+
+  const Graph& graph_;
+  const OpTable& ops_;
+  std::string_view prefix_;
+  std::vector<bool> of_states_;
+  std::vector<Place> places_;
+  std::map<Place, Building> pieces_;
+  std::map<ValueId, std::set<Crossing::Reader>> crossings_;
+};
+
+}  // namespace
+
+std::string piece_name(std::string_view whole, int chunk, Phase phase) {
+  return fmt::format("{}.{}.{}", whole, chunk, name(phase));
+}
+
+Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,
+             std::string_view prefix) {
+  return Stager(graph, cut, weights, ops, prefix).run();
+}
+
+}  // namespace trireme

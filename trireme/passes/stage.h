@@ -1,0 +1,56 @@
+// Cuts a graph of the forward and backward parts into pieces, one for each chunk of a pipeline and phase: what
+// a chunk computes forward, backward for its inputs, and backward for its weights. Together the pieces compute
+// what the graph does, node for node, so that every bit is the same.
+//
+//   made of states alone   casts and gathers of weights: made again in every piece that reads it
+//   crosses phases         a stash: a state that one piece leaves and a later one reads
+//   crosses chunks         the same, and a message where the chunks are on different ranks
+//
+// Of a view (reshape) its source is kept. A stash of the value h.3/add is the state stash.h.3/add, or with
+// another prefix.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "trireme/passes/cut.h"
+#include "trireme/schedule/pipeline.h"
+
+namespace trireme {
+
+struct Piece {
+  int chunk = 0;
+  Phase phase = Phase::kForward;
+  Graph graph;  // its name: that of the whole, the chunk and the phase: first.0.forward
+};
+std::string piece_name(std::string_view whole, int chunk, Phase phase);
+
+// What one piece leaves for others.
+struct Crossing {
+  std::string state;
+  int chunk = 0;  // that makes it
+  Phase phase = Phase::kForward;
+  struct Reader {
+    int chunk = 0;
+    Phase phase = Phase::kForward;
+    friend auto operator<=>(const Reader&, const Reader&) = default;
+  };
+  std::set<Reader> readers;
+};
+
+struct Staged {
+  std::vector<Piece> pieces;  // those that have something to do, in the order in which they are run
+  std::vector<Crossing> crossings;
+};
+
+// Whether gradients of weights are a phase of their own.
+enum class WeightPhase { kNone, kApart };
+
+// `graph` is one rank's, partitioned and not yet fused; its outputs, and what it leaves in pending states, are
+// the forward part's.
+Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,
+             std::string_view prefix = "stash");
+
+}  // namespace trireme

@@ -1,0 +1,206 @@
+// See stage_update.h. A value can be made by the stages that have all states it is made of. What a stage needs
+// and can not make is gathered, if another stage can make it; else it is made of its operands.
+#include "trireme/passes/stage_update.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ir/verify.h"
+#include "trireme/mesh/mesh.h"
+
+namespace trireme {
+namespace {
+
+class Stager {
+ public:
+  Stager(const Graph& graph, const StateStages& stages, int count, int stage, const OpTable& ops)
+      : graph_(graph), stages_(stages), count_(count), stage_(stage), b_(ops, graph.name) {
+    find_makers();
+    for (int s = 0; s < count; ++s) find_needs(s);
+  }
+
+  StagedUpdate run() {
+    if (!gathered_.empty()) {
+      add_nodes(needs_for(gathered_of(stage_)));
+      gather();
+    }
+    add_nodes(needs_[stage_]);
+    for (const Update& update : graph_.updates) {
+      if (has(stage_, update.state)) b_.update(had(update.state), had(update.value));
+    }
+    for (const Output& output : graph_.outputs) b_.output(output.name, had(output.value), output.role);
+    debug_verify(b_.graph());
+    return {b_.take(), {borrowed_.begin(), borrowed_.end()}};
+  }
+
+ private:
+  using Set = std::vector<bool>;  // of stages
+
+  const std::vector<int>& stages_of(ValueId state) const {
+    const Value& value = graph_.values[state];
+    auto found = stages_.find(value.name);
+    if (found == stages_.end()) found = stages_.find(value.attrs.text("of", ""));
+    if (found == stages_.end())
+      throw_error("no stage of the pipeline has %{}, which the update reads", value.name);
+    return found->second;
+  }
+  bool has(int stage, ValueId state) const {
+    return std::ranges::binary_search(stages_of(state), stage);
+  }
+
+  // Which stages can make each value of their own states.
+  void find_makers() {
+    makers_.assign(graph_.values.size(), Set(count_, true));
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].kind != Value::Kind::kState) continue;
+      for (int s = 0; s < count_; ++s) makers_[v][s] = has(s, static_cast<ValueId>(v));
+    }
+    for (const Node& node : graph_.nodes) {
+      for (ValueId output : node.outputs) {
+        for (ValueId input : node.inputs) {
+          for (int s = 0; s < count_; ++s) makers_[output][s] = makers_[output][s] && makers_[input][s];
+        }
+      }
+    }
+  }
+
+  // The first stage that can make a value; −1 where none can alone.
+  int maker(ValueId value) const {
+    const auto found = std::ranges::find(makers_[value], true);
+    return found == makers_[value].end() ? -1 : static_cast<int>(found - makers_[value].begin());
+  }
+
+  // What a stage must be told by others: all numbers, or gradients.
+  void find_needs(int stage) {
+    std::vector<bool>& needed = needs_.emplace_back(graph_.values.size());
+    const auto need = [&](ValueId value) {
+      const Value& what = graph_.values[value];
+      const bool own = makers_[value][stage] || maker(value) < 0;
+      if (!own && what.type.shape.elements() == 1 && what.type.dtype == DType::f32) {
+        gathered_.insert(value);
+        return;
+      }
+      if (!own && what.kind == Value::Kind::kState && what.role != Role::kGradient)
+        throw_error("stage {} of the pipeline needs the {} %{} of stage {} in the update; it can have numbers and "
+                    "gradients of others alone",
+                    stage, name(what.role), what.name, maker(value));
+      needed[value] = true;
+    };
+    for (const Update& update : graph_.updates) {
+      if (has(stage, update.state)) need(update.value);
+    }
+    for (const Output& output : graph_.outputs) need(output.value);
+    for (size_t n = graph_.nodes.size(); n-- > 0;) {
+      const Node& node = graph_.nodes[n];
+      if (std::ranges::any_of(node.outputs, [&](ValueId output) { return needed[output]; })) {
+        for (ValueId input : node.inputs) need(input);
+      }
+    }
+  }
+
+  // The numbers that others are told by a stage.
+  std::vector<ValueId> gathered_of(int stage) const {
+    std::vector<ValueId> result;
+    for (ValueId value : gathered_) {
+      if (maker(value) == stage) result.push_back(value);
+    }
+    return result;
+  }
+
+  // What must be there for `values`, which this stage can make.
+  std::vector<bool> needs_for(const std::vector<ValueId>& values) const {
+    std::vector<bool> needed(graph_.values.size());
+    for (ValueId value : values) needed[value] = true;
+    for (size_t n = graph_.nodes.size(); n-- > 0;) {
+      const Node& node = graph_.nodes[n];
+      if (std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; })) continue;
+      for (ValueId input : node.inputs) needed[input] = true;
+    }
+    return needed;
+  }
+
+  void add_nodes(const std::vector<bool>& needed) {
+    for (const Node& node : graph_.nodes) {
+      if (locals_.contains(node.outputs[0])) continue;
+      if (std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; })) continue;
+      std::vector<ValueId> inputs;
+      for (ValueId input : node.inputs) inputs.push_back(had(input));
+      const std::vector<ValueId> results = b_.copy(graph_, node, inputs, node.attrs);
+      for (size_t o = 0; o < results.size(); ++o) locals_.emplace(node.outputs[o], results[o]);
+    }
+  }
+
+  // Each stage's part has as many numbers, so that each begins at a known place.
+  void gather() {
+    std::vector<std::vector<ValueId>> of;
+    for (int s = 0; s < count_; ++s) of.push_back(gathered_of(s));
+    size_t most = 0;
+    for (const auto& values : of) most = std::max(most, values.size());
+    std::vector<ValueId> own;
+    const auto flat = [&](ValueId local) {
+      return b_.op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, "of_stages/number");
+    };
+    for (ValueId value : of[stage_]) own.push_back(flat(had(value)));
+    if (own.empty()) own.push_back(flat(had(filler())));
+    while (own.size() < most) own.push_back(own[0]);
+    const int64_t all = static_cast<int64_t>(most) * count_;
+    const ValueId mine = own.size() == 1 ? own[0] : b_.op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
+    const ValueId gathered = b_.op("all_gather", {mine},
+                                   {{"axis", std::string(kPipeAxis)},
+                                    {"ways", int64_t{count_}},
+                                    {"coordinate", int64_t{stage_}},
+                                    {"dim", int64_t{0}},
+                                    {"extent", all}},
+                                   "of_stages/all_gather");
+    const std::vector<ValueId> numbers = b_.node(
+        "split", {gathered},
+        {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}}, "of_stages/split");
+    for (int s = 0; s < count_; ++s) {
+      for (size_t i = 0; i < of[s].size(); ++i) {
+        const Shape& shape = graph_.type(of[s][i]).shape;
+        locals_[of[s][i]] = b_.op("reshape", {numbers[s * most + i]},
+                                  {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}},
+                                  graph_.values[of[s][i]].name + ".all_gather.pipe");
+      }
+    }
+  }
+
+  // A number that every stage has; nobody reads it.
+  ValueId filler() const {
+    const auto found = std::ranges::find(graph_.values, Role::kScalar, &Value::role);
+    TRIREME_CHECK(found != graph_.values.end());
+    return static_cast<ValueId>(found - graph_.values.begin());
+  }
+
+  ValueId had(ValueId value) {
+    if (const auto found = locals_.find(value); found != locals_.end()) return found->second;
+    const Value& what = graph_.values[value];
+    TRIREME_CHECK((what.kind != Value::Kind::kResult));
+    if (what.kind == Value::Kind::kState && !has(stage_, value))
+      borrowed_.insert({what.name, stages_of(value).front()});
+    return locals_[value] = b_.declare(what);
+  }
+
+  const Graph& graph_;
+  const StateStages& stages_;
+  int count_, stage_;
+  Builder b_;
+  std::vector<Set> makers_;               // per value
+  std::vector<std::vector<bool>> needs_;  // per stage: values
+  std::set<ValueId> gathered_;            // by all stages, whoever needs them
+  std::map<ValueId, ValueId> locals_;     // of the whole graph's values
+  std::set<StagedUpdate::Borrowed> borrowed_;
+};
+
+}  // namespace
+
+StagedUpdate stage_update(const Graph& graph, const StateStages& stages, int count, int stage,
+                          const OpTable& ops) {
+  return Stager(graph, stages, count, stage, ops).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+// What a pipeline makes of one rank's segments: the pieces that a stage has (passes/stage.h), its actions with
+// the messages between stages, how many slots each stash needs, and which stages have which states.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/passes/stage.h"
+#include "trireme/passes/stage_update.h"
+#include "trireme/passes/step_segment.h"
+#include "trireme/program/program.h"
+#include "trireme/schedule/pipeline.h"
+
+namespace trireme {
+
+// One stage's part of a step.
+struct Stage {
+  struct Part {
+    StepSegment segment;
+    size_t of = 0;  // the number of the segment that it is a piece of
+  };
+  std::vector<Part> parts;
+  std::vector<Action> step, evaluation;
+  StateSlots slots;
+};
+
+class Stages {
+ public:
+  // `local` are the segments of a step on one rank, partitioned and not yet fused: first (at the front), next
+  // where a step has several microbatches, update and evaluate. Ranks that differ along the axis pipe alone have the same.
+  Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut);
+
+  // `peers` are the ranks of all stages.
+  Stage stage(int number, const std::vector<int>& peers) const;
+  const StateStages& state_stages() const { return state_stages_; }
+
+ private:
+  const Piece* find(std::string_view whole, int chunk, Phase phase) const;
+  // The pieces for the first microbatch of a stage and for the next.
+  struct Names {
+    std::string first = {}, next = {};
+  };
+  Names names_of(int chunk, Phase phase) const;
+  void add_state_stages();
+  void add_actions(std::vector<Action>& actions, Stage& stage, int number, const std::vector<int>& peers,
+                   const Pipeline& pipeline, const Staged& staged) const;
+  void add_update(Stage& stage, int number, const std::vector<int>& peers) const;
+
+  const std::vector<StepSegment>& local_;
+  const Pipeline& pipeline_;
+  Pipeline evaluation_;
+  std::vector<Staged> staged_;         // per segment; nothing for the update
+  std::vector<StagedUpdate> updates_;  // per stage
+  size_t update_ = 0, evaluate_ = 0;   // which of the segments they are
+  StateStages state_stages_;
+};
+
+}  // namespace trireme

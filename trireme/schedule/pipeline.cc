@@ -1,0 +1,55 @@
+// See pipeline.h.
+#include "trireme/schedule/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+
+std::string_view name(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kWeight:
+      return "weight";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
+std::string to_string(const ChunkTurn& turn) {
+  return fmt::format("{} of chunk {}, microbatch {}", name(turn.phase), turn.chunk, turn.microbatch);
+}
+
+Pipeline unroll(const Pipeline& pipeline, int64_t steps) {
+  Pipeline whole{pipeline.microbatches * steps, pipeline.chunks, pipeline.holds, {}};
+  for (const std::vector<ChunkTurn>& order : pipeline.order) {
+    int64_t ahead = 0;  // steps from which it takes microbatches before their time
+    std::vector<int64_t> updates(static_cast<size_t>(pipeline.chunks));
+    for (const ChunkTurn& turn : order) {
+      ahead = std::max(ahead, turn.microbatch / pipeline.microbatches);
+      if (turn.phase == Phase::kUpdate) ++updates.at(turn.chunk);
+    }
+    std::vector<ChunkTurn>& turns = whole.order.emplace_back();
+    for (int64_t step = -ahead; step < steps; ++step) {
+      for (ChunkTurn turn : order) {
+        turn.microbatch += step * pipeline.microbatches;
+        turn.version = std::max<int64_t>(0, turn.version + step * updates.at(turn.chunk));
+        if (turn.microbatch >= 0 && turn.microbatch < whole.microbatches) turns.push_back(turn);
+      }
+    }
+  }
+  return whole;
+}
+
+bool has_phase(const Pipeline& pipeline, Phase phase) {
+  return std::ranges::any_of(pipeline.order, [&](const std::vector<ChunkTurn>& order) {
+    return std::ranges::find(order, phase, &ChunkTurn::phase) != order.end();
+  });
+}
+
+}  // namespace trireme
