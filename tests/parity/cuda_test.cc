@@ -126,28 +126,45 @@ TEST(CudaCheckpoint, MovesBetweenCpuAndGpu) {
 }
 
 // Ranks as threads of one process on one GPU.
-class CudaPlans : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+class CudaPlans : public testing::TestWithParam<std::pair<std::string, std::string>> {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+  static void expect_rounding_alone(int64_t microbatches, const std::vector<Plan>& plans) {
+    Golden golden = read_golden(GetParam().first);
+    golden.train.accumulate = microbatches;
+    Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
+    training.train.precision = GetParam().second;
+    training.train.device = "cuda";
+    for (int64_t step = 0; step < 2; ++step) {
+      training.batches.push_back(make_batch(golden, step));
+      training.rates.push_back(golden.rates[step]);
+    }
+    Reference reference(std::move(training));
+    for (const Plan& plan : plans) {
+      const Result result = verify(reference, plan);
+      EXPECT_LE(result.verdict, Verdict::kRounding)
+          << plan.preset << " on " << to_string(plan.mesh) << ": " << result.reason;
+      fmt::print("{:<6} {:<5} {:<24} {:<24} {}, {:.2f} of what rounding may do\n", GetParam().first,
+                 GetParam().second, plan.preset, to_string(plan.mesh), name(result.verdict), result.worst);
+    }
+  }
+  static Plan plan(const std::string& preset, const std::string& mesh) {
+    return {.mesh = parse_mesh(mesh), .preset = preset};
+  }
+};
 
 TEST_P(CudaPlans, DifferFromOneRankByRoundingAlone) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  const Golden golden = read_golden(GetParam().first);
-  Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
-  training.train.precision = GetParam().second;
-  training.train.device = "cuda";
-  for (int64_t step = 0; step < 2; ++step) {
-    training.batches.push_back(make_batch(golden, step));
-    training.rates.push_back(golden.rates[step]);
-  }
-  Reference reference(std::move(training));
-  for (const auto& [preset, mesh] :
-       {std::pair("data", "data:2"), std::pair("megatron", "tensor:2"), std::pair("zero3", "data:2"),
-        std::pair("megatron+zero1", "data:2 tensor:2"),
-        std::pair("megatron+sequence+zero2", "data:2 tensor:2")}) {
-    const Result result = verify(reference, {.mesh = parse_mesh(mesh), .preset = preset});
-    EXPECT_LE(result.verdict, Verdict::kRounding) << preset << " on " << mesh << ": " << result.reason;
-    fmt::print("{:<6} {:<5} {:<24} {:<16} {}, {:.2f} of what rounding may do\n", GetParam().first,
-               GetParam().second, preset, mesh, name(result.verdict), result.worst);
-  }
+  expect_rounding_alone(
+      1, {plan("data", "data:2"), plan("megatron", "tensor:2"), plan("zero3", "data:2"),
+          plan("megatron+zero1", "data:2 tensor:2"), plan("megatron+sequence+zero2", "data:2 tensor:2")});
+}
+
+TEST_P(CudaPlans, WithAPipelineToo) {
+  std::vector<Plan> plans = {plan("data", "pipe:2"), plan("megatron", "pipe:2 data:2 tensor:2")};
+  for (Plan& one : plans) one.schedule = "1f1b";
+  expect_rounding_alone(2, plans);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, CudaPlans,
