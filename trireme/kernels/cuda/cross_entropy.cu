@@ -377,10 +377,12 @@ void cross_entropy_with_grad(const KernelContext& context) {
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(row_bytes)),
             "shared memory of a row of logits");
+      const int64_t pieces = width / pack;
+      const int threads = pieces > 4096 ? kHeldThreads : threads_for(pieces);
       if (rows > 0)
-        kernel < < <blocks(rows), width / pack> 4096 ? kHeldThreads : threads_for(width / pack), row_bytes,
-            stream >>> (in<T>(context, 0), in<int32_t>(context, 1), in<float>(context, 2), out<T>(context, 0),
-                        losses, static_cast<int>(width), options);
+        kernel<<<blocks(rows), threads, row_bytes, stream>>>(in<T>(context, 0), in<int32_t>(context, 1),
+                                                             in<float>(context, 2), out<T>(context, 0),
+                                                             losses, static_cast<int>(width), options);
     });
   });
   total_kernel<<<1, kTotalThreads, 0, stream>>>(losses, in<int32_t>(context, 1), rows, options.ignore_index,
