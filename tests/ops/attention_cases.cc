@@ -90,6 +90,41 @@ RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
   return {dq, dk, dv};
 }
 
+// Part `part` of the last dim of x[b t (3 g d)], as attention takes it.
+RefTensor part_of_packed(const RefTensor& x, int64_t width, int64_t part) {
+  const int64_t each = x.shape[2] / 3;
+  RefTensor result = RefTensor::zeros({x.shape[0], x.shape[1], each / width, width}, x.dtype);
+  for (int64_t row = 0; row < x.shape[0] * x.shape[1]; ++row) {
+    for (int64_t i = 0; i < each; ++i) result.values[row * each + i] = x.values[(3 * row + part) * each + i];
+  }
+  if (part == 0) result.shape = {result.shape[0], result.shape[1], result.shape[2], 1, width};  // q has r
+  return result;
+}
+
+RefTensors attention_packed_reference(const RefTensors& in, const Attrs& attrs) {
+  const int64_t width = attrs.integer("width");
+  return attention_reference(
+      {part_of_packed(in[0], width, 0), part_of_packed(in[0], width, 1), part_of_packed(in[0], width, 2)},
+      attrs);
+}
+
+RefTensors attention_packed_grad_reference(const RefTensors& in, const Attrs& attrs) {
+  const int64_t width = attrs.integer("width");
+  const RefTensors parts =
+      attention_grad_reference({in[0], part_of_packed(in[1], width, 0), part_of_packed(in[1], width, 1),
+                                part_of_packed(in[1], width, 2), in[2], in[3]},
+                               attrs);
+  RefTensor all = RefTensor::zeros(in[1].shape, in[1].dtype);
+  const int64_t each = in[1].shape[2] / 3;
+  for (int64_t row = 0; row < in[1].shape[0] * in[1].shape[1]; ++row) {
+    for (int64_t part = 0; part < 3; ++part) {
+      for (int64_t i = 0; i < each; ++i)
+        all.values[(3 * row + part) * each + i] = parts[part].values[row * each + i];
+    }
+  }
+  return {all};
+}
+
 struct Size {
   const char* label;
   int64_t b, t, s, g, r, d;
@@ -126,6 +161,27 @@ OpCase attention_grad_case(const Size& size, int64_t causal) {
   return one;
 }
 
+// q, k and v side by side: as many keys as queries, and none shared.
+OpCase attention_packed_case(const Size& size, int64_t causal) {
+  OpCase one = attention_case(size, causal);
+  one.op = "attention_packed";
+  one.inputs = {{{size.b, size.t, 3 * size.g * size.d}}};
+  one.attrs.set("width", size.d);
+  one.reference = attention_packed_reference;
+  one.finite_differences = Differentiable::kNo;
+  return one;
+}
+
+OpCase attention_packed_grad_case(const Size& size, int64_t causal) {
+  OpCase one = attention_grad_case(size, causal);
+  one.op = "attention_packed_grad";
+  one.inputs = {one.inputs[0], {{size.b, size.t, 3 * size.g * size.d}}, one.inputs[4], one.inputs[5]};
+  one.attrs.set("width", size.d);
+  one.reference = attention_packed_grad_reference;
+  one.finite_differences = Differentiable::kNo;
+  return one;
+}
+
 }  // namespace
 
 std::vector<OpCase> attention_cases() {
@@ -149,6 +205,9 @@ std::vector<OpCase> attention_cases() {
     for (int64_t causal : {0, 1}) {
       cases.push_back(attention_case(size, causal));
       cases.push_back(attention_grad_case(size, causal));
+      if (size.s != size.t || size.r != 1) continue;
+      cases.push_back(attention_packed_case(size, causal));
+      cases.push_back(attention_packed_grad_case(size, causal));
     }
   }
   // More queries than keys: the first queries see none.

@@ -1,6 +1,6 @@
-// Fusing changes no bits: each pattern of passes/fuse.h, run node by node as it was written and as it was
-// fused, gives the same results in every format. In 16 bits that means that a fused kernel rounds where the
-// nodes it stands for would have stored something.
+// Fusing changes no bits: each pattern of passes/fuse.h and device_fuse.h, run node by node as it was written
+// and as it was fused, gives the same results in every format on the CPU. In 16 bits that means that a fused
+// kernel rounds where the nodes it stands for would have stored something.
 #include "trireme/passes/fuse.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +8,14 @@
 #include "tests/ops/case_runner.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
+#include "trireme/passes/device_fuse.h"
 
 namespace trireme::testing {
 namespace {
 
 struct Pattern {
   const char* label;
-  const char* inputs;  // "name[dims] …", in the format; rng is two integers
+  const char* inputs;  // "name[dims] …", in the format, or "name:dtype[dims]"
   const char* nodes;   // one on each line, where F is the format
   const char* fused;   // the op that all of them become, with its epilogue if it has one
 };
@@ -58,15 +59,35 @@ const Pattern kPatterns[] = {
      "%a: f32[] = sum_squares(%x)\n%b: f32[] = sum_squares(%y)\n%c: f32[] = add(%a, %b)\n"
      "%d: f32[] = sum_squares(%z)\n%e: f32[] = add(%c, %d)\noutput e = %e\n",
      "total_squares"},
-    {"dropout_add", "x[7,211] rng[2] r[7,211]",
+    {"cross_entropy_with_grad", "x[3,7,211] t:i32[3,7] d:f32[]",
+     "%l: f32[], %n: f32[], %e: f32[3,7] = cross_entropy(%x, %t) {ignore_index=2, label_smoothing=0.1}\n"
+     "%y: F[3,7,211] = cross_entropy_grad(%d, %x, %t, %e) {ignore_index=2, label_smoothing=0.1}\n"
+     "output y = %y\noutput l = %l\noutput n = %n\n",
+     "cross_entropy_with_grad"},
+    {"layer_norm_grad_add", "d[4,9,67] x[4,9,67] g[67] m:f32[4,9] k:f32[4,9] r[4,9,67]",
+     "%a: F[4,9,67], %b: F[67], %c: F[67] = layer_norm_grad(%d, %x, %g, %m, %k)\n"
+     "%y: F[4,9,67] = add(%r, %a)\n%t: F[67] = sum(%y) {dims=[0,1]}\n"
+     "output y = %y\noutput b = %b\noutput c = %c\noutput t = %t\n",
+     "layer_norm_grad_add"},
+    {"matmul_gelu_grad", "a[5,7,33] w[29,33] x[5,7,29]",
+     "%m: F[5,7,29] = matmul(%a, %w) {transpose_b=1}\n%y: F[5,7,29] = gelu_grad(%m, %x)\noutput y = %y\n",
+     "matmul_gelu_grad"},
+    {"attention_packed", "x[2,9,24]",
+     "%q: F[2,9,8], %k: F[2,9,8], %v: F[2,9,8] = split(%x) {dim=2, sizes=[8,8,8]}\n"
+     "%a: F[2,9,2,1,4] = reshape(%q) {shape=[2,9,2,1,4]}\n%b: F[2,9,2,4] = reshape(%k) {shape=[2,9,2,4]}\n"
+     "%c: F[2,9,2,4] = reshape(%v) {shape=[2,9,2,4]}\n"
+     "%o: F[2,9,2,1,4], %l: f32[2,2,1,9] = attention(%a, %b, %c) {causal=1, scale=0.5}\n"
+     "output o = %o\noutput l = %l\n",
+     "attention_packed"},
+    {"dropout_add", "x[7,211] rng:i64[2] r[7,211]",
      "%d: F[7,211] = dropout(%x, %rng) {rate=0.3, stream=5}\n%y: F[7,211] = add(%r, %d)\noutput y = %y\n",
      "dropout_add"},
-    {"bias_dropout_add", "x[9,5,77] b[77] rng[2] r[9,5,77]",
+    {"bias_dropout_add", "x[9,5,77] b[77] rng:i64[2] r[9,5,77]",
      "%s: F[9,5,77] = add(%x, %b)\n%d: F[9,5,77] = dropout(%s, %rng) {rate=0.3, stream=5}\n"
      "%y: F[9,5,77] = add(%r, %d)\noutput y = %y\n",
      "dropout_add"},
     // More than a block of a kernel, and a part of a larger tensor.
-    {"bias_dropout_add_part", "x[3,4,1500] b[1500] rng[2] r[3,4,1500]",
+    {"bias_dropout_add_part", "x[3,4,1500] b[1500] rng:i64[2] r[3,4,1500]",
      "%s: F[3,4,1500] = add(%x, %b)\n"
      "%d: F[3,4,1500] = dropout(%s, %rng) {offset=1507, rate=0.5, stream=3, whole=[3,9,1510]}\n"
      "%y: F[3,4,1500] = add(%d, %r)\noutput y = %y\n",
@@ -85,8 +106,9 @@ Graph graph_of(const Pattern& pattern, DType format) {
     end = std::min(inputs.find(' ', begin), inputs.size());
     const std::string input = inputs.substr(begin, end - begin);
     const size_t bracket = input.find('[');
-    const std::string type = input.starts_with("rng") ? "i64" : format_name;
-    text += "input %" + input.substr(0, bracket) + ": " + type + input.substr(bracket) + "\n";
+    const size_t colon = std::min(input.find(':'), bracket);
+    const std::string type = colon < bracket ? input.substr(colon + 1, bracket - colon - 1) : format_name;
+    text += "input %" + input.substr(0, colon) + ": " + type + input.substr(bracket) + "\n";
   }
   replace_all(nodes, ": F[", ": " + format_name + "[");
   return parse_graph(text + nodes, ops());
@@ -114,7 +136,9 @@ RefTensors run(const Graph& graph, const RefTensors& inputs) {
 class FusedAgainstUnfused : public ::testing::TestWithParam<Pattern> {};
 
 void expect_same_bits(const Pattern& pattern, DType format) {
-  const Graph graph = graph_of(pattern, format), fused = fuse(graph, ops());
+  const Graph graph = graph_of(pattern, format);
+  const Graph fused =
+      fused_for_device(fuse(graph, ops()), ops(), [](const Graph&, const Node&) { return true; });
   ASSERT_EQ(fused.nodes.size(), 1u) << print(fused);
   std::string what(fused.nodes[0].op->name);
   if (fused.nodes[0].attrs.has("epilogue")) what += " " + std::string(fused.nodes[0].attrs.text("epilogue"));
@@ -123,9 +147,13 @@ void expect_same_bits(const Pattern& pattern, DType format) {
   OpCase drawn{.op = "fuse", .label = pattern.label};
   for (const Value& value : graph.values) {
     if (value.kind != Value::Kind::kInput) continue;
-    const bool numbers = is_float(value.type.dtype);
-    drawn.inputs.push_back({value.type.shape, numbers ? DType::f32 : value.type.dtype, numbers ? -2.0 : 0.0,
-                            numbers ? 2.0 : 1e6});
+    const DType dtype = value.type.dtype;
+    const bool numbers = is_float(dtype);
+    drawn.inputs.push_back({value.type.shape, numbers ? DType::f32 : dtype, numbers ? -2.0 : 0.0,
+                            numbers               ? 2.0
+                            : dtype == DType::i32 ? 5.0
+                                                  : 1e6,
+                            dtype == DType::f32 ? CaseInput::Format::kKept : CaseInput::Format::kFollows});
   }
   const RefTensors inputs = random_inputs(drawn, format, /*seed=*/6);
   const RefTensors expected = run(graph, inputs), found = run(fused, inputs);

@@ -130,6 +130,11 @@ RefTensors cross_entropy_grad(const RefTensors& in, const Attrs& attrs) {
   return {dlogits};
 }
 
+RefTensors cross_entropy_with_grad(const RefTensors& in, const Attrs& attrs) {
+  const RefTensors sums = cross_entropy({in[0], in[1]}, attrs);
+  return {cross_entropy_grad({in[2], in[0], in[1], sums[2]}, attrs)[0], sums[0], sums[1]};
+}
+
 RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
   const uint64_t seed = static_cast<uint64_t>(in[1].values[0]), step = static_cast<uint64_t>(in[1].values[1]);
   const RngKey key{seed, static_cast<uint64_t>(attrs.integer("stream")) + step * 0x9E3779B97F4A7C15u};
@@ -208,6 +213,13 @@ void add_losses(std::vector<OpCase>& cases) {
                      cross_entropy_grad,
                      1e-5,
                      kNo});
+    cases.push_back({"cross_entropy_with_grad",
+                     label,
+                     {logits, targets, kept_f32({})},
+                     attrs,
+                     cross_entropy_with_grad,
+                     1e-5,
+                     kNo});
     cases.push_back({"cross_entropy_sums",
                      label,
                      {logits, targets, {outer, DType::f32, high - 1, high}},
@@ -240,6 +252,21 @@ void add_losses(std::vector<OpCase>& cases) {
                    {kept_f32({}), {{60, 3}}, ids({60}, -1, 3), kept_f32({60}, 0, 1)},
                    {},
                    cross_entropy_grad,
+                   1e-5,
+                   kNo});
+  cases.push_back({"cross_entropy_with_grad",
+                   "ignores",
+                   {{{60, 3}}, ids({60}, -1, 3), kept_f32({})},
+                   {},
+                   cross_entropy_with_grad,
+                   1e-5,
+                   kNo});
+  // Longer than a GPU holds in f32, and held in 16 bits.
+  cases.push_back({"cross_entropy_with_grad",
+                   "very_long_rows",
+                   {{{2, 60000}, DType::f32, -3, 3}, ids({2}, 0, 60000), kept_f32({})},
+                   {},
+                   cross_entropy_with_grad,
                    1e-5,
                    kNo});
   const Attrs part{{"label_smoothing", 0.1}, {"class_offset", int64_t{5}}, {"classes", int64_t{20}}};

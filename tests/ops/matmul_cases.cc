@@ -43,6 +43,17 @@ RefTensors matmul_reference(const RefTensors& in, const Attrs& attrs) {
   return {y};
 }
 
+double gelu_slope(double x) {
+  const double a = std::sqrt(2 / M_PI), t = std::tanh(a * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
+}
+
+RefTensors matmul_gelu_grad_reference(const RefTensors& in, const Attrs& attrs) {
+  RefTensors y = matmul_reference(in, attrs);
+  for (size_t i = 0; i < y[0].values.size(); ++i) y[0].values[i] *= gelu_slope(in[2].values[i]);
+  return y;
+}
+
 enum class SharedB { kNo, kYes };
 
 OpCase matmul_case(std::string label, Shape batch, int64_t m, int64_t n, int64_t k, int transpose_a,
@@ -68,6 +79,17 @@ OpCase matmul_case(std::string label, Shape batch, int64_t m, int64_t n, int64_t
     one.finite_differences = Differentiable::kNo;  // epilogues come after autodiff and have no gradient
   }
   one.reference = matmul_reference;
+  return one;
+}
+
+OpCase matmul_gelu_grad_case(const OpCase& product) {
+  OpCase one = product;
+  one.op = "matmul_gelu_grad";
+  RefTensors inputs;
+  for (const CaseInput& input : one.inputs) inputs.push_back(RefTensor::zeros(input.shape));
+  one.inputs.push_back({matmul_reference(inputs, one.attrs)[0].shape, DType::f32, -3, 3});
+  one.finite_differences = Differentiable::kNo;
+  one.reference = matmul_gelu_grad_reference;
   return one;
 }
 
@@ -107,6 +129,12 @@ std::vector<OpCase> matmul_cases() {
     cases.push_back(matmul_case(name + "_shared", {2, 2}, 6, 33, 10, 0, 0, name, SharedB::kYes));
     cases.push_back(matmul_case(name + "_no_k", {}, 4, 6, 0, 0, 0, name));
   }
+  for (const OpCase& product :
+       {matmul_case("odd", {}, 19, 45, 23, 0, 0), matmul_case("packs", {}, 40, 64, 48, 0, 1),
+        matmul_case("batch", {2}, 6, 33, 10, 1, 0),
+        matmul_case("shared", {2, 2}, 6, 40, 16, 0, 1, "none", SharedB::kYes),
+        matmul_case("no_k", {}, 4, 6, 0, 0, 0)})
+    cases.push_back(matmul_gelu_grad_case(product));
   cases.push_back(matmul_case("no_k", {2}, 5, 7, 0, 0, 1));
   cases.push_back(matmul_case("no_m", {}, 0, 7, 3, 0, 0));
   cases.push_back(matmul_case("no_n", {}, 5, 0, 3, 0, 1));

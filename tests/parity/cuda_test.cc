@@ -1,6 +1,6 @@
 // Ten steps on a GPU are ten steps on the CPU: in f32 within 1e-4 of the loss and 1e-3 of the largest weight
 // of a tensor, in bf16 within its own rounding; the same bits in every run; and a checkpoint moves between
-// the two. Skipped without a GPU.
+// the two. Ranks that share a GPU do what one rank does there. Skipped without a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "golden.h"
+#include "trireme/train/parity/verify.h"
 #include "trireme/train/rank_states.h"
 
 namespace trireme::parity {
@@ -123,6 +124,53 @@ TEST(CudaCheckpoint, MovesBetweenCpuAndGpu) {
   }
   std::filesystem::remove_all(folder);
 }
+
+// Ranks as threads of one process on one GPU.
+class CudaPlans : public testing::TestWithParam<std::pair<std::string, std::string>> {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+  static void expect_rounding_alone(int64_t microbatches, const std::vector<Plan>& plans) {
+    Golden golden = read_golden(GetParam().first);
+    golden.train.accumulate = microbatches;
+    Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
+    training.train.precision = GetParam().second;
+    training.train.device = "cuda";
+    for (int64_t step = 0; step < 2; ++step) {
+      training.batches.push_back(make_batch(golden, step));
+      training.rates.push_back(golden.rates[step]);
+    }
+    Reference reference(std::move(training));
+    for (const Plan& plan : plans) {
+      const Result result = verify(reference, plan);
+      EXPECT_LE(result.verdict, Verdict::kRounding)
+          << plan.preset << " on " << to_string(plan.mesh) << ": " << result.reason;
+      fmt::print("{:<6} {:<5} {:<24} {:<24} {}, {:.2f} of what rounding may do\n", GetParam().first,
+                 GetParam().second, plan.preset, to_string(plan.mesh), name(result.verdict), result.worst);
+    }
+  }
+  static Plan plan(const std::string& preset, const std::string& mesh) {
+    return {.mesh = parse_mesh(mesh), .preset = preset};
+  }
+};
+
+TEST_P(CudaPlans, DifferFromOneRankByRoundingAlone) {
+  expect_rounding_alone(
+      1, {plan("data", "data:2"), plan("megatron", "tensor:2"), plan("zero3", "data:2"),
+          plan("megatron+zero1", "data:2 tensor:2"), plan("megatron+sequence+zero2", "data:2 tensor:2")});
+}
+
+TEST_P(CudaPlans, WithAPipelineToo) {
+  std::vector<Plan> plans = {plan("data", "pipe:2"), plan("megatron", "pipe:2 data:2 tensor:2")};
+  for (Plan& one : plans) one.schedule = "1f1b";
+  expect_rounding_alone(2, plans);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CudaPlans,
+                         testing::Values(std::pair("gpt", "f32"), std::pair("gpt", "bf16"),
+                                         std::pair("llama", "f32"), std::pair("llama", "bf16")),
+                         [](const auto& param) { return param.param.first + "_" + param.param.second; });
 
 }  // namespace
 }  // namespace trireme::parity

@@ -1,10 +1,13 @@
-// Training, checkpoints and sampling work on a device whose memory the host cannot reach, with the same bits.
+// Training, checkpoints and sampling work on a device whose memory the host cannot reach, with the same bits;
+// ranks too, whatever they send each other.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "far_device.h"
 #include "golden.h"
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/sampler.h"
 
@@ -65,6 +68,28 @@ TEST_F(FarMemory, SamplesAreTheSame) {
     return tokens;
   };
   EXPECT_EQ(drawn(*far_), drawn(*near_));
+}
+
+// Every kind of collective, in the call and started early.
+TEST_F(FarMemory, RanksSendEachOtherTheSame) {
+  for (const auto& [preset, mesh] :
+       {std::pair("data", "data:2"), std::pair("zero2", "data:3"), std::pair("zero3", "data:2"),
+        std::pair("megatron", "tensor:2"), std::pair("megatron+sequence+zero3", "data:2 tensor:2")}) {
+    const Plan plan{.mesh = parse_mesh(mesh), .preset = preset};
+    std::vector<States> near(plan.mesh.ranks()), far = near;
+    comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+      const std::unique_ptr<Device> devices[] = {make_cpu_device(1), make_far_device()};
+      for (const auto& device : devices) {
+        MeshCommunicator communicator(plan.mesh, context);
+        Trainer trainer(golden_.model, golden_.train, golden_.optim, golden_.shape, *device,
+                        {plan, context.rank(), &communicator});
+        trainer.initialise(3);
+        train(trainer, golden_, 0, 3);
+        (device->name() == "far" ? far : near)[context.rank()] = read_states(trainer);
+      }
+    });
+    EXPECT_TRUE(far == near) << preset << " on " << mesh;
+  }
 }
 
 }  // namespace

@@ -27,11 +27,12 @@ class Pages {
               munmap(p, size);
             }};
   }
+  // A collective's kernel moves bytes through the stream while it runs.
   template <typename Body>
   void opened(const Body& body) {
-    protect(PROT_READ | PROT_WRITE);
+    if (depth_++ == 0) protect(PROT_READ | PROT_WRITE);
     body();
-    protect(PROT_NONE);
+    if (--depth_ == 0) protect(PROT_NONE);
   }
 
  private:
@@ -39,6 +40,7 @@ class Pages {
     for (const auto& [data, size] : all_) TRIREME_CHECK(mprotect(data, size, how) == 0);
   }
   std::vector<std::pair<void*, size_t>> all_;
+  int depth_ = 0;
 };
 
 class DoneEvent : public Event {
@@ -72,6 +74,7 @@ class FarDevice : public Device {
   std::string name() const override { return "far"; }
   std::string description() const override { return "memory that is out of reach"; }
   Buffer allocate(size_t bytes) override { return Buffer(pages_.allocate(bytes), bytes); }
+  Memory memory() const override { return Memory::kOwn; }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<FarStream>(pages_, context_); }
   const KernelTable& kernels() const override { return cpu_kernels(); }
   int threads() const override { return 1; }

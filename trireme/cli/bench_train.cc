@@ -38,6 +38,7 @@ struct Options {
   std::string json;
   bool profile = false;
   bool by_shape = false;
+  ProductFile products;
 };
 
 struct Timing {
@@ -186,7 +187,10 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
   const long threads = setup.config.train.threads;
   report.threads = threads ? static_cast<int>(threads) : std::max(1, thread_count(0) / report.ranks);
   const std::unique_ptr<Device> device =
-      make_device({.kind = setup.config.train.device, .threads = report.threads});
+      make_device({.kind = setup.config.train.device,
+                   .threads = report.threads,
+                   .rank_here = rank.context ? rank.context->rank_here() : 0,
+                   .products = options.products});
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
                   rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
@@ -263,6 +267,14 @@ int bench_train(std::span<const std::string> arguments) {
       "--device",
       [&](const std::string& device) { options.source.settings.push_back("train.device=" + device); },
       "where to compute, like --train.device");
+  std::string tuned;
+  CLI::Option* read = app.add_option("--products", options.products.path,
+                                     "algorithms of a GPU's matrix products: a file that --tune has made");
+  CLI::Option* tune =
+      app.add_option("--tune", tuned,
+                     "time the algorithms of those that FILE does not have yet, and keep them")
+          ->type_name("FILE")
+          ->excludes(read);
   app.add_option("--steps", options.steps, "steps that are timed; default 10")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps before them; default 3")->check(CLI::NonNegativeNumber);
   app.add_option("--json", options.json, "write the results to this file");
@@ -270,6 +282,12 @@ int bench_train(std::span<const std::string> arguments) {
   app.add_flag("--by-shape", options.by_shape, "the profile by op and shape");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
   options.profile = options.profile || options.by_shape;
+  if (*tune) {
+    // Ranks that time at once would come to different ends.
+    if (options.launch.ranks > 1)
+      throw_error("--tune is for one rank; -n {} was given", options.launch.ranks);
+    options.products = {tuned, ProductFile::Use::kTime};
+  }
   return run_launched(options);
 }
 

@@ -61,9 +61,10 @@ void set_signals(RunContext::OnSignal action) {
 }
 
 // Of all ranks, which measure at the same time.
-double peak_flops(const TrainOptions& train, int ranks_here, int ranks) {
+double peak_flops(const TrainOptions& train, int rank_here, int ranks_here, int ranks) {
   if (train.device != "cpu")
-    return measure_product_flops_per_second(*make_device({.kind = train.device}), precision_of(train)) *
+    return measure_product_flops_per_second(*make_device({.kind = train.device, .rank_here = rank_here}),
+                                            precision_of(train)) *
            ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
@@ -93,7 +94,7 @@ Progress::Options::Screen screen_under(comm::Launcher launcher) {
 }
 
 int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text,
-               const std::string& links, Progress::Options::Screen screen) {
+               const std::string& links, const ProductFile& products, Progress::Options::Screen screen) {
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
   comm::Group world = context.world();
@@ -101,6 +102,7 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
   facts.push_back({"SIMD target", simd_target(), "this processor"});  // lanes decide how sums are rounded
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
+  facts.push_back({"--products", products.path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
   if (context.rank() == 0) fmt::print("{}\n", chosen_by);
@@ -114,8 +116,10 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
                      .on_signal = set_signals,
                      .ranks = {plan, context.rank(), &communicator},
                      .world = &world,
-                     .ranks_here = here},
-                    {peak_flops(config.config.train, here, context.ranks()), screen});
+                     .ranks_here = here,
+                     .rank_here = context.rank_here(),
+                     .products = products},
+                    {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
 }
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
@@ -126,10 +130,9 @@ void check_before_start(const Plan& plan, ResolvedConfig config) {
   const Schedule schedule = schedule_of(config.config.train, plan);
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
   const StepSetup step = set_up_step(config.config, "");
-  check_plan(
-      plan.of_one_stage(),
-      step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
-          .segments);
+  check_plan(plan.of_one_stage(),
+             step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
+                 .segments);
 }
 
 }  // namespace
@@ -142,6 +145,7 @@ int train(std::span<const std::string> arguments) {
                   static_cast<int>(kInterrupted)),
       "trireme train");
   std::string path, plan = "data", links;
+  ProductFile products;
   bool print_config = false;
   comm::LaunchOptions launch;
   app.add_option("config", path, "a TOML file");
@@ -154,6 +158,11 @@ int train(std::span<const std::string> arguments) {
          "--links", links,
          "choose the algorithms of collectives by measured links: a file that `trireme bench collectives "
          "--calibrate` wrote, or probe; fixed rules, if not said")
+      ->type_name("FILE");
+  app.add_option(
+         "--products", products.path,
+         "algorithms of a GPU's matrix products: a file that `trireme bench train --tune` wrote; what "
+         "cuBLASLt proposes, if not said")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
@@ -170,12 +179,14 @@ int train(std::span<const std::string> arguments) {
   if (environment.ranks == 1 && !environment.starts_ranks) {
     const Plan alone = app.count("--plan") > 0 ? read_plan(plan, 1) : Plan();
     apply_plan(alone, config);
-    return run_config(config, {.stop = &stop_requested, .on_signal = set_signals, .ranks = {alone}},
-                      {peak_flops(config.config.train, 1, 1), screen});
+    return run_config(
+        config, {.stop = &stop_requested, .on_signal = set_signals, .ranks = {alone}, .products = products},
+        {peak_flops(config.config.train, 0, 1, 1), screen});
   }
   check_before_start(read_plan(plan, environment.ranks), config);
-  return comm::run_launched(
-      launch, [&](comm::Context& context) { return train_rank(context, config, plan, links, screen); });
+  return comm::run_launched(launch, [&](comm::Context& context) {
+    return train_rank(context, config, plan, links, products, screen);
+  });
 }
 
 }  // namespace trireme::cli

@@ -54,6 +54,11 @@ Group Context::group(const std::string& name, const std::vector<int>& members) {
   return Group(*parts_.transport, number, members, std::move(options));
 }
 
+int Context::rank_here() const {
+  const auto own = parts_.hosts.begin() + rank();
+  return static_cast<int>(std::count(parts_.hosts.begin(), own, *own));
+}
+
 std::string Context::summary() const {
   const auto count = [](int number, std::string_view noun) {
     return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");

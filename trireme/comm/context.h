@@ -36,6 +36,7 @@ class Context {
   int rank() const { return parts_.transport->rank(); }
   int ranks() const { return parts_.transport->ranks(); }
   const std::vector<int>& hosts() const { return parts_.hosts; }
+  int rank_here() const;  // its number among the ranks of its host, from 0
   Transport& transport() { return *parts_.transport; }
   Recorder& recorder() { return *parts_.recorder; }
   double timeout_seconds() const { return parts_.timeout_seconds; }

@@ -77,6 +77,8 @@ struct Kernel {
   // Where many nodes at once cost less than one after another: the same for nodes of which none reads or
   // overwrites what another writes. Null: there is nothing to gain. Such a kernel uses no workspace.
   void (*run_many)(std::span<const KernelContext>) = nullptr;
+  // Of an op that stands for several others (composed.h): whether it costs less than they do. Null: no.
+  bool (*gains)(const KernelShape&) = nullptr;
 
   // How to call a kernel: `run` and `workspace_bytes` alone do not know what is wrapped.
   void launch(KernelContext context) const {

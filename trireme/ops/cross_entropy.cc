@@ -77,6 +77,17 @@ void add_cross_entropy(OpTable& table) {
              .flops = flops,
              .in_place = {{0, 1}},
              .localize = localize_classes});
+  table.add({.name = "cross_entropy_with_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "logits[b… v] targets[b…] dloss[] -> dlogits[b… v] loss[] count[]"_rule)
+                       .whole("v");
+                 },
+             .inputs = {kF, kId, kStat},
+             .outputs = {kF, kStat, kStat},
+             .gradient = kFusedOp,
+             .flops = flops,
+             .in_place = {{0, 0}}});
 }
 
 }  // namespace trireme

@@ -35,6 +35,18 @@ void add_layer_norm(OpTable& table) {
        .inputs = {kF, kF, kF, kStat, kStat},
        .gradient = kBackwardOp,
        .flops = flops});
+  table.add({.name = "layer_norm_grad_add",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op,
+                               "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] more[b… h] -> dx[b… h] dgain[h] "
+                               "dbias[h] total[h]"_rule)
+                       .whole("h");
+                 },
+             .inputs = {kF, kF, kF, kStat, kStat},
+             .gradient = kFusedOp,
+             .flops = flops,
+             .in_place = {{0, 0}, {0, 5}}});
   table.add({.name = "add_layer_norm",
              .index =
                  [](const OpInstance& op) {

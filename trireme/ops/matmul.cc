@@ -84,6 +84,17 @@ std::vector<ValueId> matmul_gradient(GradBuilder& g) {
 }  // namespace
 
 void add_matmul(OpTable& table) {
+  table.add({.name = "matmul_gelu_grad",
+             .index =
+                 [](const OpInstance& op) {
+                   const bool ta = op.attrs.integer("transpose_a", 0) != 0,
+                              tb = op.attrs.integer("transpose_b", 0) != 0;
+                   const bool shared = op.inputs.size() > 1 && op.shape(1).rank() == 2;
+                   return rule(op, written_rule({.ta = ta, .tb = tb, .shared = shared, .residual = true}))
+                       .whole("k");
+                 },
+             .gradient = kFusedOp,
+             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
   table.add({.name = "matmul",
              .index = matmul_rule,
              .gradient =

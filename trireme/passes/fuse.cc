@@ -6,55 +6,29 @@
 #include <algorithm>
 
 #include "trireme/ir/verify.h"
-#include "trireme/passes/rewrite.h"
+#include "trireme/passes/node_joiner.h"
 
 namespace trireme {
 namespace {
 
-class Fuser {
+class Fuser : NodeJoiner {
  public:
-  Fuser(const Graph& graph, const OpTable& ops)
-      : graph_(graph), ops_(ops), removed_(graph.nodes.size(), false), readers_(graph.readers()) {
-    kept_.assign(graph.values.size(), false);
-    for (const Update& update : graph.updates) kept_[update.value] = true;
-    for (const Output& output : graph.outputs) kept_[output.value] = true;
-  }
+  using NodeJoiner::NodeJoiner;
 
   Graph run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       bias_into_matmul(n) || gelu_into_matmul(n) || residual_into_matmul(n) || dropout_into_sum(n) ||
           sum_into_norm(n) || squares_into_total(n);
     }
-    return without_nodes(graph_, removed_);
+    return result();
   }
 
  private:
-  Node& node(int n) { return graph_.nodes[n]; }
-  bool is(int n, std::string_view op) const { return graph_.nodes[n].op->name == op; }
-
   // The matmul that makes `value` with the given epilogue, or −1.
   int matmul_making(ValueId value, std::string_view epilogue) const {
     const int n = graph_.values[value].node;
     if (n < 0 || removed_[n] || !is(n, "matmul") || graph_.nodes[n].outputs[0] != value) return -1;
     return graph_.nodes[n].attrs.text("epilogue", "none") == epilogue ? n : -1;
-  }
-  bool read_only_by(ValueId value, int n) const {
-    return !kept_[value] && readers_[value] == std::vector<int>{n};
-  }
-  // Nobody reads `value` before node n, where it will be made after the fusion.
-  bool not_read_before(ValueId value, int n) const {
-    return readers_[value].empty() || readers_[value].front() >= n;
-  }
-
-  void replace(int n, int earlier, Node fused) {
-    removed_[earlier] = true;
-    for (ValueId output : fused.outputs) graph_.values[output].node = n;
-    for (ValueId input : fused.inputs) {
-      std::vector<int>& list = readers_[input];
-      std::erase(list, earlier);
-      if (std::ranges::find(list, n) == list.end()) list.insert(std::ranges::lower_bound(list, n), n);
-    }
-    graph_.nodes[n] = std::move(fused);
   }
 
   bool bias_into_matmul(int n) {
@@ -150,12 +124,6 @@ class Fuser {
     return true;
   }
 
-  // The node of this op that makes `value` for node n alone, or −1.
-  int made_for(int n, ValueId value, std::string_view op) const {
-    const int m = graph_.values[value].node;
-    return m >= 0 && !removed_[m] && is(m, op) && read_only_by(value, n) ? m : -1;
-  }
-
   // A sum of squares joins the total of those before it, or another one.
   bool squares_into_total(int n) {
     if (!is(n, "add")) return false;
@@ -175,12 +143,6 @@ class Fuser {
     replace(n, total, std::move(fused));
     return true;
   }
-
-  Graph graph_;
-  const OpTable& ops_;
-  std::vector<bool> removed_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<bool> kept_;  // outputs and updates
 };
 
 }  // namespace

@@ -62,6 +62,7 @@ class CpuDevice : public Device {
     if (alignment == kHugePage) madvise(data, size, MADV_HUGEPAGE);
     return Buffer({static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }}, bytes);
   }
+  Memory memory() const override { return Memory::kOfHost; }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(context_); }
   const KernelTable& kernels() const override { return cpu_kernels(); }
   int threads() const override { return pool_.threads(); }

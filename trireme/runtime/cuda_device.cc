@@ -10,7 +10,9 @@
 
 #include "trireme/base/text.h"
 #include "trireme/kernels/cuda/context.h"
+#include "trireme/kernels/cuda/cublas_lt.h"
 #include "trireme/kernels/cuda/table.h"
+#include "trireme/kernels/product_choices.h"
 #include "trireme/runtime/device.h"
 
 namespace trireme {
@@ -87,7 +89,8 @@ class CudaReplay : public Replay {
 
 class CudaStream : public Stream {
  public:
-  explicit CudaStream(int device) : device_(device), stream_(make()), context_(stream_), staging_(kStaging) {}
+  CudaStream(int device, ProductChoices& choices)
+      : device_(device), stream_(make()), context_(stream_, choices), staging_(kStaging) {}
   ~CudaStream() override {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
@@ -181,9 +184,14 @@ class CudaStream : public Stream {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int index) : index_(index) {
+  CudaDevice(int index, const ProductFile& products) : index_(index) {
     check(cudaSetDevice(index), "choosing the device");
     check(cudaFree(nullptr), "starting the device");
+    if (products.path.empty()) return;
+    using Missing = ProductChoices::Missing;
+    choices_ = ProductChoices(
+        products.path, products.use == ProductFile::Use::kTime ? Missing::kTime : Missing::kFirstProposed,
+        fmt::format("{}, cuBLASLt {}", description(), cuda::cublas_lt().cublasLtGetVersion()));
   }
   std::string name() const override { return "cuda"; }
   std::string description() const override {
@@ -210,12 +218,14 @@ class CudaDevice : public Device {
     check(cudaMemGetInfo(&free, &total), "how much memory is free");
     return free;
   }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_); }
+  Memory memory() const override { return Memory::kOwn; }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_, choices_); }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }
 
  private:
   int index_;
+  ProductChoices choices_;
 };
 
 }  // namespace
@@ -227,7 +237,7 @@ int cuda_device_count() {
   return 0;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index) {
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
     cudaGetLastError();
@@ -236,7 +246,7 @@ std::unique_ptr<Device> make_cuda_device(int index) {
   }
   if (index < 0 || index >= count)
     throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
-  return std::make_unique<CudaDevice>(index);
+  return std::make_unique<CudaDevice>(index, products);
 }
 
 }  // namespace trireme

@@ -1,6 +1,8 @@
 // The kinds of devices, by the names that settings use.
 #include "trireme/runtime/device.h"
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -16,7 +18,8 @@ std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {
   if (options.kind == "cpu") return make_cpu_device(options.threads);
-  if (options.kind == "cuda") return make_cuda_device(options.index);
+  if (options.kind == "cuda")
+    return make_cuda_device(options.rank_here % std::max(1, cuda_device_count()), options.products);
   throw_error("there is no device '{}'; cpu or cuda expected", options.kind);
 }
 

@@ -71,6 +71,9 @@ class Device {
   virtual std::string name() const = 0;         // the kind: "cpu"
   virtual std::string description() const = 0;  // for people: "2 threads", "NVIDIA H200"
   virtual Buffer allocate(size_t bytes) = 0;
+  // kOwn: the host, and so a transport, does not reach it.
+  enum class Memory { kOfHost, kOwn };
+  virtual Memory memory() const = 0;
   // What can be allocated now; none where that is not known beforehand.
   virtual std::optional<size_t> free_bytes() const { return {}; }
   virtual std::unique_ptr<Stream> make_stream() = 0;
@@ -78,10 +81,18 @@ class Device {
   virtual int threads() const = 0;  // that a kernel's workspace must serve; 1 where that has no meaning
 };
 
+// By what a GPU's matrix products choose their algorithms, where that is not left to the library: a file that
+// was made by timing them, or is to be.
+struct ProductFile {
+  std::string path = "";  // "": none
+  enum class Use { kRead, kTime } use = Use::kRead;
+};
+
 struct DeviceOptions {
   std::string kind = "cpu";  // train.device
   int threads = 1;           // of a CPU
-  int index = 0;             // of a GPU among those of this machine
+  int rank_here = 0;  // number of the rank among those of this machine, to which GPUs are dealt in turn
+  ProductFile products = {};
 };
 // Throws an Error that says what is missing when this build or machine has no such device.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
@@ -90,7 +101,7 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options);
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 // A GPU of this machine (cuda_device.cc, or cuda_absent.cc where there is no toolkit to build it with).
-std::unique_ptr<Device> make_cuda_device(int index);
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products = {});
 int cuda_device_count();  // 0 also where this build has no CUDA
 
 }  // namespace trireme

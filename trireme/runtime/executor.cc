@@ -85,6 +85,18 @@ GroupQuery group_query(const Device& device) {
   };
 }
 
+GainQuery gain_query(const Device& device) {
+  if (std::ranges::none_of(device.kernels().all(),
+                           [](const auto& one) { return one.second.gains != nullptr; }))
+    return {};
+  return [&device](const Graph& graph, const Node& node) {
+    const Kernel& kernel = kernel_for(device, graph, node);
+    const std::vector<TensorType> inputs = graph.types_of(node.inputs),
+                                  outputs = graph.types_of(node.outputs);
+    return kernel.gains && kernel.gains({inputs, outputs, node.attrs, device.threads()});
+  };
+}
+
 namespace {
 
 Program with_room(Program program, const Device& device) {
@@ -99,6 +111,9 @@ Executor::Executor(Program program, Device& device, Communicator* communicator)
       device_(device),
       communicator_(communicator),
       stream_(device.make_stream()),
+      staged_(communicator && device.memory() == Device::Memory::kOwn
+                  ? std::make_unique<StagedCommunicator>(*communicator, *stream_)
+                  : nullptr),
       states_(device.allocate(program_.comm_from)),
       arena_(device.allocate(program_.arena_bytes)),
       comm_states_(comm_memory(program_.state_bytes - program_.comm_from)),
@@ -114,7 +129,7 @@ size_t Executor::allocated_bytes() const {
 
 // From the transport, where there is one: a collective then works on it in place.
 Buffer Executor::comm_memory(size_t bytes) {
-  if (!communicator_ || bytes == 0) return device_.allocate(bytes);
+  if (!communicator_ || staged_ || bytes == 0) return device_.allocate(bytes);
   return Buffer(communicator_->allocate(bytes), bytes);
 }
 
@@ -171,6 +186,7 @@ Executor::Prepared Executor::prepare(int index, int slot, const Buffer& inputs) 
     prepared.launches.push_back(launch);
   }
   group(prepared);
+  cut_into_pieces(prepared);
   return prepared;
 }
 
@@ -240,7 +256,7 @@ void Executor::launch(const Prepared& prepared, const Launch& one) {
   const auto inputs = views.subspan(one.first_input, one.inputs),
              outputs = views.subspan(one.first_output, one.outputs);
   try {
-    stream_->launch(*one.kernel, inputs, outputs, *one.attrs, one.workspace, communicator_);
+    stream_->launch(*one.kernel, inputs, outputs, *one.attrs, one.workspace, communicator());
   } catch (const DeviceError& error) {
     const Segment& segment = program_.segments[prepared.segment];
     throw DeviceError(fmt::format("[{}] {} -> {} (segment '{}'): {}", segment.graph.nodes[one.node].op->name,
@@ -255,21 +271,55 @@ void Executor::finish(const Prepared& prepared) {
                   segment.graph.type(copy.state).bytes());
 }
 
-void Executor::launch_all(const Prepared& prepared) {
-  if (observer_) {
-    for (const Launch& one : prepared.launches) {
-      launch(prepared, one);
-      show(prepared, one);
-    }
-  } else {
-    for (int first = 0; int last : prepared.group_ends) {
-      if (timer_)
-        launch_timed(prepared, first, last);
-      else
-        launch_group(prepared, first, last);
-      if (communicator_) communicator_->progress();
-      first = last;
-    }
+void Executor::cut_into_pieces(Prepared& prepared) const {
+  const Graph& graph = program_.segments[prepared.segment].graph;
+  for (int group = 0, first = 0; group < std::ssize(prepared.group_ends);
+       first = prepared.group_ends[group++]) {
+    const bool collective = graph.nodes[prepared.launches[first].node].op->collective.has_value();
+    const Piece::Kind kind = collective ? Piece::Kind::kCollective : Piece::Kind::kCompute;
+    if (prepared.pieces.empty() || collective || prepared.pieces.back().kind != kind)
+      prepared.pieces.push_back({group, kind});
+    prepared.pieces.back().group_end = group + 1;
+  }
+}
+
+void Executor::launch_groups(const Prepared& prepared, int first_group, int last_group) {
+  int first = first_group == 0 ? 0 : prepared.group_ends[first_group - 1];
+  for (int group = first_group; group < last_group; ++group) {
+    if (timer_)
+      launch_timed(prepared, first, prepared.group_ends[group]);
+    else
+      launch_group(prepared, first, prepared.group_ends[group]);
+    if (communicator_) communicator_->progress();
+    first = prepared.group_ends[group];
+  }
+}
+
+// Kernels, addresses and attributes of a segment on a slot never change, so that its launches can be noted
+// down. Not at the first run, in which kernels set up what they need, and not those that speak with other
+// ranks: what they do is not all on the stream.
+void Executor::launch_pieces(Prepared& prepared) {
+  const bool at_once = !timer_, note_down = ++prepared.runs == 2 && at_once;
+  for (int group = 0; Piece & piece : prepared.pieces) {
+    const auto launch = [&] {
+      launch_groups(prepared, group, piece.group_end);
+      if (&piece == &prepared.pieces.back()) finish(prepared);
+    };
+    if (note_down && piece.kind == Piece::Kind::kCompute)
+      piece.replay = stream_->capture(std::ref(launch));  // as small as a function takes
+    if (piece.replay && at_once)
+      piece.replay->launch();
+    else
+      launch();
+    group = piece.group_end;
+  }
+  if (prepared.pieces.empty()) finish(prepared);
+}
+
+void Executor::launch_observed(const Prepared& prepared) {
+  for (const Launch& one : prepared.launches) {
+    launch(prepared, one);
+    show(prepared, one);
   }
   finish(prepared);
 }
@@ -279,19 +329,14 @@ const Executor::Prepared& Executor::last(int segment) const {
   return prepared.slots[prepared.last];
 }
 
-// Kernels, addresses and attributes of a segment on a slot never change, so that its launches can be noted
-// down. Not at the first run, in which kernels set up what they need.
 void Executor::run(int segment, int slot) {
   SegmentSlots& slots = prepared_.at(segment);
   slots.last = slot % static_cast<int>(slots.slots.size());
   Prepared& prepared = slots.slots[slots.last];
-  const bool at_once = !observer_ && !timer_;
-  if (++prepared.runs == 2 && !communicator_ && at_once)
-    prepared.replay = stream_->capture([&] { launch_all(prepared); });
-  if (prepared.replay && at_once)
-    prepared.replay->launch();
+  if (observer_)
+    launch_observed(prepared);
   else
-    launch_all(prepared);
+    launch_pieces(prepared);
 }
 
 void Executor::show(const Prepared& prepared, const Launch& one) {

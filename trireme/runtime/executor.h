@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/passes/device_fuse.h"
 #include "trireme/passes/gather.h"
 #include "trireme/program/program.h"
 #include "trireme/runtime/device.h"
+#include "trireme/runtime/staged_communicator.h"
 
 namespace trireme {
 
@@ -18,6 +20,9 @@ namespace trireme {
 WorkspaceQuery workspace_query(const Device& device);
 // Whether this device does several such nodes at once, for gathered(); empty where it never does.
 GroupQuery group_query(const Device& device);
+
+// Whether a node costs this device less than those it stands for; empty where none does.
+GainQuery gain_query(const Device& device);
 
 class Executor {
  public:
@@ -47,7 +52,8 @@ class Executor {
   // synchronize().
   std::byte* slot_memory(const State& state, int slot) const;
   void synchronize();
-  Communicator* communicator() const { return communicator_; }
+  // That reaches the device's memory; null for one rank.
+  Communicator* communicator() const { return staged_ ? staged_.get() : communicator_; }
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
@@ -70,6 +76,13 @@ class Executor {
     const Attrs* attrs;
     int node;
   };
+  // Groups up to an end, from the end of the piece before on: a stretch without collectives, which can be
+  // noted down as a whole, or a collective.
+  struct Piece {
+    int group_end;
+    enum class Kind { kCompute, kCollective } kind;
+    std::unique_ptr<Replay> replay = {};  // where the device gains by it
+  };
   // A segment on one slot.
   struct Prepared {
     int segment;
@@ -78,7 +91,7 @@ class Executor {
     std::vector<TensorView> views;
     std::vector<std::byte*> addresses;  // per value
     int64_t runs = 0;
-    std::unique_ptr<Replay> replay;  // of all launches, where the device gains by it
+    std::vector<Piece> pieces;
   };
   struct SegmentSlots {
     Buffer inputs;
@@ -95,9 +108,12 @@ class Executor {
   std::byte* state_value_address(size_t offset, int slot) const;
   const Prepared& last(int segment) const;
   static void group(Prepared& prepared);
+  void cut_into_pieces(Prepared& prepared) const;
   void launch(const Prepared& prepared, const Launch& launch);
   void launch_group(const Prepared& prepared, int first, int last);
-  void launch_all(const Prepared& prepared);
+  void launch_groups(const Prepared& prepared, int first_group, int last_group);
+  void launch_pieces(Prepared& prepared);
+  void launch_observed(const Prepared& prepared);
   void launch_timed(const Prepared& prepared, int first, int last);
   void finish(const Prepared& prepared);
   void show(const Prepared& prepared, const Launch& launch);
@@ -107,6 +123,7 @@ class Executor {
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<StagedCommunicator> staged_;  // takes the communicator's place in kernels, where need be
   Buffer states_, arena_, comm_states_, comm_;
   std::vector<SegmentSlots> prepared_;
   Observer observer_;

@@ -65,8 +65,10 @@ class Run {
         data_(data),
         model_(model, complete_model(model, config_, data_)),
         facts_(agreed_facts({config_, resolved.origins}, model_, data_, context)),
-        device_(make_device(
-            {.kind = config_.train.device, .threads = thread_count(config_.train, context.ranks_here)})),
+        device_(make_device({.kind = config_.train.device,
+                             .threads = thread_count(config_.train, context.ranks_here),
+                             .rank_here = context.rank_here,
+                             .products = context.products})),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
         loader_(data_.train, {.batch = config_.train.batch,

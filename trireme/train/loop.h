@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trireme/comm/group.h"
+#include "trireme/runtime/device.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/open_data.h"
 #include "trireme/train/observer.h"
@@ -31,6 +32,8 @@ struct RunContext {
   RankOptions ranks = {};        // of several, only rank 0 writes; run.dir must be the same on all
   comm::Group* world = nullptr;  // all of them; must be there when there are several
   int ranks_here = 1;            // on this host, which share its cores
+  int rank_here = 0;             // number of this one among them
+  ProductFile products = {};     // of a GPU
 };
 
 // Trains until train.steps are done or it is stopped. The data is what open_run_data() gives, or one's own:

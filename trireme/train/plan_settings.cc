@@ -34,12 +34,6 @@ void apply_plan(const Plan& plan, ResolvedConfig& config) {
     take("model.batch_norm_groups", batch_parts(plan), config.config.model.batch_norm_groups, config);
   }
   use_batch_per_rank(config.config, batch_parts(plan));
-  if (plan.mesh.ranks() > 1 && config.config.train.device != "cpu") {
-    throw_error(
-        "the plan spreads over {} ranks, which train.device = {} can not do yet: collectives have no kernels "
-        "there. Use one rank, or train.device=cpu",
-        plan.mesh.ranks(), config.config.train.device);
-  }
   validate(config.config);
 }
 

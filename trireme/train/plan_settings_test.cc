@@ -42,12 +42,6 @@ TEST(PlanSettings, RulesBetweenSettingsStillHold) {
               HasSubstr("train.batch"));
 }
 
-TEST(PlanSettings, SeveralRanksComputeOnCpus) {
-  ResolvedConfig config = config_with({"--train.device=cuda"});
-  EXPECT_THAT(error_of([&] { apply_plan(plan_with(""), config); }),
-              HasSubstr("spreads over 2 ranks, which train.device = cuda can not do yet"));
-}
-
 TEST(PlanSettings, Algorithms) {
   TrainOptions train;
   EXPECT_EQ(axis_algorithms(plan_with(""), train).at("data"), comm::Algorithm::automatic);

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
@@ -69,10 +70,15 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
   StepGraphs whole = step_graphs(model, train, optim, shape, schedule, ranks.plan);
   const ProgramBuilder builder(std::move(whole.segments), ranks.plan, schedule.microbatches, whole.cut);
   const Program program = builder.build(ranks.rank, schedule, workspace_query(device));
+  const GainQuery gains = gain_query(device);
   const GroupQuery groups = group_query(device);
-  if (!groups) return program;
+  if (!gains && !groups) return program;
   std::vector<Graph> graphs;
-  for (const Segment& segment : program.segments) graphs.push_back(gathered(segment.graph, groups));
+  for (const Segment& segment : program.segments) {
+    Graph& graph = graphs.emplace_back(segment.graph);
+    if (gains) graph = fused_for_device(graph, ops(), gains);
+    if (groups) graph = gathered(graph, groups);
+  }
   return with_graphs(program, std::move(graphs), workspace_query(device));
 }
 

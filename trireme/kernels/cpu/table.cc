@@ -15,7 +15,7 @@ namespace cpu {
   X(add_binary) \
   X(add_cast) \
   X(add_collective) \
-  X(add_collective_start) \
+  X(add_composed) \
   X(add_concat) \
   X(add_conv2d) \
   X(add_conv2d_grad_input) \

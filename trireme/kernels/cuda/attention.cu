@@ -6,10 +6,12 @@
 // grid; thread (ty, tx) has the rows ty, ty + 16, … and the columns tx, tx + 16, … of a tile.
 #include <algorithm>
 
+#include "trireme/kernels/composed.h"
 #include "trireme/kernels/cuda/attention_mma.cuh"
 #include "trireme/kernels/cuda/cudnn_attention.h"
 #include "trireme/kernels/cuda/device.cuh"
 #include "trireme/kernels/cuda/heads.cuh"
+#include "trireme/kernels/cuda/table.h"
 
 namespace trireme::cuda {
 namespace {
@@ -373,7 +375,11 @@ void attend(const KernelContext& context, const Heads& h, float* lse) {
 
 void attention(const KernelContext& context) {
   const Heads h(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
-  if (!cudnn_attention(context, h)) attend(context, h, out<float>(context, 1));
+  const AttentionArrays x{context.inputs[0].data, context.inputs[1].data, context.inputs[2].data,
+                          context.outputs[0].data, context.outputs[1].data};
+  if (!cudnn_attention(h, context.inputs[0].dtype, HeadRows::kApart, x, context_of(context),
+                       context.workspace))
+    attend(context, h, out<float>(context, 1));
 }
 size_t attention_workspace(const KernelShape& shape) {
   return cudnn_attention_workspace(Heads(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs),
@@ -389,7 +395,13 @@ void attention_at(const KernelContext& context) {
 
 void attention_grad(const KernelContext& context) {
   const Heads h(context.inputs[1].shape, context.inputs[2].shape, context.attrs);
-  if (context.inputs[2].elements() == 0 || cudnn_attention_grad(context, h)) return;
+  if (context.inputs[2].elements() == 0) return;
+  const AttentionGradArrays arrays{context.inputs[0].data,  context.inputs[1].data,  context.inputs[2].data,
+                                   context.inputs[3].data,  context.inputs[4].data,  context.inputs[5].data,
+                                   context.outputs[0].data, context.outputs[1].data, context.outputs[2].data};
+  if (cudnn_attention_grad(h, context.inputs[0].dtype, HeadRows::kApart, arrays, context_of(context),
+                           context.workspace))
+    return;
   float* const delta = reinterpret_cast<float*>(context.workspace);
   const int64_t rows = context.inputs[5].elements();
   const cudaStream_t stream = stream_of(context);
@@ -426,12 +438,69 @@ size_t attention_grad_workspace(const KernelShape& shape) {
                   cudnn_attention_grad_workspace(h, shape.inputs[0].dtype));
 }
 
+// q, k and v as cuDNN takes them, side by side; for others they are taken apart.
+Heads packed_heads(const Shape& qkv, const Attrs& attrs) {
+  const int64_t width = attrs.integer("width"), heads = qkv[2] / 3 / width;
+  return Heads({qkv[0], qkv[1], heads, 1, width}, {qkv[0], qkv[1], heads, width}, attrs);
+}
+// Where part `part` of the first row begins.
+template <typename Byte>
+Byte* packed_part(Byte* qkv, const Heads& h, DType dtype, size_t part) {
+  return qkv + part * static_cast<size_t>(h.groups * h.width) * size_of(dtype);
+}
+
+using ApartForward = ComposedKernel<cuda_kernels, kAttentionPacked>;
+using ApartBackward = ComposedKernel<cuda_kernels, kAttentionPackedGrad>;
+
+void attention_packed(const KernelContext& context) {
+  const TensorView& qkv = context.inputs[0];
+  const Heads h = packed_heads(qkv.shape, context.attrs);
+  const auto part = [&](size_t i) {
+    return packed_part(static_cast<const std::byte*>(qkv.data), h, qkv.dtype, i);
+  };
+  if (!cudnn_attention(h, qkv.dtype, HeadRows::kPacked,
+                       {part(0), part(1), part(2), context.outputs[0].data, context.outputs[1].data},
+                       context_of(context), context.workspace))
+    ApartForward::run(context);
+}
+
+void attention_packed_grad(const KernelContext& context) {
+  const TensorView &qkv = context.inputs[1], &dqkv = context.outputs[0];
+  const Heads h = packed_heads(qkv.shape, context.attrs);
+  const auto part = [&](size_t i) {
+    return packed_part(static_cast<const std::byte*>(qkv.data), h, qkv.dtype, i);
+  };
+  const auto made = [&](size_t i) {
+    return packed_part(static_cast<std::byte*>(dqkv.data), h, qkv.dtype, i);
+  };
+  if (!cudnn_attention_grad(h, qkv.dtype, HeadRows::kPacked,
+                            {context.inputs[0].data, part(0), part(1), part(2), context.inputs[2].data,
+                             context.inputs[3].data, made(0), made(1), made(2)},
+                            context_of(context), context.workspace))
+    ApartBackward::run(context);
+}
+
+bool packed_gains(const KernelShape& shape) {
+  return cudnn_takes(packed_heads(shape.inputs[0].shape, shape.attrs), shape.inputs[0].dtype);
+}
+bool packed_grad_gains(const KernelShape& shape) {
+  return cudnn_takes(packed_heads(shape.inputs[1].shape, shape.attrs), shape.inputs[1].dtype);
+}
+
 }  // namespace
 
 void add_attention(KernelTable& table) {
   add_for_all_formats(table, "attention", {attention, attention_workspace});
   add_for_all_formats(table, "attention_at", {attention_at});
   add_for_all_formats(table, "attention_grad", {attention_grad, attention_grad_workspace});
+  // With room for what is taken apart, should cuDNN find no plan.
+  add_for_all_formats(
+      table, "attention_packed",
+      {.run = attention_packed, .workspace_bytes = ApartForward::workspace, .gains = packed_gains});
+  add_for_all_formats(table, "attention_packed_grad",
+                      {.run = attention_packed_grad,
+                       .workspace_bytes = ApartBackward::workspace,
+                       .gains = packed_grad_gains});
 }
 
 }  // namespace trireme::cuda

@@ -7,6 +7,10 @@
 
 #include "trireme/kernels/kernel.h"
 
+namespace trireme {
+class ProductChoices;  // product_choices.h
+}
+
 namespace trireme::cuda {
 
 class Products;    // products.h
@@ -17,7 +21,7 @@ std::shared_ptr<CudnnPlans> make_cudnn_plans(cudaStream_t stream);
 
 class CudaContext final : public DeviceContext {
  public:
-  explicit CudaContext(cudaStream_t stream);
+  CudaContext(cudaStream_t stream, ProductChoices& choices);  // which outlive it
   ~CudaContext() override;
 
   const cudaStream_t stream;

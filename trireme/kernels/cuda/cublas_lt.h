@@ -9,6 +9,7 @@ namespace trireme::cuda {
   X(cublasLtCreate)                       \
   X(cublasLtDestroy)                      \
   X(cublasLtMatmul)                       \
+  X(cublasLtMatmulAlgoCheck)              \
   X(cublasLtMatmulAlgoGetHeuristic)       \
   X(cublasLtMatmulDescCreate)             \
   X(cublasLtMatmulDescDestroy)            \
@@ -19,7 +20,8 @@ namespace trireme::cuda {
   X(cublasLtMatrixLayoutCreate)           \
   X(cublasLtMatrixLayoutDestroy)          \
   X(cublasLtMatrixLayoutSetAttribute)     \
-  X(cublasLtGetStatusName)
+  X(cublasLtGetStatusName)                \
+  X(cublasLtGetVersion)
 
 struct CublasLt {
 #define TRIREME_CALL(name) decltype(&::name) name;

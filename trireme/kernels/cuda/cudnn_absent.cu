@@ -8,10 +8,14 @@ std::shared_ptr<CudnnPlans> make_cudnn_plans(cudaStream_t) {
   return nullptr;
 }
 
-bool cudnn_attention(const KernelContext&, const Heads&) {
+bool cudnn_takes(const Heads&, DType) {
   return false;
 }
-bool cudnn_attention_grad(const KernelContext&, const Heads&) {
+bool cudnn_attention(const Heads&, DType, HeadRows, const AttentionArrays&, CudaContext&, std::byte*) {
+  return false;
+}
+bool cudnn_attention_grad(const Heads&, DType, HeadRows, const AttentionGradArrays&, CudaContext&,
+                          std::byte*) {
   return false;
 }
 size_t cudnn_attention_workspace(const Heads&, DType) {

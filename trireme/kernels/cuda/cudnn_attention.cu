@@ -11,17 +11,13 @@ namespace {
 
 enum Kind : int64_t { kForward = 1, kBackward = 2 };  // of a key; convolutions have others
 
-bool takes(const Heads& h, DType dtype) {
-  return cudnn() && dtype != DType::f32 && h.repeats == 1 && h.width % 8 == 0 && h.width <= 128 &&
-         (!h.causal || h.queries == h.keys) && h.position == nullptr && h.batch * h.queries * h.keys > 0;
-}
-
-AttentionGraph graph_of(const Heads& h, DType dtype) {
-  return {h.batch, h.groups, h.queries, h.keys, h.width, h.causal, dtype};
+AttentionGraph graph_of(const Heads& h, DType dtype, HeadRows rows) {
+  return {h.batch, h.groups, h.queries, h.keys, h.width, h.causal, dtype, rows};
 }
 
 CudnnPlans::Key key_of(Kind kind, const AttentionGraph& a) {
-  return {kind, a.batch, a.heads, a.queries, a.keys, a.width, a.causal, static_cast<int64_t>(a.dtype)};
+  return {
+      kind, a.batch, a.heads, a.queries, a.keys, a.width, a.causal, a.row(), static_cast<int64_t>(a.dtype)};
 }
 
 // One float for each query.
@@ -39,58 +35,50 @@ size_t slopes_bytes(const Heads& h) {
 
 }  // namespace
 
+bool cudnn_takes(const Heads& h, DType dtype) {
+  return cudnn() && dtype != DType::f32 && h.repeats == 1 && h.width % 8 == 0 && h.width <= 128 &&
+         (!h.causal || h.queries == h.keys) && h.position == nullptr && h.batch * h.queries * h.keys > 0;
+}
+
 size_t cudnn_attention_workspace(const Heads& h, DType dtype) {
-  return takes(h, dtype) ? kForwardBytes + kCudnnAlignment : 0;
+  return cudnn_takes(h, dtype) ? kForwardBytes + kCudnnAlignment : 0;
 }
 
 size_t cudnn_attention_grad_workspace(const Heads& h, DType dtype) {
-  return takes(h, dtype) ? rows_bytes(h) + slopes_bytes(h) + kCudnnAlignment : 0;
+  return cudnn_takes(h, dtype) ? rows_bytes(h) + slopes_bytes(h) + kCudnnAlignment : 0;
 }
 
-bool cudnn_attention(const KernelContext& context, const Heads& h) {
+bool cudnn_attention(const Heads& h, DType dtype, HeadRows rows, const AttentionArrays& x,
+                     CudaContext& context, std::byte* workspace) {
   using G = AttentionGraph;
-  const DType dtype = context.inputs[0].dtype;
-  if (!takes(h, dtype)) return false;
-  const G graph = graph_of(h, dtype);
-  CudnnPlans& plans = *context_of(context).cudnn_plans;
+  if (!cudnn_takes(h, dtype)) return false;
+  const G graph = graph_of(h, dtype, rows);
+  CudnnPlans& plans = *context.cudnn_plans;
   const CudnnPlan* plan = plans.find(key_of(kForward, graph), kForwardBytes, [&] { return graph.forward(); });
   if (!plan) return false;
   const float masked = -INFINITY;
-  const CudnnPlan::Binding bindings[] = {{G::kQ, context.inputs[0].data},
-                                         {G::kK, context.inputs[1].data},
-                                         {G::kV, context.inputs[2].data},
-                                         {G::kO, context.outputs[0].data},
-                                         {G::kStats, context.outputs[1].data},
-                                         {G::kScale, &h.scale},
+  const CudnnPlan::Binding bindings[] = {{G::kQ, x.q},         {G::kK, x.k},       {G::kV, x.v},
+                                         {G::kO, x.o},         {G::kStats, x.lse}, {G::kScale, &h.scale},
                                          {G::kMasked, &masked}};
-  plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, cudnn_aligned(context.workspace));
+  plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, cudnn_aligned(workspace));
   return true;
 }
 
-bool cudnn_attention_grad(const KernelContext& context, const Heads& h) {
+bool cudnn_attention_grad(const Heads& h, DType dtype, HeadRows rows, const AttentionGradArrays& x,
+                          CudaContext& context, std::byte* workspace) {
   using G = AttentionGraph;
-  const DType dtype = context.inputs[0].dtype;
-  if (!takes(h, dtype)) return false;
-  const G graph = graph_of(h, dtype);
-  CudnnPlans& plans = *context_of(context).cudnn_plans;
+  if (!cudnn_takes(h, dtype)) return false;
+  const G graph = graph_of(h, dtype, rows);
+  CudnnPlans& plans = *context.cudnn_plans;
   const CudnnPlan* plan =
       plans.find(key_of(kBackward, graph), slopes_bytes(h), [&] { return graph.backward(); });
   if (!plan) return false;
   const float masked = -INFINITY, one = 1;
-  std::byte* const delta = cudnn_aligned(context.workspace);
-  const CudnnPlan::Binding bindings[] = {{G::kDo, context.inputs[0].data},
-                                         {G::kQ, context.inputs[1].data},
-                                         {G::kK, context.inputs[2].data},
-                                         {G::kV, context.inputs[3].data},
-                                         {G::kO, context.inputs[4].data},
-                                         {G::kStats, context.inputs[5].data},
-                                         {G::kDq, context.outputs[0].data},
-                                         {G::kDk, context.outputs[1].data},
-                                         {G::kDv, context.outputs[2].data},
-                                         {G::kDelta, delta},
-                                         {G::kScale, &h.scale},
-                                         {G::kOne, &one},
-                                         {G::kMasked, &masked}};
+  std::byte* const delta = cudnn_aligned(workspace);
+  const CudnnPlan::Binding bindings[] = {
+      {G::kDo, x.gradient},  {G::kQ, x.q},    {G::kK, x.k},         {G::kV, x.v},   {G::kO, x.o},
+      {G::kStats, x.lse},    {G::kDq, x.dq},  {G::kDk, x.dk},       {G::kDv, x.dv}, {G::kDelta, delta},
+      {G::kScale, &h.scale}, {G::kOne, &one}, {G::kMasked, &masked}};
   plans.run(*plan, {bindings, std::size(bindings) - (h.causal ? 0 : 1)}, delta + rows_bytes(h));
   return true;
 }

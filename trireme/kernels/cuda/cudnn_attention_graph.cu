@@ -16,15 +16,16 @@ Four swapped(Four values) {
 }  // namespace
 
 // The shapes of both graphs; dims are batch, head, row, column.
-struct AttentionGraph::Rows {
-  Four q, q_strides, k, k_strides, scores, scores_strides, one, one_strides;
+struct AttentionGraph::Shapes {
+  Four q, q_strides, o_strides, k, k_strides, scores, scores_strides, one, one_strides;
   cudnnDataType_t type, f32 = CUDNN_DATA_FLOAT;
 
-  explicit Rows(const AttentionGraph& a)
+  explicit Shapes(const AttentionGraph& a)
       : q{a.batch, a.heads, a.queries, a.width},
-        q_strides{a.queries * a.heads * a.width, a.width, a.heads * a.width, 1},
+        q_strides{a.queries * a.row(), a.width, a.row(), 1},
+        o_strides{a.queries * a.heads * a.width, a.width, a.heads * a.width, 1},
         k{a.batch, a.heads, a.keys, a.width},
-        k_strides{a.keys * a.heads * a.width, a.width, a.heads * a.width, 1},
+        k_strides{a.keys * a.row(), a.width, a.row(), 1},
         scores{a.batch, a.heads, a.queries, a.keys},
         scores_strides{a.heads * a.queries * a.keys, a.queries * a.keys, a.keys, 1},
         one{a.batch, a.heads, a.queries, 1},
@@ -52,10 +53,10 @@ struct AttentionGraph::Rows {
 
 CudnnGraph AttentionGraph::forward() const {
   CudnnGraph g;
-  const Rows r(*this);
+  const Shapes r(*this);
   const Tensor q = g.real(kQ, r.type, r.q, r.q_strides),
                k = g.real(kK, r.type, swapped(r.k), swapped(r.k_strides)),
-               v = g.real(kV, r.type, r.k, r.k_strides), o = g.real(kO, r.type, r.q, r.q_strides),
+               v = g.real(kV, r.type, r.k, r.k_strides), o = g.real(kO, r.type, r.q, r.o_strides),
                stats = g.real(kStats, r.f32, r.one, r.one_strides);
   const Tensor product = r.score(g), scaled = r.score(g);
   g.matmul(q, k, product);
@@ -77,17 +78,17 @@ CudnnGraph AttentionGraph::forward() const {
 // The form without an accumulator of dq in memory: that one adds atomically, and two runs of it differ.
 CudnnGraph AttentionGraph::backward() const {
   CudnnGraph g;
-  const Rows r(*this);
+  const Shapes r(*this);
   const Tensor q = g.real(kQ, r.type, r.q, r.q_strides),
                k = g.real(kK, r.type, swapped(r.k), swapped(r.k_strides)),
                v = g.real(kV, r.type, swapped(r.k), swapped(r.k_strides)),
-               o = g.real(kO, r.type, r.q, r.q_strides), gradient = g.real(kDo, r.type, r.q, r.q_strides),
+               o = g.real(kO, r.type, r.q, r.o_strides), gradient = g.real(kDo, r.type, r.q, r.o_strides),
                stats = g.real(kStats, r.f32, r.one, r.one_strides),
                delta = g.real(kDelta, r.f32, r.one, r.one_strides),
                dq = g.real(kDq, r.type, r.q, r.q_strides), dk = g.real(kDk, r.type, r.k, r.k_strides),
                dv = g.real(kDv, r.type, r.k, r.k_strides), scale = g.scalar(kScale);
 
-  const Tensor products = g.inner(r.f32, r.q, r.q_strides), sum = r.row(g);
+  const Tensor products = g.inner(r.f32, r.q, r.o_strides), sum = r.row(g);
   g.binary(CUDNN_POINTWISE_MUL, gradient, o, products);
   g.reduce(CUDNN_REDUCE_TENSOR_ADD, products, sum);
   g.binary(CUDNN_POINTWISE_MUL, sum, g.scalar(kOne), delta);

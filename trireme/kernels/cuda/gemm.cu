@@ -3,8 +3,11 @@
 // does not take (an empty k, rows of odd length in 16 bits) go to a plain kernel.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
@@ -46,7 +49,7 @@ cublasLtMatrixLayout_t layout(DType dtype, int64_t stored_rows, int64_t stored_c
 }
 
 // All that the choice of an algorithm depends on, pointers reduced to their alignment.
-using Key = std::array<int64_t, 18>;
+using Key = ProductKey;
 
 int64_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -67,11 +70,12 @@ Key key_of(const Gemm& g) {
           g.c_stride,
           g.c_batch_stride,
           static_cast<int64_t>(g.dtype) * 16 + static_cast<int64_t>(g.c_dtype),
-          (g.bias ? 1 : 0) + (g.residual ? 2 : 0) + (g.pre ? 4 : 0),
+          (g.bias ? 1 : 0) + (g.residual ? 2 : 0) + (g.pre ? 4 : 0) + (g.gelu_at ? 8 : 0),
           alignment_of(g.a.data),
           alignment_of(g.b.data),
           alignment_of(g.c),
-          alignment_of(g.residual) * 1024 + alignment_of(g.pre)};
+          alignment_of(g.residual) * 1024 + alignment_of(g.pre),
+          alignment_of(g.gelu_at)};
 }
 
 std::byte* aligned(std::byte* memory) {
@@ -107,6 +111,7 @@ __global__ void plain_product(Gemm g) {
     static_cast<C*>(g.pre)[at] = narrow<C>(sum);
     sum = gelu(sum);
   }
+  if (g.gelu_at) sum = gelu_grad(sum, widen(static_cast<const C*>(g.gelu_at)[at]));
   static_cast<C*>(g.c)[at] = narrow<C>(sum);
 }
 
@@ -127,6 +132,11 @@ __global__ void gelu_of(const T* pre, T* y, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < count) y[i] = narrow<T>(gelu(widen(pre[i])));
 }
+template <typename T>
+__global__ void gelu_grad_of(const T* x, T* y, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = narrow<T>(gelu_grad(widen(y[i]), widen(x[i])));
+}
 
 }  // namespace
 
@@ -134,9 +144,20 @@ __global__ void gelu_of(const T* pre, T* y, int64_t count) {
 struct Products::Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  struct Proposal {  // nvcc does not take a list of the library's type, which has no name of its own
+    cublasLtMatmulAlgo_t algorithm;
+  };
+  std::vector<Proposal> proposed;                 // by the library, the best first as far as it knows
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library does not take it
 
   Plan(cublasLtHandle_t handle, const Gemm& g);
+  // Takes it if the library does, for this product here.
+  bool take(cublasLtHandle_t handle, const Gemm& g, const ProductAlgorithm& words);
+  cublasStatus_t run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& with,
+                     cudaStream_t stream, std::byte* workspace) const;
+  // The fastest of those proposed.
+  cublasLtMatmulAlgo_t timed(cublasLtHandle_t handle, const Gemm& g, cudaStream_t stream,
+                             std::byte* workspace) const;
   ~Plan();
   Plan(const Plan&) = delete;
 };
@@ -158,17 +179,18 @@ Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, transposed(g.b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, transposed(g.a));
-  const cublasLtEpilogue_t epilogue = g.pre    ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-                                      : g.bias ? CUBLASLT_EPILOGUE_BIAS
-                                               : CUBLASLT_EPILOGUE_DEFAULT;
+  const cublasLtEpilogue_t epilogue = g.pre       ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                      : g.gelu_at ? CUBLASLT_EPILOGUE_DGELU
+                                      : g.bias    ? CUBLASLT_EPILOGUE_BIAS
+                                                  : CUBLASLT_EPILOGUE_DEFAULT;
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   if (g.bias) {
     const int32_t type = type_of(g.c_dtype);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
   }
-  if (g.pre) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre);
+  if (const void* const beside = g.pre ? g.pre : g.gelu_at) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.c_stride);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, g.c_batch_stride);
   }
@@ -187,7 +209,7 @@ Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
   // Parts of a sum are added in f32 and in order, never in the format of the result.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  const void* const c_like[] = {g.c, g.residual, g.pre};
+  const void* const c_like[] = {g.c, g.residual, g.pre, g.gelu_at};
   uint32_t c_alignment = 256;
   for (const void* pointer : c_like) {
     if (pointer) c_alignment = std::min(c_alignment, static_cast<uint32_t>(alignment_of(pointer)));
@@ -196,13 +218,67 @@ Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment_of(g.a.data)));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c_alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_alignment);
-  cublasLtMatmulHeuristicResult_t found{};
+  constexpr int kMost = 16;
+  cublasLtMatmulHeuristicResult_t found[kMost] = {};
   int count = 0;
   const cublasStatus_t status =
-      lt.cublasLtMatmulAlgoGetHeuristic(handle, operation, b, a, c, c, preference, 1, &found, &count);
+      lt.cublasLtMatmulAlgoGetHeuristic(handle, operation, b, a, c, c, preference, kMost, found, &count);
   lt.cublasLtMatmulPreferenceDestroy(preference);
-  if (status == CUBLAS_STATUS_SUCCESS && count > 0 && found.state == CUBLAS_STATUS_SUCCESS)
-    algorithm = found.algo;
+  if (status != CUBLAS_STATUS_SUCCESS) return;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) proposed.push_back({found[i].algo});
+  }
+  if (!proposed.empty()) algorithm = proposed.front().algorithm;
+}
+
+bool Products::Plan::take(cublasLtHandle_t handle, const Gemm& g, const ProductAlgorithm& words) {
+  static_assert(sizeof(cublasLtMatmulAlgo_t::data) == sizeof(ProductAlgorithm));
+  cublasLtMatmulAlgo_t wanted{};
+  std::memcpy(wanted.data, words.data(), sizeof wanted.data);
+  cublasLtMatmulHeuristicResult_t needs{};
+  const cublasStatus_t status =
+      cublas_lt().cublasLtMatmulAlgoCheck(handle, operation, b, a, c, c, &wanted, &needs);
+  if (status != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > library_workspace(g)) return false;
+  algorithm = wanted;
+  return true;
+}
+
+cublasStatus_t Products::Plan::run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& with,
+                                   cudaStream_t stream, std::byte* workspace) const {
+  const float one = 1, beta = g.residual ? 1 : 0;
+  return cublas_lt().cublasLtMatmul(handle, operation, &one, g.b.data, b, g.a.data, a, &beta,
+                                    g.residual ? g.residual : g.c, c, g.c, c, &with, aligned(workspace),
+                                    library_workspace(g), stream);
+}
+
+// In turns, so that all are timed on a card that is as warm; the least of the turns counts.
+cublasLtMatmulAlgo_t Products::Plan::timed(cublasLtHandle_t handle, const Gemm& g, cudaStream_t stream,
+                                           std::byte* workspace) const {
+  constexpr int kTurns = 12;
+  constexpr double kTurnFlops = 4e12;  // a few milliseconds of a large GPU
+  const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
+                       static_cast<double>(g.batch);
+  const int repeats = std::clamp(static_cast<int>(kTurnFlops / flops), 2, 50);
+  cudaEvent_t begin, end;
+  check(cudaEventCreate(&begin), "an event");
+  check(cudaEventCreate(&end), "an event");
+  std::vector<float> best(proposed.size(), INFINITY);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (size_t i = 0; i < proposed.size(); ++i) {
+      bool works = true;
+      check(cudaEventRecord(begin, stream), "an event");
+      for (int r = 0; r < repeats && works; ++r)
+        works = run(handle, g, proposed[i].algorithm, stream, workspace) == CUBLAS_STATUS_SUCCESS;
+      check(cudaEventRecord(end, stream), "an event");
+      check(cudaEventSynchronize(end), "timing a product");
+      float milliseconds = INFINITY;
+      if (works) check(cudaEventElapsedTime(&milliseconds, begin, end), "timing a product");
+      if (turn > 0) best[i] = std::min(best[i], milliseconds);
+    }
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return proposed[static_cast<size_t>(std::ranges::min_element(best) - best.begin())].algorithm;
 }
 
 Products::Plan::~Plan() {
@@ -213,32 +289,55 @@ Products::Plan::~Plan() {
   if (operation) lt.cublasLtMatmulDescDestroy(operation);
 }
 
-Products::Products() : cache_(std::make_unique<Cache>()) {}
+Products::Products(ProductChoices& choices) : choices_(choices), cache_(std::make_unique<Cache>()) {}
 
 Products::~Products() {
   cache_->plans.clear();
   if (cache_->handle) cublas_lt().cublasLtDestroy(cache_->handle);
 }
 
+namespace {
+
+// Products so small that launching is what takes the time are left to the library; so are those that are
+// added to their own result, which timing would do again and again.
+bool is_worth_timing(const Gemm& g) {
+  constexpr double kLeastFlops = 2e9;
+  return 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
+                 static_cast<double>(g.batch) >=
+             kLeastFlops &&
+         g.residual != g.c;
+}
+
+}  // namespace
+
+Products::Plan& Products::plan_for(const Gemm& g, cudaStream_t stream, std::byte* workspace) {
+  const Key key = key_of(g);
+  if (const auto found = cache_->plans.find(key); found != cache_->plans.end()) return found->second;
+  Plan& plan = cache_->plans.try_emplace(key, cache_->handle, g).first->second;
+  if (const ProductAlgorithm* chosen = choices_.find(key); chosen && plan.take(cache_->handle, g, *chosen))
+    return plan;
+  if (choices_.missing() == ProductChoices::Missing::kTime && plan.proposed.size() > 1 &&
+      is_worth_timing(g)) {
+    plan.algorithm = plan.timed(cache_->handle, g, stream, workspace);
+    ProductAlgorithm words;
+    std::memcpy(words.data(), plan.algorithm->data, sizeof words);
+    choices_.add(key, words);
+  }
+  return plan;
+}
+
 bool Products::multiply(const Gemm& g, cudaStream_t stream, std::byte* workspace) {
   const CublasLt& lt = cublas_lt();
   if (!cache_->handle) check_lt(lt.cublasLtCreate(&cache_->handle), "cuBLASLt");
-  const Key key = key_of(g);
-  auto found = cache_->plans.find(key);
-  if (found == cache_->plans.end()) found = cache_->plans.try_emplace(key, cache_->handle, g).first;
-  Plan& plan = found->second;
+  Plan& plan = plan_for(g, stream, workspace);
   if (!plan.algorithm) return false;
   const auto point = [&](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {
     check_lt(lt.cublasLtMatmulDescSetAttribute(plan.operation, attribute, &pointer, sizeof pointer),
              "a pointer");
   };
   if (g.bias) point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
-  if (g.pre) point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre);
-  const float one = 1, beta = g.residual ? 1 : 0;
-  check_lt(lt.cublasLtMatmul(cache_->handle, plan.operation, &one, g.b.data, plan.b, g.a.data, plan.a, &beta,
-                             g.residual ? g.residual : g.c, plan.c, g.c, plan.c, &*plan.algorithm,
-                             aligned(workspace), library_workspace(g), stream),
-           "a product of cuBLASLt");
+  if (g.pre || g.gelu_at) point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre ? g.pre : g.gelu_at);
+  check_lt(plan.run(cache_->handle, g, *plan.algorithm, stream, workspace), "a product of cuBLASLt");
   return true;
 }
 
@@ -251,22 +350,27 @@ void multiply(const Gemm& gemm, CudaContext& context, std::byte* workspace) {
   Products& products = *context.products;
   if (gemm.k == 0) return multiply_plainly(gemm, context.stream);
   // The library's GELU is for 16 bits, and rows of whole packs.
-  const bool gelu_apart = gemm.pre && (gemm.c_dtype == DType::f32 || gemm.c_stride % 8 != 0);
+  const bool gelu = gemm.pre || gemm.gelu_at;
+  const bool gelu_apart = gelu && (gemm.c_dtype == DType::f32 || gemm.c_stride % 8 != 0);
+  if (!gelu_apart && products.multiply(gemm, context.stream, workspace)) return;
   Gemm now = gemm;
-  if (gelu_apart) {
-    now.pre = nullptr;
-    now.c = gemm.pre;
-  }
-  if (!products.multiply(now, context.stream, workspace)) return multiply_plainly(gemm, context.stream);
-  if (!gelu_apart) return;
+  if (gemm.pre) now.c = gemm.pre;
+  now.pre = nullptr;
+  now.gelu_at = nullptr;
+  if (!gelu || !products.multiply(now, context.stream, workspace))
+    return multiply_plainly(gemm, context.stream);
   TRIREME_CHECK(gemm.c_stride == gemm.n);
   TRIREME_CHECK((gemm.batch == 1 || gemm.c_batch_stride == gemm.m * gemm.n));
   constexpr int kThreads = 256;
   const int64_t count = gemm.batch * gemm.m * gemm.n;
+  const unsigned grid = blocks(ceil_div(count, kThreads));
   with_format(gemm.c_dtype, [&](auto zero) {
     using T = decltype(zero);
-    gelu_of<T><<<blocks(ceil_div(count, kThreads)), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(gemm.pre), static_cast<T*>(gemm.c), count);
+    T* const c = static_cast<T*>(gemm.c);
+    if (gemm.pre)
+      gelu_of<T><<<grid, kThreads, 0, context.stream>>>(static_cast<const T*>(gemm.pre), c, count);
+    else
+      gelu_grad_of<T><<<grid, kThreads, 0, context.stream>>>(static_cast<const T*>(gemm.gelu_at), c, count);
   });
 }
 

@@ -28,6 +28,9 @@ struct Gemm {
   const void* bias = nullptr;      // [n]
   const void* residual = nullptr;  // lies as c does; may be c
   void* pre = nullptr;             // where given, it gets what c would, and c gets gelu of it
+  // Where given, c gets what it would times the slope of gelu here. Lies as c does; without bias and
+  // residual.
+  const void* gelu_at = nullptr;
 };
 
 size_t gemm_workspace_bytes(const Gemm& gemm);

@@ -28,6 +28,7 @@ void layer_norm(const KernelContext& context) {
   });
 }
 
+template <Residual kResidual>
 void layer_norm_grad(const KernelContext& context) {
   const Shape& shape = context.inputs[1].shape;
   const int64_t width = shape.back();
@@ -36,7 +37,9 @@ void layer_norm_grad(const KernelContext& context) {
     norm_grad<T, Centre::kMean>(
         context, {in<T>(context, 0), in<T>(context, 1), in<T>(context, 2), in<float>(context, 3),
                   in<float>(context, 4), out<T>(context, 0), out<T>(context, 1), out<T>(context, 2),
-                  width ? shape.elements() / width : 0, width});
+                  width ? shape.elements() / width : 0, width,
+                  kResidual == Residual::kYes ? in<T>(context, 5) : nullptr,
+                  kResidual == Residual::kYes ? out<T>(context, 3) : nullptr});
   });
 }
 
@@ -45,7 +48,11 @@ void layer_norm_grad(const KernelContext& context) {
 void add_layer_norm(KernelTable& table) {
   add_for_all_formats(table, "add_layer_norm", {layer_norm<Residual::kYes>});
   add_for_all_formats(table, "layer_norm", {layer_norm<Residual::kNo>});
-  add_for_all_formats(table, "layer_norm_grad", {layer_norm_grad, norm_grad_workspace});
+  add_for_all_formats(table, "layer_norm_grad", {layer_norm_grad<Residual::kNo>, norm_grad_workspace});
+  add_for_all_formats(table, "layer_norm_grad_add",
+                      {.run = layer_norm_grad<Residual::kYes>,
+                       .workspace_bytes = norm_grad_workspace,
+                       .gains = [](const KernelShape&) { return true; }});
 }
 
 }  // namespace trireme::cuda

@@ -32,18 +32,33 @@ TensorType type_of(const TensorView& view) {
   return {view.dtype, view.shape};
 }
 
-void matmul(const KernelContext& context) {
+Gemm product_of(const KernelContext& context) {
   Gemm g = matmul_shape(type_of(context.inputs[0]), type_of(context.inputs[1]), type_of(context.outputs[0]),
                         context.attrs);
   g.a.data = context.inputs[0].data;
   g.b.data = context.inputs[1].data;
   g.c = context.outputs[0].data;
+  return g;
+}
+
+void matmul(const KernelContext& context) {
+  Gemm g = product_of(context);
   const std::string_view epilogue = context.attrs.text("epilogue", "none");
   if (epilogue.starts_with("bias")) g.bias = context.inputs[2].data;
   if (epilogue == "residual") g.residual = context.inputs[2].data;
   if (epilogue == "bias_residual") g.residual = context.inputs[3].data;
   if (epilogue == "bias_gelu") g.pre = context.outputs[1].data;
   multiply(g, context_of(context), context.workspace);
+}
+
+void matmul_gelu_grad(const KernelContext& context) {
+  Gemm g = product_of(context);
+  g.gelu_at = context.inputs[2].data;
+  multiply(g, context_of(context), context.workspace);
+}
+// Where cuBLASLt does both at once.
+bool gelu_grad_gains(const KernelShape& shape) {
+  return shape.outputs[0].dtype != DType::f32 && shape.outputs[0].shape.back() % 8 == 0;
 }
 
 size_t matmul_workspace(const KernelShape& shape) {
@@ -54,6 +69,9 @@ size_t matmul_workspace(const KernelShape& shape) {
 
 void add_matmul(KernelTable& table) {
   add_for_all_formats(table, "matmul", {matmul, matmul_workspace});
+  add_for_all_formats(
+      table, "matmul_gelu_grad",
+      {.run = matmul_gelu_grad, .workspace_bytes = matmul_workspace, .gains = gelu_grad_gains});
 }
 
 }  // namespace trireme::cuda

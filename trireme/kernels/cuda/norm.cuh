@@ -13,7 +13,7 @@ namespace trireme::cuda {
 enum class Centre { kMean, kNone };  // layer_norm; rms_norm
 
 inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
-inline constexpr int kMostParts = 256;  // blocks that sum over rows
+inline constexpr int kMostParts = 264;  // blocks that sum over rows: two for each multiprocessor of a Hopper
 
 template <int kValue>
 using NormNumber = std::integral_constant<int, kValue>;
@@ -165,10 +165,12 @@ struct NormGrad {
   const float *mean, *rstd;
   T *dx, *dgain, *dbias;
   int64_t rows, width;
+  const T* more = nullptr;  // where given, it is added to dx, which may lie over it
+  T* total = nullptr;       // where given, the sum of dx over rows
 };
 
-// Sums over rows that a gradient makes: of dy·x̂ and of dy.
-inline constexpr int kNormSums = 2;
+// Sums over rows that a gradient makes: of dy·x̂, of dy, and of dx.
+inline constexpr int kNormSums = 3;
 
 inline int64_t norm_parts(int64_t rows) {
   return std::clamp<int64_t>(ceil_div(rows, kNormWarps), 1, kMostParts);
@@ -179,87 +181,121 @@ inline size_t norm_grad_workspace(const KernelShape& shape) {
   return static_cast<size_t>(kNormSums * norm_parts(rows) * width) * sizeof(float);
 }
 
+inline constexpr int kNormGradThreads = 384, kMostRowWarps = 8;
+
 // dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)) with g = dy·gain; without a centre the first mean is left out.
-// partial[kNormSums][parts][width]: a block's sums over its rows. dx may lie over dy or x. What a lane holds
-// of a row stays in its format until it is used: with the sums beside it, registers are what there is least
-// of.
-template <typename T, Centre kCentre, int kHeld>
-__global__ void __launch_bounds__(kNormThreads, kHeld <= 3 ? 2 : 1)
-    norm_grad_held_kernel(NormGrad<T> n, float* partial) {
+// partial[kNormSums][parts][width]: a block's sums over its rows. A row is kWarps warps', and a thread has
+// one pack of each of its rows, so that registers are enough for the sums beside it and for many threads. dx
+// may lie over dy, x or more.
+template <typename T, Centre kCentre, int kWarps>
+__global__ void __launch_bounds__(kNormGradThreads, 2) norm_grad_held_kernel(NormGrad<T> n, float* partial) {
   constexpr int kCount = kPack<T>;
+  struct Piece {
+    Pack<T> dy, x, more;
+    float mean, rstd;
+  };
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int part = warp % kWarps, line = warp / kWarps, lines = blockDim.x / (32 * kWarps);
+  const int64_t column = int64_t{part * 32 + lane} * kCount;
+  const bool has = column < n.width;
+  const auto load = [&](int64_t row, Piece& piece) {
+    if (!has || row >= n.rows) return;
+    const int64_t at = row * n.width + column;
+    piece.dy = load_pack(n.dy + at);
+    piece.x = load_pack(n.x + at);
+    if (n.more) piece.more = load_pack(n.more + at);
+    piece.mean = kCentre == Centre::kMean ? n.mean[row] : 0;
+    piece.rstd = n.rstd[row];
+  };
+  __shared__ float2 shares[2][kNormGradThreads / 32];
   const float count = static_cast<float>(n.width);
-  float gain_sums[kHeld][kCount] = {}, bias_sums[kHeld][kCount] = {};
-  for (int64_t row = int64_t{blockIdx.x} * kNormWarps + warp; row < n.rows; row += gridDim.x * kNormWarps) {
-    const int64_t first = row * n.width;
-    const float mean = kCentre == Centre::kMean ? n.mean[row] : 0, rstd = n.rstd[row];
-    Pack<T> dy[kHeld], x[kHeld];
+  float gain[kCount] = {}, sums[kNormSums][kCount] = {};
+  if (has) load_floats(n.gain + column, gain);
+  const int64_t first = int64_t{blockIdx.x} * lines, step = int64_t{gridDim.x} * lines;
+  int turn = 0;
+  for (int64_t base = first; base < n.rows; base += step, turn ^= 1) {
+    const int64_t row = base + line;
+    const bool mine = has && row < n.rows;
+    Piece now;
+    load(row, now);
     float sum = 0, sum_x = 0;
+    if (mine) {
 #pragma unroll
-    for (int p = 0; p < kHeld; ++p) {
-      const int64_t i = (p * 32 + lane) * kCount;
-      if (i < n.width) {
-        dy[p] = load_pack(n.dy + first + i);
-        x[p] = load_pack(n.x + first + i);
+      for (int j = 0; j < kCount; ++j) {
+        const float slope = widen(now.dy.at[j]), normal = (widen(now.x.at[j]) - now.mean) * now.rstd;
+        sums[0][j] += slope * normal;
+        sums[1][j] += slope;
+        sum += slope * gain[j];
+        sum_x += slope * gain[j] * normal;
       }
     }
+    if (kCentre == Centre::kMean) sum = warp_reduce(sum, Add());
+    sum_x = warp_reduce(sum_x, Add());
+    if (kWarps > 1) {  // two turns have places of their own, so that one barrier is enough
+      if (lane == 0) shares[turn][warp] = {sum, sum_x};
+      __syncthreads();
+      sum = sum_x = 0;
 #pragma unroll
-    for (int p = 0; p < kHeld; ++p) {
-      const int64_t i = (p * 32 + lane) * kCount;
-      if (i < n.width) {
-        float gain[kCount];
-        load_floats(n.gain + i, gain);
-#pragma unroll
-        for (int j = 0; j < kCount; ++j) {
-          const float slope = widen(dy[p].at[j]), normal = (widen(x[p].at[j]) - mean) * rstd;
-          gain_sums[p][j] += slope * normal;
-          bias_sums[p][j] += slope;
-          sum += slope * gain[j];
-          sum_x += slope * gain[j] * normal;
-        }
+      for (int w = 0; w < kWarps; ++w) {
+        const float2 share = shares[turn][line * kWarps + w];
+        sum += share.x;
+        sum_x += share.y;
       }
     }
-    sum = kCentre == Centre::kMean ? warp_reduce(sum, Add()) / count : 0;
-    sum_x = warp_reduce(sum_x, Add()) / count;
+    if (!mine) continue;
+    sum = kCentre == Centre::kMean ? sum / count : 0;
+    sum_x /= count;
+    float dx[kCount];
 #pragma unroll
-    for (int p = 0; p < kHeld; ++p) {
-      const int64_t i = (p * 32 + lane) * kCount;
-      if (i < n.width) {
-        float dx[kCount], gain[kCount];
-        load_floats(n.gain + i, gain);
-#pragma unroll
-        for (int j = 0; j < kCount; ++j) {
-          const float normal = (widen(x[p].at[j]) - mean) * rstd;
-          dx[j] = rstd * (widen(dy[p].at[j]) * gain[j] - sum - normal * sum_x);
-        }
-        store_floats(n.dx + first + i, dx);
-      }
+    for (int j = 0; j < kCount; ++j) {
+      const float normal = (widen(now.x.at[j]) - now.mean) * now.rstd;
+      dx[j] = now.rstd * (widen(now.dy.at[j]) * gain[j] - sum - normal * sum_x);
+      if (n.more) dx[j] += widen(now.more.at[j]);
+      sums[2][j] += dx[j];
     }
+    store_floats(n.dx + row * n.width + column, dx);
   }
-  // The warps' sums, one warp after the other.
+  // The lines' sums, one after the other.
   extern __shared__ float shared[];
-  for (int turn = 0; turn < kNormWarps; ++turn) {
-    if (warp == turn) {
+  for (int l = 0; l < lines; ++l) {
+    __syncthreads();
+    if (line != l || !has) continue;
 #pragma unroll
-      for (int p = 0; p < kHeld; ++p) {
-        const int64_t i = (p * 32 + lane) * kCount;
-        if (i < n.width) {
+    for (int which = 0; which < kNormSums; ++which) {
 #pragma unroll
-          for (int j = 0; j < kCount; ++j) {
-            const auto add = [&](int which, float value) {
-              float& to = shared[which * n.width + i + j];
-              to = turn == 0 ? value : to + value;
-            };
-            add(0, gain_sums[p][j]);
-            add(1, bias_sums[p][j]);
-          }
-        }
+      for (int j = 0; j < kCount; ++j) {
+        float& to = shared[which * n.width + column + j];
+        to = l == 0 ? sums[which][j] : to + sums[which][j];
       }
     }
-    __syncthreads();
   }
-  for (int64_t i = threadIdx.x; i < kNormSums * n.width; i += kNormThreads)
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < kNormSums * n.width; i += blockDim.x)
     partial[(i / n.width * gridDim.x + blockIdx.x) * n.width + i % n.width] = shared[i];
+}
+
+// Calls body(warps of a row) for rows that the kernel above takes; says whether it did.
+template <typename T, typename Body>
+bool with_row_warps(int64_t width, const Body& body) {
+  if (width == 0 || width % kPack<T> != 0) return false;
+  switch (ceil_div(width / kPack<T>, 32)) {
+    case 1:
+      return body(NormNumber<1>()), true;
+    case 2:
+      return body(NormNumber<2>()), true;
+    case 3:
+      return body(NormNumber<3>()), true;
+    case 4:
+      return body(NormNumber<4>()), true;
+    case 5:
+    case 6:
+      return body(NormNumber<6>()), true;
+    case 7:
+    case 8:
+      return body(NormNumber<8>()), true;
+    default:
+      return false;
+  }
 }
 
 // A block takes a row.
@@ -288,13 +324,18 @@ __global__ void norm_grad_kernel(NormGrad<T> n) {
     load(i);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) x[j] = rstd * (dy[j] * gain[j] - sum - (x[j] - mean) * rstd * sum_x);
+    if (n.more) {
+      load_floats(n.more + first + i, dy);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) x[j] += dy[j];
+    }
     store_floats(n.dx + first + i, x);
   }
 }
 
 inline constexpr int kNormColumns = 32, kNormLines = 8;
 
-// The sums over rows that norm_grad_held_kernel makes on its way, for rows that are not held.
+// The first two sums over rows that norm_grad_held_kernel makes on its way, for rows that are not held.
 template <typename T, Centre kCentre>
 __global__ void norm_sums_kernel(NormGrad<T> n, int64_t parts, float* partial) {
   __shared__ float gains[kNormLines][kNormColumns], biases[kNormLines][kNormColumns];
@@ -322,12 +363,24 @@ __global__ void norm_sums_kernel(NormGrad<T> n, int64_t parts, float* partial) {
   partial[(parts + part) * n.width + column] = bias;
 }
 
+// The third: of dx as it is stored.
+template <typename T>
+__global__ void norm_total_kernel(NormGrad<T> n, int64_t parts, float* partial) {
+  const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, part = blockIdx.y;
+  const int64_t each = (n.rows + parts - 1) / parts, last = min((part + 1) * each, n.rows);
+  if (column >= n.width) return;
+  float sum = 0;
+  for (int64_t row = part * each; row < last; ++row) sum += widen(n.dx[row * n.width + column]);
+  partial[(2 * parts + part) * n.width + column] = sum;
+}
+
 // The parts of each sum; blockIdx.y says of which.
 template <typename T>
-__global__ void norm_combine_kernel(int64_t width, int64_t parts, const float* partial, T* dgain, T* dbias) {
+__global__ void norm_combine_kernel(int64_t width, int64_t parts, const float* partial, T* dgain, T* dbias,
+                                    T* total) {
   constexpr int kLines = 32;
   __shared__ float lines[kLines][kNormColumns];
-  T* const to = blockIdx.y == 0 ? dgain : dbias;
+  T* const to = blockIdx.y == 0 ? dgain : blockIdx.y == 1 ? dbias : total;
   const int lane = threadIdx.x % kNormColumns, line = threadIdx.x / kNormColumns;
   const int64_t column = int64_t{blockIdx.x} * kNormColumns + lane;
   float sum = 0;
@@ -348,12 +401,13 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
   const int64_t parts = norm_parts(n.rows);
   float* const partial = reinterpret_cast<float*>(context.workspace);
   const cudaStream_t stream = stream_of(context);
-  const bool held = with_held_row<T>(n.width, [&](auto packs) {
-    const auto kernel = norm_grad_held_kernel<T, kCentre, packs>;
+  const bool held = with_row_warps<T>(n.width, [&](auto warps) {
+    const auto kernel = norm_grad_held_kernel<T, kCentre, warps>;
+    constexpr int kThreads = kNormGradThreads / (32 * warps) * (32 * warps);  // whole rows
     const size_t bytes = static_cast<size_t>(kNormSums * n.width) * sizeof(float);
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
           "shared memory of a norm");
-    kernel<<<blocks(parts), kNormThreads, bytes, stream>>>(n, partial);
+    kernel<<<blocks(parts), kThreads, bytes, stream>>>(n, partial);
   });
   if (!held) {
     const dim3 grid(blocks(ceil_div(n.width, kNormColumns)), blocks(parts));
@@ -364,9 +418,12 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
       if (n.rows > 0)
         norm_grad_kernel<T, kCentre, pack><<<blocks(n.rows), norm_threads(n.width / pack), 0, stream>>>(n);
     });
+    if (n.total)
+      norm_total_kernel<T>
+          <<<dim3(blocks(ceil_div(n.width, 128)), blocks(parts)), 128, 0, stream>>>(n, parts, partial);
   }
   norm_combine_kernel<T><<<dim3(blocks(ceil_div(n.width, kNormColumns)), kNormSums), 1024, 0, stream>>>(
-      n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr);
+      n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr, n.total);
 }
 
 }  // namespace trireme::cuda

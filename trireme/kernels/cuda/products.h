@@ -4,12 +4,13 @@
 #include <memory>
 
 #include "trireme/kernels/cuda/gemm.h"
+#include "trireme/kernels/product_choices.h"
 
 namespace trireme::cuda {
 
 class Products {
  public:
-  Products();
+  explicit Products(ProductChoices& choices);  // which outlives it
   ~Products();
   Products(const Products&) = delete;
 
@@ -19,6 +20,9 @@ class Products {
  private:
   struct Plan;
   struct Cache;
+  Plan& plan_for(const Gemm& gemm, cudaStream_t stream, std::byte* workspace);
+
+  ProductChoices& choices_;
   std::unique_ptr<Cache> cache_;
 };
 

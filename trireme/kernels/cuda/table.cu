@@ -13,6 +13,7 @@ namespace cuda {
   X(add_batch_norm) \
   X(add_binary) \
   X(add_cast) \
+  X(add_collective) \
   X(add_conv2d) \
   X(add_cross_entropy) \
   X(add_dropout) \
@@ -34,8 +35,10 @@ namespace cuda {
 TRIREME_CUDA_KERNEL_FILES(TRIREME_DECLARE)
 #undef TRIREME_DECLARE
 
-CudaContext::CudaContext(cudaStream_t its_stream)
-    : stream(its_stream), products(std::make_unique<Products>()), cudnn_plans(make_cudnn_plans(its_stream)) {}
+CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices)
+    : stream(its_stream),
+      products(std::make_unique<Products>(choices)),
+      cudnn_plans(make_cudnn_plans(its_stream)) {}
 CudaContext::~CudaContext() = default;
 
 void check(cudaError_t status, const char* what) {

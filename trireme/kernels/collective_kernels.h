@@ -1,0 +1,215 @@
+// Collectives on parts of tensors, for any device. A part along any dim but the first is scattered over
+// memory, so parts are packed one after another, each as large as the largest, exchanged, and put in their
+// places. Where a tensor's parts lie one after another by nature, nothing is packed.
+//
+// `Memory` is how the device moves bytes in its own memory, in the order of the kernel's stream:
+//   static void copy(const KernelContext&, std::byte* to, const std::byte* from, size_t bytes);
+//   static void copy_rows(const KernelContext&, std::byte* to, size_t to_pitch, const std::byte* from,
+//                         size_t from_pitch, size_t bytes, size_t rows);
+//   static void zero(const KernelContext&, std::byte* to, size_t bytes);
+#pragma once
+
+#include <algorithm>
+
+#include "trireme/kernels/communicator.h"
+#include "trireme/kernels/cut_dim.h"
+#include "trireme/kernels/kernel.h"
+
+namespace trireme {
+
+template <typename Memory>
+class CollectiveKernels {
+ public:
+  // For all dtypes: collectives move elements without looking into them, but for sums, which are the
+  // communicator's.
+  static void add_to(KernelTable& table) {
+    const auto add = [&](std::string_view op, Kernel kernel) {
+      for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
+        table.add(op, dtype, kernel);
+    };
+    add("all_reduce", {.run = all_reduce});
+    add("all_gather", {.run = all_gather, .workspace_bytes = all_gather_workspace});
+    add("reduce_scatter", {.run = reduce_scatter, .workspace_bytes = reduce_scatter_workspace});
+    add("all_to_all", {.run = all_to_all, .workspace_bytes = all_to_all_workspace});
+    add("all_reduce_start", {.run = all_reduce_start});
+    add("all_gather_start", {.run = all_gather_start});
+    add("reduce_scatter_start", {.run = reduce_scatter_start});
+    add("all_reduce_wait", {.run = wait});
+    add("all_gather_wait", {.run = wait});
+    add("reduce_scatter_wait", {.run = reduce_scatter_wait});
+  }
+
+ private:
+  static std::byte* bytes_of(const TensorView& view) { return static_cast<std::byte*>(view.data); }
+  static Communicator& communicator_of(const KernelContext& context) {
+    TRIREME_CHECK(context.communicator != nullptr);
+    return *context.communicator;
+  }
+  static Communicator::Reduction reduction_of(const Attrs& attrs) {
+    return attrs.text("reduction") == "max" ? Communicator::Reduction::kMax : Communicator::Reduction::kSum;
+  }
+
+  // Unless they are one memory.
+  static void copy_tensor(const KernelContext& context, const TensorView& to, const TensorView& from) {
+    if (to.data != from.data) Memory::copy(context, bytes_of(to), bytes_of(from), from.bytes());
+  }
+  static void pack(const KernelContext& context, const CutDim& cut, const std::byte* whole, int64_t way,
+                   std::byte* part) {
+    const CutDim::Runs runs = cut.runs(way);
+    Memory::copy_rows(context, part, runs.bytes, whole + runs.offset, runs.pitch, runs.bytes, runs.rows);
+  }
+  static void unpack(const KernelContext& context, const CutDim& cut, const std::byte* part, int64_t way,
+                     std::byte* whole) {
+    const CutDim::Runs runs = cut.runs(way);
+    Memory::copy_rows(context, whole + runs.offset, runs.pitch, part, runs.bytes, runs.bytes, runs.rows);
+  }
+  // All parts one after another, each as large as the largest.
+  static void pack_all(const KernelContext& context, const CutDim& cut, const std::byte* whole,
+                       std::byte* parts) {
+    for (int64_t way = 0; way < cut.ways; ++way) {
+      std::byte* const part = parts + static_cast<size_t>(way) * cut.stride();
+      pack(context, cut, whole, way, part);
+      Memory::zero(context, part + cut.bytes(way), cut.stride() - cut.bytes(way));
+    }
+  }
+  static size_t parts_bytes(const CutDim& cut) { return cut.stride() * static_cast<size_t>(cut.ways); }
+
+  static void all_reduce(const KernelContext& context) {
+    const TensorView &x = context.inputs[0], &y = context.outputs[0];
+    copy_tensor(context, y, x);
+    communicator_of(context).all_reduce(context.attrs.text("axis"), bytes_of(y), y.shape.elements(), y.dtype,
+                                        reduction_of(context.attrs));
+  }
+
+  static void all_gather(const KernelContext& context) {
+    const TensorView &x = context.inputs[0], &y = context.outputs[0];
+    const CutDim cut(y.shape, y.dtype, context.attrs, "");
+    const int64_t own = context.attrs.integer("coordinate");
+    std::byte* parts = cut.is_contiguous() ? bytes_of(y) : context.workspace;
+    Memory::copy(context, parts + static_cast<size_t>(own) * cut.stride(), bytes_of(x), cut.bytes(own));
+    communicator_of(context).all_gather(context.attrs.text("axis"), parts, cut.largest() * cut.ways, y.dtype);
+    if (cut.is_contiguous()) return;
+    for (int64_t way = 0; way < cut.ways; ++way)
+      unpack(context, cut, parts + static_cast<size_t>(way) * cut.stride(), way, bytes_of(y));
+  }
+  static size_t all_gather_workspace(const KernelShape& s) {
+    const CutDim cut(s.outputs[0].shape, s.outputs[0].dtype, s.attrs, "");
+    return cut.is_contiguous() ? 0 : parts_bytes(cut);
+  }
+
+  static void reduce_scatter(const KernelContext& context) {
+    const TensorView &x = context.inputs[0], &y = context.outputs[0];
+    const CutDim cut(x.shape, x.dtype, context.attrs, "");
+    const int64_t own = context.attrs.integer("coordinate");
+    std::byte* parts = context.workspace;  // the input may have other readers, so it is copied in any case
+    pack_all(context, cut, bytes_of(x), parts);
+    communicator_of(context).reduce_scatter(context.attrs.text("axis"), parts, cut.largest() * cut.ways,
+                                            x.dtype, reduction_of(context.attrs));
+    Memory::copy(context, bytes_of(y), parts + static_cast<size_t>(own) * cut.stride(), cut.bytes(own));
+  }
+  static size_t reduce_scatter_workspace(const KernelShape& s) {
+    return parts_bytes(CutDim(s.inputs[0].shape, s.inputs[0].dtype, s.attrs, ""));
+  }
+
+  // The largest piece that any rank sends another: a part of the one dim by a part of the other, by all the
+  // rest.
+  static int64_t largest_piece(const Shape& x, const CutDim& to, const CutDim& from, const Attrs& attrs) {
+    const int64_t from_extent = x[static_cast<int>(attrs.integer("dim"))];
+    const int64_t to_extent = x[static_cast<int>(attrs.integer("to_dim"))];
+    const int64_t rest = x.elements() / from_extent / to_extent;
+    const int64_t from_largest = from.part(0).size * attrs.integer("blocks", 1);
+    const int64_t to_largest = to.part(0).size * attrs.integer("to_blocks", 1);
+    return rest * from_largest * to_largest;
+  }
+  static void all_to_all(const KernelContext& context) {
+    const TensorView &x = context.inputs[0], &y = context.outputs[0];
+    const CutDim to(x.shape, x.dtype, context.attrs, "to_"), from(y.shape, y.dtype, context.attrs, "");
+    const int64_t piece = largest_piece(x.shape, to, from, context.attrs);
+    const size_t stride = static_cast<size_t>(piece) * to.element_bytes;
+    std::byte* sent = context.workspace;
+    std::byte* received = sent + static_cast<size_t>(to.ways) * stride;
+    for (int64_t way = 0; way < to.ways; ++way)
+      pack(context, to, bytes_of(x), way, sent + static_cast<size_t>(way) * stride);
+    communicator_of(context).all_to_all(context.attrs.text("axis"), sent, received, piece * to.ways, x.dtype);
+    for (int64_t way = 0; way < to.ways; ++way)
+      unpack(context, from, received + static_cast<size_t>(way) * stride, way, bytes_of(y));
+  }
+  static size_t all_to_all_workspace(const KernelShape& s) {
+    const CutDim to(s.inputs[0].shape, s.inputs[0].dtype, s.attrs, "to_");
+    const CutDim from(s.outputs[0].shape, s.outputs[0].dtype, s.attrs, "");
+    const int64_t piece = largest_piece(s.inputs[0].shape, to, from, s.attrs);
+    return 2 * static_cast<size_t>(piece * to.ways) * to.element_bytes;
+  }
+
+  // Those that are started by one node and waited for by a later one. Tensors of one all_reduce that are
+  // neighbours in memory, as the gradients of a bucket are, are one call; which of them are is the attribute
+  // `runs` (passes/memory.h). Who waits finds what was started by where it lies.
+
+  // Calls body(begin, bytes) for each run of neighbours; without the attribute each tensor is alone.
+  template <typename Body>
+  static void for_each_run(const Attrs& attrs, std::span<const TensorView> views, const Body& body) {
+    const auto call = [&](size_t first, size_t count) {
+      const TensorView& last = views[first + count - 1];
+      std::byte *const begin = bytes_of(views[first]), *const end = bytes_of(last) + last.bytes();
+      if (end != begin) body(begin, static_cast<size_t>(end - begin));
+    };
+    if (!attrs.has("runs")) {
+      for (size_t i = 0; i < views.size(); ++i) call(i, 1);
+      return;
+    }
+    size_t first = 0;
+    for (int64_t count : attrs.integers("runs")) {
+      TRIREME_CHECK(first + static_cast<size_t>(count) <= views.size());
+      call(first, static_cast<size_t>(count));
+      first += static_cast<size_t>(count);
+    }
+  }
+
+  static void all_reduce_start(const KernelContext& context) {
+    for (size_t i = 0; i < context.inputs.size(); ++i)
+      copy_tensor(context, context.outputs[i], context.inputs[i]);
+    const DType dtype = context.outputs[0].dtype;
+    for_each_run(context.attrs, context.outputs, [&](std::byte* data, size_t bytes) {
+      communicator_of(context).start_all_reduce(context.attrs.text("axis"), data,
+                                                static_cast<int64_t>(bytes / size_of(dtype)), dtype,
+                                                reduction_of(context.attrs));
+    });
+  }
+
+  static void all_gather_start(const KernelContext& context) {
+    const TensorView &x = context.inputs[0], &y = context.outputs[0];
+    if (y.bytes() == 0) return;
+    Memory::copy(context, bytes_of(y) + static_cast<size_t>(context.attrs.integer("coordinate")) * x.bytes(),
+                 bytes_of(x), x.bytes());
+    communicator_of(context).start_all_gather(context.attrs.text("axis"), bytes_of(y), y.shape.elements(),
+                                              y.dtype);
+  }
+
+  static void reduce_scatter_start(const KernelContext& context) {
+    const TensorView &x = context.inputs[0], &parts = context.outputs[0];
+    if (parts.bytes() == 0) return;
+    pack_all(context, CutDim(x.shape, x.dtype, context.attrs, ""), bytes_of(x), bytes_of(parts));
+    communicator_of(context).start_reduce_scatter(context.attrs.text("axis"), bytes_of(parts),
+                                                  parts.shape.elements(), x.dtype,
+                                                  reduction_of(context.attrs));
+  }
+
+  static void wait(const KernelContext& context) {
+    for_each_run(context.attrs, context.inputs,
+                 [&](std::byte* data, size_t) { communicator_of(context).wait(data); });
+    for (size_t i = 0; i < context.inputs.size(); ++i)
+      copy_tensor(context, context.outputs[i], context.inputs[i]);
+  }
+
+  static void reduce_scatter_wait(const KernelContext& context) {
+    const TensorView &parts = context.inputs[0], &y = context.outputs[0];
+    if (parts.bytes() == 0) return;
+    communicator_of(context).wait(bytes_of(parts));
+    const size_t stride = parts.bytes() / static_cast<size_t>(context.attrs.integer("ways"));
+    Memory::copy(context, bytes_of(y),
+                 bytes_of(parts) + static_cast<size_t>(context.attrs.integer("coordinate")) * stride,
+                 y.bytes());
+  }
+};
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// How a dim of a tensor is cut in parts for a collective, and where the parts lie; see ops/collective.h.
+#pragma once
+
+#include <string>
+
+#include "trireme/base/dtype.h"
+#include "trireme/base/part.h"
+#include "trireme/base/shape.h"
+#include "trireme/ir/attrs.h"
+
+namespace trireme {
+
+struct CutDim {
+  int64_t rows, extent, unit, inner;  // the tensor as [rows, extent / unit, unit, inner]; rows include blocks
+  int64_t ways;
+  size_t element_bytes;
+
+  CutDim(const Shape& whole, DType dtype, const Attrs& attrs, const std::string& prefix) {
+    const int dim = static_cast<int>(attrs.integer(prefix + "dim"));
+    const int64_t blocks = attrs.integer(prefix + "blocks", 1);
+    rows = whole.elements(0, dim) * blocks;
+    extent = whole[dim] / blocks;
+    unit = attrs.integer(prefix + "unit", 1);
+    inner = whole.elements(dim + 1, whole.rank());
+    ways = attrs.integer("ways");
+    element_bytes = size_of(dtype);
+  }
+
+  Part part(int64_t way) const {
+    const Part units = part_of(extent / unit, ways, way);
+    return {units.begin * unit, units.size * unit};
+  }
+  int64_t elements(int64_t way) const { return rows * part(way).size * inner; }
+  int64_t largest() const { return elements(0); }
+  // Bytes of the largest part: parts stand so far apart where they stand one after another.
+  size_t stride() const { return static_cast<size_t>(largest()) * element_bytes; }
+  size_t bytes(int64_t way) const { return static_cast<size_t>(elements(way)) * element_bytes; }
+  // Parts are equal and lie one after another in the whole.
+  bool is_contiguous() const { return rows == 1 && extent / unit % ways == 0; }
+
+  // A part in the whole: `rows` runs of `bytes` bytes, the first at `offset`, `pitch` bytes apart.
+  struct Runs {
+    size_t offset, bytes, pitch, rows;
+  };
+  Runs runs(int64_t way) const {
+    const Part own = part(way);
+    const size_t step = static_cast<size_t>(inner) * element_bytes;
+    return {static_cast<size_t>(own.begin) * step, static_cast<size_t>(own.size) * step,
+            static_cast<size_t>(extent) * step, static_cast<size_t>(rows)};
+  }
+};
+
+}  // namespace trireme

@@ -1,0 +1,85 @@
+// See staged_communicator.h.
+#include "trireme/runtime/staged_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+
+// The smallest that is large enough.
+StagedCommunicator::Stage StagedCommunicator::take(size_t bytes) {
+  auto best = free_.end();
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    if (it->bytes >= bytes && (best == free_.end() || it->bytes < best->bytes)) best = it;
+  }
+  if (best == free_.end()) return {inner_.allocate(bytes), bytes};
+  Stage found = std::move(*best);
+  free_.erase(best);
+  return found;
+}
+
+StagedCommunicator::Stage StagedCommunicator::taken_with(const std::byte* data, size_t bytes) {
+  Stage stage = take(bytes);
+  stream_.download(stage.memory.get(), data, bytes);
+  return stage;
+}
+
+void StagedCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                                          Reduction reduction) {
+  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+  Stage stage = taken_with(data, bytes);
+  inner_.start_all_reduce(axis, stage.memory.get(), count, dtype, reduction);
+  under_way_.push_back({data, data, bytes, std::move(stage)});
+}
+
+void StagedCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
+                                              DType dtype, Reduction reduction) {
+  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+  Stage stage = taken_with(data, bytes);
+  inner_.start_reduce_scatter(axis, stage.memory.get(), count, dtype, reduction);
+  under_way_.push_back({data, data, bytes, std::move(stage)});
+}
+
+void StagedCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count,
+                                          DType dtype) {
+  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+  Stage stage = taken_with(data, bytes);
+  inner_.start_all_gather(axis, stage.memory.get(), count, dtype);
+  under_way_.push_back({data, data, bytes, std::move(stage)});
+}
+
+void StagedCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
+  Stage stage = taken_with(data, static_cast<size_t>(bytes));
+  inner_.start_send(peer, stage.memory.get(), bytes, tag);
+  under_way_.push_back({data, nullptr, 0, std::move(stage)});
+}
+
+void StagedCommunicator::start_receive(int peer, std::byte* data, int64_t bytes, int tag) {
+  Stage stage = take(static_cast<size_t>(bytes));
+  inner_.start_receive(peer, stage.memory.get(), bytes, tag);
+  under_way_.push_back({data, data, static_cast<size_t>(bytes), std::move(stage)});
+}
+
+void StagedCommunicator::wait(const std::byte* data) {
+  const auto found = std::ranges::find(under_way_, data, &Started::data);
+  TRIREME_CHECK(found != under_way_.end());
+  inner_.wait(found->stage.memory.get());
+  // When this returns the host's memory may be used again, even if the device has not got it yet.
+  if (found->back) stream_.upload(found->back, found->stage.memory.get(), found->bytes);
+  free_.push_back(std::move(found->stage));
+  under_way_.erase(found);  // keeps the order
+}
+
+void StagedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,
+                                    int64_t count, DType dtype) {
+  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+  Stage sent = taken_with(from, bytes), received = take(bytes);
+  inner_.all_to_all(axis, sent.memory.get(), received.memory.get(), count, dtype);
+  stream_.upload(to, received.memory.get(), bytes);
+  free_.push_back(std::move(sent));
+  free_.push_back(std::move(received));
+}
+
+}  // namespace trireme
