@@ -34,8 +34,9 @@ IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 OP_CASE = re.compile(r"\bcase\s+[\w:]*\bOp(?:Kind|Code|Type|Id)?::\w+")
 COMMENT = re.compile(r"//.*")
 
-# Where an op may be told apart by its name: its record, its kernels, and the pass that makes fused ops.
-KNOWS_OPS = re.compile(r"^trireme/(ops|kernels)/|^trireme/passes/fuse\.")
+# Where an op may be told apart by its name: its record, its kernels, and the passes that make fused ops, with what
+# they share.
+KNOWS_OPS = re.compile(r"^trireme/(ops|kernels)/|^trireme/passes/(fuse|device_fuse|node_joiner)\.")
 # Names of ops that are words of settings and layouts too.
 HOMONYMS = {"sum", "max", "sqrt", "sgd", "momentum", "adam", "lars"}
 OP_ROW = re.compile(r"^\| `([a-z0-9_ ]+)` \|", re.MULTILINE)

@@ -73,6 +73,8 @@ class Drawing {
     if (dice_.chance(0.45) || has_axis("other")) draw_layouts(plan);
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
+    if (has_axis(kPipeAxis))
+      plan["schedule"] = dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "zb_h1", "zb_h2", "zb_v"});
     case_.plan = plan.dump();
     return std::move(case_);
   }
@@ -105,10 +107,11 @@ class Drawing {
     return found == axes_.end() ? 0 : found->size;
   }
 
-  // One to three axes in any order. `other` is one that no preset knows.
+  // One to four axes in many orders. `other` is one that no preset knows.
   void draw_mesh() {
     Words names = dice_.chance(0.3) ? Words{dice_.word({"data", "data", "tensor"})} : Words{"data", "tensor"};
     if (dice_.chance(0.08)) names.push_back("other");
+    if (dice_.chance(0.25)) names.insert(names.begin(), std::string(kPipeAxis));
     if (names.size() > 1 && dice_.chance(0.5)) std::swap(names[0], names[1]);
     if (names.size() > 2 && dice_.chance(0.5)) std::swap(names[1], names[2]);
     int64_t left = ranges_.max_ranks;
