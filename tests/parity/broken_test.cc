@@ -44,7 +44,7 @@ Program program_of(const Training& t, const Device& device, const RankOptions& r
   const Mesh& mesh = ranks.plan.mesh;
   const Schedule schedule = schedule_of(t.train, ranks.plan, ranks.rank);
   const std::vector<StepSegment> whole = step_graphs(t.model, t.train, t.optim, t.shape, schedule).segments;
-  ProgramBuilder::RankPart part;
+  ProgramBuilder::RankPart part{.step = schedule.step, .evaluation = schedule.evaluation};
   for (StepSegment segment : whole) {
     for (Node& node : segment.graph.nodes) node.op = &table.at(node.op->name);
     const Pins pins = pins_of(ranks.plan, segment.graph, segment.kind, Microbatches::kSeveral);
