@@ -24,6 +24,9 @@ class Stager {
   }
 
   StagedUpdate run() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {  // whoever gives inputs gives them to all stages alike
+      if (graph_.values[v].kind == Value::Kind::kInput) had(static_cast<ValueId>(v));
+    }
     if (!gathered_.empty()) {
       add_nodes(needs_for(gathered_of(stage_)));
       gather();
