@@ -79,8 +79,9 @@ TEST(LocalBatchNorm, IsThatOfGroups) {
   EXPECT_EQ(verify(reference, local).verdict, Verdict::kRounding);
 }
 
-// Microbatches ascend in every schedule, and numbers that stages tell one another are added up in the order of
-// one rank: a pipeline alone changes no bit. But for a tied head, whose gradient is added up in two places.
+// Microbatches ascend in every schedule, and numbers that stages tell one another are added up in the order
+// of one rank: a pipeline alone changes no bit. But for a tied head, whose gradient is added up in two
+// places.
 TEST(Pipelines, GiveTheSameBits) {
   const auto with = [](const char* golden, const char* precision) {
     Training training = training_of({golden, precision, {}});
@@ -98,7 +99,8 @@ TEST(Pipelines, GiveTheSameBits) {
                                R"("pipe:2", "schedule": "zb_h1")", R"("pipe:2", "schedule": "zb_v")"}) {
         const Result result = verify(reference, parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan"));
         // ZB-V has four chunks, which smaller models have not.
-        if (result.verdict == Verdict::kRefused && result.reason.find("chunks") != std::string::npos) continue;
+        if (result.verdict == Verdict::kRefused && result.reason.find("chunks") != std::string::npos)
+          continue;
         EXPECT_EQ(result.verdict, Verdict::kEqual)
             << golden << " in " << precision << ", " << keys << ": " << result.reason << result.worst_tensor;
       }
@@ -110,9 +112,10 @@ TEST(Pipelines, GoWithTheOtherAxes) {
   for (const char* golden : {"gpt", "llama"}) {
     Training training = training_of({golden, "f32", {}});
     Reference reference(std::move(training));
-    for (const char* keys : {R"("pipe:2 data:2", "preset": "zero1")", R"("data:2 pipe:2", "preset": "zero3")",
-                             R"("pipe:2 tensor:2", "preset": "megatron+sequence", "schedule": "gpipe")",
-                             R"("pipe:2 data:2 tensor:2", "preset": "megatron+zero2", "schedule": "zb_h1")"}) {
+    for (const char* keys :
+         {R"("pipe:2 data:2", "preset": "zero1")", R"("data:2 pipe:2", "preset": "zero3")",
+          R"("pipe:2 tensor:2", "preset": "megatron+sequence", "schedule": "gpipe")",
+          R"("pipe:2 data:2 tensor:2", "preset": "megatron+zero2", "schedule": "zb_h1")"}) {
       const Result result = verify(reference, parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan"));
       EXPECT_EQ(result.verdict, Verdict::kRounding) << golden << ", " << keys << ": " << result.reason;
     }

@@ -46,7 +46,8 @@ Units units_of(const Graph& forward) {
 void check_number(const Units& units, int chunks) {
   if (chunks <= std::ssize(units.names)) return;
   throw_error(
-      "the pipeline has {} chunks (stages times chunks of each), but this model has {} parts that can be told "
+      "the pipeline has {} chunks (stages times chunks of each), but this model has {} parts that can be "
+      "told "
       "apart: {}; fewer stages or chunks, or more layers, are needed",
       chunks, units.names.size(), join(units.names, ", "));
 }
@@ -101,7 +102,8 @@ Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& beg
   const Units units = units_of(forward);
   if (std::ssize(begins) != chunks - 1)
     throw_error(
-        "the plan names {} scopes at which to cut (stages), but a pipeline of {} chunks is cut at {}; name as "
+        "the plan names {} scopes at which to cut (stages), but a pipeline of {} chunks is cut at {}; name "
+        "as "
         "many, or leave stages out for a balanced cut",
         begins.size(), chunks, chunks - 1);
   std::vector<size_t> numbers;
@@ -111,9 +113,10 @@ Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& beg
       throw_error("the plan cuts at '{}' (stages), which is no part of this model; {}", begin,
                   suggestion(begin, units.names));
     if (unit == 0 || (!numbers.empty() && unit <= numbers.back()))
-      throw_error("the plan cuts at {} (stages), but the parts of this model come in the order {}; each stage "
-                  "needs one at least",
-                  join(begins, ", "), join(units.names, ", "));
+      throw_error(
+          "the plan cuts at {} (stages), but the parts of this model come in the order {}; each stage "
+          "needs one at least",
+          join(begins, ", "), join(units.names, ", "));
     numbers.push_back(unit);
   }
   return cut_of(units, numbers);

@@ -1,5 +1,5 @@
-// Where a model is cut into the chunks of a pipeline. It is cut between its units, the outermost scopes of the
-// forward part (embed, h.0, h.1, …, head, loss), in the order in which they are computed.
+// Where a model is cut into the chunks of a pipeline. It is cut between its units, the outermost scopes of
+// the forward part (embed, h.0, h.1, …, head, loss), in the order in which they are computed.
 #pragma once
 
 #include <map>

@@ -93,7 +93,8 @@ class Placing {
       if (places_[n].phase != Phase::kBackward) continue;
       int sink = kNone;
       for (ValueId output : graph_.nodes[n].outputs) {
-        if (leads_to[output] != kNone) sink = sink == kNone || sink == leads_to[output] ? leads_to[output] : kMany;
+        if (leads_to[output] != kNone)
+          sink = sink == kNone || sink == leads_to[output] ? leads_to[output] : kMany;
       }
       if (sink >= 0) places_[n].phase = Phase::kWeight;
       for (ValueId input : graph_.nodes[n].inputs) {
@@ -145,7 +146,8 @@ class Stager {
   Building& piece(const Place& place) {
     const auto found = pieces_.find(place);
     if (found != pieces_.end()) return found->second;
-    return pieces_.emplace(place, Building{Builder(ops_, piece_name(graph_.name, place.chunk, place.phase)), {}})
+    return pieces_
+        .emplace(place, Building{Builder(ops_, piece_name(graph_.name, place.chunk, place.phase)), {}})
         .first->second;
   }
 

@@ -1,6 +1,6 @@
-// Cuts a graph of the forward and backward parts into pieces, one for each chunk of a pipeline and phase: what
-// a chunk computes forward, backward for its inputs, and backward for its weights. Together the pieces compute
-// what the graph does, node for node, so that every bit is the same.
+// Cuts a graph of the forward and backward parts into pieces, one for each chunk of a pipeline and phase:
+// what a chunk computes forward, backward for its inputs, and backward for its weights. Together the pieces
+// compute what the graph does, node for node, so that every bit is the same.
 //
 //   made of states alone   casts and gathers of weights: made again in every piece that reads it
 //   crosses phases         a stash: a state that one piece leaves and a later one reads
@@ -48,8 +48,8 @@ struct Staged {
 // Whether gradients of weights are a phase of their own.
 enum class WeightPhase { kNone, kApart };
 
-// `graph` is one rank's, partitioned and not yet fused; its outputs, and what it leaves in pending states, are
-// the forward part's.
+// `graph` is one rank's, partitioned and not yet fused; its outputs, and what it leaves in pending states,
+// are the forward part's.
 Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,
              std::string_view prefix = "stash");
 

@@ -106,7 +106,8 @@ TEST(Cut, RefusesWhatIsNoUnit) {
   EXPECT_THAT(complaint(2, {"midd"}), HasSubstr("did you mean 'mid'?"));
   EXPECT_THAT(complaint(3, {"out", "mid"}), HasSubstr("come in the order in, mid, out"));
   EXPECT_THAT(complaint(2, {"in"}), HasSubstr("each stage needs one at least"));
-  EXPECT_THAT(complaint(3, {"mid"}), HasSubstr("names 1 scopes at which to cut (stages), but a pipeline of 3"));
+  EXPECT_THAT(complaint(3, {"mid"}),
+              HasSubstr("names 1 scopes at which to cut (stages), but a pipeline of 3"));
 }
 
 TEST(OwnCasts, AreMadeByEachChunkThatReadsThem) {
@@ -128,13 +129,16 @@ TEST(Stage, HandsOnWhatCrossesAndNothingElse) {
   const Staged staged = stage(graph, balanced_cut(forward_graph(), 3), WeightPhase::kNone, ops());
   EXPECT_THAT(names(staged), ElementsAre("first.0.forward", "first.1.forward", "first.2.forward",
                                          "first.2.backward", "first.1.backward", "first.0.backward"));
-  // The activations of the two cuts, which the gradient of relu reads too, and backward what each unit handed on.
+  // The activations of the two cuts, which the gradient of relu reads too, and backward what each unit handed
+  // on.
   std::map<std::string, std::set<Crossing::Reader>> crossings;
   for (const Crossing& crossing : staged.crossings) crossings[crossing.state] = crossing.readers;
   using Readers = std::set<Crossing::Reader>;
-  EXPECT_EQ(crossings.at("stash.in/relu"), (Readers{{0, Phase::kBackward}, {1, Phase::kForward}, {1, Phase::kBackward}}));
+  EXPECT_EQ(crossings.at("stash.in/relu"),
+            (Readers{{0, Phase::kBackward}, {1, Phase::kForward}, {1, Phase::kBackward}}));
   // Of reshapes the source, which chunk 2 has as it came.
-  EXPECT_EQ(crossings.at("stash.mid/relu"), (Readers{{1, Phase::kBackward}, {2, Phase::kForward}, {2, Phase::kBackward}}));
+  EXPECT_EQ(crossings.at("stash.mid/relu"),
+            (Readers{{1, Phase::kBackward}, {2, Phase::kForward}, {2, Phase::kBackward}}));
   EXPECT_FALSE(crossings.contains("stash.out/reshape~2"));
   EXPECT_THAT(states(piece(staged, "first.1.forward")),
               UnorderedElementsAre("v", "stash.in/relu", "stash.mid/relu"));
@@ -147,11 +151,11 @@ TEST(Stage, HandsOnWhatCrossesAndNothingElse) {
 }
 
 TEST(Stage, PutsGradientsOfWeightsIntoAPhaseOfTheirOwn) {
-  const Staged staged =
-      stage(joint_graph(), balanced_cut(forward_graph(), 3), WeightPhase::kApart, ops());
+  const Staged staged = stage(joint_graph(), balanced_cut(forward_graph(), 3), WeightPhase::kApart, ops());
   EXPECT_THAT(updated(piece(staged, "first.1.weight")), ElementsAre("grad.v"));
   for (const char* name : {"first.1.backward", "first.2.backward"}) {
-    for (const std::string& state : updated(piece(staged, name))) EXPECT_THAT(state, testing::StartsWith("stash."));
+    for (const std::string& state : updated(piece(staged, name)))
+      EXPECT_THAT(state, testing::StartsWith("stash."));
   }
   // Nothing waits for what the first chunk does backward.
   EXPECT_THAT(names(staged), testing::Not(testing::Contains("first.0.backward")));

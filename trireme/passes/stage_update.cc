@@ -1,5 +1,5 @@
-// See stage_update.h. A value can be made by the stages that have all states it is made of. What a stage needs
-// and can not make is gathered, if another stage can make it; else it is made of its operands.
+// See stage_update.h. A value can be made by the stages that have all states it is made of. What a stage
+// needs and can not make is gathered, if another stage can make it; else it is made of its operands.
 #include "trireme/passes/stage_update.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,8 @@ class Stager {
   }
 
   StagedUpdate run() {
-    for (size_t v = 0; v < graph_.values.size(); ++v) {  // whoever gives inputs gives them to all stages alike
+    for (size_t v = 0; v < graph_.values.size();
+         ++v) {  // whoever gives inputs gives them to all stages alike
       if (graph_.values[v].kind == Value::Kind::kInput) had(static_cast<ValueId>(v));
     }
     if (!gathered_.empty()) {
@@ -51,9 +52,7 @@ class Stager {
       throw_error("no stage of the pipeline has %{}, which the update reads", value.name);
     return found->second;
   }
-  bool has(int stage, ValueId state) const {
-    return std::ranges::binary_search(stages_of(state), stage);
-  }
+  bool has(int stage, ValueId state) const { return std::ranges::binary_search(stages_of(state), stage); }
 
   // Which stages can make each value of their own states.
   void find_makers() {
@@ -88,9 +87,10 @@ class Stager {
         return;
       }
       if (!own && what.kind == Value::Kind::kState && what.role != Role::kGradient)
-        throw_error("stage {} of the pipeline needs the {} %{} of stage {} in the update; it can have numbers and "
-                    "gradients of others alone",
-                    stage, name(what.role), what.name, maker(value));
+        throw_error(
+            "stage {} of the pipeline needs the {} %{} of stage {} in the update; it can have numbers and "
+            "gradients of others alone",
+            stage, name(what.role), what.name, maker(value));
       needed[value] = true;
     };
     for (const Update& update : graph_.updates) {
@@ -151,7 +151,8 @@ class Stager {
     if (own.empty()) own.push_back(flat(had(filler())));
     while (own.size() < most) own.push_back(own[0]);
     const int64_t all = static_cast<int64_t>(most) * count_;
-    const ValueId mine = own.size() == 1 ? own[0] : b_.op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
+    const ValueId mine =
+        own.size() == 1 ? own[0] : b_.op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
     const ValueId gathered = b_.op("all_gather", {mine},
                                    {{"axis", std::string(kPipeAxis)},
                                     {"ways", int64_t{count_}},
@@ -159,9 +160,10 @@ class Stager {
                                     {"dim", int64_t{0}},
                                     {"extent", all}},
                                    "of_stages/all_gather");
-    const std::vector<ValueId> numbers = b_.node(
-        "split", {gathered},
-        {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}}, "of_stages/split");
+    const std::vector<ValueId> numbers =
+        b_.node("split", {gathered},
+                {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}},
+                "of_stages/split");
     for (int s = 0; s < count_; ++s) {
       for (size_t i = 0; i < of[s].size(); ++i) {
         const Shape& shape = graph_.type(of[s][i]).shape;

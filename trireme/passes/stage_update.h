@@ -1,7 +1,7 @@
-// One stage's part of the update: that of the states it has. What the stages must know of one another (sums of
-// squares for the norm, the loss, the count of targets) are numbers that each makes of its own states and all
-// gather along the axis pipe; then every stage goes on with all of them in the order of one rank, so that no
-// bit depends on the cut. Of a weight that several stages have (a tied head), each stage's gradient is an
+// One stage's part of the update: that of the states it has. What the stages must know of one another (sums
+// of squares for the norm, the loss, the count of targets) are numbers that each makes of its own states and
+// all gather along the axis pipe; then every stage goes on with all of them in the order of one rank, so that
+// no bit depends on the cut. Of a weight that several stages have (a tied head), each stage's gradient is an
 // addend; they send them to one another before the update.
 #pragma once
 
@@ -28,8 +28,8 @@ struct StagedUpdate {
 };
 
 // `graph` is one rank's, partitioned and not yet fused. `stages` names all of its states but those that go
-// with a parameter (`of`), which are where that is. Throws Error where a stage needs something else of another
-// than a number or a gradient.
+// with a parameter (`of`), which are where that is. Throws Error where a stage needs something else of
+// another than a number or a gradient.
 StagedUpdate stage_update(const Graph& graph, const StateStages& stages, int count, int stage,
                           const OpTable& ops);
 

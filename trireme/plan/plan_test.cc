@@ -142,7 +142,8 @@ TEST(Plan, KeysThatAskForMoreThanThereIsAreKeptAndRefusedInUse) {
 
 TEST(Plan, OfAPipelineHasStagesOfEqualPlans) {
   const Plan plan = parse_plan(R"({"mesh": "data:2 pipe:3 tensor:2", "preset": "megatron", "schedule": "zb_v",
-      "chunks": 2, "stages": ["h.3"], "layouts": {"wte.weight": "tensor:1"}})", "plan.json");
+      "chunks": 2, "stages": ["h.3"], "layouts": {"wte.weight": "tensor:1"}})",
+                               "plan.json");
   EXPECT_EQ(plan.pipeline_stages(), 3);
   EXPECT_EQ(plan.schedule, "zb_v");
   EXPECT_EQ(plan.chunks, 2);

@@ -2,8 +2,8 @@
 #include "trireme/program/stage_order.h"
 
 #include <algorithm>
-#include <map>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -83,9 +83,8 @@ class Orders {
         }
       }
     }
-    std::ranges::stable_sort(messages_, {}, [](const Message& m) {
-      return std::tuple(m.sent_at, m.crossing, m.microbatch);
-    });
+    std::ranges::stable_sort(
+        messages_, {}, [](const Message& m) { return std::tuple(m.sent_at, m.crossing, m.microbatch); });
     // What was sent before something that is needed earlier is asked for as early.
     std::map<std::pair<int, int>, int> earliest;  // by sender and receiver, of what is sent later
     for (size_t i = messages_.size(); i-- > 0;) {
@@ -114,7 +113,8 @@ class Orders {
       }
     }
     for (const Message& message : messages_) {
-      if (message.crossing == number && message.to == stage) stays[message.microbatch].first = message.asked_at;
+      if (message.crossing == number && message.to == stage)
+        stays[message.microbatch].first = message.asked_at;
     }
     return stays;
   }

@@ -1,6 +1,6 @@
-// A stage's turns of a pipeline with the messages between them: what is handed to another chunk is sent as soon
-// as it is made, and asked for one turn before it is needed, so that it travels while something is computed.
-// Two stages see the messages from one to the other in the same order.
+// A stage's turns of a pipeline with the messages between them: what is handed to another chunk is sent as
+// soon as it is made, and asked for one turn before it is needed, so that it travels while something is
+// computed. Two stages see the messages from one to the other in the same order.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace trireme {
 struct StageOrder {
   struct Item {
     enum class Kind { kRun, kSend, kReceive } kind = Kind::kRun;
-    ChunkTurn turn = {};      // of a run
-    int crossing = -1;        // of a message
-    int64_t microbatch = 0;   // likewise
-    int peer = -1;            // stage
+    ChunkTurn turn = {};     // of a run
+    int crossing = -1;       // of a message
+    int64_t microbatch = 0;  // likewise
+    int peer = -1;           // stage
   };
   std::vector<Item> items;
   // Per crossing: how many microbatches of it this stage has at a time, so that number modulo slots never

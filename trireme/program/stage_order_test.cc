@@ -19,7 +19,8 @@ std::vector<Crossing> crossings(const Pipeline& pipeline) {
   for (int chunk = 0; chunk < pipeline.chunks; ++chunk) {
     result.push_back({"stash", chunk, Phase::kForward, {{chunk, last}}});
     if (chunk + 1 == pipeline.chunks) continue;
-    result.push_back({"activation", chunk, Phase::kForward, {{chunk + 1, Phase::kForward}, {chunk + 1, last}}});
+    result.push_back(
+        {"activation", chunk, Phase::kForward, {{chunk + 1, Phase::kForward}, {chunk + 1, last}}});
     result.push_back({"gradient", chunk + 1, Phase::kBackward, {{chunk, Phase::kBackward}}});
   }
   if (pipeline.chunks > 2)
@@ -56,7 +57,8 @@ void play(const Pipeline& pipeline, const std::string& what) {
             ASSERT_GT(count[c], 0) << what;
             ASSERT_EQ((slots[{number, microbatch % count[c]}]), microbatch) << what << " " << all[c].state;
           }
-          if (all[c].chunk == chunk && all[c].phase == phase) slots[{number, microbatch % count[c]}] = microbatch;
+          if (all[c].chunk == chunk && all[c].phase == phase)
+            slots[{number, microbatch % count[c]}] = microbatch;
         }
       }
     }
@@ -72,8 +74,8 @@ TEST(StageOrder, HandsEverythingOnInTime) {
         for (const int chunks : {1, 2, 3}) {
           const PipelineShape shape{stages, microbatches, chunks};
           if (!refusal(schedule, shape).empty()) continue;
-          play(make_pipeline(schedule, shape),
-               std::string(schedule.name) + " p " + std::to_string(stages) + " m " + std::to_string(microbatches));
+          play(make_pipeline(schedule, shape), std::string(schedule.name) + " p " + std::to_string(stages) +
+                                                   " m " + std::to_string(microbatches));
         }
       }
     }
@@ -89,7 +91,8 @@ TEST(StageOrder, KeepsAsManyStashesAsTheScheduleHasMicrobatchesUnderWay) {
       for (int stage = 0; stage < stages; ++stage) {
         for (size_t c = 0; c < all.size(); ++c) {
           if (all[c].state != "stash" || all[c].chunk != stage) continue;
-          EXPECT_EQ(stage_order(pipeline, all, stage).slots[c], std::min<int64_t>(stages - stage, microbatches));
+          EXPECT_EQ(stage_order(pipeline, all, stage).slots[c],
+                    std::min<int64_t>(stages - stage, microbatches));
         }
       }
     }

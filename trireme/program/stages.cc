@@ -44,14 +44,14 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
       update_ = s;
       staged_.emplace_back();
     } else {
-      staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : phases,
-                                       ops(), evaluates ? "evaluate" : "stash"));
+      staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : phases, ops(),
+                                       evaluates ? "evaluate" : "stash"));
     }
   }
   add_state_stages();
   for (size_t s = 0; s < pipeline.order.size(); ++s)
-    updates_.push_back(stage_update(local[update_].graph, state_stages_, static_cast<int>(pipeline.order.size()),
-                                    static_cast<int>(s), ops()));
+    updates_.push_back(stage_update(local[update_].graph, state_stages_,
+                                    static_cast<int>(pipeline.order.size()), static_cast<int>(s), ops()));
 }
 
 void Stages::add_state_stages() {
@@ -84,8 +84,8 @@ const Piece* Stages::find(std::string_view whole, int chunk, Phase phase) const 
   return nullptr;
 }
 
-// What adds nothing to what was before it is the same piece for the first microbatch and for the next; "" where
-// there is nothing to do.
+// What adds nothing to what was before it is the same piece for the first microbatch and for the next; ""
+// where there is nothing to do.
 Stages::Names Stages::names_of(int chunk, Phase phase) const {
   const Piece *first = find("first", chunk, phase), *next = find("next", chunk, phase);
   Names names;
@@ -94,8 +94,9 @@ Stages::Names Stages::names_of(int chunk, Phase phase) const {
   return names;
 }
 
-void Stages::add_actions(std::vector<Action>& actions, Stage& stage, int number, const std::vector<int>& peers,
-                         const Pipeline& pipeline, const Staged& staged) const {
+void Stages::add_actions(std::vector<Action>& actions, Stage& stage, int number,
+                         const std::vector<int>& peers, const Pipeline& pipeline,
+                         const Staged& staged) const {
   const bool evaluates = &pipeline == &evaluation_;
   const StageOrder order = stage_order(pipeline, staged.crossings, number);
   std::map<std::pair<Phase, int>, Names> begun;
@@ -108,10 +109,11 @@ void Stages::add_actions(std::vector<Action>& actions, Stage& stage, int number,
     } else {
       const auto& [phase, chunk, microbatch, version] = item.turn;
       const auto [known, is_first] = begun.try_emplace(std::pair(phase, chunk));
-      if (is_first) known->second = evaluates ? Names{.first = piece_name(local_[evaluate_].graph.name, chunk, phase)} : names_of(chunk, phase);
+      if (is_first)
+        known->second = evaluates ? Names{.first = piece_name(local_[evaluate_].graph.name, chunk, phase)}
+                                  : names_of(chunk, phase);
       const std::string& name = is_first ? known->second.first : known->second.next;
-      if (!name.empty())
-        actions.push_back(Action::run(name, microbatch, static_cast<int>(microbatch)));
+      if (!name.empty()) actions.push_back(Action::run(name, microbatch, static_cast<int>(microbatch)));
     }
   }
   for (size_t c = 0; c < staged.crossings.size(); ++c) {
@@ -124,7 +126,8 @@ void Stages::add_update(Stage& stage, int number, const std::vector<int>& peers)
   for (size_t s = 0; s < updates_.size(); ++s) {
     for (const StagedUpdate::Borrowed& borrowed : updates_[s].borrowed) {
       if (borrowed.from == number) stage.step.push_back(Action::send(borrowed.state, peers[s]));
-      if (static_cast<int>(s) == number) stage.step.push_back(Action::receive(borrowed.state, peers[borrowed.from]));
+      if (static_cast<int>(s) == number)
+        stage.step.push_back(Action::receive(borrowed.state, peers[borrowed.from]));
     }
   }
   stage.step.push_back(Action::run(local_[update_].graph.name));

@@ -1,5 +1,5 @@
-// What a pipeline makes of one rank's segments: the pieces that a stage has (passes/stage.h), its actions with
-// the messages between stages, how many slots each stash needs, and which stages have which states.
+// What a pipeline makes of one rank's segments: the pieces that a stage has (passes/stage.h), its actions
+// with the messages between stages, how many slots each stash needs, and which stages have which states.
 #pragma once
 
 #include <string>
@@ -27,7 +27,8 @@ struct Stage {
 class Stages {
  public:
   // `local` are the segments of a step on one rank, partitioned and not yet fused: first (at the front), next
-  // where a step has several microbatches, update and evaluate. Ranks that differ along the axis pipe alone have the same.
+  // where a step has several microbatches, update and evaluate. Ranks that differ along the axis pipe alone
+  // have the same.
   Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut);
 
   // `peers` are the ranks of all stages.

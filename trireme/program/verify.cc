@@ -84,7 +84,8 @@ class ListCheck {
       throw_error("the list '{}' runs the segment '{}', which does not exist", list_.name, action.what);
     const Segment& segment = program_.segments[index];
     if (action.slot < 0)
-      throw_error("the list '{}' runs '{}' on slot {}; 0 or more expected", list_.name, action.what, action.slot);
+      throw_error("the list '{}' runs '{}' on slot {}; 0 or more expected", list_.name, action.what,
+                  action.slot);
     if (segment.takes(Role::kBatch)) {
       if (action.microbatch < 0 || (list_.name == "step" && action.microbatch >= list_.microbatches))
         throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
@@ -103,9 +104,10 @@ class ListCheck {
         throw_error("the list '{}' runs '{}', which reads %{} before anything made it in this step",
                     list_.name, action.what, value.name);
       if (value.role == Role::kStash && made->second != action.slot)
-        throw_error("the list '{}' runs '{}' on slot {}, but %{} has that of {} there: it has {} slots, too few",
-                    list_.name, action.what, action.slot, value.name, made->second,
-                    program_.find_state(value.name)->slots);
+        throw_error(
+            "the list '{}' runs '{}' on slot {}, but %{} has that of {} there: it has {} slots, too few",
+            list_.name, action.what, action.slot, value.name, made->second,
+            program_.find_state(value.name)->slots);
     }
     for (const Update& update : segment.graph.updates) {
       const Value& state = segment.graph.values[update.state];

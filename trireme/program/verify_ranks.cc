@@ -92,7 +92,8 @@ class Events {
     const State& state = *program_.find_state(action.what);
     message_events_[number] = events_.size();
     events_.push_back({sends ? Event::Kind::kSend : Event::Kind::kReceive, -1,
-                       messages_[{sends, action.peer}]++, action.peer, fmt::format("%{} {}", action.what, to_string(state.type)),
+                       messages_[{sends, action.peer}]++, action.peer,
+                       fmt::format("%{} {}", action.what, to_string(state.type)),
                        fmt::format("%{}", action.what)});
   }
 
@@ -146,7 +147,7 @@ void match(std::span<const Program> ranks, const std::vector<std::vector<Event>>
 // ever.
 void play(const Mesh& mesh, const std::vector<std::vector<Event>>& events) {
   std::vector<size_t> at(events.size());
-  std::map<std::pair<int, int>, size_t> started;  // by rank and axis
+  std::map<std::pair<int, int>, size_t> started;      // by rank and axis
   std::map<std::pair<int, int>, size_t> sent, asked;  // by sender and receiver
   const auto can_go_on = [&](int rank, const Event& event) {
     if (event.kind == Event::Kind::kWaitReceived) return sent[{event.peer, rank}] > event.number;

@@ -175,7 +175,8 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
              if (state.name == "g") state.role = Role::kStash;
            }
            for (Segment& segment : program.segments) {
-             if (const ValueId g = segment.graph.find("g"); g != kNoValue) segment.graph.values[g].role = Role::kStash;
+             if (const ValueId g = segment.graph.find("g"); g != kNoValue)
+               segment.graph.values[g].role = Role::kStash;
            }
            step(program).actions[1].slot = 1;
          }

@@ -79,8 +79,8 @@ TEST_F(RunnerTest, RefusesWhatItCanNotRun) {
               ThrowsMessage<Error>(HasSubstr("no list of actions 'evaluate'")));
 }
 
-// Two ranks hand a state with two slots to and fro, eight times: what is sent is not written over before it has
-// gone, and what is received not read before it has come.
+// Two ranks hand a state with two slots to and fro, eight times: what is sent is not written over before it
+// has gone, and what is received not read before it has come.
 TEST(RunnerMessages, ComeAndGoInOrder) {
   constexpr int kRounds = 8;
   const Mesh mesh = parse_mesh("pipe:2");
@@ -99,13 +99,13 @@ TEST(RunnerMessages, ComeAndGoInOrder) {
       }
     }
     std::vector<ActionList> lists = {{"step", actions, 0, {}, 1}};
-    Program program = build_program(
-        {parse_graph(sends ? "graph make\nstate %a: f32[4096] stash\ninput %x: f32[4096]\n"
-                             "%b: f32[4096] = add(%x, %x)\nupdate %a <- %b\n"
-                           : "graph take\nstate %a: f32[4096] stash\nstate %sum: f32[4096]\n"
-                             "%b: f32[4096] = add(%a, %sum)\nupdate %sum <- %b\n",
-                     ops())},
-        workspace_query(*device), {}, {{"a", 2}}, states_in_messages(lists));
+    Program program =
+        build_program({parse_graph(sends ? "graph make\nstate %a: f32[4096] stash\ninput %x: f32[4096]\n"
+                                           "%b: f32[4096] = add(%x, %x)\nupdate %a <- %b\n"
+                                         : "graph take\nstate %a: f32[4096] stash\nstate %sum: f32[4096]\n"
+                                           "%b: f32[4096] = add(%a, %sum)\nupdate %sum <- %b\n",
+                                   ops())},
+                      workspace_query(*device), {}, {{"a", 2}}, states_in_messages(lists));
     program.lists = std::move(lists);
     program.mesh = mesh;
     program.rank = context.rank();

@@ -110,8 +110,9 @@ Pipeline make_pipeline(const PipelineSchedule& schedule, PipelineShape shape) {
 
 Pipeline pipeline_of(const Plan& plan, int64_t microbatches) {
   const PipelineSchedule& schedule = find_schedule(plan.schedule.value_or("1f1b"));
-  const std::string runs_yet = "; it can be drawn (`trireme inspect schedule`), but not be run yet: use 1f1b, "
-                               "gpipe, interleaved, zb_h1, zb_h2 or zb_v";
+  const std::string runs_yet =
+      "; it can be drawn (`trireme inspect schedule`), but not be run yet: use 1f1b, "
+      "gpipe, interleaved, zb_h1, zb_h2 or zb_v";
   if (schedule.updates == PipelineSchedule::Updates::kBetweenTurns)
     throw_error("the schedule {} updates weights between microbatches{}", schedule.name, runs_yet);
   Pipeline pipeline = make_pipeline(schedule, {.stages = plan.pipeline_stages(),

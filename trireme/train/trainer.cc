@@ -119,8 +119,8 @@ void Trainer::initialise(uint64_t seed) {
 }
 
 std::vector<Part> Trainer::rows_of(const ActionList& list) const {
-  // In the order in which they are first wanted. A stage in the middle of a pipeline wants none, but all ranks
-  // read alike.
+  // In the order in which they are first wanted. A stage in the middle of a pipeline wants none, but all
+  // ranks read alike.
   std::vector<int64_t> microbatches;
   for (const Runner::Turn& turn : runner_.turns(list.name)) {
     if (!turn.runs() || !computes_rows(turn.segment)) continue;
@@ -185,9 +185,9 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step) {
   const auto before = [&](const Runner::Turn& turn) {
     const Segment& segment = program().segments[turn.segment];
-    if (segment.takes(Role::kBatch)) load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
-    if (has_input(segment.graph, "loss_scale"))
-      set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
+    if (segment.takes(Role::kBatch))
+      load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
+    if (has_input(segment.graph, "loss_scale")) set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (segment.takes(Role::kRng)) {
       const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
       executor_.set_input(turn.segment, "rng", rng.data(), sizeof rng);
@@ -224,8 +224,7 @@ StepResult Trainer::update(int64_t step, double rate) {
   };
   runner_.run(runner_.update_turns(), before, after);
   // Such a step was skipped: its gradient is not finite either.
-  if (!std::isfinite(result.loss))
-    explain_bad_loss(runner_.gradient_turns(), result.loss, step);
+  if (!std::isfinite(result.loss)) explain_bad_loss(runner_.gradient_turns(), result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
   bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
   if (half_) {
