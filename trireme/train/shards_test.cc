@@ -138,7 +138,7 @@ TEST(Shards, AreNotGivenOneByOne) {
   trainer.initialise(1);
   Batch batch = make_batch({"mlp"}, 0);
   EXPECT_THAT([&] { trainer.forward_backward(batch, 0, 1); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("(train.shards)")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("(train.shards, or a pipeline)")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Elastic,

@@ -149,13 +149,15 @@ std::vector<Part> Trainer::own_evaluation_rows() const {
 
 void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
   const int64_t rows = list.own.size, place = batch.place_of(microbatch * list.rows + list.own.begin, rows);
-  for (auto& [name, tensor] : batch.tensors) {
-    if (!has_input(program().segments[segment].graph, name)) continue;
+  for (const Value& input : program().segments[segment].graph.values) {
+    if (input.role != Role::kBatch) continue;
+    const HostTensor& tensor = batch.at(input.name);
     if (tensor.shape[0] < place + rows)
-      throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], name);
+      throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0],
+                  input.name);
     const size_t row_bytes =
         static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, name, tensor.bytes.data() + place * row_bytes, rows * row_bytes);
+    executor_.set_input(segment, input.name, tensor.bytes.data() + place * row_bytes, rows * row_bytes);
   }
 }
 

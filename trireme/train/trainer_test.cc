@@ -338,7 +338,7 @@ TEST_F(TrainerTest, BatchOfAnotherShapeIsRefused) {
   Batch batch = images({1, 4, 3});
   EXPECT_THAT(complaint(batch, 0, 1e-3), AllOf(HasSubstr("images"), HasSubstr("[6,1,3,3]")));
   batch = tokens();
-  EXPECT_THAT(complaint(batch, 0, 1e-3), HasSubstr("no input 'ids'"));
+  EXPECT_THAT(complaint(batch, 0, 1e-3), HasSubstr("no tensor 'images'; it has: ids"));
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ int64_t Batch::place_of(int64_t row, int64_t count) const {
 }
 
 HostTensor& Batch::at(std::string_view name) {
-  std::string known;
   for (auto& [tensor_name, tensor] : tensors) {
     if (tensor_name == name) return tensor;
-    known += (known.empty() ? "" : ", ") + tensor_name;
   }
+  std::string known;
+  for (const auto& [tensor_name, tensor] : tensors) known += (known.empty() ? "" : ", ") + tensor_name;
   throw_error("the batch has no tensor '{}'; it has: {}", name, known);
 }
 
