@@ -10,7 +10,8 @@
 namespace trireme {
 
 Pipeline interleaved(const PipelineShape& shape) {
-  const auto [stages, microbatches, v, _] = shape;
+  const int stages = shape.stages, v = shape.chunks_per_stage;
+  const int64_t microbatches = shape.microbatches;
   Pipeline pipeline{microbatches, stages * v, {}, {}};
   for (int stage = 0; stage < stages; ++stage) {
     std::vector<int>& chunks = pipeline.holds.emplace_back();
