@@ -24,8 +24,8 @@ class Stager {
   }
 
   StagedUpdate run() {
-    for (size_t v = 0; v < graph_.values.size();
-         ++v) {  // whoever gives inputs gives them to all stages alike
+    // Whoever gives inputs gives them to all stages alike.
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].kind == Value::Kind::kInput) had(static_cast<ValueId>(v));
     }
     if (!gathered_.empty()) {

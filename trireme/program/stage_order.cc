@@ -141,18 +141,16 @@ class Orders {
     return slots;
   }
 
-  // A segment is prepared for every combination of its states' slots; few of them matter more than a few
-  // slots.
+  // A segment is prepared once for each combination of its states' slots. Where these are too many, states
+  // with several slots get as many as the one that needs most.
   static void level(std::vector<int>& slots) {
     constexpr int kMostCombinations = 64;
-    int most = 1, all = 1;
+    int combinations = 1;
     for (int n : slots) {
-      most = std::max(most, n);
-      if (n > 0) all = std::lcm(all, n);
-      if (all > kMostCombinations) break;
+      if (combinations <= kMostCombinations) combinations = std::lcm(combinations, std::max(1, n));
     }
-    if (all <= kMostCombinations) return;
-    most = *std::ranges::max_element(slots);
+    if (combinations <= kMostCombinations) return;
+    const int most = std::ranges::max(slots);
     for (int& n : slots) {
       if (n > 1) n = most;
     }

@@ -132,7 +132,8 @@ void ReplicaCheck::explain(int64_t step) {
   constexpr size_t kTold = 3;
   std::vector<std::string> told;
   size_t different = 0;
-  for (size_t i = 0; i < most_states(); ++i) {
+  const size_t most = most_states();
+  for (size_t i = 0; i < most; ++i) {
     std::string text = difference(i);
     if (text.empty()) continue;
     if (++different <= kTold) told.push_back(std::move(text));
