@@ -1,9 +1,9 @@
 # trireme_library(NAME [SIMD] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [EXCLUDE regex…]
 #                 [READERS regex] [READERS_DEPEND lib…])
 # One library per folder. Sources are all .cc files of the folder; files that end in _test.cc
-# become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each. EXCLUDE leaves sources
-# out: of a pair for a library that is there or not, one is chosen. Where READERS is given,
-# fuzzers see only the sources that match it, trireme_base and READERS_DEPEND, and so need nothing else of what
+# become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each; without TRIREME_FUZZ, one test
+# each that replays the seeds of tests/fuzz. EXCLUDE leaves sources out: of a pair for a library that is there or
+# not, one is chosen. Where READERS is given, fuzzers see only the sources that match it, trireme_base and READERS_DEPEND, and so need nothing else of what
 # the folder depends on to be built. The target `fuzzers` is all of them.
 if(TRIREME_FUZZ)
   add_custom_target(fuzzers)
@@ -46,6 +46,14 @@ function(trireme_library name)
       target_compile_options(${name}_test PRIVATE ${TRIREME_SIMD_OPTIONS})
     endif()
     gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}.")
+  endif()
+  if(TRIREME_TESTS)
+    foreach(fuzzer ${fuzzers})
+      get_filename_component(target ${fuzzer} NAME_WE)
+      add_executable(${target} ${fuzzer} ${PROJECT_SOURCE_DIR}/tests/support/replay.cc)
+      target_link_libraries(${target} PRIVATE trireme_${name})
+      add_test(NAME ${target} COMMAND ${target} ${PROJECT_SOURCE_DIR}/tests/fuzz/${target})
+    endforeach()
   endif()
   if(TRIREME_FUZZ AND fuzzers)
     set(fuzzed trireme_${name})

@@ -122,6 +122,24 @@ TEST(Pipelines, GoWithTheOtherAxes) {
   }
 }
 
+// Where targets are gathered by ranks, and where layouts of single values lead the sums of gradients
+// elsewhere: the pieces of the first microbatch and of the next ones must still hand one another the same.
+TEST(Pipelines, GoWithLayoutsThatMoveMuch) {
+  const auto expect_rounding = [](const char* golden, const char* keys) {
+    Training training = training_of({golden, "f32", {}});
+    training.train.accumulate = 2;
+    training.shape.rows /= 2;
+    Reference reference(std::move(training));
+    const Result result = verify(reference, parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan"));
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << golden << ", " << keys << ": " << result.reason;
+  };
+  expect_rounding("lenet", R"("pipe:2 tensor:2", "preset": "hybrid_cnn")");
+  expect_rounding("lenet", R"("data:2 pipe:2", "schedule": "1f1b", "layouts": {"conv2.weight": "data:1"})");
+  expect_rounding("lenet",
+                  R"("data:2 pipe:2", "schedule": "zb_v", "layouts": {"conv2/max_pool2d": "data:1"})");
+  expect_rounding("gpt", R"("data:2 pipe:2", "schedule": "zb_h1", "layouts": {"wpe.weight": "data:0"})");
+}
+
 // Over a preset, over none, and along an axis that no preset knows.
 TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
   const auto verdict = [](const char* golden, std::string_view json) {

@@ -43,7 +43,12 @@ OperandLayouts layouts_by(const IndexRule& rule, const Graph& graph, const Node&
 
 class Search {
  public:
-  Search(const Graph& graph, const Mesh& mesh, const Pins& pins) : graph_(graph), mesh_(mesh), pins_(pins) {}
+  Search(const Graph& graph, const Mesh& mesh, const Pins& pins, const Alike* alike)
+      : graph_(graph), mesh_(mesh), pins_(pins) {
+    if (!alike) return;
+    for (size_t n = 0; n < alike->graph.nodes.size(); ++n)
+      known_[alike->graph.values[alike->graph.nodes[n].outputs[0]].name] = &alike->spread.nodes[n];
+  }
 
   Spread run() {
     for (const Update& update : graph_.updates) renewed_[update.value].push_back(update.state);
@@ -51,7 +56,10 @@ class Search {
     versions_.resize(graph_.values.size());
     result_.values.assign(graph_.values.size(), replicated(mesh_));
     for (size_t v = 0; v < graph_.values.size(); ++v) start_value(static_cast<ValueId>(v));
-    for (const Node& node : graph_.nodes) choose(node);
+    for (const Node& node : graph_.nodes) {
+      const auto known = known_.find(graph_.values[node.outputs[0]].name);
+      take(node, known == known_.end() ? choose(node) : *known->second);
+    }
     return std::move(result_);
   }
 
@@ -112,7 +120,7 @@ class Search {
     }
   }
 
-  void choose(const Node& node) {
+  NodeSpread choose(const Node& node) const {
     const IndexRule rule = rule_of(graph_, node);
     std::vector<NodeSpread> candidates = {
         {Way(mesh_.axes().size()), std::vector<bool>(mesh_.axes().size()), {}}};
@@ -141,7 +149,7 @@ class Search {
       best.inputs = layouts.inputs;
     }
     if (best_cost == kNever) refuse(node);
-    take(node, std::move(best));
+    return best;
   }
 
   static bool takes_parts(const Node& node, const Way& way) {
@@ -272,6 +280,7 @@ class Search {
   const Graph& graph_;
   const Mesh& mesh_;
   const Pins& pins_;
+  std::map<std::string_view, const NodeSpread*> known_;  // by the node's first result
   Spread result_;
   std::vector<std::vector<Layout>> versions_;        // per value: the layouts in which it is to be had
   std::vector<std::vector<bool>> sums_stay_;         // per value and axis
@@ -307,7 +316,7 @@ OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeS
   return layouts_by(rule_of(graph, node), graph, node, spread, mesh);
 }
 
-Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins) {
+Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins, const Alike* alike) {
   for (const Value& value : graph.values) {
     if (const Layout* pinned = pinned_layout(pins, value))
       check_layout(*pinned, value.type.shape, mesh, value.name);
@@ -320,7 +329,7 @@ Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins) {
                   to_string(layout.rest, mesh), to_string(layout.use, mesh));
     }
   }
-  return Search(graph, mesh, pins).run();
+  return Search(graph, mesh, pins, alike).run();
 }
 
 }  // namespace trireme

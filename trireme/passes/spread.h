@@ -49,9 +49,15 @@ struct Spread {
   std::vector<Layout> values;
 };
 
-// Throws Error when a pinned layout does not fit its value, or nothing leads from how a value is made to how
-// it is pinned.
-Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins);
+// How another graph is spread, whose nodes this one has too, and a few more.
+struct Alike {
+  const Graph& graph;
+  const Spread& spread;
+};
+
+// Nodes that `alike` has, by the names of their results, are spread as they are there. Throws Error when a
+// pinned layout does not fit its value, or nothing leads from how a value is made to how it is pinned.
+Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins, const Alike* alike = nullptr);
 
 // The layout in which a value is pinned, if it is.
 const Layout* pinned_layout(const Pins& pins, const Value& value);

@@ -27,7 +27,9 @@ class Placing {
 
   std::vector<Place> run(WeightPhase weights) {
     find_forward();
+    find_of_inputs();
     for (size_t n = 0; n < places_.size(); ++n) places_[n].chunk = chunk_of(static_cast<int>(n));
+    follow_readers();
     if (weights == WeightPhase::kApart) find_weights();
     return std::move(places_);
   }
@@ -63,6 +65,35 @@ class Placing {
     }
   }
 
+  // What is made of inputs alone and has no scope (targets that ranks gather): whoever reads it first makes
+  // it.
+  void find_of_inputs() {
+    std::vector<bool> value(graph_.values.size());
+    for (size_t v = 0; v < value.size(); ++v) value[v] = graph_.values[v].kind == Value::Kind::kInput;
+    for (const Node& node : graph_.nodes) {
+      const bool all = cut_.chunk_of_name(graph_.values[node.outputs[0]].name) < 0 &&
+                       std::ranges::all_of(node.inputs, [&](ValueId input) { return value[input]; });
+      of_inputs_.push_back(all);
+      for (ValueId output : node.outputs) value[output] = all;
+    }
+  }
+
+  void follow_readers() {
+    std::vector<int> read_in(places_.size(), -1);
+    for (size_t n = places_.size(); n-- > 0;) {
+      const auto& [chunk, phase] = places_[n];
+      if (of_inputs_[n]) places_[n].chunk = std::max(0, read_in[n]);
+      for (ValueId input : graph_.nodes[n].inputs) {
+        const int maker = graph_.values[input].node;
+        if (maker < 0 || places_[maker].phase != phase) continue;
+        int& first = read_in[maker];
+        first = first < 0                  ? chunk
+                : phase == Phase::kForward ? std::min(first, chunk)
+                                           : std::max(first, chunk);
+      }
+    }
+  }
+
   // By its name; but never before what it reads was made, which is later in the forward part and earlier in
   // the backward part. What has no scope (sums into gradient states) is where its operands are.
   int chunk_of(int n) const {
@@ -70,7 +101,7 @@ class Placing {
     int chunk = cut_.chunk_of_name(graph_.values[graph_.nodes[n].outputs[0]].name), of_forward = -1;
     for (ValueId input : graph_.nodes[n].inputs) {
       const int maker = graph_.values[input].node;
-      if (maker < 0 || of_states_[maker]) continue;
+      if (maker < 0 || of_states_[maker] || of_inputs_[maker]) continue;
       const auto& [there, phase] = places_[maker];
       if (phase != places_[n].phase)
         of_forward = std::max(of_forward, there);
@@ -109,6 +140,7 @@ class Placing {
   const Graph& graph_;
   const Cut& cut_;
   const std::vector<bool>& of_states_;
+  std::vector<bool> of_inputs_;
   std::vector<Place> places_;
 };
 
@@ -119,7 +151,8 @@ class Stager {
         ops_(ops),
         prefix_(prefix),
         of_states_(made_of_states(graph)),
-        places_(Placing(graph, cut, of_states_).run(weights)) {}
+        places_(Placing(graph, cut, of_states_).run(weights)),
+        end_{cut.chunks - 1, Phase::kForward} {}
 
   Staged run() {
     for (size_t n = 0; n < places_.size(); ++n) {
@@ -130,10 +163,8 @@ class Stager {
       Builder& b = piece(place).builder;
       b.update(had(place, update.state), had(place, update.value));
     }
-    for (const Output& output : graph_.outputs) {
-      const Place& place = home(output.value);
-      piece(place).builder.output(output.name, had(place, output.value), output.role);
-    }
+    for (const Output& output : graph_.outputs)
+      piece(end_).builder.output(output.name, had(end_, output.value), output.role);
     return finish();
   }
 
@@ -151,7 +182,7 @@ class Stager {
         .first->second;
   }
 
-  // Where an update or an output is written down.
+  // Where an update is written down.
   Place home(ValueId value) const {
     const int maker = graph_.values[value].node;
     return maker < 0 ? Place{} : places_[maker];
@@ -209,6 +240,7 @@ class Stager {
   std::string_view prefix_;
   std::vector<bool> of_states_;
   std::vector<Place> places_;
+  Place end_;  // of the forward part, where all outputs are: whoever reads logits has the targets too
   std::map<Place, Building> pieces_;
   std::map<ValueId, std::set<Crossing::Reader>> crossings_;
 };

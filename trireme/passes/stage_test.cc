@@ -124,6 +124,25 @@ TEST(OwnCasts, AreMadeByEachChunkThatReadsThem) {
   EXPECT_EQ(cut.values[cut.nodes[1].inputs[1]].name, "in/w.bf16");
 }
 
+// Targets that ranks gather have no scope: the loss makes them, not the first chunk for it. Whoever reads
+// logits has the targets too, wherever logits were made.
+TEST(Stage, MakesOfInputsWhereItIsReadAndEndsWithTheOutputs) {
+  Builder b(ops(), "evaluate");
+  const ValueId x = b.input("x", {DType::f32, {2, 4}}, Role::kBatch);
+  const ValueId targets = b.input("targets", {DType::f32, {2, 4}}, Role::kBatch);
+  const ValueId whole = b.op("relu", {targets}, {}, "targets.gathered");
+  const ValueId logits = b.op("relu", {x}, {}, "in/relu");
+  b.output("loss", b.op("add", {b.op("relu", {logits}, {}, "out/relu"), whole}, {}, "out/add"));
+  b.output("logits", logits, OutputRole::kRows);
+  const Graph graph = b.take();
+  const Staged staged = stage(graph, balanced_cut(graph, 2), WeightPhase::kNone, ops());
+  ASSERT_EQ(staged.crossings.size(), 1u);
+  EXPECT_EQ(staged.crossings[0].state, "stash.in/relu");
+  EXPECT_THAT(piece(staged, "evaluate.0.forward").outputs, IsEmpty());
+  EXPECT_THAT(piece(staged, "evaluate.1.forward").outputs, testing::SizeIs(2));
+  EXPECT_GE(piece(staged, "evaluate.1.forward").find("targets"), 0);
+}
+
 TEST(Stage, HandsOnWhatCrossesAndNothingElse) {
   const Graph graph = joint_graph();
   const Staged staged = stage(graph, balanced_cut(forward_graph(), 3), WeightPhase::kNone, ops());
