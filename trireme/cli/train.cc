@@ -1,4 +1,5 @@
-// `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--print-config]`.
+// `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--trace FILE]
+// [--print-config]`.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <termios.h>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 #include <thread>
 
 #include "trireme/base/text.h"
@@ -24,8 +26,11 @@
 #include "trireme/cli/step_setup.h"
 #include "trireme/cli/train_report.h"
 #include "trireme/comm/context.h"
+#include "trireme/comm/texts.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/runtime/rank_traces.h"
+#include "trireme/runtime/traced_communicator.h"
 #include "trireme/train/agreement.h"
 #include "trireme/train/config.h"
 #include "trireme/train/loop.h"
@@ -78,23 +83,28 @@ int run_config(const ResolvedConfig& config, const RunContext& context, TrainRep
   return result.end == RunResult::End::kStopped ? kInterrupted : kOk;
 }
 
-// Rank 0's text, on all ranks.
-std::string shared_text(comm::Group& world, std::string text) {
-  int64_t size = static_cast<int64_t>(text.size());
-  world.broadcast(&size, 1, DType::i64, /*root=*/0).wait();
-  text.resize(static_cast<size_t>(size));
-  world.broadcast(text.data(), size, DType::u8, /*root=*/0).wait();
-  return text;
-}
-
 // A launcher of others may give its ranks a terminal of its own, whatever it does with what they print.
 Progress::Options::Screen screen_under(comm::Launcher launcher) {
   const bool own = launcher == comm::Launcher::none || launcher == comm::Launcher::local;
   return own ? detect_screen() : Progress::Options::Screen::kLines;
 }
 
-int train_rank(comm::Context& context, ResolvedConfig config, const std::string& plan_text,
-               const std::string& links, const ProductFile& products, Progress::Options::Screen screen) {
+// What the command line says beside the settings.
+struct TrainFlags {
+  std::string plan = "data", links, trace;
+  ProductFile products = {};
+};
+
+void write_trace(const std::string& path, const Trace& trace, const Plan& plan, comm::Group* world) {
+  write_trace_file(path, trace, plan.mesh, world);
+  if (world && world->rank() != 0) return;
+  fmt::print("trace    {}: open it in ui.perfetto.dev{}\n", path,
+             trace.full() ? "; it is full, and ends before the run does" : "");
+}
+
+int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& flags,
+               Progress::Options::Screen screen) {
+  const auto& [plan_text, links, trace_path, products] = flags;
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
   comm::Group world = context.world();
@@ -103,23 +113,35 @@ int train_rank(comm::Context& context, ResolvedConfig config, const std::string&
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
   facts.push_back({"--products", products.path.empty() ? "not given" : "a file"});
+  facts.push_back({"--trace", trace_path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
   if (context.rank() == 0) fmt::print("{}\n", chosen_by);
   MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, config.config.train));
   RunOptions& run = config.config.run;
-  run.dir = shared_text(world, context.rank() == 0 ? make_run_folder(run) : "");
+  run.dir = comm::broadcast_text(context.rank() == 0 ? make_run_folder(run) : "", world);
   const std::vector<int>& hosts = context.hosts();
   const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
-  return run_config(config,
-                    {.stop = &stop_requested,
-                     .on_signal = set_signals,
-                     .ranks = {plan, context.rank(), &communicator},
-                     .world = &world,
-                     .ranks_here = here,
-                     .rank_here = context.rank_here(),
-                     .products = products},
-                    {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
+  RankOptions ranks{plan, context.rank(), &communicator};
+  std::optional<Trace> trace;
+  std::optional<TracedCommunicator> traced;
+  if (!trace_path.empty()) {
+    trace = begin_trace(context);
+    ranks.trace = &*trace;
+    ranks.communicator = &traced.emplace(communicator, *trace, context.rank());
+  }
+  const int code =
+      run_config(config,
+                 {.stop = &stop_requested,
+                  .on_signal = set_signals,
+                  .ranks = ranks,
+                  .world = &world,
+                  .ranks_here = here,
+                  .rank_here = context.rank_here(),
+                  .products = products},
+                 {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
+  if (trace) write_trace(trace_path, *trace, plan, &world);
+  return code;
 }
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
@@ -144,25 +166,28 @@ int train(std::span<const std::string> arguments) {
                   "Ctrl-C, SIGTERM or SIGHUP finishes the step, saves a checkpoint and exits with code {}.",
                   static_cast<int>(kInterrupted)),
       "trireme train");
-  std::string path, plan = "data", links;
-  ProductFile products;
+  std::string path;
+  TrainFlags flags;
   bool print_config = false;
   comm::LaunchOptions launch;
   app.add_option("config", path, "a TOML file");
   add_launch_flags(app, launch);
   app.add_option(
-         "--plan", plan,
+         "--plan", flags.plan,
          fmt::format("how it is spread over the ranks: a JSON file, or {}", join(preset_plans(), ", ")))
       ->capture_default_str();
   app.add_option(
-         "--links", links,
+         "--links", flags.links,
          "choose the algorithms of collectives by measured links: a file that `trireme bench collectives "
          "--calibrate` wrote, or probe; fixed rules, if not said")
       ->type_name("FILE");
   app.add_option(
-         "--products", products.path,
+         "--products", flags.products.path,
          "algorithms of a GPU's matrix products: a file that `trireme bench train --tune` wrote; what "
          "cuBLASLt proposes, if not said")
+      ->type_name("FILE");
+  app.add_option("--trace", flags.trace,
+                 "write what each rank did when: segments, waits, collectives, messages; for ui.perfetto.dev")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
@@ -174,19 +199,24 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
+  if (!flags.trace.empty()) check_trace_file(flags.trace);
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
-    const Plan alone = app.count("--plan") > 0 ? read_plan(plan, 1) : Plan();
-    apply_plan(alone, config);
-    return run_config(
-        config, {.stop = &stop_requested, .on_signal = set_signals, .ranks = {alone}, .products = products},
+    RankOptions alone{app.count("--plan") > 0 ? read_plan(flags.plan, 1) : Plan()};
+    apply_plan(alone.plan, config);
+    Trace trace;
+    if (!flags.trace.empty()) alone.trace = &trace;
+    const int code = run_config(
+        config,
+        {.stop = &stop_requested, .on_signal = set_signals, .ranks = alone, .products = flags.products},
         {peak_flops(config.config.train, 0, 1, 1), screen});
+    if (alone.trace) write_trace(flags.trace, trace, alone.plan, nullptr);
+    return code;
   }
-  check_before_start(read_plan(plan, environment.ranks), config);
-  return comm::run_launched(launch, [&](comm::Context& context) {
-    return train_rank(context, config, plan, links, products, screen);
-  });
+  check_before_start(read_plan(flags.plan, environment.ranks), config);
+  return comm::run_launched(
+      launch, [&](comm::Context& context) { return train_rank(context, config, flags, screen); });
 }
 
 }  // namespace trireme::cli

@@ -16,7 +16,7 @@ int tag_of(std::string_view state) {
 
 }  // namespace
 
-Runner::Runner(Executor& executor) : executor_(executor) {
+Runner::Runner(Executor& executor, Trace* trace) : executor_(executor), trace_(trace) {
   const Program& program = executor.program();
   for (const ActionList& list : program.lists) {
     lists_.push_back(turns_of(list));
@@ -59,6 +59,17 @@ Runner::Turn Runner::message(const Action& action) const {
           .data = executor_.slot_memory(*state, action.slot),
           .bytes = static_cast<int64_t>(state->type.bytes()),
           .tag = tag_of(state->name)};
+}
+
+void Runner::run(const Turn& turn) {
+  if (!trace_) return executor_.run(turn.segment, turn.action->slot);
+  const double begin = trace_->now();
+  executor_.run(turn.segment, turn.action->slot);
+  executor_.synchronize();  // or the end of a GPU's work would not be known
+  trace_->add({.name = turn.action->what,
+               .begin = begin,
+               .end = trace_->now(),
+               .microbatch = static_cast<int64_t>(turn.action->microbatch)});
 }
 
 void Runner::start(const Turn& turn) {

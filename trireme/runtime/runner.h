@@ -6,14 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/trace.h"
 #include "trireme/runtime/executor.h"
 
 namespace trireme {
 
 class Runner {
  public:
-  // The executor must outlive it. Throws Error when a list names something that is not there.
-  explicit Runner(Executor& executor);
+  // The executor must outlive it, and the trace, where there is one: it is told of every segment that is run.
+  // Throws Error when a list names something that is not there.
+  explicit Runner(Executor& executor, Trace* trace = nullptr);
 
   // An action, with what it names looked up.
   struct Turn {
@@ -39,7 +41,7 @@ class Runner {
       if (turn.runs()) before(turn);
       wait(turn.waits);
       if (turn.runs()) {
-        executor_.run(turn.segment, turn.action->slot);
+        run(turn);
         after(turn);
       } else {
         start(turn);
@@ -51,10 +53,12 @@ class Runner {
  private:
   std::vector<Turn> turns_of(const ActionList& list) const;
   Turn message(const Action& action) const;
+  void run(const Turn& turn);
   void start(const Turn& turn);
   void wait(const std::vector<const std::byte*>& messages);
 
   Executor& executor_;
+  Trace* trace_;
   std::vector<std::vector<Turn>> lists_;  // in the order of the program's
   size_t updates_from_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/comm/texts.h"
 #include "trireme/train/checkpoint/file_io.h"
 #include "trireme/train/config_fields.h"
 #include "trireme/train/hash.h"
@@ -57,19 +58,6 @@ std::map<std::string, Fact> parse(std::string_view text) {
     facts[fact.name] = fact;
   }
   return facts;
-}
-
-// Every rank's text.
-std::vector<std::string> gather(const std::string& own, comm::Group& world) {
-  int64_t longest = static_cast<int64_t>(own.size());
-  world.all_reduce(&longest, 1, DType::i64, comm::ReduceOp::max).wait();
-  std::string all(static_cast<size_t>(longest * world.size()), ' ');  // blanks after JSON change nothing
-  std::ranges::copy(own, all.begin() + longest * world.rank());
-  world.all_gather(all.data(), static_cast<int64_t>(all.size()), DType::u8).wait();
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < world.size(); ++rank)
-    texts.push_back(all.substr(static_cast<size_t>(longest * rank), static_cast<size_t>(longest)));
-  return texts;
 }
 
 // "optim.lr is 0.002 on rank 0 (default) and 0.01 on ranks 1 and 2 (environment TRIREME_OPTIM__LR)"; "" when
@@ -128,7 +116,7 @@ void require_agreement(const Facts& facts, comm::Group& world) {
   if (std::ranges::all_of(hashes, [&](int64_t hash) { return hash == hashes[0]; })) return;
 
   std::vector<std::map<std::string, Fact>> all;
-  for (const std::string& text : gather(render(facts), world)) all.push_back(parse(text));
+  for (const std::string& text : comm::gather_texts(render(facts), world)) all.push_back(parse(text));
   std::vector<std::string> names, told;
   for (const Fact& fact : facts) names.push_back(fact.name);
   for (const auto& [name, fact] : all.back()) {  // another program may have others

@@ -96,12 +96,15 @@ class Run {
     context_.on_signal(RunContext::OnSignal::kStop);
     for (int64_t step = first; step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
+      const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
       Batch& batch = loader_.next();
       const double rate =
           learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
       const StepResult done = trainer_.step(batch, step, rate);
       result.steps = step + 1;
       result.loss = done.loss;
+      if (Trace* trace = context_.ranks.trace)
+        trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
       const double seconds = seconds_since(begin);
       critical_batch_.add(done.squares);
       const StepMetrics line{step + 1,

@@ -105,7 +105,7 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
       ranks_(ranks),
       half_(precision_of(train) == DType::f16),
       executor_(std::move(program), device, ranks.communicator),
-      runner_(executor_),
+      runner_(executor_, ranks.trace),
       step_list_(list_named("step", executor_.program())),
       evaluation_list_(list_named("evaluate", executor_.program())) {
   TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));

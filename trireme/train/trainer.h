@@ -35,6 +35,7 @@ struct RankOptions {
   Plan plan;
   int rank = 0;
   Communicator* communicator = nullptr;  // must be there when the plan has more than one rank
+  Trace* trace = nullptr;                // where it is noted what is done when
 };
 
 // What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. `model` is a

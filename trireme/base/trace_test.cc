@@ -1,0 +1,51 @@
+// What overlaps gets tracks of its own, and arrows have both ends.
+#include "trireme/base/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TraceEvent sent(const char* name, double begin, double end) {
+  return {.name = name, .track = TraceEvent::Track::kCommunication, .begin = begin, .end = end, .bytes = 8};
+}
+
+TEST(Trace, GivesWhatOverlapsTracksOfItsOwn) {
+  // a and b overlap, c begins when a has ended.
+  const std::string part =
+      trace_part(3, "rank 3", {sent("b", 0.001, 0.004), sent("a", 0, 0.002), sent("c", 0.002, 0.003)});
+  EXPECT_THAT(part, HasSubstr(R"("pid":3,"tid":1,"ts":0.000,"dur":2000.000,"name":"a","args":{"bytes":8})"));
+  EXPECT_THAT(part, HasSubstr(R"("tid":2,"ts":1000.000,"dur":3000.000,"name":"b")"));
+  EXPECT_THAT(part, HasSubstr(R"("tid":1,"ts":2000.000,"dur":1000.000,"name":"c")"));
+  EXPECT_THAT(part, HasSubstr(R"("tid":2,"name":"thread_name","args":{"name":"communication 2"})"));
+  EXPECT_THAT(part, Not(HasSubstr("communication 3")));
+}
+
+TEST(Trace, DrawsArrowsFromBeginToEnd) {
+  TraceEvent leaves = sent("send", 1, 2), arrives = sent("receive", 1, 3);
+  leaves.arrow = TraceEvent::Arrow::kLeaves;
+  arrives.arrow = TraceEvent::Arrow::kArrives;
+  leaves.message = arrives.message = 7;
+  EXPECT_THAT(trace_part(0, "a", {leaves}),
+              HasSubstr(R"({"ph":"s","pid":0,"tid":1,"ts":1000000.000,"id":7)"));
+  EXPECT_THAT(trace_part(1, "b", {arrives}),
+              HasSubstr(R"({"ph":"f","pid":1,"tid":1,"ts":3000000.000,"id":7)"));
+}
+
+TEST(Trace, KeepsNamesHarmless) {
+  EXPECT_THAT(trace_part(0, "a\"b\\c\n", {}), HasSubstr(R"("name":"a\"b\\c?")"));
+}
+
+TEST(Trace, LeavesOutWhatItHasNoRoomFor) {
+  Trace trace;
+  for (size_t i = 0; i < Trace::kRoom + 5; ++i) trace.add({});
+  EXPECT_TRUE(trace.full());
+  EXPECT_EQ(trace.events().size(), Trace::kRoom);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,82 @@
+// See traced_communicator.h.
+#include "trireme/runtime/traced_communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+
+TraceEvent TracedCommunicator::begun(std::string name, int64_t bytes) const {
+  return {.name = std::move(name),
+          .track = TraceEvent::Track::kCommunication,
+          .begin = trace_.now(),
+          .bytes = bytes};
+}
+
+void TracedCommunicator::began_collective(std::string_view kind, std::string_view axis, const std::byte* data,
+                                          int64_t bytes) {
+  under_way_.push_back({data, begun(fmt::format("{} {}", kind, axis), bytes)});
+}
+
+void TracedCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                                          Reduction reduction) {
+  began_collective("all_reduce", axis, data, count * static_cast<int64_t>(size_of(dtype)));
+  inner_.start_all_reduce(axis, data, count, dtype, reduction);
+}
+
+void TracedCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
+                                              DType dtype, Reduction reduction) {
+  began_collective("reduce_scatter", axis, data, count * static_cast<int64_t>(size_of(dtype)));
+  inner_.start_reduce_scatter(axis, data, count, dtype, reduction);
+}
+
+void TracedCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count,
+                                          DType dtype) {
+  began_collective("all_gather", axis, data, count * static_cast<int64_t>(size_of(dtype)));
+  inner_.start_all_gather(axis, data, count, dtype);
+}
+
+void TracedCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
+  TraceEvent event = begun(fmt::format("send to {}", peer), bytes);
+  event.arrow = TraceEvent::Arrow::kLeaves;
+  event.message = message_number(rank_, peer);
+  under_way_.push_back({data, std::move(event)});
+  inner_.start_send(peer, data, bytes, tag);
+}
+
+void TracedCommunicator::start_receive(int peer, std::byte* data, int64_t bytes, int tag) {
+  TraceEvent event = begun(fmt::format("receive from {}", peer), bytes);
+  event.arrow = TraceEvent::Arrow::kArrives;
+  event.message = message_number(peer, rank_);
+  under_way_.push_back({data, std::move(event)});
+  inner_.start_receive(peer, data, bytes, tag);
+}
+
+void TracedCommunicator::wait(const std::byte* data) {
+  const auto started = std::ranges::find(under_way_, data, &Started::data);
+  TRIREME_CHECK((started != under_way_.end()));
+  TraceEvent event = std::move(started->event);
+  under_way_.erase(started);
+  const double begin = trace_.now();
+  inner_.wait(data);
+  end(std::move(event), begin);
+}
+
+void TracedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,
+                                    int64_t count, DType dtype) {
+  TraceEvent event = begun(fmt::format("all_to_all {}", axis), count * static_cast<int64_t>(size_of(dtype)));
+  const double begin = event.begin;
+  inner_.all_to_all(axis, from, to, count, dtype);
+  end(std::move(event), begin);
+}
+
+void TracedCommunicator::end(TraceEvent event, double waited_from) {
+  event.end = trace_.now();
+  trace_.add({.name = "wait: " + event.name, .begin = waited_from, .end = event.end});
+  trace_.add(std::move(event));
+}
+
+}  // namespace trireme

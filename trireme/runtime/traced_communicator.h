@@ -1,0 +1,55 @@
+// Notes in a trace when each collective and message began and ended, and for how long somebody waited for it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/base/trace.h"
+#include "trireme/kernels/communicator.h"
+
+namespace trireme {
+
+class TracedCommunicator final : public Communicator {
+ public:
+  // Over another one, of the rank `rank`. Both outlive it.
+  TracedCommunicator(Communicator& inner, Trace& trace, int rank)
+      : inner_(inner), trace_(trace), rank_(rank) {}
+
+  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                        Reduction reduction) override;
+  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                            Reduction reduction) override;
+  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
+  void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
+  void wait(const std::byte* data) override;
+  void progress() override { inner_.progress(); }
+  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
+                  DType dtype) override;
+  void add_group(const std::string& name, const std::vector<int>& members) override {
+    inner_.add_group(name, members);
+  }
+  bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
+  std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
+  double take_seconds() override { return inner_.take_seconds(); }
+
+ private:
+  struct Started {
+    const std::byte* data;
+    TraceEvent event;
+  };
+  TraceEvent begun(std::string name, int64_t bytes) const;
+  void began_collective(std::string_view kind, std::string_view axis, const std::byte* data, int64_t bytes);
+  void end(TraceEvent event, double waited_from);
+  // Messages from one rank to another arrive in order, so that counting them on both ends numbers them alike.
+  int64_t message_number(int from, int to) { return from + 4096 * (to + 4096 * messages_[{from, to}]++); }
+
+  Communicator& inner_;
+  Trace& trace_;
+  int rank_;
+  std::vector<Started> under_way_;  // in the order of their starts
+  std::map<std::pair<int, int>, int64_t> messages_;
+};
+
+}  // namespace trireme
