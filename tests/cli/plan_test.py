@@ -151,6 +151,28 @@ class Plan(Training):
         text = self.train("run", "--train.steps=60", "--train.batch=6", "--lr_schedule.decay_steps=100000")
         self.assertIn("goes on from", text)
 
+    def test_a_killed_stage_ends_all_and_another_plan_goes_on(self):
+        plan = self.folder / "pipe.json"
+        plan.write_text('{"mesh": "pipe:3", "schedule": "1f1b"}')
+        settings = ["--model.layers=3", "--train.batch=6", "--train.accumulate=3", "--lr_schedule.decay_steps=100000"]
+        process = subprocess.Popen(self.command("run", "-n", "3", "--plan", str(plan), *settings,
+                                                "--train.steps=100000", "--train.log_every=50",
+                                                "--run.checkpoint_every=40"),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in process.stdout:
+            if "step 50/" in line:
+                break
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[1]), signal.SIGKILL)  # the middle one
+        killed = time.monotonic()
+        output = process.stdout.read()
+        process.stdout.close()
+        self.assertNotEqual(process.wait(timeout=60), 0)
+        self.assertLess(time.monotonic() - killed, 2 if "TRIREME_STRICT_TIMES" in os.environ else 10, output)
+        self.assertIn("rank 1 was killed by signal 9", output)
+        text = self.train("run", "-n", "2", "--plan=zero1", *settings, "--train.steps=60")
+        self.assertIn("goes on from", text)
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:

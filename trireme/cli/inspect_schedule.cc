@@ -4,14 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/write_picture.h"
 #include "trireme/schedule/draw.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/schedule/verify_pipeline.h"
@@ -63,13 +61,6 @@ void print_all(const Question& question) {
     fmt::print("| `{}` | {:.2f} % | {:.6g} | {} | {} |\n", schedule.name, 100 * one.line.bubble,
                one.line.step, stashes(one), fmt::join(one.proof.versions, " "));
   }
-}
-
-void write_picture(const std::string& path, const std::string& svg) {
-  std::ofstream out(path, std::ios::binary);
-  out << svg;
-  out.close();
-  if (!out) throw_error("{}: cannot write the picture: {}", path, std::strerror(errno));
 }
 
 void print_one(const PipelineSchedule& schedule, const Question& question, int columns,

@@ -37,8 +37,7 @@ Units units_of(const Graph& forward) {
       units.names.emplace_back(unit);
       units.costs.push_back(0);
     }
-    const Cost cost = cost_of(forward, node);
-    units.costs[found->second] += std::max(cost.flops, kFlopsPerByte * cost.bytes);
+    units.costs[found->second] += weighed_cost(forward, node);
   }
   return units;
 }
@@ -86,6 +85,11 @@ std::vector<size_t> best_begins(const std::vector<double>& costs, int chunks) {
 }
 
 }  // namespace
+
+double weighed_cost(const Graph& graph, const Node& node) {
+  const Cost cost = cost_of(graph, node);
+  return std::max(cost.flops, kFlopsPerByte * cost.bytes);
+}
 
 int Cut::chunk_of_name(std::string_view name) const {
   const auto found = chunk_of.find(unit_of(name));

@@ -11,6 +11,10 @@
 
 namespace trireme {
 
+// What a node costs, FLOPs or bytes that it touches in memory, whichever take longer: by the op's record, for
+// no machine in particular. One FLOP is the unit.
+double weighed_cost(const Graph& graph, const Node& node);
+
 struct Cut {
   int chunks = 1;
   std::vector<std::string> units;

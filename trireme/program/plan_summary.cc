@@ -1,0 +1,118 @@
+// See plan_summary.h.
+#include "trireme/program/plan_summary.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "trireme/passes/stage.h"
+#include "trireme/passes/traffic.h"
+
+namespace trireme {
+namespace {
+
+double whole_cost(const Graph& graph) {
+  double cost = 0;
+  for (const Node& node : graph.nodes) cost += weighed_cost(graph, node);
+  return cost;
+}
+
+// Calls f(segment) for each run of one in a step.
+template <typename F>
+void for_each_run(const Program& program, const F& f) {
+  for (const Action& action : program.find_list("step")->actions) {
+    if (action.kind == Action::Kind::kRun) f(program.segments[program.segment(action.what)]);
+  }
+}
+
+// "h.3.attn.weight" -> "h.*.attn.weight"
+std::string without_numbers(const std::string& name) {
+  std::string result;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
+    const bool begins_part = i == 0 || name[i - 1] == '.' || (!result.empty() && result.back() == '*');
+    if (digit && begins_part) {
+      if (result.empty() || result.back() != '*') result += '*';
+    } else {
+      result += name[i];
+    }
+  }
+  return result;
+}
+
+StageSummary summary_of(const Program& program) {
+  StageSummary result{.working = program.arena_bytes,
+                      .comm = program.comm_bytes,
+                      .inputs = program.input_bytes,
+                      .peak = program.peak_bytes()};
+  for (const State& state : program.states) {
+    if (state.role == Role::kParameter) result.parameters += state.type.shape.elements();
+    result.bytes_by_role[std::string(state.role == Role::kNone ? "other" : name(state.role))] +=
+        state.stride() * static_cast<size_t>(state.slots);
+  }
+  for_each_run(program, [&](const Segment& segment) {
+    result.work += whole_cost(segment.graph);
+    result.sent_in_collectives += traffic_of(segment.graph).bytes;
+  });
+  for (const Action& action : program.find_list("step")->actions) {
+    if (action.kind == Action::Kind::kSend)
+      result.sent_in_messages += static_cast<double>(program.find_state(action.what)->type.bytes());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<StageSummary> summarise(std::span<const Program> ranks, const Cut& cut) {
+  std::vector<StageSummary> result;
+  double work = 0;
+  for (const Program& program : ranks) {
+    result.push_back(summary_of(program));
+    work += result.back().work / static_cast<double>(ranks.size());
+  }
+  for (StageSummary& stage : result) stage.work /= std::max(1e-300, work);
+  if (cut.chunks == 1) return result;
+  for (const std::string& unit : cut.units) {
+    const int chunk = cut.chunk_of.at(unit);
+    for (size_t s = 0; s < ranks.size(); ++s) {
+      if (ranks[s].segment(piece_name("first", chunk, Phase::kForward)) >= 0) result[s].units.push_back(unit);
+    }
+  }
+  return result;
+}
+
+std::vector<LyingAlike> parameters_of(const Program& program) {
+  std::vector<LyingAlike> result;
+  for (const State& state : program.states) {
+    if (state.role != Role::kParameter) continue;
+    LyingAlike one{without_numbers(state.name), state.part.whole, state.type.shape, 1};
+    const auto known = std::ranges::find_if(result, [&](const LyingAlike& other) {
+      return other.name == one.name && other.whole == one.whole && other.own == one.own;
+    });
+    if (known == result.end())
+      result.push_back(std::move(one));
+    else
+      ++known->count;
+  }
+  return result;
+}
+
+std::vector<ChunkTimes> chunk_costs(std::span<const Program> ranks, const Pipeline& pipeline) {
+  std::vector<ChunkTimes> result;
+  for (int chunk = 0; chunk < pipeline.chunks; ++chunk) {
+    const auto holder = std::ranges::find_if(pipeline.holds, [&](const std::vector<int>& chunks) {
+      return std::ranges::find(chunks, chunk) != chunks.end();
+    });
+    const Program& program = ranks[holder - pipeline.holds.begin()];
+    const auto cost = [&](Phase phase) {
+      const int segment = program.segment(piece_name("first", chunk, phase));
+      return segment < 0 ? 0.0 : whole_cost(program.segments[segment].graph);
+    };
+    // Where weights have no turns of their own, what a backward costs has theirs in it.
+    result.push_back({.forward = cost(Phase::kForward),
+                      .backward = cost(Phase::kBackward),
+                      .weight = cost(Phase::kWeight)});
+  }
+  return result;
+}
+
+}  // namespace trireme
