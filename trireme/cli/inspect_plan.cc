@@ -51,13 +51,10 @@ void print_stages(const std::vector<StageSummary>& stages) {
 }
 
 void print_layouts(const std::vector<Program>& ranks) {
-  fmt::print(
-      "\n## Parameters\n\n| stage | name | how many | whole | at rest on a rank |\n|---|---|---|---|---|\n");
-  for (size_t s = 0; s < ranks.size(); ++s) {
-    for (const LyingAlike& one : parameters_of(ranks[s]))
-      fmt::print("| {} | {} | {} | {} | {} |\n", s, one.name, one.count, to_string(one.whole),
-                 to_string(one.own));
-  }
+  fmt::print("\n## Parameters\n\n| name | how many | whole | at rest on a rank |\n|---|---|---|---|\n");
+  for (const LyingAlike& one : parameters_of(ranks))
+    fmt::print("| {} | {} | {} | {} |\n", one.name, one.names.size(), to_string(one.whole),
+               to_string(one.own));
 }
 
 void print_timeline(const std::vector<Program>& ranks, const Pipeline& pipeline, const std::string& title,
@@ -68,7 +65,6 @@ void print_timeline(const std::vector<Program>& ranks, const Pipeline& pipeline,
   for (ChunkTimes& cost : costs) {
     for (double* time : {&cost.forward, &cost.backward, &cost.weight}) *time *= 1000 / whole;
   }
-  // A schedule without turns for weights has their time in its backwards already.
   const Timeline line = timeline(pipeline, {.chunks = costs});
   fmt::print(
       "\n## Timeline\n\nBy the costs of the ops' records, the step as 1000; messages take no "

@@ -1,5 +1,5 @@
-// See parity_table.h. One rank's run is made once for each model and column, and all plans are held against
-// it.
+// See parity_table.h. One rank's run is made once for each model, column and number of microbatches, and all
+// plans are held against it.
 #include "trireme/cli/parity_table.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/cli/step_setup.h"
+#include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/data/random_batch.h"
 
 namespace trireme::cli {
@@ -69,6 +70,47 @@ std::string rate_of(const std::string& optimizer) {
   return optimizer == "momentum" ? "0.1" : optimizer == "lamb" ? "0.01" : "0.001";
 }
 
+// Every model has units enough for four stages of two chunks.
+std::vector<ParityModel> deep_models() {
+  return {
+      {"resnet-20", "3x8x8", {"model.family=resnet", "model.layers=20", "model.classes=5"}},
+      {"lstm",
+       "",
+       {"model.family=lstm", "model.layers=8", "model.hidden=8", "model.vocab=29", "model.seq=4",
+        "model.dropout=0.1"}},
+      {"gpt-2",
+       "",
+       {"model.family=gpt", "model.layers=8", "model.heads=2", "model.hidden=16", "model.vocab=32",
+        "model.seq=8", "model.dropout=0.1"}},
+      {"llama",
+       "",
+       {"model.family=llama", "model.layers=8", "model.heads=4", "model.kv_heads=2", "model.hidden=16",
+        "model.feed_forward=24", "model.vocab=32", "model.seq=8"}},
+  };
+}
+
+std::vector<ParityPlan> pipelines() {
+  std::vector<ParityPlan> plans;
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    if (schedule.updates != PipelineSchedule::Updates::kAfterStep) continue;
+    for (const int stages : {2, 3, 4}) {
+      for (const int microbatches : {stages, 2 * stages}) {
+        for (const char* recompute : {"none", "full", "selective"})
+          plans.push_back(
+              {fmt::format("{} p {} m {} recompute {}", schedule.name, stages, microbatches, recompute),
+               fmt::format(R"({{"mesh": "pipe:{}", "schedule": "{}", "recompute": "{}"}})", stages,
+                           schedule.name, recompute),
+               microbatches});
+      }
+    }
+  }
+  for (const char* preset :
+       {"zero1+megatron", "zero2+megatron", "megatron+sequence", "zero1+megatron+sequence"})
+    plans.push_back({fmt::format("1f1b p 2 m 4 × data 2 × tensor 2, {}", preset),
+                     fmt::format(R"({{"mesh": "pipe:2 data:2 tensor:2", "preset": "{}"}})", preset), 4});
+  return plans;
+}
+
 parity::Training training_of(const ParityModel& model, const ParityColumn& column) {
   StepSource source{.config_path = "", .preset = "", .image = model.image, .settings = model.settings};
   const std::vector<std::string> more = {
@@ -101,7 +143,11 @@ parity::Result verify_plan(parity::Reference& reference, const ParityPlan& text)
 
 }  // namespace
 
-ParityTable parity_table() {
+ParityTable pipeline_table() {
+  return {deep_models(), pipelines(), {{"f32", 0, "adamw"}, {"bf16", 0, "adamw"}}};
+}
+
+ParityTable layout_table() {
   ParityTable table{models(), plans(), {}};
   for (const char* precision : {"f32", "bf16"}) {
     for (const int accumulate : {1, 4}) {
@@ -119,12 +165,16 @@ void fill(const ParityTable& table, const std::string& filter,
   const auto work = [&] {
     for (size_t unit = next++; unit < table.models.size() * table.columns.size(); unit = next++) {
       const size_t model = unit / table.columns.size(), column = unit % table.columns.size();
-      std::optional<parity::Reference> reference;
+      std::map<int, parity::Reference> references;  // by the number of microbatches
       for (size_t plan = 0; plan < table.plans.size(); ++plan) {
         const std::string name = table.models[model].name + " " + table.plans[plan].name;
         if (name.find(filter) == name.npos) continue;
-        if (!reference) reference.emplace(training_of(table.models[model], table.columns[column]));
-        const ParityCell cell{model, plan, column, verify_plan(*reference, table.plans[plan])};
+        ParityColumn with = table.columns[column];
+        if (const int own = table.plans[plan].accumulate; own > 0) with.accumulate = own;
+        auto reference = references.find(with.accumulate);
+        if (reference == references.end())
+          reference = references.try_emplace(with.accumulate, training_of(table.models[model], with)).first;
+        const ParityCell cell{model, plan, column, verify_plan(reference->second, table.plans[plan])};
         const std::lock_guard lock(mutex);
         report(cell);
       }
@@ -145,7 +195,9 @@ std::string to_markdown(const ParityTable& table, const std::vector<ParityCell>&
   }
   std::string head = "| model | plan |", rule = "|---|---|", body;
   for (const ParityColumn& column : table.columns) {
-    head += fmt::format(" {} ×{} {} |", column.precision, column.accumulate, column.optimizer);
+    head += column.accumulate > 0
+                ? fmt::format(" {} ×{} {} |", column.precision, column.accumulate, column.optimizer)
+                : fmt::format(" {} {} |", column.precision, column.optimizer);
     rule += "---|";
   }
   std::vector<std::string> notes;

@@ -19,13 +19,14 @@ struct ParityModel {
 
 struct ParityPlan {
   std::string name;
-  std::string json;  // as in a file
+  std::string json;    // as in a file
+  int accumulate = 0;  // 0: as the column says
 };
 
 // One column.
 struct ParityColumn {
   std::string precision;
-  int accumulate = 1;
+  int accumulate = 1;  // 0: as each plan says
   std::string optimizer;
 };
 
@@ -35,8 +36,9 @@ struct ParityTable {
   std::vector<ParityColumn> columns;
 };
 
-// All of it. `filter`: only models and plans with "MODEL PLAN" containing it.
-ParityTable parity_table();
+// Tensors split over the ranks; and models cut into stages, whose numbers of microbatches follow from theirs.
+ParityTable layout_table();
+ParityTable pipeline_table();
 
 struct ParityCell {
   size_t model, plan, column;
@@ -44,6 +46,7 @@ struct ParityCell {
 };
 
 // Calls back for each cell, in no particular order and one at a time; several are worked on at once.
+// `filter`: only models and plans with "MODEL PLAN" containing it.
 void fill(const ParityTable& table, const std::string& filter,
           const std::function<void(const ParityCell&)>& report);
 

@@ -108,14 +108,9 @@ int run_sweep(const parity::SweepOptions& options) {
   return report.has_failures() ? kDiffers : kOk;
 }
 
-int make_table(const std::string& path, const std::string& filter) {
-  const std::string before = path == "-" ? "" : read_text(path);
-  const size_t mark = before.find(kMark);
-  if (path != "-" && mark == before.npos)
-    throw_error("{} has no line\n{}after which the table would be put", path, kMark);
-  const ParityTable table = parity_table();
+// In Markdown; `bugs` is set where there is one.
+std::string filled(const ParityTable& table, const std::string& filter, bool& bugs) {
   std::vector<ParityCell> cells;
-  bool bugs = false;
   fill(table, filter, [&](const ParityCell& cell) {
     cells.push_back(cell);
     const ParityColumn& column = table.columns[cell.column];
@@ -125,7 +120,18 @@ int make_table(const std::string& path, const std::string& filter) {
                parity::name(cell.result.verdict), cell.result.worst,
                cell.result.reason.empty() ? cell.result.worst_tensor : cell.result.reason);
   });
-  const std::string text = to_markdown(table, cells);
+  return to_markdown(table, cells);
+}
+
+int make_table(const std::string& path, const std::string& filter) {
+  const std::string before = path == "-" ? "" : read_text(path);
+  const size_t mark = before.find(kMark);
+  if (path != "-" && mark == before.npos)
+    throw_error("{} has no line\n{}after which the table would be put", path, kMark);
+  bool bugs = false;
+  const std::string layouts = filled(layout_table(), filter, bugs);
+  const std::string text =
+      fmt::format("{}\n## Pipelines\n\n{}", layouts, filled(pipeline_table(), filter, bugs));
   if (path == "-") {
     fmt::print("{}", text);
   } else {

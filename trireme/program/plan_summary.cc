@@ -80,18 +80,18 @@ std::vector<StageSummary> summarise(std::span<const Program> ranks, const Cut& c
   return result;
 }
 
-std::vector<LyingAlike> parameters_of(const Program& program) {
+std::vector<LyingAlike> parameters_of(std::span<const Program> ranks) {
   std::vector<LyingAlike> result;
-  for (const State& state : program.states) {
-    if (state.role != Role::kParameter) continue;
-    LyingAlike one{without_numbers(state.name), state.part.whole, state.type.shape, 1};
-    const auto known = std::ranges::find_if(result, [&](const LyingAlike& other) {
-      return other.name == one.name && other.whole == one.whole && other.own == one.own;
-    });
-    if (known == result.end())
-      result.push_back(std::move(one));
-    else
-      ++known->count;
+  for (const Program& program : ranks) {
+    for (const State& state : program.states) {
+      if (state.role != Role::kParameter) continue;
+      LyingAlike one{without_numbers(state.name), state.part.whole, state.type.shape, {}};
+      auto known = std::ranges::find_if(result, [&](const LyingAlike& other) {
+        return other.name == one.name && other.whole == one.whole && other.own == one.own;
+      });
+      if (known == result.end()) known = result.insert(known, std::move(one));
+      known->names.insert(state.name);
+    }
   }
   return result;
 }

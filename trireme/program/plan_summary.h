@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,9 +30,9 @@ std::vector<StageSummary> summarise(std::span<const Program> ranks, const Cut& c
 struct LyingAlike {
   std::string name;  // with * for numbers
   Shape whole, own;
-  int count = 0;
+  std::set<std::string> names;
 };
-std::vector<LyingAlike> parameters_of(const Program& program);
+std::vector<LyingAlike> parameters_of(std::span<const Program> ranks);
 
 // The costs of each chunk's turns, FLOPs or bytes moved, whichever weigh more (passes/cut.h). The unit means
 // nothing; messages are not in it.

@@ -15,6 +15,7 @@
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/optim/lr_schedule.h"
+#include "trireme/train/plan_settings.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/replica_check.h"
 #include "trireme/train/resume_check.h"
@@ -87,6 +88,8 @@ class Run {
       observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
                          trainer_.parameter_count(), flops_per_step(), device_->description(), folder_,
                          first});
+      if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
+        note(line);
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
     }
     RunResult result{RunResult::End::kFinished, folder_, first, 0};

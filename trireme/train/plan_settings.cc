@@ -65,4 +65,17 @@ AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train) {
   return result;
 }
 
+std::string plan_warning(const Plan& plan, int64_t microbatches) {
+  const Preset* data = plan.preset_over("data");
+  const int axis = plan.mesh.find("data");
+  const bool gathers =
+      data && data->states && data->states->parameter.at_rest != data->states->parameter.in_use;
+  if (plan.pipeline_stages() == 1 || !gathers || axis < 0 || plan.mesh.axes()[axis].size == 1) return "";
+  return fmt::format(
+      "warning: {} has each stage gather its weights for every microbatch, forward and backward: {} times a "
+      "step. "
+      "With zero2 they stay, for the memory of one stage's weights",
+      data->name, 2 * microbatches);
+}
+
 }  // namespace trireme

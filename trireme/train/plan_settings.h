@@ -16,4 +16,7 @@ void apply_plan(const Plan& plan, ResolvedConfig& config);
 // one, and when train.shards needs another.
 AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train);
 
+// What is allowed, but seldom meant: a line for people. "" where there is nothing to say.
+std::string plan_warning(const Plan& plan, int64_t microbatches);
+
 }  // namespace trireme

@@ -54,5 +54,13 @@ TEST(PlanSettings, Algorithms) {
               HasSubstr("train.shards adds up by butterfly"));
 }
 
+TEST(PlanSettings, GathersPerMicrobatchAreWarnedOf) {
+  const auto warning = [](const char* json) { return plan_warning(parse_plan(json, "plan.json"), 8); };
+  EXPECT_THAT(warning(R"({"mesh": "pipe:2 data:2", "preset": "zero3"})"), HasSubstr("16 times a step"));
+  EXPECT_EQ(warning(R"({"mesh": "pipe:2 data:2", "preset": "zero2"})"), "");
+  EXPECT_EQ(warning(R"({"mesh": "pipe:2 data:1", "preset": "zero3"})"), "");
+  EXPECT_EQ(warning(R"({"mesh": "data:2", "preset": "zero3"})"), "");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -1,0 +1,109 @@
+// Does a pipeline's step take as long as its timeline says? Stages as threads run real programs, with real
+// messages, of a model so small that its arithmetic takes no time; each turn then sleeps for a known while.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "trireme/comm/context.h"
+#include "trireme/passes/stage.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/runtime/runner.h"
+#include "trireme/schedule/pipeline_table.h"
+#include "trireme/schedule/timeline.h"
+#include "trireme/train/config.h"
+#include "trireme/train/parity/random_case.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme::parity {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kMicrobatches = 8;
+
+// TRIREME_STRICT_TIMES=1, on a quiet machine: the median of five is within 5 % of what was foretold.
+// Otherwise only that a step is not shorter than it can be.
+bool is_strict() {
+  return std::getenv("TRIREME_STRICT_TIMES") != nullptr;
+}
+
+Training small_training() {
+  const ResolvedConfig config =
+      resolve_config({.command_line = {"model.family=gpt", "model.layers=8", "model.heads=1",
+                                       "model.hidden=2", "model.seq=2", "model.vocab=4", "train.batch=8",
+                                       "train.accumulate=8", "data.path=none"}});
+  return random_training(config.config, Shape{2}, 1);
+}
+
+// How long each piece of a stage sleeps, by its name.
+std::map<std::string, double> sleeps_of(const Pipeline& pipeline, const ChunkTimes& times) {
+  std::map<std::string, double> result;
+  const bool apart = has_phase(pipeline, Phase::kWeight);
+  for (int chunk = 0; chunk < pipeline.chunks; ++chunk) {
+    for (const char* whole : {"first", "next"}) {
+      result[piece_name(whole, chunk, Phase::kForward)] = times.forward;
+      result[piece_name(whole, chunk, Phase::kBackward)] = times.backward + (apart ? 0 : times.weight);
+      result[piece_name(whole, chunk, Phase::kWeight)] = times.weight;
+    }
+  }
+  return result;
+}
+
+// Seconds from when all stages begin until the last has done its backward parts.
+double measured_step(const Training& training, const Plan& plan,
+                     const std::map<std::string, double>& sleeps) {
+  double seconds = 0;
+  comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Executor executor(step_program(training.model, training.train, training.optim, training.shape, *device,
+                                   {plan, context.rank()}),
+                      *device, &communicator);
+    Runner runner(executor);
+    const std::vector<std::byte> zeros(4096);
+    const auto before = [&](const Runner::Turn& turn) {
+      for (const Value& value : executor.program().segments[turn.segment].graph.values) {
+        if (value.kind == Value::Kind::kInput)
+          executor.set_input(turn.segment, value.name, zeros.data(), value.type.bytes());
+      }
+    };
+    const auto after = [&](const Runner::Turn& turn) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(sleeps.at(turn.action->what)));
+    };
+    comm::Group world = context.world();
+    world.barrier().wait();
+    const Clock::time_point begin = Clock::now();
+    runner.run(runner.gradient_turns(), before, after);
+    world.barrier().wait();
+    if (context.rank() == 0) seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  });
+  return seconds;
+}
+
+TEST(PipelineTimes, AreWhatTheTimelineSays) {
+  const Training training = small_training();
+  const double unit = is_strict() ? 0.04 : 0.004;  // a phase of a stage
+  for (const char* keys : {R"("gpipe")", R"("1f1b")", R"("interleaved", "chunks": 2)", R"("zb_h1")",
+                           R"("zb_h2")", R"("zb_v")"}) {
+    const Plan plan = parse_plan(fmt::format(R"({{"mesh": "pipe:4", "schedule": {}}})", keys), "plan");
+    const Pipeline pipeline = pipeline_of(plan, kMicrobatches);
+    const ChunkTimes times = per_chunk({unit, unit, unit, 0}, pipeline);
+    const double foretold = timeline(pipeline, {.chunks = {times}}).end;
+    std::vector<double> measured;
+    for (int round = 0; round < (is_strict() ? 5 : 1); ++round)
+      measured.push_back(measured_step(training, plan, sleeps_of(pipeline, times)));
+    std::ranges::sort(measured);
+    const double median = measured[measured.size() / 2];
+    fmt::print("{}: {:.4f} s, foretold {:.4f}: {:.3f}\n", keys, median, foretold, median / foretold);
+    EXPECT_GT(median, 0.999 * foretold) << keys;
+    if (is_strict()) {
+      EXPECT_LT(median, 1.05 * foretold) << keys;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::parity
