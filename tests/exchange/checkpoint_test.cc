@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <mutex>
 
 #include "tests/exchange/ranks.h"
-#include "trireme/base/rng.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/rank_states.h"
 
@@ -16,19 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Batch batch_of(const Training& setup, int64_t step) {
-  Batch batch;
-  batch.rows = setup.shape.rows;
-  HostTensor images, labels;
-  images.reset(DType::f32, {setup.shape.rows, 1, 3, 3});
-  labels.reset(DType::i32, {setup.shape.rows});
-  uint64_t element = 0;
-  for (float& value : images.values<float>()) value = uniform({8, static_cast<uint64_t>(step)}, element++);
-  for (int32_t& value : labels.values<int32_t>()) value = static_cast<int32_t>(element++ % 5);
-  batch.tensors = {{"images", images}, {"labels", labels}};
-  return batch;
-}
-
 struct Outcome {
   std::vector<float> states;  // of rank 0: weights and what is kept
   std::string told;
@@ -36,13 +21,13 @@ struct Outcome {
 
 // Steps [from, to); goes on from the folder where from is not 0, and saves there in the end.
 Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t to) {
-  const Training setup = small_mlp();
+  const Training training = small_mlp();
   Outcome result;
   comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
     MeshCommunicator communicator(plan.mesh, context);
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const RankOptions ranks{plan, context.rank(), &communicator};
-    Trainer trainer(setup.model, setup.train, setup.optim, setup.shape, *device, ranks);
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device, ranks);
     Checkpoints checkpoints(folder, 3, checkpoint_peers(ranks));
     std::string told;
     if (from == 0)
@@ -50,7 +35,7 @@ Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t
     else
       told = restore(trainer, *checkpoints.load_latest());
     for (int64_t step = from; step < to; ++step) {
-      Batch batch = batch_of(setup, step);
+      Batch batch = random_batch(training, step);
       trainer.step(batch, step, 0.1);
     }
     save(checkpoints, {.step = to, .seed = 1}, trainer, ranks);

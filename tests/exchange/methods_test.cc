@@ -127,33 +127,33 @@ void expect_step(const MethodCase& one, const History& run, int64_t step, const 
 
 TEST_P(Method, DoesWhatItSays) {
   for (const int ranks : {2, 3}) {
-    const Training setup = small_mlp();
-    const History run = record_of(plan_of(fmt::format("data:{}", ranks), GetParam().json()), setup);
-    for (int64_t step = 0; step < setup.steps; ++step) {
+    const Training training = small_mlp();
+    const History run = record_of(plan_of(fmt::format("data:{}", ranks), GetParam().json()), training);
+    for (int64_t step = 0; step < training.steps; ++step) {
       for (const auto& [parameter, shape] : run.shapes)
-        expect_step(GetParam(), run, step, parameter, setup.rate);
+        expect_step(GetParam(), run, step, parameter, training.rate);
     }
   }
 }
 
 // Microbatches, and a scale on the loss that changes nothing but what is kept meanwhile.
 TEST_P(Method, DoesTheSameWithMicrobatchesAndALossScale) {
-  Training setup = small_mlp();
-  setup.train.accumulate = 2;
-  setup.loss_scale = 64;
-  const History run = record_of(plan_of("data:2", GetParam().json()), setup);
-  for (int64_t step = 0; step < setup.steps; ++step) {
+  Training training = small_mlp();
+  training.train.accumulate = 2;
+  training.loss_scale = 64;
+  const History run = record_of(plan_of("data:2", GetParam().json()), training);
+  for (int64_t step = 0; step < training.steps; ++step) {
     for (const auto& [parameter, shape] : run.shapes)
-      expect_step(GetParam(), run, step, parameter, setup.rate);
+      expect_step(GetParam(), run, step, parameter, training.rate);
   }
 }
 
 // What is agreed on in all steps, and what is left of all ranks in the end, is the sum of all gradients.
 TEST_P(Method, LosesNothingWhereItKeepsWhatItDoesNotSend) {
   const MethodCase& one = GetParam();
-  Training setup = small_mlp();
-  setup.steps = 6;
-  const History run = record_of(plan_of("data:3", one.json()), setup);
+  Training training = small_mlp();
+  training.steps = 6;
+  const History run = record_of(plan_of("data:3", one.json()), training);
   for (const auto& [parameter, shape] : run.shapes) {
     const auto kept = kept_of(run.steps.back().kept_after, parameter);
     if (!kept.contains("residual")) continue;
@@ -165,7 +165,7 @@ TEST_P(Method, LosesNothingWhereItKeepsWhatItDoesNotSend) {
       for (size_t i = 0; i < all.size(); ++i)
         all[i] += (static_cast<double>(record.weights_before.at(parameter)[i]) -
                    static_cast<double>(record.weights_after.at(parameter)[i])) /
-                  setup.rate;
+                  training.rate;
     }
     for (const Doubles& residual : kept.at("residual")) {
       for (size_t i = 0; i < all.size(); ++i) all[i] += residual[i];
@@ -187,10 +187,10 @@ TEST_P(Method, LosesNothingWhereItKeepsWhatItDoesNotSend) {
 // promise, and that is what the method says of matrices, the dense sum of the rest, and a few numbers.
 TEST_P(Method, SendsTheBytesThatItSays) {
   const int64_t ranks = 4;
-  Training setup = small_gpt();
-  setup.steps = 2;
+  Training training = small_gpt();
+  training.steps = 2;
   const Plan plan = plan_of("data:4", GetParam().json());
-  const History run = record_of(plan, setup);
+  const History run = record_of(plan, training);
   const ExchangeChoice choice = choice_of(GetParam());
   double expected = 0;
   for (const auto& [parameter, shape] : run.shapes) {
@@ -208,11 +208,11 @@ TEST_P(Method, SendsTheBytesThatItSays) {
 
 // On a step that must be skipped nothing moves.
 TEST_P(Method, KeepsItsStatesWhereAStepIsSkipped) {
-  Training setup = small_mlp();
-  setup.train.max_skipped = 10;
-  setup.steps = 2;
-  setup.loss_scale = 3e38;
-  const History run = record_of(plan_of("data:2", GetParam().json()), setup);
+  Training training = small_mlp();
+  training.train.max_skipped = 10;
+  training.steps = 2;
+  training.loss_scale = 3e38;
+  const History run = record_of(plan_of("data:2", GetParam().json()), training);
   for (const StepRecord& record : run.steps) {
     EXPECT_TRUE(record.result.skipped);
     EXPECT_EQ(record.weights_after, record.weights_before);
@@ -222,9 +222,9 @@ TEST_P(Method, KeepsItsStatesWhereAStepIsSkipped) {
 
 // Where the optimizer's states are split, each rank takes its part of the same sum.
 TEST_P(Method, GivesTheSameBitsWithZero1) {
-  Training setup = small_gpt();
-  const History whole = record_of(plan_of("data:2", GetParam().json()), setup),
-                split = record_of(plan_of("data:2", GetParam().json(), "zero1"), setup);
+  Training training = small_gpt();
+  const History whole = record_of(plan_of("data:2", GetParam().json()), training),
+                split = record_of(plan_of("data:2", GetParam().json(), "zero1"), training);
   EXPECT_EQ(weights(whole), weights(split));
   EXPECT_EQ(whole.steps.back().kept_after, split.steps.back().kept_after);
 }
@@ -232,33 +232,33 @@ TEST_P(Method, GivesTheSameBitsWithZero1) {
 TEST(Exchange, OfEverythingIsTheDenseSumBitForBit) {
   for (const char* precision : {"f32", "bf16"}) {
     for (const double clip : {0.0, 0.1}) {
-      Training setup = small_gpt();
-      setup.train.precision = precision;
-      setup.train.clip_norm = clip;
-      setup.optim.kind = "adamw";
-      setup.rate = 1e-2;
+      Training training = small_gpt();
+      training.train.precision = precision;
+      training.train.clip_norm = clip;
+      training.optim.kind = "adamw";
+      training.rate = 1e-2;
       const std::string all = R"({"method": "top_k", "ratio": 1})";
-      EXPECT_EQ(weights(record_of(plan_of("data:2", all), setup)),
-                weights(record_of(plan_of("data:2", R"("all_reduce")"), setup)))
+      EXPECT_EQ(weights(record_of(plan_of("data:2", all), training)),
+                weights(record_of(plan_of("data:2", R"("all_reduce")"), training)))
           << precision;
-      EXPECT_EQ(weights(record_of(plan_of("data:2 tensor:2", all, "megatron"), setup)),
-                weights(record_of(plan_of("data:2 tensor:2", R"("all_reduce")", "megatron"), setup)))
+      EXPECT_EQ(weights(record_of(plan_of("data:2 tensor:2", all, "megatron"), training)),
+                weights(record_of(plan_of("data:2 tensor:2", R"("all_reduce")", "megatron"), training)))
           << precision;
     }
   }
 }
 
 TEST(Exchange, OfFullRankIsTheDenseSumButForRounding) {
-  Training setup = small_mlp();
-  setup.steps = 1;
-  const History dense = record_of(plan_of("data:2", R"("all_reduce")"), setup);
+  Training training = small_mlp();
+  training.steps = 1;
+  const History dense = record_of(plan_of("data:2", R"("all_reduce")"), training);
   for (const auto& [parameter, shape] : dense.shapes) {
     if (shape.rank() < 2) continue;
     const int64_t rank = std::min(shape[0], shape[1]);
     const History run = record_of(
         plan_of("data:2",
                 fmt::format(R"({{"method": "power_sgd", "rank": {}, "for": "{}"}})", rank, parameter)),
-        setup);
+        training);
     const Floats& expected = weights(dense).at(parameter);
     expect_near(weights(run).at(parameter), {expected.begin(), expected.end()}, 1e-5, parameter);
   }
@@ -266,11 +266,11 @@ TEST(Exchange, OfFullRankIsTheDenseSumButForRounding) {
 
 // Parameters by name; the others stay dense.
 TEST(Exchange, IsOfTheParametersThatItNames) {
-  const Training setup = small_gpt();
+  const Training training = small_gpt();
   const History run = record_of(
       plan_of("data:2",
               R"([{"method": "top_k", "ratio": 0.1, "for": "h.0.*"}, {"method": "one_bit", "for": "wte*"}])"),
-      setup);
+      training);
   bool top_k = false, one_bit = false;
   for (const auto& [name, of_ranks] : run.steps[0].kept_after) {
     EXPECT_THAT(name, ::testing::AnyOf(::testing::HasSubstr(".h.0."), ::testing::HasSubstr(".wte"))) << name;
@@ -282,11 +282,11 @@ TEST(Exchange, IsOfTheParametersThatItNames) {
 
 // A clipped and an unclipped gradient differ by a factor that all ranks agree on.
 TEST(Exchange, DgcClipsWhatARankAdds) {
-  Training setup = small_mlp();
-  setup.steps = 1;
+  Training training = small_mlp();
+  training.steps = 1;
   const auto moved = [&](const char* clip) {
     return record_of(plan_of("data:2", fmt::format(R"({{"method": "dgc", "ratio": 1, "clip": {}}})", clip)),
-                     setup)
+                     training)
         .steps[0];
   };
   const StepRecord free = moved("0"), clipped = moved("0.001");
@@ -306,7 +306,7 @@ TEST(Exchange, DgcClipsWhatARankAdds) {
                std::min(1.0, 0.001 / std::sqrt(2.0) / std::sqrt(squares[p]));
       ASSERT_NEAR((static_cast<double>(clipped.weights_before.at(parameter)[i]) -
                    static_cast<double>(clipped.weights_after.at(parameter)[i])) /
-                      setup.rate,
+                      training.rate,
                   sum, 1e-6);
     }
   }

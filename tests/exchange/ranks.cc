@@ -13,32 +13,6 @@
 namespace trireme::testing {
 namespace {
 
-Batch random_batch(const Training& setup, int64_t step) {
-  const int64_t rows = setup.shape.rows * setup.train.accumulate;
-  Batch batch;
-  batch.rows = rows;
-  const RngKey key{17, static_cast<uint64_t>(step)};
-  uint64_t element = 0;
-  const auto add = [&](const char* name, DType dtype, Shape shape, int64_t below) {
-    HostTensor& tensor = batch.tensors.emplace_back(name, HostTensor{}).second;
-    tensor.reset(dtype, shape);
-    if (dtype == DType::f32) {
-      for (float& value : tensor.values<float>()) value = 2 * uniform(key, element++) - 1;
-    } else {
-      for (int32_t& value : tensor.values<int32_t>())
-        value = static_cast<int32_t>(uniform(key, element++) * static_cast<float>(below));
-    }
-  };
-  if (setup.shape.sample.rank() == 1) {
-    add("ids", DType::i32, {rows, setup.shape.sample[0]}, setup.model.vocab);
-    add("targets", DType::i32, {rows, setup.shape.sample[0]}, setup.model.vocab);
-  } else {
-    add("images", DType::f32, {rows, setup.shape.sample[0], setup.shape.sample[1], setup.shape.sample[2]}, 0);
-    add("labels", DType::i32, {rows}, setup.model.classes);
-  }
-  return batch;
-}
-
 Floats read(Trainer& trainer, const State& state) {
   Floats values(state.type.shape.elements());
   trainer.executor().read_state(state.name, values.data(), state.type.bytes());
@@ -52,31 +26,31 @@ void put(std::vector<Floats>& of_ranks, int ranks, int rank, Floats values) {
 
 class Rank {
  public:
-  Rank(History& run, std::mutex& mutex, const Training& setup, const Plan& plan, comm::Context& context)
+  Rank(History& run, std::mutex& mutex, const Training& training, const Plan& plan, comm::Context& context)
       : run_(run),
         mutex_(mutex),
-        setup_(setup),
+        training_(training),
         plan_(plan),
         context_(context),
         communicator_(plan.mesh, context, comm::Algorithm::ring),
         device_(make_cpu_device(1)),
-        trainer_(setup.model, setup.train, setup.optim, setup.shape, *device_,
+        trainer_(training.model, training.train, training.optim, training.shape, *device_,
                  {plan, context.rank(), context.ranks() > 1 ? &communicator_ : nullptr}) {}
 
   void go() {
     trainer_.initialise(1);
-    for (int64_t step = 0; step < setup_.steps; ++step) {
-      Batch batch = random_batch(setup_, step);
+    for (int64_t step = 0; step < training_.steps; ++step) {
+      Batch batch = random_batch(training_, step);
       const uint64_t before = context_.transport().counters().bytes_sent;
-      trainer_.loss_scale = setup_.loss_scale;
+      trainer_.loss_scale = training_.loss_scale;
       trainer_.forward_backward(batch, step);
       note(step, &StepRecord::weights_before, &StepRecord::kept_before);
       note_gradients(step);
-      const StepResult result = trainer_.update(step, setup_.rate);
+      const StepResult result = trainer_.update(step, training_.rate);
       note(step, &StepRecord::weights_after, &StepRecord::kept_after);
       const std::lock_guard lock(mutex_);
       if (context_.rank() == 0) run_.steps[step].result = result;
-      if (step + 1 == setup_.steps)
+      if (step + 1 == training_.steps)
         run_.bytes_sent += static_cast<double>(context_.transport().counters().bytes_sent - before);
     }
     const std::lock_guard lock(mutex_);
@@ -103,15 +77,15 @@ class Rank {
   }
 
   void note_gradients(int64_t step) {
-    const int64_t rows = setup_.shape.rows * setup_.train.accumulate;
+    const int64_t rows = training_.shape.rows * training_.train.accumulate;
     const double targets =
-        static_cast<double>(setup_.shape.sample.rank() == 1 ? rows * setup_.shape.sample[0] : rows);
+        static_cast<double>(training_.shape.sample.rank() == 1 ? rows * training_.shape.sample[0] : rows);
     const std::lock_guard lock(mutex_);
     for (const State& state : trainer_.program().states) {
       if (state.role != Role::kGradient || !state.attrs.has("of")) continue;
       Floats values = read(trainer_, state);
       for (float& value : values)
-        value = static_cast<float>(static_cast<double>(value) / (targets * setup_.loss_scale));
+        value = static_cast<float>(static_cast<double>(value) / (targets * training_.loss_scale));
       put(run_.steps[step].gradients[std::string(state.attrs.text("of"))], context_.ranks(), context_.rank(),
           std::move(values));
     }
@@ -119,7 +93,7 @@ class Rank {
 
   History& run_;
   std::mutex& mutex_;
-  const Training& setup_;
+  const Training& training_;
   const Plan& plan_;
   comm::Context& context_;
   MeshCommunicator communicator_;
@@ -129,31 +103,58 @@ class Rank {
 
 }  // namespace
 
+Batch random_batch(const Training& training, int64_t step) {
+  const int64_t rows = training.shape.rows * training.train.accumulate;
+  Batch batch;
+  batch.rows = rows;
+  const RngKey key{17, static_cast<uint64_t>(step)};
+  uint64_t element = 0;
+  const auto add = [&](const char* name, DType dtype, Shape shape, int64_t below) {
+    HostTensor& tensor = batch.tensors.emplace_back(name, HostTensor{}).second;
+    tensor.reset(dtype, shape);
+    if (dtype == DType::f32) {
+      for (float& value : tensor.values<float>()) value = 2 * uniform(key, element++) - 1;
+    } else {
+      for (int32_t& value : tensor.values<int32_t>())
+        value = static_cast<int32_t>(uniform(key, element++) * static_cast<float>(below));
+    }
+  };
+  if (training.shape.sample.rank() == 1) {
+    add("ids", DType::i32, {rows, training.shape.sample[0]}, training.model.vocab);
+    add("targets", DType::i32, {rows, training.shape.sample[0]}, training.model.vocab);
+  } else {
+    add("images", DType::f32,
+        {rows, training.shape.sample[0], training.shape.sample[1], training.shape.sample[2]}, 0);
+    add("labels", DType::i32, {rows}, training.model.classes);
+  }
+  return batch;
+}
+
 Training small_mlp() {
-  Training setup;
-  setup.model.family = "mlp";
-  setup.model.layers = 2;
-  setup.model.hidden = 19;
-  setup.model.classes = 5;
-  setup.shape = {12, {1, 3, 3}};
-  setup.optim.kind = "sgd";
-  setup.optim.weight_decay = 0;
-  setup.train.clip_norm = 0;
-  return setup;
+  Training training;
+  training.model.family = "mlp";
+  training.model.layers = 2;
+  training.model.hidden = 19;
+  training.model.classes = 5;
+  training.shape = {12, {1, 3, 3}};
+  training.optim.kind = "sgd";
+  training.optim.weight_decay = 0;
+  training.train.clip_norm = 0;
+  return training;
 }
 
 Training small_gpt() {
-  Training setup;
-  setup.model.layers = 2;
-  setup.model.heads = 4;
-  setup.model.hidden = 32;
-  setup.model.vocab = 32;
-  setup.model.seq = 8;
-  setup.shape = {8, {8}};
-  setup.optim.kind = "sgd";
-  setup.optim.weight_decay = 0;
-  setup.train.clip_norm = 0;
-  return setup;
+  Training training;
+  training.model.layers = 2;
+  training.model.heads = 4;
+  training.model.hidden = 32;
+  training.model.vocab = 32;
+  training.model.seq = 8;
+  training.shape = {8, {8}};
+  training.optim.kind = "sgd";
+  training.optim.weight_decay = 0;
+  training.train.clip_norm = 0;
+  return training;
 }
 
 Plan plan_of(const std::string& mesh, const std::string& exchange, const std::string& preset) {
@@ -161,12 +162,12 @@ Plan plan_of(const std::string& mesh, const std::string& exchange, const std::st
       fmt::format(R"({{"mesh": "{}", "preset": "{}", "exchange": {}}})", mesh, preset, exchange), "test");
 }
 
-History record_of(const Plan& plan, const Training& setup) {
+History record_of(const Plan& plan, const Training& training) {
   History run;
-  run.steps.resize(setup.steps);
+  run.steps.resize(training.steps);
   std::mutex mutex;
   comm::run_rank_threads(
-      plan.mesh.ranks(), [&](comm::Context& context) { Rank(run, mutex, setup, plan, context).go(); },
+      plan.mesh.ranks(), [&](comm::Context& context) { Rank(run, mutex, training, plan, context).go(); },
       /*timeout_seconds=*/60);
   return run;
 }

@@ -43,11 +43,14 @@ struct Training {
 Training small_mlp();
 Training small_gpt();
 
+// A batch of its samples, another one for each step.
+Batch random_batch(const Training& training, int64_t step);
+
 Plan plan_of(const std::string& mesh, const std::string& exchange, const std::string& preset = "data");
 
 // Checks on the way that replicas have the same weights. Gradients are not read where ranks have parts of
 // them.
-History record_of(const Plan& plan, const Training& setup);
+History record_of(const Plan& plan, const Training& training);
 
 // Weights after the last step.
 const std::map<std::string, Floats>& weights(const History& run);

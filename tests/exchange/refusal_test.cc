@@ -11,10 +11,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal(const Plan& plan, const Training& setup) {
+std::string refusal(const Plan& plan, const Training& training) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
   return error_of([&] {
-    step_program(setup.model, setup.train, setup.optim, setup.shape, *device, {plan, 0, nullptr});
+    step_program(training.model, training.train, training.optim, training.shape, *device, {plan, 0, nullptr});
   });
 }
 std::string refusal(const std::string& exchange) {

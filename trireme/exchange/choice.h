@@ -13,8 +13,8 @@ struct ExchangeChoice {
   ExchangeSettings settings;
   std::string pattern;  // "": all matrices and filters
 
-  // Whether it is anything else than the sum that is made without it.
-  bool is_dense() const { return method->name == "all_reduce" && !method->loses(settings); }
+  // Whether it is the sum that is made without it.
+  bool is_dense() const { return !method->loses(settings); }
 };
 
 // In the order of the plan's rules. Throws Error for methods that do not exist yet, and for settings that a

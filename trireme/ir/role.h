@@ -26,7 +26,8 @@ enum class Role {
 
 // Whether a state lasts from step to step, so that a run can go on from it.
 constexpr bool is_lasting(Role role) {
-  return role == Role::kParameter || role == Role::kBuffer || role == Role::kOptimizer || role == Role::kResidual;
+  return role == Role::kParameter || role == Role::kBuffer || role == Role::kOptimizer ||
+         role == Role::kResidual;
 }
 
 enum class OutputRole {

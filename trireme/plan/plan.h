@@ -29,7 +29,7 @@ struct Recompute {
 // How replicas agree on the gradients of some parameters: a method of exchange/ and its settings.
 struct ExchangeRule {
   std::string method = "all_reduce";
-  std::string pattern = {};  // of names (fits_pattern); "": all matrices and filters, whose vectors stay dense
+  std::string pattern = {};  // of names (fits_pattern); "": all matrices and filters
   std::map<std::string, double, std::less<>> numbers = {};
   std::map<std::string, std::string, std::less<>> words = {};
 
