@@ -66,6 +66,9 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   Training clipped = small_mlp();
   clipped.train.clip_norm = 1;
   EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "signum"})"), clipped), HasSubstr("train.clip_norm=0"));
+  Training noise = small_mlp();
+  noise.train.noise_scale = true;
+  EXPECT_THAT(refusal(plan_of("data:2", top_k), noise), HasSubstr("train.noise_scale"));
   Training device = small_mlp();
   device.train.device = "cuda";
   EXPECT_THAT(refusal(plan_of("data:2", top_k), device), HasSubstr("run on CPUs only so far"));

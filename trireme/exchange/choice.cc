@@ -158,6 +158,11 @@ const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, con
 void check_exchange(const Plan& plan, const Graph& update) {
   if (!has_exchange(plan)) return;
   check_plan_for(plan);
+  if (std::ranges::find(update.outputs, "squares", &Output::name) != update.outputs.end())
+    throw_error(
+        "train.noise_scale compares the norm of the ranks' gradients with that of their sum, and the plan's "
+        "exchange "
+        "makes something else of the sum; take one of them out");
   const std::vector<ExchangeChoice> choices = exchange_choices(plan);
   std::vector<bool> used(choices.size());
   std::vector<std::string> names;
