@@ -23,10 +23,8 @@ struct ExchangeSetting {
   double standard = 0;  // where the plan does not say
   double least = 0, most = 0;
   enum class Kind { kReal, kWhole, kWord } kind = Kind::kReal;
-  enum class Bounds {
-    kClosed,
-    kAboveLeast
-  } bounds = Bounds::kClosed;                // kAboveLeast: `least` itself is too small
+  // kAboveLeast: `least` itself is too small.
+  enum class Bounds { kClosed, kAboveLeast } bounds = Bounds::kClosed;
   std::vector<std::string_view> words = {};  // kWord: the first where nothing is said
 };
 
@@ -63,9 +61,9 @@ struct Turn {
   static Turn done(ValueId agreed) { return {.agreed = agreed}; }
 };
 
-// One gradient on one rank, as a method sees it. Gradients are sums over targets times the loss scale; what
-// is kept from step to step is in units of the mean, so that it means the same in each: kept · unit() is of a
-// gradient's size.
+// What one rank has of a gradient, as a method sees it. Gradients are sums over targets times the loss scale;
+// what is kept from step to step is in units of the mean, so that it means the same in each: times
+// `common.unit` it is of a gradient's size.
 class Addend {
  public:
   // A state that the method keeps.
@@ -96,9 +94,8 @@ class Addend {
   ValueId gradient() const { return gradient_; }  // this rank's addend
   const Shape& shape() const { return b.shape(gradient_); }
   int64_t elements() const { return shape().elements(); }
-  int64_t rows() const {
-    return shape().rank() == 0 ? 1 : shape()[0];
-  }  // as a matrix: the first dim, and the rest
+  // As a matrix: the first dim, and the rest.
+  int64_t rows() const { return shape().rank() == 0 ? 1 : shape()[0]; }
   int64_t columns() const { return rows() == 0 ? 0 : elements() / rows(); }
 
   ValueId reshaped(ValueId value, Shape shape);
