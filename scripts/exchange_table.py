@@ -49,16 +49,22 @@ def train(arguments, exchange, settings, seed):
         path = Path(folder) / "plan.json"
         path.write_text(json.dumps(plan))
         run = Path(folder) / "run"
-        command = [arguments.trireme, "train", "-n", str(arguments.ranks), "--plan", str(path), f"--run.dir={run}",
-                   f"--train.steps={arguments.steps}", f"--train.seed={seed}", "--train.threads=1", "--train.batch=16",
-                   "--model.layers=2", "--model.hidden=64", "--model.heads=4", "--model.seq=64", *settings]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        model = ["--train.batch=16", "--model.layers=2", "--model.hidden=64", "--model.heads=4", "--model.seq=64", *settings]
+        call(arguments, ["train", "-n", str(arguments.ranks), "--plan", str(path), f"--run.dir={run}",
+                         f"--train.steps={arguments.steps}", f"--train.seed={seed}", "--train.threads=1",
+                         "--lr_schedule.warmup_steps=20", *model])
+        program = call(arguments, ["inspect", "program", "--plan", str(path), "--segment", "none", *model])
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    steps = [line for line in lines if "bytes_sent" in line]
-    last = steps[-max(1, len(steps) // 10):]
-    return statistics.mean(line["loss"] for line in last), statistics.median(line["bytes_sent"] for line in last)
+    losses = [line["loss"] for line in lines if "step_seconds" in line]
+    step = next(line for line in program.splitlines() if line.startswith("# step "))
+    return statistics.mean(losses[-max(1, len(losses) // 10):]), float(step.split()[-1])
+
+
+def call(arguments, words):
+    done = subprocess.run([arguments.trireme, *words], capture_output=True, text=True, errors="replace")
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def main():
