@@ -1,7 +1,7 @@
 """Trains a small GPT on the default text with methods of exchange, ranks on this machine, and makes the table of
 docs/exchange.md of it: loss after so many steps, bytes a step. Run from the repository's root:
 
-    python3 scripts/exchange_table.py [--trireme build/release/trireme/cli/trireme] [--steps 300] [--ranks 4]
+    python3 scripts/exchange_table.py [--trireme build/release/trireme/cli/trireme] [--steps 200] [--ranks 4]
                                       [--seeds 1,2,3] [FILE]
 
 With FILE the table is put below its mark there; else it is printed.
@@ -70,7 +70,7 @@ def call(arguments, words):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trireme", default="build/release/trireme/cli/trireme")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seeds", default="1")
     parser.add_argument("file", nargs="?")
