@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 # Folders in the order of the data path. A folder may depend only on folders before it.
-ORDER = ["base", "ir", "ops", "mesh", "plan", "schedule", "passes", "program", "comm", "exchange",
+ORDER = ["base", "ir", "ops", "mesh", "plan", "schedule", "exchange", "passes", "program", "comm",
          "kernels", "runtime", "planner", "sim", "train", "cli"]
 
 # Folders that may depend on these alone, so that they can be used alone.

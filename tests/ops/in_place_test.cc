@@ -52,6 +52,12 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"adam", {{{0, 0}, {1, 2}, {2, 3}}}},
       {"lamb_direction", {{{0, 1}, {1, 2}, {2, 3}}}},
       {"lamb_apply", first},
+      {"add_scaled", either},
+      {"residual", either},
+      {"renew", either},
+      {"top_k", {{{2, 0}}}},
+      {"clear_at", first},
+      {"orthogonalise", first},
   };
   return ways;
 }

@@ -64,6 +64,7 @@ std::vector<OpCase> shape_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> language_cases();  // embedding, rope, cross_entropy, dropout
 std::vector<OpCase> optimizer_cases();
+std::vector<OpCase> exchange_cases();  // what replicas send one another, and what they keep
 
 std::vector<OpCase> all_cases();
 std::vector<OpCase> correctness_cases();  // without those that are only timed

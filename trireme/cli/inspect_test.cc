@@ -53,6 +53,19 @@ class InspectTest : public ::testing::Test {
   const fs::path folder_ = fs::temp_directory_path() / ("trireme_inspect_test_" + std::to_string(getpid()));
 };
 
+TEST_F(InspectTest, ExchangeHasARowForEveryMethod) {
+  const std::string plan =
+      write("plan.json", R"({"mesh": "data:4", "exchange": {"method": "top_k", "ratio": 0.5}})");
+  const auto [code, text] =
+      run({"exchange", "--plan", plan, "--model.layers=1", "--model.seq=8", "--train.batch=4"});
+  EXPECT_EQ(code, kOk);
+  EXPECT_THAT(text, HasSubstr("| the plan's own |"));
+  for (const char* row :
+       {"| all_reduce wire=f32 |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |",
+        "| one_bit |", "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |"})
+    EXPECT_THAT(text, HasSubstr(row));
+}
+
 TEST_F(InspectTest, GraphParsesBackWithItsTableOfCosts) {
   const auto [code, text] = run({"graph", "--cost", "--model.layers=1", "--model.seq=8", "--train.batch=2"});
   EXPECT_EQ(code, kOk);

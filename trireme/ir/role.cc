@@ -7,8 +7,8 @@ namespace trireme {
 namespace {
 
 // In the order of the enumerators.
-constexpr EnumNames<11> kRoles = {"",      "parameter", "buffer", "optimizer", "gradient", "pending",
-                                  "cache", "stash",     "batch",  "rng",       "scalar"};
+constexpr EnumNames<12> kRoles = {"",        "parameter", "buffer", "optimizer", "residual", "gradient",
+                                  "pending", "cache",     "stash",  "batch",     "rng",      "scalar"};
 constexpr EnumNames<3> kOutputRoles = {"", "addend", "rows"};
 
 }  // namespace

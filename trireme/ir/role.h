@@ -13,6 +13,7 @@ enum class Role {
   kParameter,  // trained
   kBuffer,     // of the model but not trained: running statistics
   kOptimizer,  // moments and velocities
+  kResidual,   // what a method of exchange keeps of gradients: parts not sent yet, velocities
   kGradient,   // what microbatches add up for the update
   kPending,    // what a buffer becomes if the step is not skipped
   kCache,      // keys and values of tokens that were read
@@ -25,7 +26,8 @@ enum class Role {
 
 // Whether a state lasts from step to step, so that a run can go on from it.
 constexpr bool is_lasting(Role role) {
-  return role == Role::kParameter || role == Role::kBuffer || role == Role::kOptimizer;
+  return role == Role::kParameter || role == Role::kBuffer || role == Role::kOptimizer ||
+         role == Role::kResidual;
 }
 
 enum class OutputRole {

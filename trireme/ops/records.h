@@ -11,6 +11,7 @@ namespace trireme {
 void add_attention(OpTable& table);
 void add_batch_norm(OpTable& table);
 void add_binary(OpTable& table);
+void add_bits(OpTable& table);
 void add_collective(OpTable& table);
 void add_collective_start(OpTable& table);
 void add_conv2d(OpTable& table);
@@ -20,16 +21,22 @@ void add_embedding(OpTable& table);
 void add_layer_norm(OpTable& table);
 void add_matmul(OpTable& table);
 void add_optimizer(OpTable& table);
+void add_orthogonalise(OpTable& table);
 void add_pool2d(OpTable& table);
+void add_quantise(OpTable& table);
 void add_reduce(OpTable& table);
+void add_residual(OpTable& table);
 void add_rms_norm(OpTable& table);
 void add_rope(OpTable& table);
 void add_shape(OpTable& table);
 void add_softmax(OpTable& table);
+void add_sparse(OpTable& table);
 void add_unary(OpTable& table);
 
 inline constexpr NotDifferentiable kBackwardOp{"a backward op; second derivatives are not offered"};
 inline constexpr NotDifferentiable kUpdateOp{"an optimizer update; nothing is trained through it"};
+inline constexpr NotDifferentiable kExchangeOp{
+    "of the exchange between replicas; nothing is trained through it"};
 inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs after autodiff"};
 
 inline constexpr NotDifferentiable kExpandedOp{"made by the expand pass, which runs after autodiff"};

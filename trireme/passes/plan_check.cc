@@ -5,15 +5,15 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/exchange/choice.h"
 #include "trireme/passes/pins.h"
 
 namespace trireme {
 namespace {
 
 bool any_parameter(const Graph& graph, bool (*fits)(const Value&)) {
-  return std::ranges::any_of(graph.values, [&](const Value& value) {
-    return value.role == Role::kParameter && fits(value);
-  });
+  return std::ranges::any_of(
+      graph.values, [&](const Value& value) { return value.role == Role::kParameter && fits(value); });
 }
 
 bool is_convolution(const Value& value) {
@@ -87,7 +87,8 @@ void check_layouts(const Plan& plan, const std::vector<StepSegment>& whole) {
     // A rank that wants another part of what it is given takes a slice, which moves nothing.
     if (input) {
       throw_error(
-          "the plan gives the layout {} to '{}', which is an input: rows of inputs are dealt to the ranks of the "
+          "the plan gives the layout {} to '{}', which is an input: rows of inputs are dealt to the ranks of "
+          "the "
           "axis data, and all else of them is there whole. Give the layout to what is made of it",
           to_string(layout, plan.mesh), input->name);
     }
@@ -109,6 +110,9 @@ void check_rows(const Plan& plan, const Graph& graph) {
 
 void check_plan(const Plan& plan, const std::vector<StepSegment>& whole) {
   check_supported(plan);
+  for (const StepSegment& segment : whole) {
+    if (segment.kind == SegmentKind::kUpdate) check_exchange(plan, segment.graph);
+  }
   if (plan.mesh.ranks() == 1) return;
   for (const StepSegment& segment : whole) {
     if (segment.kind != SegmentKind::kForwardBackward) continue;
@@ -116,8 +120,7 @@ void check_plan(const Plan& plan, const std::vector<StepSegment>& whole) {
     check_rows(plan, segment.graph);
   }
   check_layouts(plan, whole);
-  for (const StepSegment& segment : whole)
-    pins_of(plan, segment.graph, segment.kind, Microbatches::kOne);
+  for (const StepSegment& segment : whole) pins_of(plan, segment.graph, segment.kind, Microbatches::kOne);
 }
 
 }  // namespace trireme

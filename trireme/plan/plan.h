@@ -26,6 +26,16 @@ struct Recompute {
   friend bool operator==(const Recompute&, const Recompute&) = default;
 };
 
+// How replicas agree on the gradients of some parameters: a method of exchange/ and its settings.
+struct ExchangeRule {
+  std::string method = "all_reduce";
+  std::string pattern = {};  // of names (fits_pattern); "": all matrices and filters
+  std::map<std::string, double, std::less<>> numbers = {};
+  std::map<std::string, std::string, std::less<>> words = {};
+
+  friend bool operator==(const ExchangeRule&, const ExchangeRule&) = default;
+};
+
 struct Plan {
   Mesh mesh;  // no axes: one rank
   std::string preset = "data";
@@ -47,7 +57,8 @@ struct Plan {
   std::optional<int> chunks = {};  // 1
   std::vector<std::string> stages = {};
   std::optional<Recompute> recompute = {};  // none
-  // Keys that stand for more than there is yet (offload, exchange), with their values as JSON.
+  std::vector<ExchangeRule> exchange = {};  // the first that fits a parameter counts; none: a dense sum
+  // Keys that stand for more than there is yet (offload), with their values as JSON.
   // check_supported() refuses those that ask for something.
   std::vector<std::pair<std::string, std::string>> kept = {};
 

@@ -1,5 +1,6 @@
 // Plans as JSON. Every key that was read is written again.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -196,22 +197,60 @@ void check_offload(const Json& value, std::string_view source) {
     text_of(where, "the offload of " + what, source);
 }
 
-// How replicas agree: the name of a method, an object with its settings, or a list of such for some names
-// each.
-void check_exchange(const Json& value, std::string_view source) {
-  if (value.is_array()) {
-    for (const Json& one : value) check_exchange(object_of(one, "exchange", source), source);
-    return;
-  }
+// How replicas agree: the name of a method, or an object with its settings. What a method may be set to is
+// exchange/'s to say.
+ExchangeRule exchange_rule(const Json& value, std::string_view source) {
   if (value.is_object() && !value.contains("method"))
     throw_error("{}: exchange is {}, which names no method; say for example {{\"method\": \"all_reduce\"}}",
                 source, value.dump());
-  check_word(value.is_object() ? value["method"] : value, "exchange",
+  const Json& method = value.is_object() ? value["method"] : value;
+  check_word(method, "exchange",
              {"all_reduce",   "top_k",   "dgc",    "power_sgd", "one_bit",      "threshold",
               "terngrad",     "qsgd",    "signum", "atomo",     "one_bit_adam", "shared_pattern",
               "pruned_ring",  "delayed", "local",  "fedavg",    "diloco",       "server",
               "async_server", "ssp",     "d_psgd", "sgp",       "ad_psgd"},
              source);
+  ExchangeRule rule{.method = method.get<std::string>()};
+  if (!value.is_object()) return rule;
+  for (const auto& [key, setting] : value.items()) {
+    if (key == "method") continue;
+    if (key == "for")
+      rule.pattern = text_of(setting, "the exchange's for", source);
+    else if (setting.is_boolean())
+      rule.numbers[key] = setting.get<bool>() ? 1 : 0;
+    else if (setting.is_number())
+      rule.numbers[key] = setting.get<double>();
+    else
+      rule.words[key] = text_of(setting, "the exchange's " + key, source);
+  }
+  return rule;
+}
+
+// One for all, or a list of such for some names each.
+void read_exchange(const Json& value, Plan& plan, std::string_view source) {
+  if (!value.is_array()) {
+    plan.exchange = {exchange_rule(value, source)};
+    return;
+  }
+  for (const Json& one : value)
+    plan.exchange.push_back(exchange_rule(object_of(one, "exchange", source), source));
+}
+
+Json exchange_json(const std::vector<ExchangeRule>& rules) {
+  Json list = Json::array();
+  for (const ExchangeRule& rule : rules) {
+    Json one{{"method", rule.method}};
+    if (!rule.pattern.empty()) one["for"] = rule.pattern;
+    for (const auto& [name, number] : rule.numbers) {
+      if (number == std::floor(number) && std::abs(number) < 0x1p53)
+        one[name] = static_cast<int64_t>(number);
+      else
+        one[name] = number;
+    }
+    for (const auto& [name, word] : rule.words) one[name] = word;
+    list.push_back(std::move(one));
+  }
+  return list.size() == 1 ? list[0] : list;
 }
 
 // Keys that ask for more than there is. They are held to their form and kept.
@@ -220,8 +259,7 @@ struct KeptKey {
   void (*check)(const Json& value, std::string_view source);
   std::string_view nothing = "";  // the value that asks for nothing beyond what is done without the key
 };
-constexpr KeptKey kKeptKeys[] = {{"offload", check_offload, "{}"},
-                                 {"exchange", check_exchange, "\"all_reduce\""}};
+constexpr KeptKey kKeptKeys[] = {{"offload", check_offload, "{}"}};
 
 // One for all axes, or an object with one for each.
 void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
@@ -246,7 +284,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
   std::vector<std::string> known = {"mesh",      "preset",    "layouts",    "accumulate",
                                     "precision", "algorithm", "batch_norm", "schedule",
-                                    "chunks",    "stages",    "recompute"};
+                                    "chunks",    "stages",    "recompute",  "exchange"};
   for (const KeptKey& key : kKeptKeys) known.emplace_back(key.name);
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
@@ -265,6 +303,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("chunks")) read_chunks(root["chunks"], plan, source);
   if (root.contains("stages")) plan.stages = scopes_of(root["stages"], "stages", source);
   if (root.contains("recompute")) read_recompute(root["recompute"], plan, source);
+  if (root.contains("exchange")) read_exchange(root["exchange"], plan, source);
   for (const KeptKey& key : kKeptKeys) {
     if (!root.contains(key.name)) continue;
     key.check(root[key.name], source);
@@ -287,6 +326,7 @@ std::string to_json(const Plan& plan) {
   if (plan.chunks) json["chunks"] = *plan.chunks;
   if (!plan.stages.empty()) json["stages"] = plan.stages;
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
+  if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);
   for (const auto& [key, value] : plan.kept) json[key] = Json::parse(value);
   return json.dump(2);
 }

@@ -1,5 +1,5 @@
-// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> stage -> fuse -> bucket -> memory
-// (for each rank).
+// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> exchange -> stage -> fuse -> bucket
+// -> memory (for each rank).
 #include "trireme/program/build.h"
 
 #include <algorithm>
@@ -7,9 +7,11 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/exchange/choice.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
+#include "trireme/passes/exchange.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
 #include "trireme/passes/plan_check.h"
@@ -45,6 +47,18 @@ bool is_own(const StepSegment& segment) {
   return segment.rows == Rows::kOfOneRank;
 }
 
+// Where replicas can not agree otherwise than by dense sums.
+void check_no_exchange(const Plan& plan) {
+  if (!has_exchange(plan)) return;
+  if (plan.pipeline_stages() > 1)
+    throw_error(
+        "the plan has an exchange and an axis pipe; what replicas of all stages send would go together, and "
+        "stages update on their own. Take one of them out");
+  throw_error(
+      "the plan has an exchange, which leaves out parts of each rank's gradient, and train.shards gives the "
+      "same bits for any number of ranks; take one of them out");
+}
+
 std::vector<bool> to_make_again(const Plan& plan, const StepSegment& segment, const Graph& graph) {
   const bool has_backward = segment.kind == SegmentKind::kForwardBackward;
   return values_made_again(graph, has_backward && plan.recompute ? *plan.recompute : Recompute());
@@ -69,9 +83,14 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
                                const Cut& cut)
     : whole_(std::move(whole)), plan_(plan), stage_plan_(plan.of_one_stage()), cut_(cut) {
   if (plan_.pipeline_stages() > 1) pipeline_ = pipeline_of(plan_, microbatches);
-  if (std::ranges::none_of(whole_, is_own)) check_plan(stage_plan_, whole_);
+  const bool own = std::ranges::any_of(whole_, is_own);
+  if (own || pipeline_) check_no_exchange(plan_);
+  if (!own) check_plan(stage_plan_, whole_);
   // A pipeline's stages reduce gradients in the update, after all backward parts.
-  const Microbatches several = microbatches > 1 || pipeline_ ? Microbatches::kSeveral : Microbatches::kOne;
+  // Methods of exchange compress them once a step, there too.
+  const bool exchanges = stage_plan_.mesh.ranks() > 1 && has_exchange(plan_);
+  const Microbatches several =
+      microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
     if (stage_plan_.mesh.ranks() == 1 || is_own(segment)) {
@@ -89,6 +108,8 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     Graph leader = partition(graph, mesh, pins, spread, /*rank=*/0, ops());
     again_.push_back(to_make_again(plan_, segment, leader));
     leader = recompute(leader, again_.back());
+    if (exchanges && segment.kind == SegmentKind::kUpdate)
+      leader = exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
     if (!pipeline_) leader = optimized(leader);
     common = Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader)};
   }
@@ -121,6 +142,13 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     const Mesh& mesh = stage_plan_.mesh;
     const Graph local = partition(graph, mesh, pins, spread, in_stage, ops(), &layouts);
     result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
+    if (segment.kind == SegmentKind::kUpdate) {
+      Graph& update = result.segments.back().graph;
+      KeptStates kept;
+      update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), &kept);
+      for (const auto& [name, state] : kept)
+        result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
+    }
     if (plan_.recompute) note_layouts_again(result.segments.back().graph, layouts);
     for (const Value& value : graph.values) {
       if (value.kind != Value::Kind::kState) continue;

@@ -225,7 +225,7 @@ class Run {
       }
       note(fmt::format("since {}, and gone on by force: {}", found.path, text));
     }
-    restore(trainer_, found);
+    if (const std::string lost = restore(trainer_, found); !lost.empty()) note(lost);
     loader_.seek(found.state.data);
     saved_ = found.path;
     note(fmt::format("goes on from {} (step {})", found.path, found.state.step));

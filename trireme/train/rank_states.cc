@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "trireme/exchange/method.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {
@@ -52,12 +53,17 @@ class Writers {
   std::vector<uint64_t> bytes_;  // that each rank writes so far
 };
 
+// Whether it is part of the model; what lasts besides goes with the optimizer's states.
+bool is_of_model(Role role) {
+  return role == Role::kParameter || role == Role::kBuffer;
+}
+
 template <typename Wanted>
 RankStates collect(Trainer& trainer, const Wanted& wanted) {
   RankStates states;
   for (const State& slot : trainer.program().states) {
     if (!is_lasting(slot.role) || !wanted(slot)) continue;
-    (slot.role == Role::kOptimizer ? states.optimizer : states.model)
+    (is_of_model(slot.role) ? states.model : states.optimizer)
         .push_back({slot.name,
                     view_of(slot),
                     {slot.part.whole, slot.part.pieces},
@@ -72,7 +78,7 @@ RankStates states_of(Trainer& trainer) {
   RankStates states = collect(trainer, [](const State&) { return true; });
   for (const Value& state : trainer.program().elsewhere) {
     const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
-    (state.role == Role::kOptimizer ? states.optimizer : states.model)
+    (is_of_model(state.role) ? states.model : states.optimizer)
         .push_back({state.name,
                     {nullptr, state.type.dtype, none},
                     {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
@@ -113,12 +119,30 @@ std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, c
   return checkpoints.save(state, share.model, share.optimizer);
 }
 
-void restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
-  const RankStates states = states_of(trainer);
+std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
+  RankStates states = states_of(trainer);
+  std::vector<PartView> kept;
+  std::erase_if(states.optimizer, [&](const PartView& part) {
+    if (part.name.starts_with(kKeptPrefix)) kept.push_back(part);
+    return part.name.starts_with(kKeptPrefix);
+  });
+  const auto stored = [&](const PartView& part) {
+    const TensorFiles::Tensor* found = checkpoint.optimizer.find(part.name);
+    return found && found->dtype == part.view.dtype && found->shape == part.part.whole;
+  };
+  const bool anew = !std::ranges::all_of(kept, stored);
+  if (anew) trainer.initialise(checkpoint.state.seed);
   checkpoint.model.read_all(states.model);
-  checkpoint.optimizer.read_all(states.optimizer);
+  checkpoint.optimizer.read_all(states.optimizer, kKeptPrefix);
+  if (!anew) {
+    for (const PartView& part : kept) checkpoint.optimizer.read(*checkpoint.optimizer.find(part.name), part);
+  }
   trainer.loss_scale = checkpoint.state.loss_scale;
   trainer.scale_age = checkpoint.state.scale_age;
+  if (!anew) return "";
+  return "what the exchange between replicas had not sent yet is lost: it was kept by another number of "
+         "ranks or by "
+         "another method, and starts anew";
 }
 
 }  // namespace trireme

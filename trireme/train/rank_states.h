@@ -12,7 +12,7 @@ namespace trireme {
 
 struct RankStates {
   std::vector<PartView> model;      // weights and buffers
-  std::vector<PartView> optimizer;  // moments and velocities
+  std::vector<PartView> optimizer;  // moments and velocities, and what methods of exchange keep
 };
 
 // All that this rank has; of what other stages of a pipeline have, an empty part, so that nothing is missed.
@@ -29,7 +29,9 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks);
 // does.
 std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks = {});
 
-// Gives the trainer the weights, moments and loss scale of a checkpoint, whatever plan saved it.
-void restore(Trainer& trainer, const LoadedCheckpoint& checkpoint);
+// Gives the trainer the weights, moments and loss scale of a checkpoint, whatever plan saved it. What a
+// method of exchange keeps is of single ranks: under another number of them, or another method, it starts
+// anew. Returns a line for people that says so; "" otherwise.
+std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint);
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/exchange/choice.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
 #include "trireme/program/build.h"
@@ -66,6 +67,11 @@ const std::string& targets_name(const Graph& graph) {
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
+  if (train.device.starts_with("cuda") && has_exchange(ranks.plan))
+    throw_error(
+        "the plan has an exchange, whose methods run on CPUs only so far; use train.device=cpu, or take the "
+        "key "
+        "exchange out of the plan");
   const Schedule schedule = schedule_of(train, ranks.plan, ranks.rank);
   StepGraphs whole = step_graphs(model, train, optim, shape, schedule, ranks.plan);
   const ProgramBuilder builder(std::move(whole.segments), ranks.plan, schedule.microbatches, whole.cut);

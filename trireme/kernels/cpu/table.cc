@@ -13,6 +13,7 @@ namespace cpu {
   X(add_avg_pool2d) \
   X(add_batch_norm) \
   X(add_binary) \
+  X(add_bits) \
   X(add_cast) \
   X(add_collective) \
   X(add_composed) \
@@ -28,12 +29,16 @@ namespace cpu {
   X(add_max_grad) \
   X(add_max_pool2d) \
   X(add_optimizer) \
+  X(add_orthogonalise) \
+  X(add_quantise) \
   X(add_reduce) \
   X(add_reshape) \
+  X(add_residual) \
   X(add_rms_norm) \
   X(add_rope) \
   X(add_select) \
   X(add_softmax) \
+  X(add_sparse) \
   X(add_unary)
 // clang-format on
 

@@ -14,6 +14,25 @@ const KernelTable& cuda_kernels();
 struct NoCudaKernel {
   std::string_view op, reason;
 };
-inline constexpr std::array<NoCudaKernel, 0> kNoCudaKernels = {};
+inline constexpr std::string_view kNoExchange = "methods of exchange run on CPUs only so far";
+inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
+    {"add_scaled", kNoExchange},
+    {"clear_at", kNoExchange},
+    {"dequantise", kNoExchange},
+    {"one_bit_pack", kNoExchange},
+    {"one_bit_unpack", kNoExchange},
+    {"orthogonalise", kNoExchange},
+    {"quantise", kNoExchange},
+    {"renew", kNoExchange},
+    {"residual", kNoExchange},
+    {"scatter_add", kNoExchange},
+    {"sign_pack", kNoExchange},
+    {"sign_unpack", kNoExchange},
+    {"sign_vote", kNoExchange},
+    {"ternary_pack", kNoExchange},
+    {"ternary_unpack", kNoExchange},
+    {"threshold_pack", kNoExchange},
+    {"top_k", kNoExchange},
+});
 
 }  // namespace trireme

@@ -141,9 +141,11 @@ void TensorFiles::read(const Tensor& tensor, const PartView& to) const {
   if (to.reach.write) to.reach.write(0, staging.data(), staging.size());
 }
 
-void TensorFiles::read_all(std::span<const PartView> parts) const {
+void TensorFiles::read_all(std::span<const PartView> parts, std::string_view passed_over) const {
   std::map<std::string_view, const Tensor*> stored;
-  for (const Tensor& tensor : tensors_) stored[tensor.name] = &tensor;
+  for (const Tensor& tensor : tensors_) {
+    if (passed_over.empty() || !tensor.name.starts_with(passed_over)) stored[tensor.name] = &tensor;
+  }
   std::vector<std::string> problems;
   std::vector<std::pair<const Tensor*, const PartView*>> reads;
   for (const PartView& wanted : parts) {

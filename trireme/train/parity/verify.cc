@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
+#include "trireme/exchange/choice.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/optim/update.h"
@@ -277,6 +278,13 @@ std::string_view name(Verdict verdict) {
 Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_program) {
   std::vector<Program> programs;
   try {
+    if (has_exchange(plan))
+      throw_error(
+          "its exchange sends less than the gradients, so that no step is meant to equal one rank's, and "
+          "there is "
+          "nothing to hold it to. Without the key exchange the rest of the plan can be verified; the methods "
+          "are held "
+          "to their equations by the project's own tests");
     axis_algorithms(plan, reference.training().train);
     programs = make_programs(reference.training(), plan, make_program);
   } catch (const Error& error) {

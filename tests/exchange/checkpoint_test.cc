@@ -1,0 +1,86 @@
+// What methods keep is saved, and a run that goes on has the bits of one that never stopped; under another
+// number of ranks it starts anew, with a word.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/exchange/ranks.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/rank_states.h"
+
+namespace trireme::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  std::vector<float> states;  // of rank 0: weights and what is kept
+  std::string told;
+};
+
+// Steps [from, to); goes on from the folder where from is not 0, and saves there in the end.
+Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t to) {
+  const Training training = small_mlp();
+  Outcome result;
+  comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    const RankOptions ranks{plan, context.rank(), &communicator};
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device, ranks);
+    Checkpoints checkpoints(folder, 3, checkpoint_peers(ranks));
+    std::string told;
+    if (from == 0)
+      trainer.initialise(1);
+    else
+      told = restore(trainer, *checkpoints.load_latest());
+    for (int64_t step = from; step < to; ++step) {
+      Batch batch = random_batch(training, step);
+      trainer.step(batch, step, 0.1);
+    }
+    save(checkpoints, {.step = to, .seed = 1}, trainer, ranks);
+    if (context.rank() != 0) return;
+    result.told = told;
+    for (const State& state : trainer.program().states) {
+      if (!is_lasting(state.role)) continue;
+      std::vector<float> values(state.type.shape.elements());
+      trainer.executor().read_state(state.name, values.data(), state.type.bytes());
+      result.states.insert(result.states.end(), values.begin(), values.end());
+    }
+  });
+  return result;
+}
+
+class ExchangeCheckpoint : public ::testing::Test {
+ protected:
+  std::string folder(const char* name) {
+    const fs::path path = fs::path(::testing::TempDir()) / (std::string("exchange_checkpoint_") + name);
+    fs::remove_all(path);
+    fs::create_directories(path);
+    return path.string();
+  }
+};
+
+TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
+  for (const char* method : {"top_k", "dgc", "power_sgd", "one_bit", "signum"}) {
+    const Plan plan = plan_of("data:2", fmt::format(R"("{}")", method));
+    const std::string once = folder("once"), twice = folder("twice");
+    const Outcome whole = train(once, plan, 0, 6);
+    train(twice, plan, 0, 3);
+    const Outcome second = train(twice, plan, 3, 6);
+    EXPECT_EQ(second.told, "");
+    EXPECT_EQ(second.states, whole.states) << method;
+  }
+}
+
+TEST_F(ExchangeCheckpoint, StartsAnewWithAWordUnderOtherRanksOrMethods) {
+  const std::string path = folder("other");
+  train(path, plan_of("data:2", R"("top_k")"), 0, 2);
+  EXPECT_THAT(train(path, plan_of("data:3", R"("top_k")"), 2, 4).told, ::testing::HasSubstr("starts anew"));
+  EXPECT_THAT(train(path, plan_of("data:3", R"("power_sgd")"), 4, 6).told,
+              ::testing::HasSubstr("starts anew"));
+  EXPECT_EQ(train(path, plan_of("data:2", R"("all_reduce")"), 6, 8).told, "");
+}
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,249 @@
+// See references.h.
+#include "tests/exchange/references.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+
+namespace trireme::testing {
+namespace {
+
+using Settings = std::map<std::string, double>;
+
+Doubles operator+(Doubles a, const Doubles& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+Doubles operator-(Doubles a, const Doubles& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return a;
+}
+Doubles operator*(double s, Doubles a) {
+  for (double& value : a) value *= s;
+  return a;
+}
+double squares(const Doubles& a) {
+  return std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
+}
+
+// With zeros for all but the k largest.
+Doubles largest(const Doubles& a, size_t k) {
+  std::vector<size_t> order(a.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t i, size_t j) { return std::abs(a[i]) > std::abs(a[j]); });
+  Doubles result(a.size(), 0);
+  for (size_t i = 0; i < k; ++i) result[order[i]] = a[order[i]];
+  return result;
+}
+size_t kept_count(const Exchanged& x, double ratio) {
+  return std::max<size_t>(1,
+                          static_cast<size_t>(std::llround(ratio * static_cast<double>(x.shape.elements()))));
+}
+
+Doubles zeros(const Exchanged& x) {
+  return Doubles(x.shape.elements(), 0);
+}
+
+void top_k(Exchanged& x, const Settings& settings) {
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const bool feedback = !settings.contains("feedback");
+    const Doubles all = feedback ? x.gradients[p] + x.kept["residual"][p] : x.gradients[p];
+    const Doubles sent = largest(all, kept_count(x, settings.at("ratio")));
+    x.sum = x.sum + sent;
+    if (feedback) x.kept["residual"][p] = all - sent;
+  }
+}
+
+void dgc(Exchanged& x, const Settings& settings) {
+  const double m = settings.contains("momentum") ? settings.at("momentum") : 0.9;
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const Doubles& g = x.gradients[p];
+    Doubles &u = x.kept["velocity"][p], &v = x.kept["waiting"][p];
+    if (settings.contains("nesterov")) {
+      u = m * (u + g);
+      v = v + u + g;
+    } else {
+      u = m * u + g;
+      v = v + u;
+    }
+    const Doubles sent = largest(v, kept_count(x, settings.at("ratio")));
+    x.sum = x.sum + sent;
+    v = v - sent;
+    for (size_t i = 0; i < u.size(); ++i) {
+      if (sent[i] != 0 && !settings.contains("masking")) u[i] = 0;
+    }
+  }
+}
+
+void power_sgd(Exchanged& x, const Settings& settings) {
+  const size_t rows = x.shape[0], columns = x.shape.elements() / rows,
+               rank = static_cast<size_t>(settings.at("rank"));
+  const double ranks = static_cast<double>(x.gradients.size());
+  std::vector<Doubles> all;
+  Doubles mean = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    all.push_back(x.gradients[p] + x.kept["residual"][p]);
+    mean = mean + all[p];  // a sum; products with it are sums of products
+  }
+  Doubles& right = x.kept["power_right"][0];
+  Doubles left(rows * rank, 0);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) {
+      for (size_t r = 0; r < rank; ++r) left[i * rank + r] += mean[i * columns + j] * right[j * rank + r];
+    }
+  }
+  for (size_t r = 0; r < rank; ++r) {
+    for (int twice = 0; twice < 2; ++twice) {
+      for (size_t q = 0; q < r; ++q) {
+        double product = 0;
+        for (size_t i = 0; i < rows; ++i) product += left[i * rank + r] * left[i * rank + q];
+        for (size_t i = 0; i < rows; ++i) left[i * rank + r] -= product * left[i * rank + q];
+      }
+    }
+    double length = 0;
+    for (size_t i = 0; i < rows; ++i) length += left[i * rank + r] * left[i * rank + r];
+    for (size_t i = 0; i < rows; ++i) left[i * rank + r] /= std::sqrt(length);
+  }
+  std::ranges::fill(right, 0);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) {
+      for (size_t r = 0; r < rank; ++r) right[j * rank + r] += mean[i * columns + j] * left[i * rank + r];
+    }
+  }
+  x.sum = zeros(x);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) {
+      for (size_t r = 0; r < rank; ++r) x.sum[i * columns + j] += left[i * rank + r] * right[j * rank + r];
+    }
+  }
+  for (size_t p = 0; p < x.gradients.size(); ++p) x.kept["residual"][p] = all[p] - 1 / ranks * x.sum;
+  for (Doubles& copy : x.kept["power_right"]) copy = right;
+}
+
+// Each row as the mean of what is negative in it, or of the rest.
+Doubles two_means(const Doubles& a, size_t columns) {
+  Doubles result(a.size());
+  for (size_t row = 0; row * columns < a.size(); ++row) {
+    double sums[2] = {0, 0}, counts[2] = {0, 0};
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i) {
+      sums[a[i] >= 0] += a[i];
+      counts[a[i] >= 0] += 1;
+    }
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i)
+      result[i] = sums[a[i] >= 0] / counts[a[i] >= 0];
+  }
+  return result;
+}
+
+void one_bit(Exchanged& x, const Settings&) {
+  const size_t rows = x.shape[0], columns = x.shape.elements() / rows, ranks = x.gradients.size();
+  x.sum = zeros(x);
+  for (size_t p = 0; p < ranks; ++p) {
+    const Doubles all = x.gradients[p] + x.kept["residual"][p], sent = two_means(all, columns);
+    x.sum = x.sum + sent;
+    x.kept["residual"][p] = all - sent;
+  }
+  // Owners have rows one after another, the last of them fewer.
+  const size_t own = (rows + ranks - 1) / ranks;
+  Doubles left;
+  for (const Doubles& of_owner : x.kept["owner_residual"])
+    left.insert(left.end(), of_owner.begin(), of_owner.end());
+  left.resize(x.sum.size());
+  const Doubles total = x.sum + left;
+  x.sum = two_means(total, columns);
+  left = total - x.sum;
+  left.resize(ranks * own * columns, 0);
+  for (size_t p = 0; p < ranks; ++p)
+    x.kept["owner_residual"][p].assign(left.begin() + p * own * columns,
+                                       left.begin() + (p + 1) * own * columns);
+}
+
+void threshold(Exchanged& x, const Settings& settings) {
+  const double limit = settings.at("threshold");
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const Doubles all = x.gradients[p] + x.kept["residual"][p];
+    Doubles sent = zeros(x);
+    for (size_t i = 0; i < all.size(); ++i) sent[i] = all[i] >= limit ? limit : all[i] <= -limit ? -limit : 0;
+    x.sum = x.sum + sent;
+    x.kept["residual"][p] = all - sent;
+  }
+}
+
+RngKey key_of(const Exchanged& x, size_t rank, const Settings& settings) {
+  const uint64_t stream = (stream_id(x.parameter) ^ (rank + 1) * 0x9E3779B97F4A7C15u) >> 2;
+  return {static_cast<uint64_t>(settings.contains("seed") ? settings.at("seed") : 0),
+          stream + static_cast<uint64_t>(x.step) * 0x9E3779B97F4A7C15u};
+}
+
+void terngrad(Exchanged& x, const Settings& settings) {
+  const double clip = settings.contains("clip") ? settings.at("clip") : 2.5;
+  double limit = 0;
+  for (const Doubles& g : x.gradients) {
+    double most = 0;
+    for (double value : g) most = std::max(most, std::abs(value));
+    if (clip > 0) most = std::min(most, clip * std::sqrt(squares(g) / static_cast<double>(g.size())));
+    limit = std::max(limit, most);
+  }
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    for (size_t i = 0; i < x.sum.size(); ++i) {
+      const double value = x.gradients[p][i];
+      if (uniform(key_of(x, p, settings), i) * limit < std::abs(value))
+        x.sum[i] += value < 0 ? -limit : limit;
+    }
+  }
+}
+
+void qsgd(Exchanged& x, const Settings& settings) {
+  const size_t bucket = static_cast<size_t>(settings.at("bucket"));
+  const double levels = std::pow(2, settings.at("bits") - 1) - 1;
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const Doubles& g = x.gradients[p];
+    for (size_t first = 0; first < g.size(); first += bucket) {
+      const size_t end = std::min(g.size(), first + bucket);
+      const double norm = std::sqrt(squares({g.begin() + first, g.begin() + end}));
+      for (size_t i = first; i < end && norm > 0; ++i) {
+        const double level = std::abs(g[i]) / norm * levels;
+        const double rounded =
+            std::floor(level) + (uniform(key_of(x, p, settings), i) < level - std::floor(level) ? 1 : 0);
+        x.sum[i] += (g[i] < 0 ? -1 : 1) * rounded * norm / levels;
+      }
+    }
+  }
+}
+
+void signum(Exchanged& x, const Settings& settings) {
+  const double beta = settings.contains("momentum") ? settings.at("momentum") : 0.9;
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    Doubles& m = x.kept["momentum"][p];
+    m = beta * m + (1 - beta) * x.gradients[p];
+    for (size_t i = 0; i < m.size(); ++i) x.sum[i] += (m[i] >= 0 ? 1 : -1) * (p == 0 ? 1.5 : 1);
+  }
+  for (double& vote : x.sum) vote = vote > 0 ? 1 : -1;
+}
+
+void all_reduce(Exchanged& x, const Settings&) {
+  x.sum = zeros(x);
+  for (const Doubles& g : x.gradients) x.sum = x.sum + g;
+}
+
+}  // namespace
+
+ReferenceMethod reference_of(const std::string& method) {
+  static const std::map<std::string, ReferenceMethod> methods = {
+      {"all_reduce", all_reduce}, {"top_k", top_k},         {"dgc", dgc},   {"power_sgd", power_sgd},
+      {"one_bit", one_bit},       {"threshold", threshold}, {"qsgd", qsgd}, {"terngrad", terngrad},
+      {"signum", signum}};
+  TRIREME_CHECK(methods.contains(method));
+  return methods.at(method);
+}
+
+}  // namespace trireme::testing

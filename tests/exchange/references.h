@@ -1,0 +1,27 @@
+// Methods of exchange written out for all ranks at once, in double precision: from the gradients of all
+// ranks, as the mean has them, and what was kept before, to the sum and what is kept after.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/base/shape.h"
+
+namespace trireme::testing {
+
+using Doubles = std::vector<double>;
+
+struct Exchanged {
+  std::string parameter;
+  Shape shape;
+  int64_t step = 0;                                  // from 1
+  std::vector<Doubles> gradients;                    // of each rank
+  std::map<std::string, std::vector<Doubles>> kept;  // of each rank, by what they are
+  Doubles sum;                                       // what all agree on
+};
+
+using ReferenceMethod = void (*)(Exchanged& x, const std::map<std::string, double>& settings);
+ReferenceMethod reference_of(const std::string& method);
+
+}  // namespace trireme::testing

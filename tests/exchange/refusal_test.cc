@@ -1,0 +1,94 @@
+// What can not be exchanged is refused with the reason, before anything runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/exchange/ranks.h"
+#include "tests/support/error_of.h"
+#include "trireme/train/parity/random_case.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const Plan& plan, const Training& training) {
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  return error_of([&] {
+    step_program(training.model, training.train, training.optim, training.shape, *device, {plan, 0, nullptr});
+  });
+}
+std::string refusal(const std::string& exchange) {
+  return refusal(plan_of("data:2", exchange), small_mlp());
+}
+
+TEST(ExchangeRefusal, OfBadSettings) {
+  EXPECT_THAT(refusal(R"({"method": "top_k", "ratio": 0})"),
+              HasSubstr("ratio = 0; a number above 0, at most 1"));
+  EXPECT_THAT(refusal(R"({"method": "top_k", "ratio": 1.5})"), HasSubstr("ratio = 1.5"));
+  EXPECT_THAT(refusal(R"({"method": "top_k", "ratoi": 0.5})"), HasSubstr("did you mean 'ratio'"));
+  EXPECT_THAT(refusal(R"({"method": "top_k", "ratio": "all"})"), HasSubstr("is a number, not a word"));
+  EXPECT_THAT(refusal(R"({"method": "all_reduce", "wire": "f8"})"), HasSubstr("wire = f8"));
+  EXPECT_THAT(refusal(R"({"method": "power_sgd", "rank": 0})"), HasSubstr("rank = 0"));
+  EXPECT_THAT(refusal(R"({"method": "power_sgd", "rank": 1.5})"), HasSubstr("rank = 1.5; a whole number"));
+  EXPECT_THAT(refusal(R"({"method": "power_sgd", "rank": 100, "for": "*"})"),
+              HasSubstr("rank 100 is larger than"));
+  EXPECT_THAT(refusal(R"({"method": "power_sgd", "rank": 100})"), HasSubstr("of use for no parameter"));
+  EXPECT_THAT(refusal(R"({"method": "dgc", "momentum": 1})"), HasSubstr("momentum = 1"));
+  EXPECT_THAT(refusal(R"({"method": "qsgd", "bits": 1})"), HasSubstr("bits = 1"));
+  EXPECT_THAT(refusal(R"({"method": "threshold", "threshold": 0})"), HasSubstr("threshold = 0"));
+  EXPECT_THAT(refusal(R"({"method": "atomo"})"), HasSubstr("can not be done yet"));
+  EXPECT_THAT(refusal(R"({"method": "top_k", "for": "nothing"})"),
+              HasSubstr("no parameter that is called so"));
+  EXPECT_EQ(refusal(R"({"method": "top_k", "ratio": 1})"), "no error");
+}
+
+TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
+  const std::string top_k = R"({"method": "top_k", "ratio": 0.1})";
+  const Training gpt = small_gpt();
+  EXPECT_THAT(refusal(plan_of("data:1", top_k), gpt), HasSubstr("has not several of them"));
+  EXPECT_THAT(refusal(plan_of("tensor:2", top_k, "megatron"), gpt), HasSubstr("has not several of them"));
+  EXPECT_THAT(refusal(plan_of("data:2", top_k, "zero2"), gpt), HasSubstr("zero1 goes with exchange"));
+  EXPECT_THAT(refusal(plan_of("data:2", top_k, "zero3"), gpt), HasSubstr("zero1 goes with exchange"));
+  EXPECT_THAT(refusal(plan_of("pipe:2 data:2", top_k), gpt), HasSubstr("stages update on their own"));
+  EXPECT_THAT(
+      refusal(plan_of("data:2 tensor:2", R"({"method": "top_k", "for": "*.bias"})", "megatron+sequence"),
+              gpt),
+      HasSubstr("also added up over the axis tensor"));
+  Training shards = small_mlp();
+  shards.train.shards = 4;
+  EXPECT_THAT(refusal(plan_of("data:2", top_k), shards), HasSubstr("train.shards"));
+  Training momentum = small_mlp();
+  momentum.optim.kind = "momentum";
+  EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "dgc"})"), momentum),
+              HasSubstr("has momentum of its own"));
+  EXPECT_EQ(refusal(plan_of("data:2", R"({"method": "dgc", "momentum": 0})"), momentum), "no error");
+  EXPECT_EQ(refusal(plan_of("data:2", top_k), momentum), "no error");
+  Training clipped = small_mlp();
+  clipped.train.clip_norm = 1;
+  EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "signum"})"), clipped), HasSubstr("train.clip_norm=0"));
+  Training noise = small_mlp();
+  noise.train.noise_scale = true;
+  EXPECT_THAT(refusal(plan_of("data:2", top_k), noise), HasSubstr("train.noise_scale"));
+  Training device = small_mlp();
+  device.train.device = "cuda";
+  EXPECT_THAT(refusal(plan_of("data:2", top_k), device), HasSubstr("run on CPUs only so far"));
+}
+
+// No step of such a plan is meant to equal one rank's; that is no bug.
+TEST(ExchangeRefusal, OfAComparisonWithOneRank) {
+  const auto verdict = [](const char* exchange) {
+    return parity::verify_case({"mlp",
+                                "f32",
+                                Shape{1, 3, 2},
+                                {"model.family=mlp", "model.layers=2", "model.hidden=6", "model.classes=4",
+                                 "train.batch=6", "optim.lr=0.001"},
+                                fmt::format(R"({{"mesh": "data:2", "exchange": {}}})", exchange)});
+  };
+  const parity::Result lossy = verdict(R"({"method": "top_k", "ratio": 0.1})");
+  EXPECT_EQ(lossy.verdict, parity::Verdict::kRefused);
+  EXPECT_THAT(lossy.reason, HasSubstr("no step is meant to equal one rank's"));
+  EXPECT_EQ(verdict(R"("all_reduce")").verdict, parity::Verdict::kRounding);
+}
+
+}  // namespace
+}  // namespace trireme::testing

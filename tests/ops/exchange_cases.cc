@@ -1,0 +1,308 @@
+// Cases of the ops that replicas exchange gradients with.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "tests/ops/reference.h"
+#include "trireme/base/rng.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double value(const RefTensor& tensor) {
+  return tensor.values[0];
+}
+
+RefTensors add_scaled(const RefTensors& in, const Attrs&) {
+  RefTensor z = like(in[0]);
+  for (size_t i = 0; i < z.values.size(); ++i) z.values[i] = in[0].values[i] + value(in[2]) * in[1].values[i];
+  return {z};
+}
+
+RefTensors residual(const RefTensors& in, const Attrs&) {
+  RefTensor z = like(in[0]);
+  for (size_t i = 0; i < z.values.size(); ++i)
+    z.values[i] = (in[0].values[i] - in[1].values[i]) / value(in[2]);
+  return {z};
+}
+
+RefTensors renew(const RefTensors& in, const Attrs&) {
+  return {std::isfinite(value(in[2])) ? in[1] : in[0]};
+}
+
+RefTensors top_k(const RefTensors& in, const Attrs& attrs) {
+  const std::vector<double>& x = in[0].values;
+  std::vector<int64_t> order(x.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return std::abs(x[a]) > std::abs(x[b]); });
+  order.resize(attrs.integer("k"));
+  std::ranges::sort(order);
+  RefTensor values = like(in[0], {attrs.integer("k")}), indices = RefTensor::zeros(values.shape, DType::i32);
+  RefTensor rest = in[0];
+  for (size_t i = 0; i < order.size(); ++i) {
+    values.values[i] = x[order[i]];
+    indices.values[i] = static_cast<double>(order[i]);
+    rest.values[order[i]] = 0;
+  }
+  return {values, indices, rest};
+}
+
+RefTensors scatter_add(const RefTensors& in, const Attrs& attrs) {
+  RefTensor y = like(in[0], {attrs.integer("size")});
+  for (size_t i = 0; i < in[0].values.size(); ++i)
+    y.values[static_cast<size_t>(in[1].values[i])] += in[0].values[i];
+  return {y};
+}
+
+RefTensors clear_at(const RefTensors& in, const Attrs&) {
+  RefTensor y = in[0];
+  for (double index : in[1].values) y.values[static_cast<size_t>(index)] = 0;
+  return {y};
+}
+
+RefTensors orthogonalise(const RefTensors& in, const Attrs&) {
+  RefTensor y = in[0];
+  const int64_t rows = y.shape[0], columns = y.shape[1];
+  const auto settle = [&](int64_t column) {
+    const auto length = [&] {
+      double sum = 0;
+      for (int64_t i = 0; i < rows; ++i) sum += y.at({i, column}) * y.at({i, column});
+      return std::sqrt(sum);
+    };
+    const double before = length();
+    for (int64_t other = 0; other < column; ++other) {
+      double product = 0;
+      for (int64_t i = 0; i < rows; ++i) product += y.at({i, column}) * y.at({i, other});
+      for (int64_t i = 0; i < rows; ++i) y.at({i, column}) -= product * y.at({i, other});
+    }
+    const double left = length();
+    if (left <= 1e-6 * before) return false;
+    for (int64_t i = 0; i < rows; ++i) y.at({i, column}) /= left;
+    return true;
+  };
+  for (int64_t column = 0; column < columns; ++column) {
+    bool settled = settle(column);
+    for (int64_t row = 0; row < rows && !settled; ++row) {
+      for (int64_t i = 0; i < rows; ++i) y.at({i, column}) = i == row;
+      settled = settle(column);
+    }
+  }
+  return {y};
+}
+
+// Bit i of packed bytes.
+int bit(const RefTensor& bytes, int64_t i) {
+  return (static_cast<int>(bytes.values[i / 8]) >> (i % 8)) & 1;
+}
+void set_bits(RefTensor& bytes, int64_t i, int code) {
+  for (int b = 0; code >> b; ++b) bytes.values[(i + b) / 8] += ((code >> b) & 1) << ((i + b) % 8);
+}
+
+RefTensors sign_pack(const RefTensors& in, const Attrs& attrs) {
+  RefTensor bits = RefTensor::zeros({attrs.integer("bytes")}, DType::u8);
+  for (size_t i = 0; i < in[0].values.size(); ++i)
+    set_bits(bits, static_cast<int64_t>(i), in[0].values[i] >= 0 ? 1 : 0);
+  return {bits};
+}
+
+RefTensors sign_vote(const RefTensors& in, const Attrs&) {
+  const int64_t rows = in[0].shape[0], bytes = in[0].shape[1];
+  RefTensor votes = RefTensor::zeros({bytes}, DType::u8);
+  for (int64_t i = 0; i < 8 * bytes; ++i) {
+    double sum = 0.5 * (bit(in[0], i) ? 1 : -1);
+    for (int64_t row = 0; row < rows; ++row) sum += bit(in[0], row * 8 * bytes + i) ? 1 : -1;
+    set_bits(votes, i, sum > 0 ? 1 : 0);
+  }
+  return {votes};
+}
+
+RefTensors sign_unpack(const RefTensors& in, const Attrs& attrs) {
+  RefTensor y = RefTensor::zeros({attrs.integer("size")});
+  for (int64_t i = 0; i < y.shape[0]; ++i) y.values[i] = bit(in[0], i) ? value(in[1]) : -value(in[1]);
+  return {y};
+}
+
+RefTensors one_bit_pack(const RefTensors& in, const Attrs& attrs) {
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], bytes = (columns + 7) / 8;
+  RefTensor bits = RefTensor::zeros({attrs.integer("rows"), bytes}, DType::u8);
+  RefTensor means = RefTensor::zeros({attrs.integer("rows"), 2});
+  for (int64_t row = 0; row < rows; ++row) {
+    double sums[2] = {0, 0}, counts[2] = {0, 0};
+    for (int64_t i = 0; i < columns; ++i) {
+      const double x = in[0].at({row, i});
+      sums[x >= 0] += x;
+      counts[x >= 0] += 1;
+      set_bits(bits, 8 * row * bytes + i, x >= 0 ? 1 : 0);
+    }
+    for (int side = 0; side < 2; ++side) means.at({row, side}) = counts[side] ? sums[side] / counts[side] : 0;
+  }
+  return {bits, means};
+}
+
+RefTensors one_bit_unpack(const RefTensors& in, const Attrs& attrs) {
+  RefTensor x = RefTensor::zeros({attrs.integer("rows"), attrs.integer("columns")});
+  for (int64_t row = 0; row < x.shape[0]; ++row) {
+    for (int64_t i = 0; i < x.shape[1]; ++i)
+      x.at({row, i}) = in[1].at({row, bit(in[0], 8 * row * in[0].shape[1] + i)});
+  }
+  return {x};
+}
+
+RngKey key_of(const Attrs& attrs, double step) {
+  return {static_cast<uint64_t>(attrs.integer("seed")),
+          static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u};
+}
+
+RefTensor two_bits(int64_t elements) {
+  return RefTensor::zeros({(elements + 3) / 4}, DType::u8);
+}
+
+RefTensors threshold_pack(const RefTensors& in, const Attrs&) {
+  RefTensor codes = two_bits(in[0].shape[0]);
+  for (int64_t i = 0; i < in[0].shape[0]; ++i) {
+    const double x = in[0].values[i];
+    set_bits(codes, 2 * i, x >= value(in[1]) ? 1 : x <= -value(in[1]) ? 2 : 0);
+  }
+  return {codes};
+}
+
+RefTensors ternary_pack(const RefTensors& in, const Attrs& attrs) {
+  RefTensor codes = two_bits(in[0].shape[0]);
+  const RngKey key = key_of(attrs, value(in[2]));
+  for (int64_t i = 0; i < in[0].shape[0]; ++i) {
+    const double x = in[0].values[i];
+    const bool kept = uniform(key, i) * value(in[1]) < std::abs(x);
+    set_bits(codes, 2 * i, kept ? (x < 0 ? 2 : 1) : 0);
+  }
+  return {codes};
+}
+
+RefTensors ternary_unpack(const RefTensors& in, const Attrs& attrs) {
+  RefTensor y = RefTensor::zeros({attrs.integer("size")});
+  for (int64_t row = 0; row < in[0].shape[0]; ++row) {
+    const int64_t first = 8 * row * in[0].shape[1];
+    for (int64_t i = 0; i < y.shape[0]; ++i)
+      y.values[i] += value(in[1]) * (bit(in[0], first + 2 * i) - bit(in[0], first + 2 * i + 1));
+  }
+  return {y};
+}
+
+RefTensors quantise(const RefTensors& in, const Attrs& attrs) {
+  const int64_t n = in[0].shape[0], bucket = attrs.integer("bucket"), bits = attrs.integer("bits");
+  const int64_t count = (n + bucket - 1) / bucket, bytes = (bucket * bits + 7) / 8;
+  const double levels = std::pow(2.0, static_cast<double>(bits - 1)) - 1;
+  const RngKey key = key_of(attrs, value(in[1]));
+  RefTensor codes = RefTensor::zeros({count * bytes}, DType::u8), norms = RefTensor::zeros({count});
+  for (int64_t i = 0; i < n; ++i) norms.values[i / bucket] += in[0].values[i] * in[0].values[i];
+  for (double& norm : norms.values) norm = static_cast<float>(std::sqrt(norm));
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = in[0].values[i], norm = norms.values[i / bucket];
+    if (norm == 0) continue;
+    const double level = std::min(levels, std::abs(x) * (levels / norm));
+    const int rounded = static_cast<int>(std::floor(level)) + (uniform(key, i) < level - std::floor(level));
+    set_bits(codes, i / bucket * bytes * 8 + i % bucket * bits, rounded + (x < 0 ? 1 << (bits - 1) : 0));
+  }
+  return {codes, norms};
+}
+
+RefTensors dequantise(const RefTensors& in, const Attrs& attrs) {
+  const int64_t bucket = attrs.integer("bucket"), bits = attrs.integer("bits"),
+                bytes = (bucket * bits + 7) / 8;
+  const double levels = std::pow(2.0, static_cast<double>(bits - 1)) - 1;
+  RefTensor y = RefTensor::zeros({attrs.integer("size")});
+  for (int64_t row = 0; row < in[0].shape[0]; ++row) {
+    for (int64_t i = 0; i < y.shape[0]; ++i) {
+      const int64_t first = 8 * row * in[0].shape[1] + i / bucket * bytes * 8 + i % bucket * bits;
+      double level = 0;
+      for (int64_t b = 0; b + 1 < bits; ++b) level += bit(in[0], first + b) << b;
+      const double norm = in[1].at({row, i / bucket});
+      y.values[i] += (bit(in[0], first + bits - 1) ? -1 : 1) * norm * level / levels;
+    }
+  }
+  return {y};
+}
+
+CaseInput scalar(double number) {
+  return kept_f32({}, number, number);
+}
+CaseInput bytes(Shape shape) {
+  return {shape, DType::u8, 0, 256};
+}
+
+}  // namespace
+
+std::vector<OpCase> exchange_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](const char* op, const std::string& label, std::vector<CaseInput> inputs, Attrs attrs,
+                       RefTensors (*reference)(const RefTensors&, const Attrs&), double tolerance = 1e-6) {
+    cases.push_back(
+        {op, label, std::move(inputs), std::move(attrs), reference, tolerance, Differentiable::kNo});
+  };
+  for (const int64_t n : {0, 1, 7, 1023, 40000}) {
+    const std::string label = std::to_string(n);
+    const CaseInput x = kept_f32({n});
+    add("add_scaled", label, {x, x, scalar(-3)}, {}, add_scaled);
+    add("residual", label, {x, x, scalar(8)}, {}, residual);
+    add("renew", label, {x, x, scalar(2)}, {}, renew);
+    add("renew", label + "_skipped", {x, x, scalar(kNan)}, {}, renew);
+    for (const int64_t k : std::set<int64_t>{0, (n + 9) / 10, n})
+      add("top_k", label + "_" + std::to_string(k), {x}, {{"k", k}}, top_k);
+    add("sign_pack", label, {x}, {{"bytes", (n + 7) / 8 + 3}}, sign_pack);
+    add("sign_unpack", label, {bytes({(n + 7) / 8}), scalar(0.25)}, {{"size", n}}, sign_unpack);
+    add("threshold_pack", label, {x, scalar(0.5)}, {}, threshold_pack);
+    const Attrs drawn{{"seed", int64_t{7}}, {"stream", int64_t{123456789}}};
+    add("ternary_pack", label, {x, scalar(0.75), scalar(3)}, drawn, ternary_pack);
+    add("ternary_unpack", label, {bytes({3, (n + 3) / 4}), scalar(0.5)}, {{"size", n}}, ternary_unpack);
+    for (const int64_t bits : {2, 4, 7}) {
+      const int64_t bucket = n == 7 ? 3 : 512, count = (n + bucket - 1) / bucket;
+      Attrs attrs{{"bits", bits}, {"bucket", bucket}, {"seed", int64_t{7}}, {"stream", int64_t{99}}};
+      const std::string with_bits = label + "_bits_" + std::to_string(bits);
+      add("quantise", with_bits, {x, scalar(2)}, attrs, quantise);
+      attrs.set("size", n);
+      add("dequantise", with_bits,
+          {bytes({3, count * ((bucket * bits + 7) / 8)}), kept_f32({3, count}, 0, 1)}, attrs, dequantise);
+    }
+  }
+  // Few different magnitudes: ties, also with zeros.
+  add("top_k", "ties", {{Shape{5000}, DType::f32, 0.5, 0.5, CaseInput::Format::kKept}}, {{"k", int64_t{77}}},
+      top_k);
+  add("top_k", "zeros", {kept_f32({100}, 0, 0)}, {{"k", int64_t{9}}}, top_k);
+  // One index to a row: those of a row ascend.
+  for (const int64_t n : {1, 1000, 40000}) {
+    const std::string label = std::to_string(n);
+    const double end = static_cast<double>(n);
+    add("scatter_add", label, {kept_f32({6, 1}), ids({6, 1}, 0, end)}, {{"size", n}}, scatter_add);
+    add("clear_at", label, {kept_f32({n}), ids({1}, 0, end)}, {}, clear_at);
+  }
+  add("scatter_add", "none", {kept_f32({2, 0}), ids({2, 0}, 0, 1)}, {{"size", int64_t{5}}}, scatter_add);
+  add("clear_at", "none", {kept_f32({5}), ids({0}, 0, 1)}, {}, clear_at);
+  for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{33, 4}, Shape{1000, 2}, Shape{4, 0}})
+    add("orthogonalise", std::to_string(shape[0]) + "x" + std::to_string(shape[1]), {kept_f32(shape)}, {},
+        orthogonalise, 1e-4);
+  add("orthogonalise", "zeros", {kept_f32({6, 3}, 0, 0)}, {}, orthogonalise);
+  add("orthogonalise", "equal", {kept_f32({6, 3}, 2, 2)}, {}, orthogonalise);
+  for (const int64_t rows : {1, 2, 3, 4})
+    add("sign_vote", std::to_string(rows), {bytes({rows, 37})}, {}, sign_vote);
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 8}, Shape{5, 21}, Shape{0, 4}, Shape{4, 0}}) {
+    const std::string label = std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
+    add("one_bit_pack", label, {kept_f32(shape)}, {{"rows", shape[0] + 2}}, one_bit_pack);
+    add("one_bit_unpack", label, {bytes({shape[0] + 2, (shape[1] + 7) / 8}), kept_f32({shape[0] + 2, 2})},
+        {{"rows", shape[0]}, {"columns", shape[1]}}, one_bit_unpack);
+  }
+  add("one_bit_pack", "zeros", {kept_f32({2, 9}, 0, 0)}, {{"rows", int64_t{2}}}, one_bit_pack);
+
+  constexpr int64_t kLarge = int64_t{10} << 20;
+  std::vector<OpCase> large = {
+      {"top_k", "10M_thousandth", {kept_f32({kLarge})}, {{"k", kLarge / 1000}}, top_k},
+      {"sign_pack", "10M", {kept_f32({kLarge})}, {{"bytes", kLarge / 8}}, sign_pack},
+      {"orthogonalise", "4096x4", {kept_f32({4096, 4})}, {}, orthogonalise},
+  };
+  for (OpCase& one : timed(std::move(large))) cases.push_back(std::move(one));
+  return cases;
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,78 @@
+// What methods have in common; see method.h.
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/exchange/method.h"
+
+namespace trireme {
+
+double ExchangeSettings::real(std::string_view name) const {
+  const auto found = numbers.find(name);
+  TRIREME_CHECK(found != numbers.end());
+  return found->second;
+}
+int64_t ExchangeSettings::whole(std::string_view name) const {
+  return static_cast<int64_t>(real(name));
+}
+const std::string& ExchangeSettings::word(std::string_view name) const {
+  const auto found = words.find(name);
+  TRIREME_CHECK(found != words.end());
+  return found->second;
+}
+
+Addend::Addend(Builder& builder, const Common& of_all, const ExchangeSettings& of_method,
+               std::string_view parameter, ValueId gradient)
+    : b(builder), common(of_all), settings(of_method), parameter_(parameter), gradient_(gradient) {}
+
+ValueId Addend::reshaped(ValueId value, Shape shape) {
+  if (b.shape(value) == shape) return value;
+  return b.op("reshape", {value}, {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
+}
+
+ValueId Addend::keep(std::string_view what, Shape shape, Kept::Of of, Start start) {
+  Shape one{1};
+  for (const int64_t extent : shape) one.push_back(extent);
+  Attrs attrs{{"of", parameter_}, {"init", start == Start::kZeros ? "zeros" : "normal"}};
+  if (start == Start::kNormal) attrs.set("scale", 1.0);
+  const std::string name = fmt::format("{}{}.{}", kKeptPrefix, what, parameter_);
+  const ValueId state = b.state(name, {DType::f32, one}, Role::kResidual, attrs);
+  const ValueId value = reshaped(state, shape);
+  kept_.push_back({state, value, kNoValue, of, name});
+  return value;
+}
+
+void Addend::becomes(ValueId kept, ValueId value) {
+  for (Kept& one : kept_) {
+    if (one.seen == kept) one.next = reshaped(value, b.shape(one.state));
+  }
+}
+
+ValueId Addend::with_residual() {
+  residual_ = keep("residual", shape());
+  return b.op("add_scaled", {gradient_, residual_, common.unit});
+}
+
+void Addend::keep_rest(ValueId accumulated, ValueId sent) {
+  becomes(residual_, b.op("residual", {accumulated, sent, common.unit}));
+}
+
+void Addend::keep_rest(ValueId rest) {
+  becomes(residual_, b.op("div", {rest, common.unit}));
+}
+
+int64_t Addend::stream() const {
+  const uint64_t mixed =
+      stream_id(parameter_) ^ (static_cast<uint64_t>(common.rank) + 1) * 0x9E3779B97F4A7C15u;
+  return static_cast<int64_t>(mixed >> 2);  // in a text it is a number that is not negative
+}
+
+double bytes_of_sum(int64_t ranks, double bytes) {
+  return 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) * bytes;
+}
+double bytes_of_gather(int64_t ranks, double bytes) {
+  return static_cast<double>(ranks - 1) * bytes;
+}
+double bytes_of_deal(int64_t ranks, double bytes) {
+  return static_cast<double>(ranks - 1) / static_cast<double>(ranks) * bytes;
+}
+
+}  // namespace trireme

@@ -1,0 +1,193 @@
+// Settings are checked one by one; what a plan may combine is a list of refusals, each with its reason.
+#include "trireme/exchange/choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
+namespace trireme {
+namespace {
+
+using Kind = ExchangeSetting::Kind;
+
+std::string range_text(const ExchangeSetting& setting) {
+  const bool above = setting.bounds == ExchangeSetting::Bounds::kAboveLeast;
+  return fmt::format("{}a number {} {}, at most {}", setting.kind == Kind::kWhole ? "a whole number; " : "",
+                     above ? "above" : "from", setting.least, setting.most);
+}
+
+double checked_number(const ExchangeRule& rule, const ExchangeSetting& setting) {
+  const auto found = rule.numbers.find(setting.name);
+  if (found == rule.numbers.end()) return setting.standard;
+  const double number = found->second;
+  const bool above = setting.bounds == ExchangeSetting::Bounds::kAboveLeast;
+  const bool fits = (above ? number > setting.least : number >= setting.least) && number <= setting.most &&
+                    (setting.kind != Kind::kWhole || number == std::floor(number));
+  if (!fits)
+    throw_error("the exchange {} has {} = {}; {} expected", rule.method, setting.name, number,
+                range_text(setting));
+  return number;
+}
+
+std::string checked_word(const ExchangeRule& rule, const ExchangeSetting& setting) {
+  const auto found = rule.words.find(setting.name);
+  if (found == rule.words.end()) return std::string(setting.words[0]);
+  const std::vector<std::string> known(setting.words.begin(), setting.words.end());
+  if (std::ranges::find(known, found->second) == known.end())
+    throw_error("the exchange {} has {} = {}; {}", rule.method, setting.name, found->second,
+                suggestion(found->second, known));
+  return found->second;
+}
+
+ExchangeSettings checked_settings(const ExchangeRule& rule, const ExchangeMethod& method) {
+  ExchangeSettings settings;
+  std::vector<std::string> names, numbers, words;
+  for (const ExchangeSetting& setting : method.settings) {
+    names.emplace_back(setting.name);
+    (setting.kind == Kind::kWord ? words : numbers).emplace_back(setting.name);
+  }
+  const auto check_name = [&](const std::string& name, const std::vector<std::string>& of_kind,
+                              const char* other) {
+    if (std::ranges::find(names, name) == names.end())
+      throw_error("the exchange {} has no setting '{}'; {}", rule.method, name,
+                  names.empty() ? "it has none" : suggestion(name, names));
+    if (std::ranges::find(of_kind, name) == of_kind.end())
+      throw_error("the exchange {}: the setting '{}' is {}", rule.method, name, other);
+  };
+  for (const auto& [name, number] : rule.numbers) check_name(name, numbers, "a word, not a number");
+  for (const auto& [name, word] : rule.words) check_name(name, words, "a number, not a word");
+  for (const ExchangeSetting& setting : method.settings) {
+    if (setting.kind == Kind::kWord)
+      settings.words[std::string(setting.name)] = checked_word(rule, setting);
+    else
+      settings.numbers[std::string(setting.name)] = checked_number(rule, setting);
+  }
+  return settings;
+}
+
+// Vectors and what belongs to norms are small, and little of them can be left out.
+bool is_compressed_by_default(const Value& parameter) {
+  return parameter.type.shape.rank() >= 2 && parameter.attrs.text("layer", "") != "norm";
+}
+
+// What the mesh and the preset do not allow.
+void check_plan_for(const Plan& plan) {
+  const int data = plan.mesh.find("data");
+  if (data < 0 || plan.mesh.axes()[data].size == 1)
+    throw_error(
+        "the plan has an exchange, which is about how the ranks of the axis data agree, but its mesh '{}' "
+        "has not "
+        "several of them; take the key exchange out, or add data:2, say, to the mesh",
+        to_string(plan.mesh));
+  for (const char* preset : {"zero2", "zero3"}) {
+    if (plan.has(preset))
+      throw_error(
+          "the plan has an exchange and the preset {}, which adds up parts of gradients as they are made and "
+          "keeps no "
+          "rank's own; what a method leaves out is kept of whole gradients on every rank. zero1 goes with "
+          "exchange",
+          preset);
+  }
+}
+
+// What the optimizer, or clipping, would do a second time.
+void check_update(const ExchangeChoice& choice, const Value& parameter, const Graph& update) {
+  using enum ExchangeMethod::Direction;
+  if (choice.method->direction == kGradient) return;
+  const bool has_momentum =
+      !choice.settings.numbers.contains("momentum") || choice.settings.real("momentum") > 0;
+  for (const Value& value : update.values) {
+    if (has_momentum && value.role == Role::kOptimizer && value.attrs.text("of", "") == parameter.name)
+      throw_error(
+          "the exchange {} has momentum of its own, and so has this optimizer, for {}; use optim.kind=sgd, "
+          "or "
+          "\"momentum\": 0 for the exchange",
+          choice.method->name, parameter.name);
+  }
+  if (choice.method->direction != kOwnSteps) return;
+  for (const Node& node : update.nodes) {
+    if (node.attrs.has("max_norm") && node.attrs.real("max_norm") > 0)
+      throw_error(
+          "the exchange {} gives steps of 1 in every element, so that train.clip_norm = {} would do nothing "
+          "but make "
+          "all of them smaller alike; set train.clip_norm=0 and the rate instead",
+          choice.method->name, node.attrs.real("max_norm"));
+  }
+}
+
+}  // namespace
+
+std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
+  std::vector<ExchangeChoice> choices;
+  for (const ExchangeRule& rule : plan.exchange) {
+    const ExchangeMethod* method = find_exchange_method(rule.method);
+    if (!method) {
+      std::vector<std::string> names;
+      for (const ExchangeMethod& one : exchange_methods()) names.emplace_back(one.name);
+      throw_error("the plan's exchange is {}, which can not be done yet; there are {}", rule.method,
+                  join(names, ", "));
+    }
+    choices.push_back({method, checked_settings(rule, *method), rule.pattern});
+  }
+  return choices;
+}
+
+bool has_exchange(const Plan& plan) {
+  return std::ranges::any_of(exchange_choices(plan),
+                             [](const ExchangeChoice& one) { return !one.is_dense(); });
+}
+
+const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,
+                                 const Shape& shape) {
+  for (const ExchangeChoice& choice : choices) {
+    const bool named = !choice.pattern.empty();
+    if (named ? !fits_pattern(choice.pattern, parameter.name) : !is_compressed_by_default(parameter))
+      continue;
+    if (choice.is_dense() || shape.elements() == 0) return nullptr;
+    if (!named && choice.method->pays && !choice.method->pays(shape, choice.settings)) return nullptr;
+    const std::string problem = choice.method->problem ? choice.method->problem(shape, choice.settings) : "";
+    if (!problem.empty())
+      throw_error("the exchange {} of {}: {}", choice.method->name, parameter.name, problem);
+    return &choice;
+  }
+  return nullptr;
+}
+
+void check_exchange(const Plan& plan, const Graph& update) {
+  if (!has_exchange(plan)) return;
+  check_plan_for(plan);
+  if (std::ranges::find(update.outputs, "squares", &Output::name) != update.outputs.end())
+    throw_error(
+        "train.noise_scale compares the norm of the ranks' gradients with that of their sum, and the plan's "
+        "exchange "
+        "makes something else of the sum; take one of them out");
+  const std::vector<ExchangeChoice> choices = exchange_choices(plan);
+  std::vector<bool> used(choices.size());
+  std::vector<std::string> names;
+  bool any = false;
+  for (const Value& value : update.values) {
+    if (value.role != Role::kParameter) continue;
+    names.push_back(value.name);
+    for (size_t i = 0; i < choices.size(); ++i)
+      used[i] = used[i] || choices[i].pattern.empty() || fits_pattern(choices[i].pattern, value.name);
+    const ExchangeChoice* choice = choice_for(choices, value, value.type.shape);
+    any |= choice != nullptr;
+    if (choice) check_update(*choice, value, update);
+  }
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (used[i]) continue;
+    const std::string near = nearest(choices[i].pattern, names);
+    throw_error("the plan has an exchange for '{}', but this model has no parameter that is called so{}",
+                choices[i].pattern, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+  }
+  if (!any)
+    throw_error(
+        "the plan's exchange is of use for no parameter of this model: {} leaves vectors dense, and matrices "
+        "that it "
+        "would hardly make smaller; take the key exchange out, or change its settings",
+        choices[0].method->name);
+}
+
+}  // namespace trireme

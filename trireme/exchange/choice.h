@@ -1,0 +1,38 @@
+// Which method of exchange a plan gives to which parameter.
+#pragma once
+
+#include <vector>
+
+#include "trireme/exchange/method.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme {
+
+struct ExchangeChoice {
+  const ExchangeMethod* method;
+  ExchangeSettings settings;
+  std::string pattern;  // "": all matrices and filters
+
+  // Whether it is the sum that is made without it.
+  bool is_dense() const { return !method->loses(settings); }
+};
+
+// In the order of the plan's rules. Throws Error for methods that do not exist yet, and for settings that a
+// method does not have or that are out of range.
+std::vector<ExchangeChoice> exchange_choices(const Plan& plan);
+
+// Whether the plan asks for anything else than dense sums, and whether results then differ from one rank's by
+// more than rounding.
+bool has_exchange(const Plan& plan);
+
+// The one that counts for a parameter whose gradient has this shape on a rank; null where its sum stays
+// dense. Throws Error where it is named and can not be exchanged so.
+const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,
+                                 const Shape& shape);
+
+// Throws Error where replicas can not agree so, with the reason: what the rest of the plan does not allow,
+// names that the model does not have, an optimizer that does again what the method does. `update` is that
+// segment of a step on whole tensors.
+void check_exchange(const Plan& plan, const Graph& update);
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// PowerSGD: a matrix is sent as the product of two narrow ones, by one turn of the power method that begins
+// where the last step ended.
+#include <algorithm>
+
+#include "trireme/exchange/methods.h"
+
+namespace trireme {
+namespace {
+
+int64_t rows_of(const Shape& shape) {
+  return shape.rank() == 0 ? 1 : shape[0];
+}
+int64_t columns_of(const Shape& shape) {
+  return rows_of(shape) == 0 ? 0 : shape.elements() / rows_of(shape);
+}
+
+Turn begin(Addend& x) {
+  Builder& b = x.b;
+  const ValueId all = x.with_residual(), matrix = x.matrix(all);
+  const ValueId right = x.keep("power_right", {x.columns(), x.settings.whole("rank")}, Addend::Kept::Of::kAll,
+                               Addend::Start::kNormal);
+  return Turn::send(
+      Move::kSum, {b.op("matmul", {matrix, right})},
+      [&x, &b, all, matrix, right](const std::vector<ValueId>& left) {
+        const ValueId basis = b.op("orthogonalise", {left[0]});
+        return Turn::send(
+            Move::kSum, {b.op("matmul", {matrix, basis}, {{"transpose_a", int64_t{1}}})},
+            [&x, &b, all, right, basis](const std::vector<ValueId>& sums) {
+              const ValueId sum = x.in_shape(b.op("matmul", {basis, sums[0]}, {{"transpose_b", int64_t{1}}}));
+              const double mean = 1.0 / static_cast<double>(x.common.ranks);
+              x.keep_rest(all, b.op("affine", {sum}, {{"scale", mean}}));
+              x.becomes(right, b.op("div", {sums[0], x.common.unit}));
+              return Turn::done(sum);
+            });
+      });
+}
+
+double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+  return bytes_of_sum(ranks,
+                      4.0 * settings.real("rank") * static_cast<double>(rows_of(shape) + columns_of(shape)));
+}
+
+std::string problem(const Shape& shape, const ExchangeSettings& settings) {
+  const int64_t most = std::min(rows_of(shape), columns_of(shape));
+  if (settings.whole("rank") <= most) return "";
+  return fmt::format("rank {} is larger than that of a matrix {}x{}", settings.whole("rank"), rows_of(shape),
+                     columns_of(shape));
+}
+
+}  // namespace
+
+ExchangeMethod power_sgd_method() {
+  return {
+      .name = "power_sgd",
+      .settings =
+          {{.name = "rank", .standard = 2, .least = 1, .most = 1024, .kind = ExchangeSetting::Kind::kWhole}},
+      .begin = begin,
+      .bytes = bytes,
+      .problem = problem,
+      .pays = [](const Shape& shape, const ExchangeSettings& settings) {
+        return 2 * settings.whole("rank") * (rows_of(shape) + columns_of(shape)) < shape.elements();
+      }};
+}
+
+}  // namespace trireme

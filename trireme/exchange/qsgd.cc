@@ -1,0 +1,38 @@
+// QSGD: each element as a level of its bucket's norm, rounded by chance so that the mean is right.
+#include "trireme/exchange/methods.h"
+
+namespace trireme {
+namespace {
+
+Turn begin(Addend& x) {
+  Builder& b = x.b;
+  Attrs attrs{{"bits", x.settings.whole("bits")}, {"bucket", x.settings.whole("bucket")}};
+  Attrs drawn = attrs;
+  drawn.set("seed", x.settings.whole("seed"));
+  drawn.set("stream", x.stream());
+  attrs.set("size", x.elements());
+  return Turn::send(Move::kGather, b.node("quantise", {x.flat(x.gradient()), x.common.step}, drawn),
+                    [&x, &b, attrs](const std::vector<ValueId>& of_ranks) {
+                      return Turn::done(x.in_shape(b.op("dequantise", of_ranks, attrs)));
+                    });
+}
+
+double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+  const int64_t bucket = settings.whole("bucket"), buckets = (shape.elements() + bucket - 1) / bucket;
+  return bytes_of_gather(ranks,
+                         static_cast<double>(buckets * ((bucket * settings.whole("bits") + 7) / 8 + 4)));
+}
+
+}  // namespace
+
+ExchangeMethod qsgd_method() {
+  using enum ExchangeSetting::Kind;
+  return {.name = "qsgd",
+          .settings = {{.name = "bits", .standard = 4, .least = 2, .most = 8, .kind = kWhole},
+                       {.name = "bucket", .standard = 512, .least = 1, .most = 0x1p20, .kind = kWhole},
+                       {.name = "seed", .most = 0x1p31, .kind = kWhole}},
+          .begin = begin,
+          .bytes = bytes};
+}
+
+}  // namespace trireme

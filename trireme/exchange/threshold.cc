@@ -1,0 +1,37 @@
+// What has added up to more than ± a threshold is sent as that, in two bits, and taken off.
+#include "trireme/exchange/methods.h"
+
+namespace trireme {
+namespace {
+
+Turn begin(Addend& x) {
+  Builder& b = x.b;
+  const ValueId limit = b.op("affine", {x.common.unit}, {{"scale", x.settings.real("threshold")}});
+  const auto unpacked = [&x, &b, limit](ValueId codes) {
+    return x.in_shape(b.op("ternary_unpack", {codes, limit}, {{"size", x.elements()}}));
+  };
+  const ValueId all = x.with_residual();
+  const ValueId codes = b.op("threshold_pack", {x.flat(all), limit});
+  x.keep_rest(all, unpacked(x.reshaped(codes, {1, b.shape(codes)[0]})));
+  return Turn::send(Move::kGather, {codes}, [unpacked](const std::vector<ValueId>& of_ranks) {
+    return Turn::done(unpacked(of_ranks[0]));
+  });
+}
+
+double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
+  return bytes_of_gather(ranks, static_cast<double>((shape.elements() + 3) / 4));
+}
+
+}  // namespace
+
+ExchangeMethod threshold_method() {
+  return {.name = "threshold",
+          .settings = {{.name = "threshold",
+                        .standard = 1e-3,
+                        .most = 1e6,
+                        .bounds = ExchangeSetting::Bounds::kAboveLeast}},
+          .begin = begin,
+          .bytes = bytes};
+}
+
+}  // namespace trireme

@@ -1,0 +1,160 @@
+// Codes of two bits and of levels, packed and unpacked. Whether chance rounds up is decided in double
+// precision from the number of the element, so that no thread and no part of the work matters.
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/rng.h"
+#include "trireme/kernels/cpu/context.h"
+#include "trireme/kernels/cpu/grain.h"
+
+namespace trireme::cpu {
+namespace {
+
+constexpr int64_t kByteGrain = kElementGrain / 4;
+
+// Numbers of one step.
+RngKey key_of(const Attrs& attrs, float step) {
+  return {static_cast<uint64_t>(attrs.integer("seed")),
+          static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u};
+}
+
+// Two bits an element, from code(i).
+template <typename Code>
+void pack_pairs(const KernelContext& context, const Code& code) {
+  const int64_t n = context.inputs[0].elements();
+  uint8_t* codes = context.out<uint8_t>(0);
+  pool_of(context).parallel_for(context.outputs[0].elements(), kByteGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint32_t byte = 0;
+      for (int64_t e = 4 * i; e < std::min(n, 4 * i + 4); ++e) byte |= code(e) << (2 * (e - 4 * i));
+      codes[i] = static_cast<uint8_t>(byte);
+    }
+  });
+}
+
+void threshold_pack(const KernelContext& context) {
+  const float* x = context.in<float>(0);
+  const float limit = *context.in<float>(1);
+  pack_pairs(context, [&](int64_t i) { return x[i] >= limit ? 1u : x[i] <= -limit ? 2u : 0u; });
+}
+
+void ternary_pack(const KernelContext& context) {
+  const float* x = context.in<float>(0);
+  const double limit = static_cast<double>(*context.in<float>(1));
+  const RngKey key = key_of(context.attrs, *context.in<float>(2));
+  pack_pairs(context, [&](int64_t i) {
+    const double drawn = static_cast<double>(uniform(key, static_cast<uint64_t>(i)));
+    return drawn * limit < std::abs(static_cast<double>(x[i])) ? (x[i] < 0 ? 2u : 1u) : 0u;
+  });
+}
+
+void ternary_unpack(const KernelContext& context) {
+  const int64_t rows = context.inputs[0].shape[0], bytes = context.inputs[0].shape[1];
+  const uint8_t* codes = context.in<uint8_t>(0);
+  const float limit = *context.in<float>(1);
+  float* y = context.out<float>(0);
+  pool_of(context).parallel_for(context.outputs[0].elements(), kElementGrain,
+                                [&](int64_t begin, int64_t end) {
+                                  for (int64_t i = begin; i < end; ++i) {
+                                    int64_t sum = 0;
+                                    for (int64_t row = 0; row < rows; ++row) {
+                                      const int code = (codes[row * bytes + i / 4] >> (2 * (i % 4))) & 3;
+                                      sum += (code & 1) - (code >> 1);
+                                    }
+                                    y[i] = static_cast<float>(sum) * limit;
+                                  }
+                                });
+}
+
+// A tensor of `elements` cut in buckets of codes.
+struct Buckets {
+  Buckets(const Attrs& attrs, int64_t elements)
+      : bits(static_cast<int>(attrs.integer("bits"))),
+        size(attrs.integer("bucket")),
+        bytes((size * bits + 7) / 8),
+        levels((1 << (bits - 1)) - 1),
+        n(elements) {}
+  int64_t begin(int64_t bucket) const { return bucket * size; }
+  int64_t end(int64_t bucket) const { return std::min(n, (bucket + 1) * size); }
+
+  int bits;
+  int64_t size, bytes;
+  int levels;
+  int64_t n;
+};
+
+void write_bits(uint8_t* bytes, int64_t at, int bits, uint32_t code) {
+  for (int b = 0; b < bits; ++b)
+    bytes[(at + b) / 8] |= static_cast<uint8_t>(((code >> b) & 1) << ((at + b) % 8));
+}
+uint32_t read_bits(const uint8_t* bytes, int64_t at, int bits) {
+  uint32_t two = bytes[at / 8];
+  if (at % 8 + bits > 8) two |= uint32_t{bytes[at / 8 + 1]} << 8;
+  return (two >> (at % 8)) & ((1u << bits) - 1);
+}
+
+void quantise(const KernelContext& context) {
+  const float* x = context.in<float>(0);
+  const RngKey key = key_of(context.attrs, *context.in<float>(1));
+  const Buckets buckets(context.attrs, context.inputs[0].elements());
+  uint8_t* codes = context.out<uint8_t>(0);
+  float* norms = context.out<float>(1);
+  pool_of(context).parallel_for(
+      context.outputs[1].elements(), row_grain(buckets.size), [&](int64_t first, int64_t last) {
+        for (int64_t bucket = first; bucket < last; ++bucket) {
+          double squares = 0;
+          for (int64_t i = buckets.begin(bucket); i < buckets.end(bucket); ++i)
+            squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+          norms[bucket] = static_cast<float>(std::sqrt(squares));
+          uint8_t* to = codes + bucket * buckets.bytes;
+          std::fill_n(to, buckets.bytes, uint8_t{0});
+          if (!(norms[bucket] > 0)) continue;
+          const double steepness = buckets.levels / static_cast<double>(norms[bucket]);
+          for (int64_t i = buckets.begin(bucket); i < buckets.end(bucket); ++i) {
+            const double level =
+                std::min<double>(buckets.levels, std::abs(static_cast<double>(x[i])) * steepness);
+            const double drawn = static_cast<double>(uniform(key, static_cast<uint64_t>(i)));
+            const auto rounded =
+                static_cast<uint32_t>(std::floor(level) + (drawn < level - std::floor(level)));
+            write_bits(to, (i - buckets.begin(bucket)) * buckets.bits, buckets.bits,
+                       rounded | (x[i] < 0 ? 1u << (buckets.bits - 1) : 0u));
+          }
+        }
+      });
+}
+
+void dequantise(const KernelContext& context) {
+  const int64_t rows = context.inputs[0].shape[0], bytes = context.inputs[0].shape[1];
+  const int64_t count = context.inputs[1].shape[1];
+  const uint8_t* codes = context.in<uint8_t>(0);
+  const float* norms = context.in<float>(1);
+  float* y = context.out<float>(0);
+  const Buckets buckets(context.attrs, context.outputs[0].elements());
+  pool_of(context).parallel_for(count, row_grain(buckets.size), [&](int64_t first, int64_t last) {
+    for (int64_t bucket = first; bucket < last; ++bucket) {
+      std::fill(y + buckets.begin(bucket), y + buckets.end(bucket), 0.0f);
+      for (int64_t row = 0; row < rows; ++row) {
+        const uint8_t* from = codes + row * bytes + bucket * buckets.bytes;
+        const float unit = norms[row * count + bucket] / static_cast<float>(buckets.levels);
+        for (int64_t i = buckets.begin(bucket); i < buckets.end(bucket); ++i) {
+          const uint32_t code = read_bits(from, (i - buckets.begin(bucket)) * buckets.bits, buckets.bits);
+          const uint32_t minus = 1u << (buckets.bits - 1);
+          const float size = unit * static_cast<float>(code & (minus - 1));
+          y[i] += code & minus ? -size : size;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_quantise(KernelTable& table) {
+  table.add("threshold_pack", DType::f32, {threshold_pack});
+  table.add("ternary_pack", DType::f32, {ternary_pack});
+  table.add("ternary_unpack", DType::f32, {ternary_unpack});
+  table.add("quantise", DType::f32, {quantise});
+  table.add("dequantise", DType::f32, {dequantise});
+}
+
+}  // namespace trireme::cpu

@@ -1,0 +1,344 @@
+// Finds the collectives that add up gradients, lets the methods take turns (exchange/method.h), and copies
+// the rest of the graph behind them.
+#include "trireme/passes/exchange.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "trireme/base/error.h"
+#include "trireme/base/part.h"
+#include "trireme/exchange/choice.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kAxis = "data", kCount = "accumulated.count", kLossScale = "loss_scale",
+                           kStep = "step", kScale = "scale";
+
+// A sum of a gradient's addends that a method takes the place of.
+struct Target {
+  int node = -1;
+  std::string parameter;
+  const ExchangeChoice* choice = nullptr;
+  std::unique_ptr<Addend> addend = nullptr;
+  Turn turn = {};
+};
+
+class Exchanger {
+ public:
+  Exchanger(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
+            const OpTable& ops)
+      : graph_(graph),
+        whole_(whole),
+        mesh_(plan.mesh),
+        pins_(pins),
+        axis_(plan.mesh.find(kAxis)),
+        choices_(exchange_choices(plan)),
+        b_(ops, graph.name) {
+    common_.ranks = mesh_.axes()[axis_].size;
+    common_.rank = mesh_.coordinate(rank, axis_);
+    find_targets();
+  }
+
+  bool has_work() const { return !targets_.empty(); }
+
+  Graph run() {
+    locals_.assign(graph_.values.size(), kNoValue);
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].kind != Value::Kind::kResult) locals_[v] = b_.declare(graph_.values[v]);
+    }
+    {
+      const Builder::Scope scope(b_, "exchange");
+      add_common();
+      begin_turns();
+      while (std::ranges::any_of(targets_, &Exchanger::is_open)) take_turns();
+      agree();
+    }
+    copy_rest();
+    for (const Target& target : targets_) {
+      for (const Addend::Kept& one : target.addend->kept()) kept_[one.name] = together(target, one);
+    }
+    return b_.take();
+  }
+
+  const KeptStates& kept() const { return kept_; }
+
+ private:
+  const Node& node(int n) const { return graph_.nodes[n]; }
+  const Value& input_of(int n) const { return graph_.values[node(n).inputs[0]]; }
+
+  // Whether a node adds something up over the replicas.
+  bool sums_over_replicas(int n) const {
+    const auto& collective = node(n).op->collective;
+    if (!collective || node(n).attrs.text("axis", "") != kAxis) return false;
+    return (collective->kind == CollectiveKind::kAllReduce ||
+            collective->kind == CollectiveKind::kReduceScatter) &&
+           node(n).attrs.text("reduction", "") == "sum";
+  }
+
+  void find_targets() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const Value& gradient = graph_.values[v];
+      const std::string of(gradient.attrs.text("of", ""));
+      if (gradient.role != Role::kGradient || of.empty()) continue;
+      const ValueId parameter = graph_.find(of);
+      TRIREME_CHECK(parameter != kNoValue);
+      // Its whole shape does not matter to the choice, only how many dims it has.
+      const ExchangeChoice* choice = choice_for(choices_, graph_.values[parameter], gradient.type.shape);
+      if (choice) targets_.push_back({target_node(static_cast<ValueId>(v)), of, choice});
+    }
+    std::ranges::stable_sort(targets_, {}, &Target::node);
+  }
+
+  // The one node that reads the gradient's addends, and adds them up.
+  int target_node(ValueId gradient) const {
+    const Value& value = graph_.values[gradient];
+    const Layout rest = state_layout(pins_, value, mesh_).rest;
+    for (size_t a = 0; a < rest.size(); ++a) {
+      if (static_cast<int>(a) != axis_ && rest[a].is_partial())
+        throw_error(
+            "the plan has an exchange for {}, whose gradient is also added up over the axis {}; what a "
+            "method leaves "
+            "out of addends of addends is not kept yet. Name other parameters (\"for\"), or use another "
+            "preset",
+            value.attrs.text("of"), mesh_.axes()[a].name);
+    }
+    const Shape& shape = whole_.type(whole_.find(value.name)).shape;
+    if (local_shape(shape, rest, mesh_, 0) != local_shape(shape, rest, mesh_, mesh_.ranks() - 1))
+      throw_error(
+          "the plan has an exchange for {} {}, of which ranks have parts of different sizes under {}; what "
+          "they keep "
+          "would not be of one shape. Use sizes that divide evenly, or name other parameters (\"for\")",
+          value.attrs.text("of"), to_string(shape), to_string(rest, mesh_));
+    const auto readers = graph_.readers()[gradient];
+    TRIREME_CHECK((readers.size() == 1 && sums_over_replicas(readers[0])));
+    return readers[0];
+  }
+
+  // What all methods read, first of all.
+  void add_common() {
+    const auto given = [&](std::string_view name) {
+      const ValueId found = graph_.find(name);
+      TRIREME_CHECK(found != kNoValue);
+      return found;
+    };
+    const ValueId count = given(kCount);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (node(static_cast<int>(n)).inputs[0] == count && sums_over_replicas(static_cast<int>(n)))
+        count_node_ = static_cast<int>(n);
+    }
+    TRIREME_CHECK(count_node_ >= 0);
+    copy(count_node_);
+    common_.count = locals_[node(count_node_).outputs[0]];
+    common_.loss_scale = locals_[given(kLossScale)];
+    common_.step = locals_[given(kStep)];
+    common_.unit = b_.op("mul", {common_.count, common_.loss_scale}, {}, "exchange/unit");
+    for (const Target& target : targets_) {
+      const ValueId part = b_.op("sum_squares", {gradient_of(target)});
+      common_.local_squares =
+          common_.local_squares == kNoValue ? part : b_.op("add", {common_.local_squares, part});
+    }
+    // 0, or NaN where a gradient of any rank is not finite.
+    finite_ = b_.op("affine", {summed(common_.local_squares)}, {{"scale", 0.0}}, "exchange/finite");
+  }
+
+  ValueId gradient_of(const Target& target) const { return locals_[node(target.node).inputs[0]]; }
+
+  Attrs collective_attrs() const {
+    return {{"axis", std::string(kAxis)}, {"ways", common_.ranks}, {"coordinate", common_.rank}};
+  }
+
+  ValueId summed(ValueId value, std::string_view reduction = "sum") {
+    Attrs attrs = collective_attrs();
+    attrs.set("reduction", std::string(reduction));
+    return b_.op("all_reduce", {value}, attrs);
+  }
+
+  void begin_turns() {
+    for (Target& target : targets_) {
+      const Builder::Scope scope(b_, target.parameter);
+      target.addend = std::make_unique<Addend>(b_, common_, target.choice->settings, target.parameter,
+                                               gradient_of(target));
+      target.turn = target.choice->method->begin(*target.addend);
+    }
+  }
+
+  static bool is_open(const Target& target) { return target.turn.agreed == kNoValue; }
+
+  // What all have to send, and then what each does with what came back.
+  void take_turns() {
+    std::vector<std::vector<ValueId>> received(targets_.size());
+    for (const Move move : {Move::kSum, Move::kMax, Move::kGather, Move::kDeal}) {
+      std::vector<std::vector<ValueId>*> to;
+      std::vector<ValueId> sent;
+      for (size_t t = 0; t < targets_.size(); ++t) {
+        if (!is_open(targets_[t]) || targets_[t].turn.move != move) continue;
+        for (ValueId value : targets_[t].turn.sent) {
+          sent.push_back(value);
+          to.push_back(&received[t]);
+        }
+      }
+      const std::vector<ValueId> moved = this->moved(move, sent);
+      for (size_t i = 0; i < moved.size(); ++i) to[i]->push_back(moved[i]);
+    }
+    for (size_t t = 0; t < targets_.size(); ++t) {
+      if (!is_open(targets_[t])) continue;
+      const Builder::Scope scope(b_, targets_[t].parameter);
+      targets_[t].turn = targets_[t].turn.then(received[t]);
+    }
+  }
+
+  // In their order. Sums stand next to one another, and bucket joins them.
+  std::vector<ValueId> moved(Move move, const std::vector<ValueId>& sent) {
+    std::vector<ValueId> result(sent.size(), kNoValue);
+    if (move == Move::kSum || move == Move::kMax) {
+      for (size_t i = 0; i < sent.size(); ++i)
+        result[i] = summed(sent[i], move == Move::kSum ? "sum" : "max");
+      return result;
+    }
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i32, DType::u8}) {
+      std::vector<size_t> of_type;
+      for (size_t i = 0; i < sent.size(); ++i) {
+        if (b_.type(sent[i]).dtype == dtype) of_type.push_back(i);
+      }
+      if (!of_type.empty()) move_together(move, sent, of_type, result);
+    }
+    return result;
+  }
+
+  ValueId reshaped(ValueId value, const std::vector<int64_t>& shape) {
+    return b_.op("reshape", {value}, {{"shape", shape}});
+  }
+
+  // Tensors of one type side by side, rows from the ranks or for them.
+  void move_together(Move move, const std::vector<ValueId>& sent, const std::vector<size_t>& which,
+                     std::vector<ValueId>& result) {
+    const int64_t ranks = common_.ranks, rows = move == Move::kGather ? 1 : ranks;
+    std::vector<ValueId> parts;
+    std::vector<int64_t> sizes;
+    int64_t total = 0;
+    for (const size_t i : which) {
+      sizes.push_back(b_.shape(sent[i]).elements() / rows);
+      total += sizes.back();
+      parts.push_back(move == Move::kGather ? reshaped(sent[i], {1, sizes.back()}) : sent[i]);
+    }
+    const ValueId joined = parts.size() == 1 ? parts[0] : b_.op("concat", parts, {{"dim", int64_t{1}}});
+    Attrs attrs = collective_attrs();
+    ValueId all = kNoValue;
+    if (move == Move::kGather) {
+      attrs.set("dim", int64_t{0});
+      attrs.set("extent", ranks);
+      all = b_.op("all_gather", {joined}, attrs);
+    } else {
+      attrs.set("dim", int64_t{1});
+      attrs.set("extent", ranks);
+      attrs.set("to_dim", int64_t{0});
+      all = reshaped(b_.op("all_to_all", {reshaped(joined, {ranks, 1, total})}, attrs), {ranks, total});
+    }
+    const std::vector<ValueId> apart = parts.size() == 1
+                                           ? std::vector{all}
+                                           : b_.node("split", {all}, {{"dim", int64_t{1}}, {"sizes", sizes}});
+    for (size_t i = 0; i < which.size(); ++i) result[which[i]] = apart[i];
+  }
+
+  // The results take the places of the sums; the smallest of them carries whether all is finite.
+  void agree() {
+    const auto smallest = std::ranges::min_element(
+        targets_, {}, [&](const Target& target) { return target.addend->elements(); });
+    for (Target& target : targets_) {
+      const Builder::Scope scope(b_, target.parameter);
+      TRIREME_CHECK(b_.type(target.turn.agreed) == b_.type(gradient_of(target)));
+      ValueId sum = target.turn.agreed;
+      if (&target == &*smallest) sum = b_.op("add", {sum, finite_});
+      locals_[node(target.node).outputs[0]] = own_part(target, sum);
+    }
+  }
+
+  // Where the optimizer's states are split, the part of the sum that this rank goes on with.
+  ValueId own_part(const Target& target, ValueId sum) {
+    const Attrs& attrs = node(target.node).attrs;
+    if (node(target.node).op->collective->kind == CollectiveKind::kAllReduce) return sum;
+    if (attrs.integer("blocks", 1) != 1)
+      throw_error(
+          "the exchange for {}: its gradient is split over data in blocks, which is not done yet; name other "
+          "parameters (\"for\")",
+          target.parameter);
+    const int64_t dim = attrs.integer("dim"), unit = attrs.integer("unit", 1);
+    const Part part = part_of(b_.shape(sum)[static_cast<int>(dim)] / unit, common_.ranks, common_.rank);
+    return b_.op("slice", {sum}, {{"dim", dim}, {"start", part.begin * unit}, {"size", part.size * unit}});
+  }
+
+  void copy(int n) {
+    std::vector<ValueId> inputs;
+    for (ValueId input : node(n).inputs) inputs.push_back(locals_[input]);
+    const std::vector<ValueId> outputs = b_.copy(graph_, node(n), inputs, node(n).attrs);
+    for (size_t i = 0; i < outputs.size(); ++i) locals_[node(n).outputs[i]] = outputs[i];
+  }
+
+  void copy_rest() {
+    std::vector<bool> done(graph_.nodes.size());
+    done[count_node_] = true;
+    for (const Target& target : targets_) done[target.node] = true;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!done[n]) copy(static_cast<int>(n));
+    }
+    for (const Update& update : graph_.updates) b_.update(locals_[update.state], locals_[update.value]);
+    for (const Output& output : graph_.outputs) b_.output(output.name, locals_[output.value], output.role);
+    const auto scale = std::ranges::find(b_.graph().outputs, kScale, &Output::name);
+    TRIREME_CHECK(scale != b_.graph().outputs.end());
+    const ValueId skipped_by = scale->value;
+    const Builder::Scope scope(b_, "exchange");
+    for (const Target& target : targets_) {
+      const Builder::Scope inner(b_, target.parameter);
+      for (const Addend::Kept& one : target.addend->kept()) {
+        TRIREME_CHECK(one.next != kNoValue);
+        b_.update(one.state, b_.op("renew", {one.state, one.next, skipped_by}));
+      }
+    }
+    debug_verify(b_.graph());
+  }
+
+  // One for each rank that has its own: along data, and along the axes that split the gradient.
+  KeptState together(const Target& target, const Addend::Kept& kept) const {
+    const Layout gradient = state_layout(pins_, input_of(target.node), mesh_).rest;
+    KeptState result{b_.shape(kept.state), replicated(mesh_)};
+    int64_t owners = 1;
+    for (size_t a = 0; a < gradient.size(); ++a) {
+      const bool own = static_cast<int>(a) == axis_ ? kept.of == Addend::Kept::Of::kRank
+                                                    : gradient[a].kind == Placement::Kind::kSplit;
+      if (!own) continue;
+      result.layout[a] = Placement::split(0);
+      owners *= mesh_.axes()[a].size;
+    }
+    result.whole.set(0, owners);
+    return result;
+  }
+
+  const Graph &graph_, &whole_;
+  const Mesh& mesh_;
+  const Pins& pins_;
+  int axis_;
+  std::vector<ExchangeChoice> choices_;
+  Builder b_;
+  Addend::Common common_;
+  std::vector<Target> targets_;  // in the order of the graph
+  std::vector<ValueId> locals_;  // of the graph's values
+  int count_node_ = -1;          // adds up how many targets there are
+  ValueId finite_ = kNoValue;
+  KeptStates kept_;
+};
+
+}  // namespace
+
+Graph exchange(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
+               const OpTable& ops, KeptStates* kept) {
+  if (!has_exchange(plan)) return graph;
+  Exchanger exchanger(graph, whole, plan, pins, rank, ops);
+  if (!exchanger.has_work()) return graph;
+  Graph result = exchanger.run();
+  if (kept) *kept = exchanger.kept();
+  return result;
+}
+
+}  // namespace trireme
