@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/choice.h"
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/recorder.h"
 

@@ -1,4 +1,4 @@
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Fixed rules; see choice.h.
-#include "trireme/comm/choice.h"
+#include "trireme/comm/collective/choice.h"
 
 namespace trireme::comm {
 namespace {

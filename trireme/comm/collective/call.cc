@@ -1,6 +1,6 @@
 // Names of calls, and their packing in one word: 4 bits collective, 4 algorithm, 3 dtype, 3 op, 12 root, 38
 // count.
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 
 #include <fmt/format.h>
 
