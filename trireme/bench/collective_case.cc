@@ -1,5 +1,5 @@
 // See collective_case.h. The root of rooted collectives is rank 0.
-#include "trireme/cli/collective_case.h"
+#include "trireme/bench/collective_case.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "trireme/base/with_type.h"
 #include "trireme/comm/transport/heap_memory.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 using comm::Collective;
@@ -155,4 +155,4 @@ std::string CollectiveCase::problem() const {
   });
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "trireme/cli/kernel_case.h"
+#include "trireme/bench/kernel_case.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 std::vector<ExpectedElement> expected_matmul(const KernelRun& run) {
@@ -59,4 +59,4 @@ std::vector<KernelCase> matmul_kernel_cases() {
   return cases;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -9,7 +9,7 @@
 #include "trireme/comm/collective/link_model.h"
 #include "trireme/comm/context.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 class CollectiveCase {
  public:
@@ -46,4 +46,4 @@ class CollectiveCase {
   std::vector<int64_t> counts_;           // likewise
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -1,9 +1,9 @@
 // See kernel_case.h.
-#include "trireme/cli/kernel_case.h"
+#include "trireme/bench/kernel_case.h"
 
 #include "trireme/base/rng.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 std::vector<int64_t> sample_indices(int count, int64_t bound) {
   std::vector<int64_t> indices = {0, bound - 1};  // edges are where blocked kernels go wrong
@@ -12,4 +12,4 @@ std::vector<int64_t> sample_indices(int count, int64_t bound) {
   return indices;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -10,7 +10,7 @@
 #include "trireme/ir/op_record.h"
 #include "trireme/kernels/kernel.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 // Where results go. kOverInputs: over the inputs that the op's record allows, as in a training step.
 enum class Results { kOwnMemory, kOverInputs };
@@ -43,4 +43,4 @@ class KernelRun {
   int workspace_threads_ = 0;  // that the workspace is large enough for
 };
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

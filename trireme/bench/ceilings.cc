@@ -1,5 +1,5 @@
 // Two loops in Highway: one that only multiplies and adds in registers, one that only moves memory.
-#include "trireme/cli/ceilings.h"
+#include "trireme/bench/ceilings.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,18 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/cli/device_ceilings.h"
-#include "trireme/cli/machine.h"
-#include "trireme/cli/statistics.h"
+#include "trireme/bench/device_ceilings.h"
+#include "trireme/bench/machine.h"
+#include "trireme/bench/statistics.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "trireme/cli/ceilings.cc"
+#define HWY_TARGET_INCLUDE "trireme/bench/ceilings.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace trireme::cli::HWY_NAMESPACE {
+namespace trireme::bench::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -80,11 +80,11 @@ HWY_NOINLINE void triad(float* to, const float* x, const float* y, int64_t count
 }
 
 }  // namespace
-}  // namespace trireme::cli::HWY_NAMESPACE
+}  // namespace trireme::bench::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace trireme::cli {
+namespace trireme::bench {
 
 HWY_EXPORT(multiply_add_loop);
 HWY_EXPORT(flops_per_round);
@@ -202,5 +202,5 @@ double Ceilings::seconds(const Cost& cost) {
   return std::max(cost.flops / flops_per_second_, cost.bytes / bytes_per_second(cost.bytes));
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench
 #endif  // HWY_ONCE

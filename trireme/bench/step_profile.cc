@@ -1,14 +1,14 @@
-// See profile.h.
-#include "trireme/cli/profile.h"
+// See step_profile.h.
+#include "trireme/bench/step_profile.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "trireme/cli/statistics.h"
+#include "trireme/bench/statistics.h"
 #include "trireme/ir/text.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 // More FLOPs a byte than this, and an op is judged by its arithmetic, not by its traffic.
@@ -94,4 +94,4 @@ std::string profile_table(const std::vector<ProfileRow>& rows) {
                             total * 1e3, 100.0, "", 100 * ceiling / total);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

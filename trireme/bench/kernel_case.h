@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "trireme/cli/kernel_run.h"
+#include "trireme/bench/kernel_run.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 // What one element of a result should be. The error of a sum is judged against the sum of the magnitudes of
 // its terms, because terms that cancel leave their rounding errors behind.
@@ -39,4 +39,4 @@ std::vector<KernelCase> conv_kernel_cases();
 // Pseudo-random indices below `bound`, the same every time.
 std::vector<int64_t> sample_indices(int count, int64_t bound);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

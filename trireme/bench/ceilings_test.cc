@@ -1,15 +1,15 @@
 // A ceiling that a kernel goes through is none.
-#include "trireme/cli/ceilings.h"
+#include "trireme/bench/ceilings.h"
 
 #include <gtest/gtest.h>
 
 #include <ctime>
 #include <vector>
 
-#include "trireme/cli/kernel_run.h"
-#include "trireme/cli/statistics.h"
+#include "trireme/bench/kernel_run.h"
+#include "trireme/bench/statistics.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 double running_seconds() {
@@ -40,4 +40,4 @@ TEST(Ceilings, AProductOfMatricesStaysBelow) {
 }
 
 }  // namespace
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -1,5 +1,5 @@
 // See kernel_run.h.
-#include "trireme/cli/kernel_run.h"
+#include "trireme/bench/kernel_run.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/ops/table.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 constexpr size_t kAlignment = 4096;
@@ -83,4 +83,4 @@ void KernelRun::run(ThreadPool& pool) {
   kernel_.launch({inputs_, outputs_, attrs_, context, workspace_.get()});
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -1,16 +1,16 @@
 // See prediction_check.h.
-#include "trireme/cli/prediction_check.h"
+#include "trireme/bench/prediction_check.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "trireme/cli/statistics.h"
+#include "trireme/bench/statistics.h"
 #include "trireme/comm/calibrate/calibrate.h"
 #include "trireme/comm/calibrate/measurement.h"
 #include "trireme/comm/collective/choose.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 using comm::Algorithm;
@@ -143,4 +143,4 @@ PredictionVerdict judge_predictions(const std::vector<CollectiveTime>& times) {
   return verdict;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

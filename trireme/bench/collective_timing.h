@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "trireme/cli/collective_case.h"
+#include "trireme/bench/collective_case.h"
 #include "trireme/comm/collective/link_model.h"
 #include "trireme/comm/context.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 struct CollectiveQuestion {
   comm::Collective collective = comm::Collective::all_reduce;
@@ -72,4 +72,4 @@ std::vector<CollectiveTime> time_collective(comm::Context& context, comm::Group&
                                             const CollectiveQuestion& question,
                                             const std::function<void(const CollectiveTime&)>& each);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

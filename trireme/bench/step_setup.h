@@ -12,7 +12,7 @@
 #include "trireme/train/options.h"
 #include "trireme/train/step.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 struct StepSource {
   std::string config_path;            // "": the preset
@@ -40,4 +40,4 @@ StepSetup set_up_step(Config config, std::string name, const std::string& image 
 // One batch of random tokens or images with random targets; a function of the seed.
 Batch random_batch(const StepSetup& setup, uint64_t seed);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "trireme/cli/kernel_case.h"
+#include "trireme/bench/kernel_case.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 // x[n c y x], w[o c i j], y[n o y' x'] with one stride and padding in both directions.
@@ -124,4 +124,4 @@ std::vector<KernelCase> conv_kernel_cases() {
   return cases;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

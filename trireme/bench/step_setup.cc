@@ -1,6 +1,6 @@
 // See step_setup.h. Presets stand in the place of the config file, so the environment and the command line
 // change them as they change a file.
-#include "trireme/cli/step_setup.h"
+#include "trireme/bench/step_setup.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "trireme/train/models/model.h"
 #include "trireme/train/plan_settings.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 constexpr int64_t kDefaultVocab = 256;  // bytes
@@ -123,4 +123,4 @@ Batch random_batch(const StepSetup& setup, uint64_t seed) {
   return trireme::random_batch(setup.config.model, setup.shape.sample, setup.config.train.batch, seed);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/cli/ceilings.h"
+#include "trireme/bench/ceilings.h"
 #include "trireme/runtime/executor.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 enum class ProfileBy { kOp, kShape };  // all calls of an op together, or each shape on its own
 
@@ -55,4 +55,4 @@ std::string profile_table(const std::vector<ProfileRow>& rows);
 // f32[384,384]".
 std::string shape_text(const Graph& graph, const Node& node);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

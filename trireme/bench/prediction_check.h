@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "trireme/cli/collective_timing.h"
+#include "trireme/bench/collective_timing.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 // Collective. `question.seconds` are those of all rounds together. Algorithms and segments are those that the
 // group chooses; a round is predicted by its own links.
@@ -25,4 +25,4 @@ struct PredictionVerdict {
 };
 PredictionVerdict judge_predictions(const std::vector<CollectiveTime>& times);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 std::string cpu_model();  // "unknown" where the system does not say
 int core_count();         // that this process may use
@@ -22,4 +22,4 @@ std::string huge_page_setting();  // "always", "madvise", "never"; "" without tr
 // 0 means automatic: one per core.
 int thread_count(long requested);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -1,5 +1,5 @@
 // Reads /proc and /sys; a file that is not there is an unknown, not an error.
-#include "trireme/cli/machine.h"
+#include "trireme/bench/machine.h"
 
 #include <hwy/highway.h>
 #include <hwy/targets.h>
@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 // The text after "NAME<blanks>:<blanks>" in a file of such lines; "" when there is none.
@@ -107,4 +107,4 @@ int thread_count(long requested) {
   return requested > 0 ? static_cast<int>(requested) : core_count();
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

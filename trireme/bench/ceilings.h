@@ -9,7 +9,7 @@
 #include "trireme/ir/op_record.h"
 #include "trireme/runtime/device.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 
 class Ceilings {
  public:
@@ -45,4 +45,4 @@ class Ceilings {
 double measure_flops_per_second(ThreadPool& pool);
 double measure_bytes_per_second(ThreadPool& pool, size_t bytes);
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -1,14 +1,14 @@
 // See collective_timing.h.
-#include "trireme/cli/collective_timing.h"
+#include "trireme/bench/collective_timing.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "trireme/base/error.h"
-#include "trireme/cli/statistics.h"
+#include "trireme/bench/statistics.h"
 #include "trireme/comm/calibrate/settling.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 constexpr int kTurns = 5;
@@ -129,4 +129,4 @@ std::vector<CollectiveTime> time_collective(comm::Context& context, comm::Group&
   return all;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "trireme/base/rng.h"
-#include "trireme/cli/kernel_case.h"
+#include "trireme/bench/kernel_case.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 constexpr int64_t kTokens = 2048, kHidden = 384, kInner = 1536, kVocab = 256;
@@ -211,4 +211,4 @@ std::vector<KernelCase> row_kernel_cases() {
   };
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "trireme/cli/kernel_case.h"
+#include "trireme/bench/kernel_case.h"
 
-namespace trireme::cli {
+namespace trireme::bench {
 namespace {
 
 // Indices into [b t g d] tensors (one query head per group).
@@ -132,4 +132,4 @@ std::vector<KernelCase> attention_kernel_cases() {
   return cases;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme::bench
