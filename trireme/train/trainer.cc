@@ -12,6 +12,7 @@
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
+#include "trireme/train/step_programs.h"
 
 namespace trireme {
 namespace {
@@ -66,10 +67,8 @@ const std::string& targets_name(const Graph& graph) {
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  const Schedule schedule = schedule_of(train, ranks.plan, ranks.rank);
-  StepGraphs whole = step_graphs(model, train, optim, shape, schedule, ranks.plan);
-  const ProgramBuilder builder(std::move(whole.segments), ranks.plan, schedule.microbatches, whole.cut);
-  const Program program = builder.build(ranks.rank, schedule, workspace_query(device));
+  const Program program =
+      StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, workspace_query(device));
   const GainQuery gains = gain_query(device);
   const GroupQuery groups = group_query(device);
   if (!gains && !groups) return program;

@@ -1,0 +1,74 @@
+// `trireme profile`: this machine as a cluster file, for `trireme simulate`.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/bench/local_cluster.h"
+#include "trireme/bench/machine.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/launch_flags.h"
+#include "trireme/mesh/cluster_file.h"
+
+namespace trireme::cli {
+namespace {
+
+struct Options {
+  comm::LaunchOptions launch;
+  std::string device = "cpu", dtype = "bf16", path, shipped;
+  int threads = 0;
+};
+
+int run(const Options& options, comm::Context* context) {
+  const int ranks = context ? context->ranks() : 1;
+  const int threads = options.threads ? options.threads : std::max(1, bench::thread_count(0) / ranks);
+  const std::optional<DType> dtype = parse_dtype(options.dtype);
+  if (!dtype || !is_float(*dtype)) throw_error("--dtype is '{}'; f32, bf16 or f16 expected", options.dtype);
+  const std::unique_ptr<Device> device = make_device(
+      {.kind = options.device, .threads = threads, .rank_here = context ? context->rank_here() : 0});
+  const std::string text = to_toml(bench::measure_local_cluster(*device, *dtype, threads, context));
+  if (context && context->rank() != 0) return kOk;
+  if (options.path.empty()) {
+    fmt::print("{}", text);
+    return kOk;
+  }
+  std::ofstream file(options.path);
+  if (!(file << text).flush()) throw_error("{} can not be written", options.path);
+  fmt::print("{} ranks of this machine, with {} threads each, written to {}\n", ranks, threads, options.path);
+  return kOk;
+}
+
+}  // namespace
+
+int profile(std::span<const std::string> arguments) {
+  Options options;
+  CLI::App app("Measures this machine and writes it as a cluster file, for `trireme simulate --cluster`.",
+               "trireme profile");
+  add_launch_flags(app, options.launch);
+  app.add_option("-o,--output", options.path, "the file; without one, it is printed");
+  app.add_option("--threads", options.threads, "of each rank; default: the cores, shared evenly")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
+  app.add_option("--dtype", options.dtype, "number format of products on a device other than the CPU")
+      ->capture_default_str();
+  app.add_option(
+      "--show", options.shipped,
+      fmt::format("measure nothing, and print the file of one of {}", join(shipped_clusters(), ", ")));
+  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
+  if (!options.shipped.empty()) {
+    const std::string_view text = shipped_cluster(options.shipped);
+    if (text.empty())
+      throw_error("no cluster '{}' comes with Trireme; {}", options.shipped,
+                  suggestion(options.shipped, shipped_clusters()));
+    fmt::print("{}", text);
+    return kOk;
+  }
+  const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
+  if (environment.ranks == 1 && !environment.starts_ranks) return run(options, nullptr);
+  return comm::run_launched(options.launch, [&](comm::Context& context) { return run(options, &context); });
+}
+
+}  // namespace trireme::cli
