@@ -10,6 +10,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/write_json.h"
@@ -44,7 +45,9 @@ Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::S
   const StepPrograms programs(model, config.train, config.optim, setup.shape, plan);
   // The CPU's kernels are here, and how much temporary memory they want can be asked; those of other devices
   // are not.
-  const std::unique_ptr<Device> cpu = make_cpu_device(1);
+  const long threads = config.train.threads;
+  const std::unique_ptr<Device> cpu = make_cpu_device(
+      threads ? static_cast<int>(threads) : std::max(1, bench::thread_count(0) / plan.mesh.ranks()));
   std::map<int, double> model_flops_of;
   const auto program = [&](int rank) {
     Program built = programs.rank(

@@ -24,10 +24,10 @@ bytes_per_second = 0.9e12
 launch_seconds = 4e-6
 watts = 300
 flops_per_second = {f16 = 125e12, f32 = 15.7e12}
-ops = {attention = 0.35, attention_grad = 0.35, attention_packed = 0.35, attention_packed_grad = 0.35}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
-efficiency = [0.3, 0.6, 0.75, 0.8]
+efficiency = [0.25, 0.5, 0.66, 0.8]
 
 [[host]]
 device = "v100"
@@ -39,7 +39,7 @@ cards = 1
 [[link]]
 name = "nvlink"
 alpha_seconds = 6e-6
-bytes_per_second = 110e9
+bytes_per_second = 75e9
 
 [[link]]
 name = "ethernet"
@@ -57,10 +57,10 @@ bytes_per_second = 1.6e12
 launch_seconds = 4e-6
 watts = 400
 flops_per_second = {bf16 = 312e12, f16 = 312e12, f32 = 19.5e12}
-ops = {attention = 0.4, attention_grad = 0.4, attention_packed = 0.4, attention_packed_grad = 0.4}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
-efficiency = [0.3, 0.6, 0.75, 0.8]
+efficiency = [0.25, 0.5, 0.66, 0.8]
 
 [[host]]
 device = "a100"
@@ -72,7 +72,7 @@ cards = 8
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 240e9
+bytes_per_second = 150e9
 
 [[link]]
 name = "infiniband"
@@ -90,10 +90,10 @@ bytes_per_second = 2.7e12
 launch_seconds = 4e-6
 watts = 700
 flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
-ops = {attention = 0.4, attention_grad = 0.4, attention_packed = 0.4, attention_packed_grad = 0.4}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
-efficiency = [0.25, 0.5, 0.65, 0.7]
+efficiency = [0.25, 0.5, 0.66, 0.8]
 
 [[host]]
 device = "h100"
@@ -105,7 +105,7 @@ cards = 8
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 360e9
+bytes_per_second = 225e9
 
 [[link]]
 name = "infiniband"
@@ -123,10 +123,10 @@ bytes_per_second = 3.9e12
 launch_seconds = 4e-6
 watts = 700
 flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
-ops = {attention = 0.4, attention_grad = 0.4, attention_packed = 0.4, attention_packed_grad = 0.4}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
-efficiency = [0.25, 0.5, 0.65, 0.7]
+efficiency = [0.25, 0.5, 0.66, 0.8]
 
 [[host]]
 device = "h200"
@@ -138,7 +138,7 @@ cards = 8
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 360e9
+bytes_per_second = 225e9
 
 [[link]]
 name = "infiniband"
