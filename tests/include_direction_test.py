@@ -13,11 +13,11 @@ import unittest
 from pathlib import Path
 
 # Folders in the order of the data path. A folder may depend only on folders before it.
-ORDER = ["base", "ir", "ops", "mesh", "plan", "schedule", "exchange", "passes", "program", "comm",
-         "kernels", "runtime", "planner", "sim", "train", "cli"]
+ORDER = ["base", "collective", "ir", "ops", "mesh", "plan", "schedule", "exchange", "passes", "program", "comm",
+         "kernels", "runtime", "sim", "planner", "train", "bench", "cli"]
 
 # Folders that may depend on these alone, so that they can be used alone.
-ONLY = {"comm": {"base"}, "kernels": {"base", "ir"}}
+ONLY = {"collective": {"base"}, "comm": {"base", "collective"}, "kernels": {"base", "ir"}}
 
 # What the planner and the simulator never include: a laptop must be able to plan for a cluster.
 NO_DEVICE = ("trireme/kernels/", "trireme/runtime/", "trireme/comm/transport/", "cuda", "nccl", "mpi.h", "cublas")
@@ -58,12 +58,14 @@ def literal_compared(names):
     return re.compile(rf'[=!]=\s*"(?:{quoted})"|"(?:{quoted})"\s*[=!]=') if quoted else re.compile(r"(?!)")
 
 
-def read_depends(root):
-    """{folder: set of folders it names in DEPENDS}, for folders that build a library."""
-    depends = {}
-    for path in sorted(root.glob("trireme/*/CMakeLists.txt")):
+def read_libraries(root):
+    """({library: libraries that it names in DEPENDS}, {folder below trireme/: library}). A library has the name of its
+    folder; one may lie inside another's folder, as comm/collective does, and is no part of that one."""
+    depends, folders = {}, {}
+    for path in sorted(root.glob("trireme/**/CMakeLists.txt")):
         text = re.sub(r"#.*", "", path.read_text())
         for name, rest in LIBRARY.findall(text):
+            folders[path.parent.relative_to(root / "trireme").as_posix()] = name
             keyword = None
             named = set()
             for word in rest.split():
@@ -72,7 +74,15 @@ def read_depends(root):
                 elif keyword == "DEPENDS":
                     named.add(word)
             depends[name] = named
-    return depends
+    return depends, folders
+
+
+def library_of(path, folders):
+    """Of a path below trireme/: the library of the innermost folder that has one; None where there is none."""
+    for folder in Path(path).parents:
+        if folder.as_posix() in folders:
+            return folders[folder.as_posix()]
+    return None
 
 
 def closure(depends, folder):
@@ -103,7 +113,7 @@ def check_depends(depends):
     return problems
 
 
-def check_file(path, relative, allowed, forbidden, is_test, op_literal):
+def check_file(path, relative, allowed, forbidden, folders, is_test, op_literal):
     problems = []
     knows_ops = is_test or KNOWS_OPS.match(relative.as_posix())
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
@@ -111,8 +121,8 @@ def check_file(path, relative, allowed, forbidden, is_test, op_literal):
         include = INCLUDE.match(line)
         if include:
             target = include.group(1)
-            parts = target.split("/")
-            if not is_test and parts[0] == "trireme" and parts[1] not in allowed:
+            seen = library_of(target.removeprefix("trireme/"), folders) if target.startswith("trireme/") else None
+            if not is_test and target.startswith("trireme/") and seen not in allowed:
                 problems.append(f'{where}: includes "{target}", but its folder sees only {sorted(allowed)}')
             if target.startswith(forbidden):
                 problems.append(f'{where}: includes "{target}", which this folder must never see')
@@ -129,23 +139,23 @@ def check_file(path, relative, allowed, forbidden, is_test, op_literal):
 
 def check_tree(root):
     """All problems of the tree at `root`, one line of text each."""
-    depends = read_depends(root)
+    depends, folders = read_libraries(root)
     problems = check_depends(depends)
     op_literal = literal_compared(read_op_names(root))
     for path in sorted(root.glob("trireme/**/*")):
         if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
             continue
         relative = path.relative_to(root)
-        folder = relative.parts[1]
         if len(relative.parts) == 2:
             continue  # trireme/trireme.h, which is for programs outside; nothing here may include it
-        if folder not in depends:
+        library = library_of(relative.relative_to("trireme"), folders)
+        if library is None:
             # A folder on its way in: has sources, but its CMakeLists.txt builds no library yet.
-            problems.append(f"{relative}: trireme/{folder} has sources but no trireme_library()")
+            problems.append(f"{relative}: trireme/{relative.parts[1]} has sources but no trireme_library()")
             continue
-        allowed = closure(depends, folder) | {folder}
+        allowed = closure(depends, library) | {library}
         is_test = path.stem.endswith("_test")
-        problems += check_file(path, relative, allowed, FORBIDDEN.get(folder, ()), is_test, op_literal)
+        problems += check_file(path, relative, allowed, FORBIDDEN.get(library, ()), folders, is_test, op_literal)
     return problems
 
 
@@ -161,7 +171,12 @@ class SelfCheck(unittest.TestCase):
         "trireme/ops/c.cc": '#include "trireme/base/a.h"\n',
         "trireme/kernels/CMakeLists.txt": "trireme_library(kernels SIMD\n  DEPENDS ir LINK hwy)",
         "trireme/kernels/k.cc": "#if HWY_ONCE\n#endif\n",
-        "trireme/sim/CMakeLists.txt": "trireme_library(sim DEPENDS ops)",
+        "trireme/comm/collective/CMakeLists.txt": "trireme_library(collective DEPENDS base)",
+        "trireme/comm/collective/s.cc": '#include "trireme/base/a.h"\n',
+        "trireme/comm/CMakeLists.txt": "trireme_library(comm DEPENDS collective)",
+        "trireme/comm/g.cc": '#include "trireme/comm/collective/s.h"\n',
+        "trireme/sim/CMakeLists.txt": "trireme_library(sim DEPENDS ops collective)",
+        "trireme/sim/c.cc": '#include "trireme/comm/collective/s.h"\n',
         "docs/ops.md": "| op | rule |\n|---|---|\n| `matmul` | … |\n| `sum mean` | … |\n",
     }
 
@@ -203,6 +218,10 @@ class SelfCheck(unittest.TestCase):
         self.expect("must never see", {"trireme/sim/s_test.cc": '#include "trireme/kernels/k.h"\n'})
         self.expect("must never see", {"trireme/sim/s.cc": "#include <cuda_runtime.h>\n"})
 
+    def test_a_library_inside_a_folder_is_no_part_of_it(self):
+        self.expect("trireme/comm/collective/s.cc:1", {"trireme/comm/collective/s.cc": '#include "trireme/comm/g.h"\n'})
+        self.expect("trireme/sim/c.cc:1", {"trireme/sim/c.cc": '#include "trireme/comm/g.h"\n'})
+
     def test_a_switch_over_op_kinds(self):
         self.expect("op kinds", {"trireme/ir/b.cc": "switch (op) {\n  case OpKind::matmul: break;\n}\n"})
 
@@ -224,7 +243,7 @@ class SelfCheck(unittest.TestCase):
         self.expect("#ifdef TRIREME_CUDA", {"trireme/ir/b.cc": "#ifdef TRIREME_CUDA\n#endif\n"})
 
     def test_sources_without_a_library(self):
-        self.expect("no trireme_library", {"trireme/comm/ring.cc": ""})
+        self.expect("no trireme_library", {"trireme/exchange/ring.cc": ""})
 
 
 class Tree(unittest.TestCase):
@@ -235,7 +254,7 @@ class Tree(unittest.TestCase):
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
     def test_something_was_checked(self):
-        self.assertLessEqual({"base", "ir"}, set(read_depends(self.root)))
+        self.assertLessEqual({"base", "ir"}, set(read_libraries(self.root)[0]))
         self.assertLessEqual({"matmul", "all_reduce_start"}, read_op_names(self.root))
 
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 
 namespace trireme::comm {
 

@@ -11,13 +11,13 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/collective_timing.h"
+#include "trireme/bench/machine.h"
+#include "trireme/bench/prediction_check.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/bench_commands.h"
 #include "trireme/cli/collective_chart.h"
-#include "trireme/cli/collective_timing.h"
 #include "trireme/cli/launch_flags.h"
-#include "trireme/cli/machine.h"
-#include "trireme/cli/prediction_check.h"
 #include "trireme/cli/size_list.h"
 #include "trireme/cli/write_json.h"
 #include "trireme/comm/calibrate/calibrate.h"
@@ -84,8 +84,8 @@ std::vector<Algorithm> parse_algorithms(const std::string& text, Collective coll
   return algorithms;
 }
 
-CollectiveQuestion question_of(const Options& options) {
-  CollectiveQuestion question;
+bench::CollectiveQuestion question_of(const Options& options) {
+  bench::CollectiveQuestion question;
   question.collective = find_name("collective", options.collective, all_collectives());
   question.dtype = find_name(
       "dtype", options.dtype,
@@ -114,7 +114,8 @@ void write_links(const std::string& path, const comm::LinkModel& model) {
   comm::write_link_models(path, models);
 }
 
-comm::LinkModel links_of(comm::Context& context, const Options& options, const CollectiveQuestion& question) {
+comm::LinkModel links_of(comm::Context& context, const Options& options,
+                         const bench::CollectiveQuestion& question) {
   if (!options.links.empty()) return comm::read_links(context, options.links, question.memory);
   const bool full = !options.calibrate.empty() || options.check_rounds > 0;
   comm::CalibrationOptions how{.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe,
@@ -140,22 +141,22 @@ std::vector<Algorithm> sensible_algorithms(Collective collective, comm::Context&
   return algorithms;
 }
 
-std::string algorithm_text(const CollectiveTime& time) {
+std::string algorithm_text(const bench::CollectiveTime& time) {
   if (time.asked == time.ran) return std::string(name(time.ran));
   return fmt::format("{} ({})", name(time.asked), name(time.ran));
 }
 
-void print_time(const CollectiveTime& time) {
+void print_time(const bench::CollectiveTime& time) {
   fmt::print("{:>10} {:<36} {:>11.2f} {:>11.2f} {:>9.3f} {:>12.2f} {:>9.2f}\n", time.bytes,
              algorithm_text(time), time.median_seconds * 1e6, time.p90_seconds * 1e6,
-             time.bus_bytes_per_second / 1e9, time.predicted_seconds * 1e6, prediction_ratio(time));
+             time.bus_bytes_per_second / 1e9, time.predicted_seconds * 1e6, bench::prediction_ratio(time));
   std::fflush(stdout);
 }
 
-Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion& question,
+Json json_of(const std::vector<bench::CollectiveTime>& times, const bench::CollectiveQuestion& question,
              comm::Context& context) {
   Json list = Json::array();
-  for (const CollectiveTime& time : times) {
+  for (const bench::CollectiveTime& time : times) {
     list.push_back({{"benchmark", "collective"},
                     {"collective", name(question.collective)},
                     {"bytes", time.bytes},
@@ -171,25 +172,26 @@ Json json_of(const std::vector<CollectiveTime>& times, const CollectiveQuestion&
                     {"p90_seconds", time.p90_seconds},
                     {"min_seconds", time.min_seconds},
                     {"predicted_seconds", time.predicted_seconds},
-                    {"predicted_ratio", prediction_ratio(time)},
+                    {"predicted_ratio", bench::prediction_ratio(time)},
                     {"bus_bytes_per_second", time.bus_bytes_per_second},
-                    {"cpu", cpu_model()},
-                    {"cores", host_core_count()}});
+                    {"cpu", bench::cpu_model()},
+                    {"cores", bench::host_core_count()}});
   }
   return list;
 }
 
-void print_heading(const Options& options, const CollectiveQuestion& question) {
+void print_heading(const Options& options, const bench::CollectiveQuestion& question) {
   fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
-             name(question.collective), name(question.dtype), options.memory, cpu_model(), host_core_count());
+             name(question.collective), name(question.dtype), options.memory, bench::cpu_model(),
+             bench::host_core_count());
   fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "p90 µs",
              "bus GB/s", "predicted µs", "/measured");
 }
 
-std::vector<CollectiveTime> measure(comm::Context& context, const Options& options,
-                                    CollectiveQuestion question) {
+std::vector<bench::CollectiveTime> measure(comm::Context& context, const Options& options,
+                                           bench::CollectiveQuestion question) {
   const bool speaks = context.rank() == 0;
-  const auto print = [&](const CollectiveTime& time) {
+  const auto print = [&](const bench::CollectiveTime& time) {
     if (speaks) print_time(time);
   };
   const comm::LinkModel links = links_of(context, options, question);
@@ -199,18 +201,18 @@ std::vector<CollectiveTime> measure(comm::Context& context, const Options& optio
     question.algorithms = sensible_algorithms(question.collective, context, links);
   if (speaks) print_heading(options, question);
   if (options.check_rounds > 0) {
-    const std::vector<CollectiveTime> times =
-        check_predictions(context, world, question, options.check_rounds);
+    const std::vector<bench::CollectiveTime> times =
+        bench::check_predictions(context, world, question, options.check_rounds);
     std::ranges::for_each(times, print);
     return times;
   }
-  return time_collective(context, world, question, print);
+  return bench::time_collective(context, world, question, print);
 }
 
 // Whether predictions were good enough, where that was asked.
-bool run_rank(comm::Context& context, const Options& options, const CollectiveQuestion& question) {
-  const std::vector<CollectiveTime> times = measure(context, options, question);
-  const PredictionVerdict verdict = judge_predictions(times);
+bool run_rank(comm::Context& context, const Options& options, const bench::CollectiveQuestion& question) {
+  const std::vector<bench::CollectiveTime> times = measure(context, options, question);
+  const bench::PredictionVerdict verdict = bench::judge_predictions(times);
   const bool good = options.check_rounds == 0 || verdict.good;
   if (context.rank() != 0) return good;
   if (!verdict.text.empty()) fmt::print("\n{}", verdict.text);
@@ -219,14 +221,14 @@ bool run_rank(comm::Context& context, const Options& options, const CollectiveQu
     const std::string title =
         fmt::format("{} of {}, {} ranks, {} ({} memory)", name(question.collective), name(question.dtype),
                     context.ranks(), context.transport().name(), options.memory);
-    write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), host_core_count()),
-                           times);
+    write_collective_chart(options.svg, title,
+                           fmt::format("{}, {} cores", bench::cpu_model(), bench::host_core_count()), times);
   }
   return good;
 }
 
 int run(Options options) {
-  const CollectiveQuestion question = question_of(options);
+  const bench::CollectiveQuestion question = question_of(options);
   if (!options.calibrate.empty()) models_in(options.calibrate);  // what is no such file is not written over
   const auto program = [&](comm::Context& context) {
     return static_cast<int>(run_rank(context, options, question) ? kOk : kFailed);

@@ -58,9 +58,9 @@ struct Axes {
   }
 };
 
-Axes axes_of(const std::vector<CollectiveTime>& times) {
+Axes axes_of(const std::vector<bench::CollectiveTime>& times) {
   Axes axes{1e9, 0, 1e9, -1e9};
-  for (const CollectiveTime& time : times) {
+  for (const bench::CollectiveTime& time : times) {
     const double x = std::log2(std::max<double>(static_cast<double>(time.bytes), 1));
     axes.low_x = std::min(axes.low_x, x);
     axes.high_x = std::max(axes.high_x, x);
@@ -79,8 +79,8 @@ Axes axes_of(const std::vector<CollectiveTime>& times) {
 
 class Chart {
  public:
-  Chart(const std::vector<CollectiveTime>& times) : times_(times), axes_(axes_of(times)) {
-    for (const CollectiveTime& time : times) {
+  Chart(const std::vector<bench::CollectiveTime>& times) : times_(times), axes_(axes_of(times)) {
+    for (const bench::CollectiveTime& time : times) {
       if (std::ranges::find(algorithms_, time.asked) == algorithms_.end()) algorithms_.push_back(time.asked);
     }
   }
@@ -100,13 +100,13 @@ class Chart {
   void draw_lines(Algorithm algorithm, const char* colour);
   void draw_automatic();
   void draw_legend();
-  std::string path(Algorithm algorithm, double CollectiveTime::*seconds) const;
+  std::string path(Algorithm algorithm, double bench::CollectiveTime::*seconds) const;
   const char* colour_of(Algorithm algorithm) const {
     const auto at = static_cast<size_t>(std::ranges::find(algorithms_, algorithm) - algorithms_.begin());
     return kColours[at % kColours.size()];
   }
 
-  const std::vector<CollectiveTime>& times_;
+  const std::vector<bench::CollectiveTime>& times_;
   Axes axes_;
   std::vector<Algorithm> algorithms_;
   std::string svg_;
@@ -124,7 +124,7 @@ void Chart::draw_grid() {
     }
   }
   std::vector<size_t> sizes;
-  for (const CollectiveTime& time : times_) sizes.push_back(time.bytes);
+  for (const bench::CollectiveTime& time : times_) sizes.push_back(time.bytes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   for (const size_t bytes : sizes) {
     const double x = axes_.x(static_cast<double>(bytes));
@@ -149,9 +149,9 @@ void Chart::draw_grid() {
       (kTop + kBottom) / 2);
 }
 
-std::string Chart::path(Algorithm algorithm, double CollectiveTime::*seconds) const {
+std::string Chart::path(Algorithm algorithm, double bench::CollectiveTime::*seconds) const {
   std::string points;
-  for (const CollectiveTime& time : times_) {
+  for (const bench::CollectiveTime& time : times_) {
     if (time.asked != algorithm || time.*seconds <= 0) continue;
     points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ",
                           axes_.x(static_cast<double>(time.bytes)), axes_.y(time.*seconds));
@@ -161,18 +161,18 @@ std::string Chart::path(Algorithm algorithm, double CollectiveTime::*seconds) co
 
 void Chart::draw_lines(Algorithm algorithm, const char* colour) {
   add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.8"/>)",
-      path(algorithm, &CollectiveTime::median_seconds), colour);
-  for (const CollectiveTime& time : times_) {
+      path(algorithm, &bench::CollectiveTime::median_seconds), colour);
+  for (const bench::CollectiveTime& time : times_) {
     if (time.asked != algorithm) continue;
     add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.8" fill="{}"/>)", axes_.x(static_cast<double>(time.bytes)),
         axes_.y(time.median_seconds), colour);
   }
   add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.4" stroke-dasharray="5 4" opacity="0.9"/>)",
-      path(algorithm, &CollectiveTime::predicted_seconds), colour);
+      path(algorithm, &bench::CollectiveTime::predicted_seconds), colour);
 }
 
 void Chart::draw_automatic() {
-  for (const CollectiveTime& time : times_) {
+  for (const bench::CollectiveTime& time : times_) {
     if (time.asked != Algorithm::automatic) continue;
     add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)",
         axes_.x(static_cast<double>(time.bytes)), axes_.y(time.median_seconds));
@@ -181,16 +181,16 @@ void Chart::draw_automatic() {
 
 // From the slowest to the fastest at the largest size, as the lines end.
 void Chart::draw_legend() {
-  std::vector<CollectiveTime> last;
+  std::vector<bench::CollectiveTime> last;
   for (const Algorithm algorithm : algorithms_) {
-    const auto of_it = [&](const CollectiveTime& time) { return time.asked == algorithm; };
+    const auto of_it = [&](const bench::CollectiveTime& time) { return time.asked == algorithm; };
     const auto found = std::find_if(times_.rbegin(), times_.rend(), of_it);
     if (algorithm != Algorithm::automatic || algorithms_.size() == 1) last.push_back(*found);
   }
-  std::ranges::stable_sort(last, std::ranges::greater{}, &CollectiveTime::median_seconds);
+  std::ranges::stable_sort(last, std::ranges::greater{}, &bench::CollectiveTime::median_seconds);
   const double x = kRight + 20;
   double y = kTop + 14;
-  for (const CollectiveTime& time : last) {
+  for (const bench::CollectiveTime& time : last) {
     const char* const colour = colour_of(time.asked);
     add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="2.5"/>)", x, y - 4, x + 24, y - 4,
         colour);
@@ -231,7 +231,7 @@ std::string Chart::draw(const std::string& title, const std::string& subtitle) {
 }  // namespace
 
 void write_collective_chart(const std::string& path, const std::string& title, const std::string& subtitle,
-                            const std::vector<CollectiveTime>& times) {
+                            const std::vector<bench::CollectiveTime>& times) {
   std::ofstream out(path, std::ios::binary);
   out << Chart(times).draw(title, subtitle);
   out.close();

@@ -12,11 +12,11 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/ceilings.h"
+#include "trireme/bench/device_ceilings.h"
+#include "trireme/bench/machine.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/ceilings.h"
-#include "trireme/cli/device_ceilings.h"
-#include "trireme/cli/machine.h"
-#include "trireme/cli/step_setup.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {
@@ -55,11 +55,12 @@ std::string first_line_of(const std::string& command) {
 }
 
 Finding check_cpu() {
-  return {Verdict::kOk, "CPU", fmt::format("{}, {} cores for this process", cpu_model(), core_count())};
+  return {Verdict::kOk, "CPU",
+          fmt::format("{}, {} cores for this process", bench::cpu_model(), bench::core_count())};
 }
 
 Finding check_simd() {
-  const std::string target = simd_target();
+  const std::string target = bench::simd_target();
   const bool slow = target == "EMU128" || target == "SCALAR" || target == "scalar";
   return {slow ? Verdict::kAdvice : Verdict::kOk, "SIMD", target + " chosen by Highway",
           "no vector instructions found: training works, but slowly"};
@@ -67,21 +68,22 @@ Finding check_simd() {
 
 // What MFU is a share of.
 Finding check_arithmetic() {
-  ThreadPool pool(core_count());
+  ThreadPool pool(bench::core_count());
   return {Verdict::kOk, "arithmetic",
           fmt::format("{:.1f} GFLOP/s of f32 multiply-adds at most on {} threads, measured now",
-                      measure_flops_per_second(pool) / 1e9, pool.threads())};
+                      bench::measure_flops_per_second(pool) / 1e9, pool.threads())};
 }
 
 Finding check_memory() {
-  const size_t available = available_memory_bytes();
-  return {available < kLittleMemory ? Verdict::kAdvice : Verdict::kOk, "memory",
-          fmt::format("{}, {} of it free", format_bytes(total_memory_bytes()), format_bytes(available)),
-          "close other programs, or train with a smaller train.batch or a higher train.accumulate"};
+  const size_t available = bench::available_memory_bytes();
+  return {
+      available < kLittleMemory ? Verdict::kAdvice : Verdict::kOk, "memory",
+      fmt::format("{}, {} of it free", format_bytes(bench::total_memory_bytes()), format_bytes(available)),
+      "close other programs, or train with a smaller train.batch or a higher train.accumulate"};
 }
 
 Finding check_huge_pages() {
-  const std::string setting = huge_page_setting();
+  const std::string setting = bench::huge_page_setting();
   const bool usable = setting == "always" || setting == "madvise";
   return {usable ? Verdict::kOk : Verdict::kAdvice, "huge pages", setting.empty() ? "not offered" : setting,
           "faster with: echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
@@ -103,14 +105,14 @@ Finding check_disk() {
 // The proof: one step of a small model.
 Finding check_training() {
   try {
-    StepSource source;
+    bench::StepSource source;
     source.settings = {"model.layers=1", "model.heads=2", "model.hidden=32", "model.seq=16", "train.batch=2"};
-    const StepSetup setup = set_up_step(source);
+    const bench::StepSetup setup = bench::set_up_step(source);
     const std::unique_ptr<Device> device =
-        make_device({.kind = setup.config.train.device, .threads = core_count()});
+        make_device({.kind = setup.config.train.device, .threads = bench::core_count()});
     Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
     trainer.initialise(1);
-    Batch batch = random_batch(setup, 1);
+    Batch batch = bench::random_batch(setup, 1);
     const double first = trainer.step(batch, 0, 1e-3).loss, second = trainer.step(batch, 1, 1e-3).loss;
     if (std::isfinite(second) && second < first)
       return {Verdict::kOk, "training",
@@ -132,8 +134,8 @@ Finding check_gpu() {
     return {Verdict::kOk, "GPU",
             fmt::format("{}{}: bf16 product {:.0f} TFLOP/s, copy {:.2f} TB/s", device->description(),
                         cuda_device_count() > 1 ? fmt::format(", the first of {}", cuda_device_count()) : "",
-                        measure_product_flops_per_second(*device, DType::bf16) / 1e12,
-                        measure_copy_bytes_per_second(*device) / 1e12)};
+                        bench::measure_product_flops_per_second(*device, DType::bf16) / 1e12,
+                        bench::measure_copy_bytes_per_second(*device) / 1e12)};
   } catch (const Error& error) {
     return {Verdict::kAdvice, "GPU", error.what(), "train.device=cpu computes without it"};
   }

@@ -8,10 +8,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/step_profile.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/cli/profile.h"
-#include "trireme/cli/step_setup.h"
 #include "trireme/ir/text.h"
 #include "trireme/program/build.h"
 #include "trireme/train/config.h"
@@ -69,23 +69,22 @@ const Graph& find_segment(const std::vector<StepSegment>& segments, const std::s
 
 int inspect_graph(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
-  StepSource source;
+  bench::StepSource source;
   source.settings = split.settings;
   std::string segment = "first";
   bool cost = false;
   CLI::App app("Prints the graph of one part of a training step.", "trireme inspect graph");
   app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(preset_names(), ", ")));
+  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
   app.add_option("--image", source.image, "size of images, like 3x32x32");
   app.add_option("--segment", segment,
                  "first (forward and backward), next, update or evaluate; default first");
   app.add_flag("--cost", cost, "add a table of FLOPs and bytes by op");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
 
-  const StepSetup setup = set_up_step(source);
-  const StepGraphs step =
-      step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape,
-                  schedule_of(setup.config.train));
+  const bench::StepSetup setup = bench::set_up_step(source);
+  const StepGraphs step = step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape,
+                                      schedule_of(setup.config.train));
   const Graph graph = optimized(find_segment(step.segments, segment));
   fmt::print("{}", print(graph));
   if (cost) fmt::print("{}", cost_table(graph));

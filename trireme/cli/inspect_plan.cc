@@ -6,9 +6,9 @@
 #include <set>
 
 #include "trireme/base/text.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/cli/step_setup.h"
 #include "trireme/cli/write_picture.h"
 #include "trireme/program/plan_summary.h"
 #include "trireme/schedule/draw.h"
@@ -79,13 +79,13 @@ void print_timeline(const std::vector<Program>& ranks, const Pipeline& pipeline,
 
 int inspect_plan(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
-  StepSource source;
+  bench::StepSource source;
   source.settings = split.settings;
   std::string plan_text, svg;
   int ranks = 0, columns = 120;
   CLI::App app("Prints what a plan makes of a model.", "trireme inspect plan");
   app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(preset_names(), ", ")));
+  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
   app.add_option("--image", source.image, "size of images, like 3x32x32");
   app.add_option("--plan", plan_text, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")))
       ->required();
@@ -97,7 +97,7 @@ int inspect_plan(std::span<const std::string> arguments) {
   if (const auto code = parse_arguments(app, split.own)) return *code;
 
   const Plan plan = read_plan(plan_text, ranks);
-  const StepSetup setup = set_up_step(source, plan);
+  const bench::StepSetup setup = bench::set_up_step(source, plan);
   const Config& config = setup.config;
   axis_algorithms(plan, config.train);
   const Schedule schedule = schedule_of(config.train, plan);

@@ -9,9 +9,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/cli/step_setup.h"
 #include "trireme/ir/text.h"
 #include "trireme/passes/recompute.h"
 #include "trireme/passes/traffic.h"
@@ -113,14 +113,14 @@ void print_memory(const Program& program) {
 
 int inspect_program(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
-  StepSource source;
+  bench::StepSource source;
   source.settings = split.settings;
   std::string plan_text, segment;
   int ranks = 0, rank = 0;
   bool collectives = false, text = false;
   CLI::App app("Prints what one rank does under a plan.", "trireme inspect program");
   app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(preset_names(), ", ")));
+  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
   app.add_option("--image", source.image, "size of images, like 3x32x32");
   app.add_option("--plan", plan_text, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")))
       ->required();
@@ -137,7 +137,7 @@ int inspect_program(std::span<const std::string> arguments) {
   if (rank < 0 || rank >= plan.mesh.ranks())
     throw_error("--rank is {}; the mesh '{}' has ranks 0 to {}", rank, to_string(plan.mesh),
                 plan.mesh.ranks() - 1);
-  const StepSetup setup = set_up_step(source, plan);
+  const bench::StepSetup setup = bench::set_up_step(source, plan);
   axis_algorithms(plan, setup.config.train);
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,

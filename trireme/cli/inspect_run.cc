@@ -9,10 +9,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/statistics.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
 #include "trireme/cli/run_metrics.h"
-#include "trireme/cli/statistics.h"
 
 namespace trireme::cli {
 namespace {
@@ -41,16 +41,16 @@ void print_summary(const RunMetrics& m) {
   }
   if (!m.validation.empty()) line("validation loss", losses_text(m.validation));
   if (!m.rates.empty())
-    line(m.unit + "/s", fmt::format("{:.0f} (median; p10 {:.0f}, p90 {:.0f})", median_of(m.rates),
-                                    quantile_of(m.rates, 0.1), quantile_of(m.rates, 0.9)));
+    line(m.unit + "/s", fmt::format("{:.0f} (median; p10 {:.0f}, p90 {:.0f})", bench::median_of(m.rates),
+                                    bench::quantile_of(m.rates, 0.1), bench::quantile_of(m.rates, 0.9)));
   if (!m.step_seconds.empty()) {
     const double total = sum(m.step_seconds);
     line("step", fmt::format("{:.1f} ms (median); {:.1f} s in all steps, {:.1f}% of it communication",
-                             median_of(m.step_seconds) * 1e3, total,
+                             bench::median_of(m.step_seconds) * 1e3, total,
                              total > 0 ? 100 * sum(m.comm_seconds) / total : 0.0));
   }
   if (!m.grad_norms.empty())
-    line("gradient norm", fmt::format("{:.3g} (median), largest {:.3g}", median_of(m.grad_norms),
+    line("gradient norm", fmt::format("{:.3g} (median), largest {:.3g}", bench::median_of(m.grad_norms),
                                       *std::ranges::max_element(m.grad_norms)));
   line("learning rate", fmt::format("{:.3g} at the end", m.last_rate));
   if (m.peak_bytes > 0) line("memory", format_bytes(static_cast<size_t>(m.peak_bytes)));

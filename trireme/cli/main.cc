@@ -23,6 +23,9 @@ constexpr Command kCommands[] = {
     {"export", "write a trained model as a Hugging Face folder", trireme::cli::export_model},
     {"inspect", "show a graph, a checkpoint or a run", trireme::cli::inspect},
     {"bench", "check and time kernels, collectives or training", trireme::cli::bench},
+    {"simulate", "time a training step under a plan on any cluster, without running it",
+     trireme::cli::simulate},
+    {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
     {"doctor", "what this machine has, and what to install", trireme::cli::doctor},
 };
 

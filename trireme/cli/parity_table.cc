@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "trireme/base/error.h"
-#include "trireme/cli/step_setup.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/data/random_batch.h"
 
@@ -112,16 +112,17 @@ std::vector<ParityPlan> pipelines() {
 }
 
 parity::Training training_of(const ParityModel& model, const ParityColumn& column) {
-  StepSource source{.config_path = "", .preset = "", .image = model.image, .settings = model.settings};
+  bench::StepSource source{.config_path = "", .preset = "", .image = model.image, .settings = model.settings};
   const std::vector<std::string> more = {
       "train.precision=" + column.precision, "train.accumulate=" + std::to_string(column.accumulate),
       "train.batch=" + std::to_string(kRows * column.accumulate), "optim.kind=" + column.optimizer,
       "optim.lr=" + rate_of(column.optimizer)};
   source.settings.insert(source.settings.end(), more.begin(), more.end());
-  const StepSetup setup = set_up_step(source);
+  const bench::StepSetup setup = bench::set_up_step(source);
   parity::Training training{setup.config.model, setup.config.train, setup.config.optim, setup.shape, {}, {}};
   for (int step = 0; step < kSteps; ++step) {
-    ignore_some_targets(training.batches.emplace_back(random_batch(setup, static_cast<uint64_t>(step))));
+    ignore_some_targets(
+        training.batches.emplace_back(bench::random_batch(setup, static_cast<uint64_t>(step))));
     training.rates.push_back(setup.config.optim.lr);
   }
   return training;

@@ -1,97 +1,74 @@
-// See profile.h.
-#include "trireme/cli/profile.h"
-
+// `trireme profile`: this machine as a cluster file, for `trireme simulate`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 
-#include "trireme/cli/statistics.h"
-#include "trireme/ir/text.h"
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/bench/local_cluster.h"
+#include "trireme/bench/machine.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/launch_flags.h"
+#include "trireme/mesh/cluster_file.h"
 
 namespace trireme::cli {
 namespace {
 
-// More FLOPs a byte than this, and an op is judged by its arithmetic, not by its traffic.
-constexpr double kArithmeticIntensity = 8;
+struct Options {
+  comm::LaunchOptions launch;
+  std::string device = "cpu", dtype = "bf16", path, shipped;
+  int threads = 0;
+};
 
-std::string rate_text(const Cost& cost, double seconds) {
-  if (seconds <= 0) return "-";
-  if (cost.flops > kArithmeticIntensity * cost.bytes)
-    return fmt::format("{:.1f} GFLOP/s", cost.flops / seconds / 1e9);
-  return fmt::format("{:.1f} GB/s", cost.bytes / seconds / 1e9);
-}
-
-// Below this a call is mostly the cost of calling, and a fraction of the ceiling says nothing.
-constexpr double kShortestSeconds = 20e-6;
-
-std::string ceiling_text(const ProfileRow& row) {
-  if (row.calls == 0 || row.ceiling_seconds / row.calls < kShortestSeconds) return "-";
-  return fmt::format("{:.0f}%", 100 * row.ceiling_seconds / row.seconds);
+int run(const Options& options, comm::Context* context) {
+  const int ranks = context ? context->ranks() : 1;
+  const int threads = options.threads ? options.threads : std::max(1, bench::thread_count(0) / ranks);
+  const std::optional<DType> dtype = parse_dtype(options.dtype);
+  if (!dtype || !is_float(*dtype)) throw_error("--dtype is '{}'; f32, bf16 or f16 expected", options.dtype);
+  const std::unique_ptr<Device> device = make_device(
+      {.kind = options.device, .threads = threads, .rank_here = context ? context->rank_here() : 0});
+  const std::string text = to_toml(bench::measure_local_cluster(*device, *dtype, threads, context));
+  if (context && context->rank() != 0) return kOk;
+  if (options.path.empty()) {
+    fmt::print("{}", text);
+    return kOk;
+  }
+  std::ofstream file(options.path);
+  if (!(file << text).flush()) throw_error("{} can not be written", options.path);
+  fmt::print("{} ranks of this machine, with {} threads each, written to {}\n", ranks, threads, options.path);
+  return kOk;
 }
 
 }  // namespace
 
-std::string shape_text(const Graph& graph, const Node& node) {
-  std::string text;
-  for (ValueId input : node.inputs) {
-    if (!text.empty()) text += ' ';
-    text += to_string(graph.type(input));
+int profile(std::span<const std::string> arguments) {
+  Options options;
+  CLI::App app("Measures this machine and writes it as a cluster file, for `trireme simulate --cluster`.",
+               "trireme profile");
+  add_launch_flags(app, options.launch);
+  app.add_option("-o,--output", options.path, "the file; without one, it is printed");
+  app.add_option("--threads", options.threads, "of each rank; default: the cores, shared evenly")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
+  app.add_option("--dtype", options.dtype, "number format of products on a device other than the CPU")
+      ->capture_default_str();
+  app.add_option(
+      "--show", options.shipped,
+      fmt::format("measure nothing, and print the file of one of {}", join(shipped_clusters(), ", ")));
+  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
+  if (!options.shipped.empty()) {
+    const std::string_view text = shipped_cluster(options.shipped);
+    if (text.empty())
+      throw_error("no cluster '{}' comes with Trireme; {}", options.shipped,
+                  suggestion(options.shipped, shipped_clusters()));
+    fmt::print("{}", text);
+    return kOk;
   }
-  const std::string attrs = print(node.attrs);
-  return attrs.empty() ? text : text + ' ' + attrs;
-}
-
-Profile::Profile(ProfileBy by, Ceilings& ceilings, Executor& executor)
-    : by_(by), ceilings_(ceilings), executor_(executor) {
-  executor.time([this](int segment, int index, double seconds) {
-    const Graph& graph = executor_.program().segments[segment].graph;
-    NodeTimes& times = nodes_[{segment, index}];
-    times.graph = &graph;
-    times.node = &graph.nodes[index];
-    times.seconds.push_back(seconds);
-  });
-}
-
-std::vector<ProfileRow> Profile::rows() const {
-  std::map<std::pair<std::string, std::string>, ProfileRow> sums;
-  for (const auto& [key, times] : nodes_) {
-    const std::string op(times.node->op->name);
-    const std::string shape = by_ == ProfileBy::kShape ? shape_text(*times.graph, *times.node) : "";
-    const double calls = static_cast<double>(times.seconds.size()) / std::max(1, steps_);
-    const Cost cost = cost_of(*times.graph, *times.node);
-    ProfileRow& row = sums[{op, shape}];
-    row.op = op;
-    row.shape = shape;
-    row.calls += calls;
-    row.seconds += calls * median_of(times.seconds);
-    row.cost.flops += calls * cost.flops;
-    row.cost.bytes += calls * cost.bytes;
-    row.ceiling_seconds += calls * ceilings_.seconds(cost);
-  }
-  std::vector<ProfileRow> rows;
-  for (auto& [key, row] : sums) rows.push_back(std::move(row));
-  std::ranges::sort(rows, std::ranges::greater(), &ProfileRow::seconds);
-  return rows;
-}
-
-std::string profile_table(const std::vector<ProfileRow>& rows) {
-  double total = 0, ceiling = 0, calls = 0;
-  size_t width = 5;
-  for (const ProfileRow& row : rows) {
-    total += row.seconds;
-    ceiling += row.ceiling_seconds;
-    calls += row.calls;
-    width = std::max(width, row.op.size());
-  }
-  std::string text = fmt::format("{:<{}} {:>6} {:>10} {:>7} {:>16} {:>10}\n", "op", width, "calls", "ms",
-                                 "share", "rate", "of ceiling");
-  for (const ProfileRow& row : rows) {
-    text += fmt::format("{:<{}} {:>6.0f} {:>10.3f} {:>6.1f}% {:>16} {:>10}{}\n", row.op, width, row.calls,
-                        row.seconds * 1e3, 100 * row.seconds / total, rate_text(row.cost, row.seconds),
-                        ceiling_text(row), row.shape.empty() ? "" : "  " + row.shape);
-  }
-  return text + fmt::format("{:<{}} {:>6.0f} {:>10.3f} {:>6.1f}% {:>16} {:>9.0f}%\n", "total", width, calls,
-                            total * 1e3, 100.0, "", 100 * ceiling / total);
+  const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
+  if (environment.ranks == 1 && !environment.starts_ranks) return run(options, nullptr);
+  return comm::run_launched(options.launch, [&](comm::Context& context) { return run(options, &context); });
 }
 
 }  // namespace trireme::cli

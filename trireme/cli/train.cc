@@ -15,15 +15,15 @@
 
 #include "trireme/base/text.h"
 #include "trireme/base/thread_pool.h"
+#include "trireme/bench/ceilings.h"
+#include "trireme/bench/device_ceilings.h"
+#include "trireme/bench/machine.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/ceilings.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
-#include "trireme/cli/device_ceilings.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/link_choice.h"
-#include "trireme/cli/machine.h"
-#include "trireme/cli/step_setup.h"
 #include "trireme/cli/train_report.h"
 #include "trireme/comm/context.h"
 #include "trireme/comm/texts.h"
@@ -68,12 +68,12 @@ void set_signals(RunContext::OnSignal action) {
 // Of all ranks, which measure at the same time.
 double peak_flops(const TrainOptions& train, int rank_here, int ranks_here, int ranks) {
   if (train.device != "cpu")
-    return measure_product_flops_per_second(*make_device({.kind = train.device, .rank_here = rank_here}),
-                                            precision_of(train)) *
+    return bench::measure_product_flops_per_second(
+               *make_device({.kind = train.device, .rank_here = rank_here}), precision_of(train)) *
            ranks;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
   ThreadPool pool(train.threads ? static_cast<int>(train.threads) : cores);
-  return measure_flops_per_second(pool) * ranks;
+  return bench::measure_flops_per_second(pool) * ranks;
 }
 
 // The exit code.
@@ -109,7 +109,8 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   apply_plan(plan, config);
   comm::Group world = context.world();
   Facts facts = facts_of(config, plan);
-  facts.push_back({"SIMD target", simd_target(), "this processor"});  // lanes decide how sums are rounded
+  facts.push_back(
+      {"SIMD target", bench::simd_target(), "this processor"});  // lanes decide how sums are rounded
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
   facts.push_back({"--products", products.path.empty() ? "not given" : "a file"});
@@ -151,7 +152,7 @@ void check_before_start(const Plan& plan, ResolvedConfig config) {
   axis_algorithms(plan, config.config.train);
   const Schedule schedule = schedule_of(config.config.train, plan);
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
-  const StepSetup step = set_up_step(config.config, "");
+  const bench::StepSetup step = bench::set_up_step(config.config, "");
   check_plan(plan.of_one_stage(),
              step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
                  .segments);

@@ -12,11 +12,11 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
 #include "trireme/cli/parity_table.h"
-#include "trireme/cli/step_setup.h"
 #include "trireme/cli/sweep_report.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/loader.h"
@@ -215,7 +215,7 @@ int verify(std::span<const std::string> arguments) {
   const Plan spread = plan_of(plan, ranks);
   apply_plan(spread, config);
   if (!random) return verify_training(training_of(config.config, steps), spread);
-  const StepSetup setup = set_up_step(config.config, "random", image);
+  const bench::StepSetup setup = bench::set_up_step(config.config, "random", image);
   return verify_training(parity::random_training(setup.config, setup.shape.sample, steps), spread);
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/recorder.h"
 
 namespace trireme::comm {

@@ -9,14 +9,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "trireme/base/part.h"
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
@@ -56,16 +56,6 @@ class Handle {
   Group* group_ = nullptr;
   Operation* operation_ = nullptr;
 };
-
-// What decides, for a call, which algorithm and segment size to use, and what it should cost. Pure: equal on
-// all ranks. Where the call names an algorithm, only the rest is asked for. Without a chooser, fixed rules
-// decide.
-struct Choice {
-  Algorithm algorithm = Algorithm::ring;
-  size_t segment_bytes = 0;
-  double predicted_seconds = 0;
-};
-using Chooser = std::function<Choice(const Call& call, int ranks, bool native_offered)>;
 
 struct GroupOptions {
   double timeout_seconds = 120;  // of one operation; every other wait derives from it

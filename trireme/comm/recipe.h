@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/collective/steps.h"
 #include "trireme/comm/reduce.h"
 

@@ -14,7 +14,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/ticks.h"
 
 namespace trireme::comm {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/ticks.h"
 #include "trireme/comm/transport/transport.h"
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "trireme/base/dtype.h"
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 
 namespace trireme::comm {
 

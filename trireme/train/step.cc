@@ -11,6 +11,7 @@
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/precision.h"
+#include "trireme/passes/prune.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
@@ -193,7 +194,9 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
   }
   b.output("loss", loss, OutputRole::kAddend);
   b.output("count", count, OutputRole::kAddend);
-  return b.take();
+  // Where chunks keep gradients of their own, nobody reads their sum; left in, it would be added up over
+  // ranks in every microbatch.
+  return cut.chunks > 1 ? prune(b.take()) : b.take();
 }
 
 }  // namespace

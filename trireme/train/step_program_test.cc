@@ -4,6 +4,7 @@
 #include "trireme/base/error.h"
 #include "trireme/program/build.h"
 #include "trireme/train/step.h"
+#include "trireme/train/step_programs.h"
 
 namespace trireme {
 namespace {
@@ -271,6 +272,29 @@ TEST(StepProgram, StatesTakeTheirShare) {
   expect("zero1", 1, 1, 0.25);
   expect("zero2", 1, 0.25, 0.25);
   expect("zero3", 0.25, 0.25, 0.25);
+}
+
+// A tied head is a weight of two stages, each of which adds up a gradient of its own: not over `data` before
+// the update.
+TEST(StepProgram, MicrobatchesOfAPipelineSumNothingOverData) {
+  for (const char* text : {R"({"mesh": "pipe:2 data:2", "preset": "data"})",
+                           R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron"})"}) {
+    const Plan plan = parse_plan(text, "test");
+    TrainOptions train;
+    train.accumulate = 4;
+    const StepPrograms programs(small_gpt(), train, {}, {4, {8}}, plan);
+    for (const int rank : {0, plan.mesh.ranks() - 1}) {
+      for (const Segment& segment :
+           programs.rank(rank, [](const Graph&, const Node&) { return size_t{0}; }).segments) {
+        if (segment.kind != SegmentKind::kForwardBackward) continue;
+        for (const Node& node : segment.graph.nodes) {
+          if (node.op->collective)
+            EXPECT_NE(node.attrs.text("axis"), "data")
+                << text << " rank " << rank << " " << segment.graph.name;
+        }
+      }
+    }
+  }
 }
 
 TEST(StepProgram, AllRanksHaveTheSameCollectivesInTheSameOrder) {

@@ -13,6 +13,7 @@
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
+#include "trireme/train/step_programs.h"
 
 namespace trireme {
 namespace {
@@ -69,13 +70,10 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
   if (train.device.starts_with("cuda") && has_exchange(ranks.plan))
     throw_error(
-        "the plan has an exchange, whose methods run on CPUs only so far; use train.device=cpu, or take the "
-        "key "
-        "exchange out of the plan");
-  const Schedule schedule = schedule_of(train, ranks.plan, ranks.rank);
-  StepGraphs whole = step_graphs(model, train, optim, shape, schedule, ranks.plan);
-  const ProgramBuilder builder(std::move(whole.segments), ranks.plan, schedule.microbatches, whole.cut);
-  const Program program = builder.build(ranks.rank, schedule, workspace_query(device));
+        "the plan has an exchange, whose methods run on CPUs only so far; use train.device=cpu, or take "
+        "the key exchange out of the plan");
+  const Program program =
+      StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, workspace_query(device));
   const GainQuery gains = gain_query(device);
   const GroupQuery groups = group_query(device);
   if (!gains && !groups) return program;

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "trireme/comm/calibrate/middle.h"
-#include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/transport/heap_memory.h"
 
 namespace trireme::comm {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/collective/steps.h"
 
 namespace trireme::comm {

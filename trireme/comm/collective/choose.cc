@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
 
 namespace trireme::comm {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/collective/link_model.h"
-#include "trireme/comm/group.h"
 
 namespace trireme::comm {
 

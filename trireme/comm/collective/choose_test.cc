@@ -10,8 +10,8 @@
 #include <string>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/choice.h"
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/choice.h"
 
 namespace trireme::comm {
 namespace {

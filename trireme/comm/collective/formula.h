@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/collective/link.h"
 
 namespace trireme::comm {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/collective/cost.h"
 #include "trireme/comm/collective/curve.h"
 

@@ -1,7 +1,7 @@
 // What each collective gives and owes: who contributes to a chunk, who holds it at the start, who at the end.
 #pragma once
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 
 namespace trireme::comm {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 
 namespace trireme::comm {
 

@@ -8,7 +8,7 @@
 #include <climits>
 #include <map>
 
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/transport/mpi/mpi_transport.h"
 

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "tests/support/slack.h"
-#include "trireme/comm/call.h"
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/transport/tcp/test_job.h"
 #include "trireme/comm/transport/tcp/test_strangers.h"
 

@@ -1,0 +1,115 @@
+"""`trireme simulate` and `profile` as a person runs them: memory against real runs, clusters that are refused, and
+this machine measured.
+
+Run by ctest; alone: python3 tests/cli/simulate_test.py build/release/trireme/cli/trireme.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SMALL = ["--model.layers=4", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--model.vocab=64",
+         "--train.batch=8", "--train.threads=1"]
+
+MACHINE = """
+name = "two cores"
+[[device]]
+name = "core"
+kind = "cpu"
+memory_bytes = 4e9
+bytes_per_second = 8e9
+flops_per_second = {f32 = 40e9}
+[[host]]
+device = "core"
+devices = 4
+inside = "memory"
+[[link]]
+name = "memory"
+alpha_seconds = 2e-6
+bytes_per_second = 4e9
+"""
+
+
+class Simulate(unittest.TestCase):
+    trireme = "trireme"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.machine = self.folder / "machine.toml"
+        self.machine.write_text(MACHINE)
+
+    def run_command(self, *arguments, code=0):
+        done = subprocess.run([self.trireme, *arguments], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def run_json(self, *arguments):
+        path = self.folder / "result.json"
+        self.run_command(*arguments, "--json", str(path))
+        return json.loads(path.read_text())[0]
+
+    def plan(self, **keys):
+        path = self.folder / "plan.json"
+        path.write_text(json.dumps(keys))
+        return str(path)
+
+    def simulate(self, plan, *arguments, cluster=None):
+        return self.run_json("simulate", "--plan", plan, "--cluster", cluster or str(self.machine), *SMALL, *arguments)
+
+    def test_memory_is_that_of_a_real_run(self):
+        for keys in ({"mesh": "data:2", "preset": "data"}, {"mesh": "data:2", "preset": "zero3"},
+                     {"mesh": "tensor:2", "preset": "megatron"},
+                     {"mesh": "pipe:2", "schedule": "1f1b", "accumulate": 4},
+                     {"mesh": "data:2", "preset": "zero1", "accumulate": 2, "precision": "bf16", "recompute": "full"}):
+            plan = self.plan(**keys)
+            real = self.run_json("bench", "train", "-n", "2", "--plan", plan, "--steps", "1", "--warmup", "0", *SMALL)
+            predicted = self.simulate(plan)
+            self.assertEqual(predicted["per_rank"][0]["peak_bytes"], real["planned_peak_bytes"], keys)
+            self.assertEqual(predicted["parameters"], real["parameters"])
+            self.assertAlmostEqual(predicted["model_flops_per_step"] / real["model_flops_per_step"], 1)
+
+    def test_all_ranks_and_steps_agree(self):
+        plan = self.plan(mesh="pipe:2 data:2", preset="zero1", schedule="1f1b", accumulate=4)
+        few, every, steps = (self.simulate(plan, *flags) for flags in ([], ["--all-ranks"], ["--steps"]))
+        self.assertEqual(len(few["per_rank"]), 2)
+        self.assertEqual(len(every["per_rank"]), 4)
+        self.assertEqual(few["predicted_seconds"], every["predicted_seconds"])
+        self.assertAlmostEqual(few["predicted_seconds"] / steps["predicted_seconds"], 1, delta=0.01)
+
+    def test_a_trillion_parameters_are_only_settings(self):
+        text = self.run_command("simulate", "--plan", self.plan(mesh="data:8 tensor:8", preset="megatron+zero3"),
+                                "--cluster", "h100", "--hosts", "8", "--model.layers=4", "--model.heads=320",
+                                "--model.hidden=147456", "--model.vocab=51200", "--model.seq=2048",
+                                "--train.batch=64", "--train.accumulate=8", "--train.precision=bf16")
+        self.assertIn("1051536.8M parameters", text)  # 12 l h^2 + 13 l h + (V + s + 2) h
+        self.assertIn("it does not fit, by", text)
+
+    def test_refusals(self):
+        plan = self.plan(mesh="data:2", preset="data")
+        refused = lambda *arguments: self.run_command("simulate", "--plan", plan, *SMALL, *arguments, code=1)
+        self.assertIn("did you mean 'a100'?", refused("--cluster", "a10"))
+        self.machine.write_text(MACHINE.replace("memory_bytes", "memory_byte"))
+        self.assertIn("did you mean 'memory_bytes'?", refused("--cluster", str(self.machine)))
+        self.machine.write_text(MACHINE.replace('inside = "memory"', 'inside = "air"'))
+        self.assertIn("names the link 'air'", refused("--cluster", str(self.machine)))
+        self.machine.write_text(MACHINE.replace("devices = 4", "devices = 1"))
+        self.assertIn("2 ranks, but the cluster 'two cores' has 1 devices on 1 hosts, 1 too few",
+                      refused("--cluster", str(self.machine)))
+
+    def test_this_machine_can_be_measured(self):
+        measured = self.folder / "local.toml"
+        self.run_command("profile", "-n", "2", "-o", str(measured), "--threads", "1")
+        plan = self.plan(mesh="data:2", preset="data")
+        self.assertGreater(self.simulate(plan, cluster=str(measured))["predicted_seconds"], 0)
+        self.assertIn("DGX A100", self.run_command("profile", "--show", "a100"))
+        self.assertIn("did you mean 'a100'?", self.run_command("profile", "--show", "a10", code=1))
+
+
+if __name__ == "__main__":
+    Simulate.trireme = str(Path(sys.argv.pop(1)).resolve())
+    unittest.main()

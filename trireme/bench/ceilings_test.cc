@@ -1,0 +1,43 @@
+// A ceiling that a kernel goes through is none.
+#include "trireme/bench/ceilings.h"
+
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <vector>
+
+#include "trireme/bench/kernel_run.h"
+#include "trireme/bench/statistics.h"
+
+namespace trireme::bench {
+namespace {
+
+double running_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The median of many, by the time that the one thread was running, so that other users of the machine do not
+// hide a ceiling that is too low.
+double product_flops_per_second(ThreadPool& pool) {
+  const TensorType square{DType::f32, {512, 512}};
+  KernelRun product("matmul", {square, square}, {}, Results::kOwnMemory);
+  std::vector<double> rates;
+  for (int i = 0; i < 9; ++i) {
+    const double begin = running_seconds();
+    product.run(pool);
+    rates.push_back(product.cost().flops / (running_seconds() - begin));
+  }
+  return median_of(std::move(rates));
+}
+
+TEST(Ceilings, AProductOfMatricesStaysBelow) {
+  ThreadPool pool(1);
+  const double product = product_flops_per_second(pool), ceiling = measure_flops_per_second(pool);
+  EXPECT_GT(ceiling, product);
+  EXPECT_LT(ceiling, 8 * product) << "no arithmetic can have been done";
+}
+
+}  // namespace
+}  // namespace trireme::bench

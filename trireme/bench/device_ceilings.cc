@@ -1,0 +1,66 @@
+// See device_ceilings.h. Medians of several runs, after one that does not count.
+#include "trireme/bench/device_ceilings.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "trireme/base/rng.h"
+#include "trireme/bench/statistics.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ops/table.h"
+#include "trireme/runtime/executor.h"
+
+namespace trireme::bench {
+namespace {
+
+constexpr int64_t kSide = 8192;
+constexpr int kRuns = 7;
+
+}  // namespace
+
+double measure_product_seconds(Device& device, DType dtype, int64_t m, int64_t n, int64_t k) {
+  Builder b(ops(), "product");
+  const auto input = [&](const char* name, const Shape& shape) {
+    const ValueId value = b.input(name, {DType::f32, shape});
+    return dtype == DType::f32 ? value : b.op("cast", {value}, {{"to", std::string(trireme::name(dtype))}});
+  };
+  const ValueId left = input("a", {m, k}), right = input("b", {k, n});
+  b.output("y", b.op("matmul", {left, right}));
+  Executor executor(build_program({b.take()}, workspace_query(device)), device);
+  // Random numbers: zeros take less power and are multiplied faster than any real data.
+  std::vector<float> values(static_cast<size_t>(std::max(m, n) * k));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 2 * uniform({1, stream_id("ceiling")}, i) - 1;
+  executor.set_input(0, "a", values.data(), static_cast<size_t>(m * k) * sizeof(float));
+  executor.set_input(0, "b", values.data(), static_cast<size_t>(n * k) * sizeof(float));
+  const Graph& graph = executor.program().segments[0].graph;
+  const int product = graph.values[graph.outputs[0].value].node;  // not a cast
+  std::vector<double> seconds;
+  executor.run(0);
+  executor.time([&](int, int node, double spent) {
+    if (node == product) seconds.push_back(spent);
+  });
+  for (int run = 0; run < kRuns; ++run) executor.run(0);
+  return median_of(seconds);
+}
+
+double measure_product_flops_per_second(Device& device, DType dtype) {
+  return 2.0 * kSide * kSide * kSide / measure_product_seconds(device, dtype, kSide, kSide, kSide);
+}
+
+double measure_copy_bytes_per_second(Device& device) {
+  constexpr size_t kBytes = size_t{1} << 30;
+  const Buffer from = device.allocate(kBytes), to = device.allocate(kBytes);
+  const std::unique_ptr<Stream> stream = device.make_stream();
+  std::vector<double> seconds;
+  for (int run = 0; run <= kRuns; ++run) {
+    using Clock = std::chrono::steady_clock;
+    stream->synchronize();
+    const Clock::time_point begin = Clock::now();
+    stream->copy(to.data(), from.data(), kBytes);
+    stream->synchronize();
+    if (run > 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return 2.0 * kBytes / median_of(seconds);
+}
+
+}  // namespace trireme::bench

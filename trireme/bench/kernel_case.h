@@ -1,0 +1,42 @@
+// The kernels that decide how fast the benchmark models train, at the shapes those models have, each with
+// its own naive check in double precision on a sample of its results.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/bench/kernel_run.h"
+
+namespace trireme::bench {
+
+// What one element of a result should be. The error of a sum is judged against the sum of the magnitudes of
+// its terms, because terms that cancel leave their rounding errors behind.
+struct ExpectedElement {
+  int output;
+  int64_t index;
+  double value;
+  double magnitude;
+};
+
+struct KernelCase {
+  std::string op;
+  std::string shape;  // for people: "2048x384 · 384x1152"
+  std::vector<TensorType> inputs;
+  Attrs attrs;
+  std::vector<ExpectedElement> (*expected)(const KernelRun& run);
+  // Sets inputs that are not just random: labels, statistics of the forward op. Null: nothing to set.
+  void (*prepare)(KernelRun& run, ThreadPool& pool) = nullptr;
+  Results timed = Results::kOwnMemory;
+
+  std::string name() const { return op + " " + shape; }
+};
+
+std::vector<KernelCase> matmul_kernel_cases();
+std::vector<KernelCase> attention_kernel_cases();
+std::vector<KernelCase> row_kernel_cases();  // norms, activations, losses, updates
+std::vector<KernelCase> conv_kernel_cases();
+
+// Pseudo-random indices below `bound`, the same every time.
+std::vector<int64_t> sample_indices(int count, int64_t bound);
+
+}  // namespace trireme::bench

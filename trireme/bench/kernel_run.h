@@ -1,0 +1,46 @@
+// One kernel with its operands in memory, ready to be run on a pool.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/thread_pool.h"
+#include "trireme/ir/op_record.h"
+#include "trireme/kernels/kernel.h"
+
+namespace trireme::bench {
+
+// Where results go. kOverInputs: over the inputs that the op's record allows, as in a training step.
+enum class Results { kOwnMemory, kOverInputs };
+
+class KernelRun {
+ public:
+  // Random operands: floating-point inputs of mean 0 and variance 1, integers zero.
+  KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs attrs, Results results);
+
+  const Attrs& attrs() const { return attrs_; }
+  const std::vector<TensorView>& inputs() const { return inputs_; }
+  const std::vector<TensorView>& outputs() const { return outputs_; }
+  const Shape& shape(int input) const { return inputs_[input].shape; }
+  float* in(int i) const { return inputs_[i].as<float>(); }
+  float* out(int i) const { return outputs_[i].as<float>(); }
+  Cost cost() const;
+
+  void run(ThreadPool& pool);
+
+ private:
+  TensorView allocate(const TensorType& type);
+
+  const OpRecord& op_;
+  const Kernel& kernel_;
+  std::vector<TensorType> input_types_, output_types_;
+  Attrs attrs_;
+  std::vector<TensorView> inputs_, outputs_;
+  std::vector<std::unique_ptr<std::byte, void (*)(void*)>> memory_;
+  std::unique_ptr<std::byte, void (*)(void*)> workspace_{nullptr, nullptr};
+  int workspace_threads_ = 0;  // that the workspace is large enough for
+};
+
+}  // namespace trireme::bench

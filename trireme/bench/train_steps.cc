@@ -1,0 +1,93 @@
+// See train_steps.h.
+#include "trireme/bench/train_steps.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/bench/ceilings.h"
+#include "trireme/bench/machine.h"
+#include "trireme/bench/statistics.h"
+#include "trireme/runtime/mesh_communicator.h"
+
+namespace trireme::bench {
+namespace {
+
+void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& question, const StepRank& rank,
+               StepReport& report) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> step_seconds, exposed, waiting;
+  Batch batch = random_batch(setup, setup.config.train.seed);
+  for (int step = 0; step < question.warmup + question.steps; ++step) {
+    const Clock::time_point begin = Clock::now();
+    const StepResult result = trainer.step(batch, step, setup.config.optim.lr);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
+    if (step == 0) report.first_loss = result.loss;
+    report.last_loss = result.loss;
+    const double in_collectives = rank.options.communicator ? rank.options.communicator->take_seconds() : 0;
+    if (step < question.warmup) continue;
+    step_seconds.push_back(seconds);
+    exposed.push_back(in_collectives);
+  }
+  waiting = exposed;
+  if (rank.context) {
+    comm::Group world = rank.context->world();
+    world.all_reduce(exposed.data(), question.steps, DType::f64, comm::ReduceOp::min).wait();
+    world.all_reduce(waiting.data(), question.steps, DType::f64, comm::ReduceOp::max).wait();
+  }
+  report.resident_bytes = peak_resident_bytes();
+  report.median_seconds = median_of(step_seconds);
+  report.p90_seconds = quantile_of(step_seconds, 0.9);
+  report.exposed_seconds = median_of(exposed);
+  report.waiting_seconds = median_of(waiting);
+  report.units_per_second = static_cast<double>(setup.units_per_step()) / report.median_seconds;
+}
+
+std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& question,
+                                      Ceilings& ceilings) {
+  Batch batch = random_batch(setup, setup.config.train.seed);
+  Profile profile(*question.profile, ceilings, trainer.executor());
+  for (int step = 0; step < question.steps; ++step) {
+    trainer.step(batch, question.warmup + question.steps + step, setup.config.optim.lr);
+    profile.end_step();
+  }
+  return profile.rows();
+}
+
+}  // namespace
+
+StepReport time_steps(const StepSetup& setup, const StepQuestion& question, const StepRank& rank,
+                      const std::function<void(const StepReport&)>& begins) {
+  StepReport report;
+  report.ranks = rank.ranks();
+  const long threads = setup.config.train.threads;
+  report.threads = threads ? static_cast<int>(threads) : std::max(1, thread_count(0) / report.ranks);
+  const std::unique_ptr<Device> device =
+      make_device({.kind = setup.config.train.device,
+                   .threads = report.threads,
+                   .rank_here = rank.context ? rank.context->rank_here() : 0,
+                   .products = question.products});
+  Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
+                  rank.options);
+  trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
+  report.device = device->name();
+  report.device_description = device->description();
+  report.parameters = trainer.parameter_count();
+  report.planned_bytes = trainer.program().peak_bytes();
+  report.model_flops = model_flops(setup.config.model, trainer.program(), setup.config.train.batch,
+                                   setup.config.train.accumulate);
+  begins(report);
+
+  ThreadPool pool(report.threads);
+  Ceilings ceilings =
+      device->name() == "cpu" ? Ceilings(pool) : Ceilings(*device, precision_of(setup.config.train));
+  run_steps(trainer, setup, question, rank, report);
+  ceilings.measure_again();
+  report.peak_flops_per_second = ceilings.flops_per_second() * report.ranks;  // all measure at the same time
+  if (question.profile) report.profile = profile_steps(trainer, setup, question, ceilings);
+  return report;
+}
+
+}  // namespace trireme::bench

@@ -1,0 +1,226 @@
+// `trireme simulate`: a step of a config under a plan on a cluster, without data or weights (sim/simulate.h).
+#include "trireme/sim/simulate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/bench/machine.h"
+#include "trireme/bench/step_setup.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/write_json.h"
+#include "trireme/mesh/cluster_file.h"
+#include "trireme/runtime/executor.h"
+#include "trireme/train/plan_settings.h"
+#include "trireme/train/step_programs.h"
+
+namespace trireme::cli {
+namespace {
+
+struct Options {
+  bench::StepSource source;
+  std::string plan, cluster, json;
+  int hosts = 0, ranks = 0;
+  bool steps = false, all_ranks = false;
+};
+
+// All that is said about a step, for people and for scripts.
+struct Prediction {
+  sim::SimReport report;
+  double model_flops = 0, peak_flops_per_second = 0;
+  double units_per_second = 0;
+
+  double utilisation(double flops) const { return flops / (report.step_seconds * peak_flops_per_second); }
+};
+
+Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::SimOptions& options,
+                   const DeviceMap& device_map) {
+  const Config& config = setup.config;
+  const Model model(config.model);
+  const StepPrograms programs(model, config.train, config.optim, setup.shape, plan);
+  // The CPU's kernels are here, and how much temporary memory they want can be asked; those of other devices
+  // are not.
+  const long threads = config.train.threads;
+  const std::unique_ptr<Device> cpu = make_cpu_device(
+      threads ? static_cast<int>(threads) : std::max(1, bench::thread_count(0) / plan.mesh.ranks()));
+  std::map<int, double> model_flops_of;
+  const auto program = [&](int rank) {
+    Program built = programs.rank(
+        rank, device_map.device(rank).kind == "cpu" ? workspace_query(*cpu)
+                                                    : [](const Graph&, const Node&) { return size_t{0}; });
+    model_flops_of[rank] = model_flops(model, built, config.train.batch, config.train.accumulate);
+    return built;
+  };
+  Prediction result{.report = sim::simulate(device_map, program, options)};
+  for (const sim::RankReport& rank : result.report.ranks) {
+    // By the model's own rule the figure is of all ranks, otherwise of what this one computes.
+    const double flops = model_flops_of.at(rank.rank);
+    result.model_flops = model.record.flops_per_token ? flops : result.model_flops + rank.stands_for * flops;
+    result.peak_flops_per_second += rank.stands_for * rank.device->peak(precision_of(config.train));
+  }
+  result.units_per_second = static_cast<double>(setup.units_per_step()) / result.report.step_seconds;
+  return result;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f}%", 100 * share);
+}
+
+// Of a rank's step, by where it goes.
+void print_time(const sim::SimReport& report, const Mesh& mesh) {
+  fmt::print("\n{:>7} {:>7} {:>11} {:>11}", "rank", "ranks", "work ms", "bubble ms");
+  for (const Axis& axis : mesh.axes()) fmt::print(" {:>11}", axis.name + " ms");
+  fmt::print("  (what waits for collectives and messages, by axis)\n");
+  for (const sim::RankReport& rank : report.ranks) {
+    fmt::print("{:>7} {:>7} {:>11.3f} {:>11.3f}", rank.rank, rank.stands_for, rank.time.work_seconds * 1e3,
+               rank.time.bubble_seconds * 1e3);
+    for (const double seconds : rank.time.exposed_seconds) fmt::print(" {:>11.3f}", seconds * 1e3);
+    fmt::print("\n");
+  }
+}
+
+void print_memory(const sim::SimReport& report) {
+  const sim::RankReport& fullest = report.fullest();
+  fmt::print("\nmemory of rank {}, which is the fullest: {} of {}\n", fullest.rank,
+             format_bytes(fullest.memory.peak_bytes),
+             format_bytes(static_cast<size_t>(fullest.device->memory_bytes)));
+  for (const auto& [kind, bytes] : fullest.memory.kinds) {
+    if (bytes > 0) fmt::print("  {:<14} {:>12}\n", kind, format_bytes(bytes));
+  }
+  const double over = static_cast<double>(fullest.memory.peak_bytes) - fullest.device->memory_bytes;
+  if (over > 0)
+    fmt::print(
+        "it does not fit, by {}: more stages or a larger tensor axis, zero1 to zero3, recompute or a smaller "
+        "microbatch need less\n",
+        format_bytes(static_cast<size_t>(over)));
+}
+
+void print_prediction(const Prediction& prediction, const bench::StepSetup& setup,
+                      const DeviceMap& device_map, const Plan& plan) {
+  const sim::SimReport& report = prediction.report;
+  const auto line = [](std::string_view name, const std::string& value) {
+    fmt::print("  {:<18} {}\n", name, value);
+  };
+  fmt::print(
+      "{}: {}, {:.1f}M parameters, batch {} of {} in {} microbatches, plan {} on '{}', {} ranks of {}\n",
+      setup.name, setup.config.model.family, static_cast<double>(report.parameters) / 1e6,
+      setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.accumulate, plan.preset,
+      to_string(plan.mesh), plan.mesh.ranks(), device_map.cluster().name);
+  line("step", fmt::format("{:.3f} s", report.step_seconds));
+  line(fmt::format("{}/s", setup.unit()), fmt::format("{:.0f}", prediction.units_per_second));
+  line("MFU, HFU", fmt::format("{}, {}", percent(prediction.utilisation(prediction.model_flops)),
+                               percent(prediction.utilisation(report.flops))));
+  line("per rank", fmt::format("{:.1f} TFLOP/s of the model, {:.1f} with what is made again",
+                               prediction.model_flops / report.step_seconds / plan.mesh.ranks() / 1e12,
+                               report.flops / report.step_seconds / plan.mesh.ranks() / 1e12));
+  line("bubble", percent(report.bubble));
+  for (const Reach reach : {Reach::kInside, Reach::kAcross, Reach::kSpine}) {
+    const double bytes = report.bytes[static_cast<size_t>(reach)];
+    if (bytes > 0)
+      line(fmt::format("bytes {}", name(reach)),
+           fmt::format("{} by all ranks", format_bytes(static_cast<size_t>(bytes))));
+  }
+  double watts = 0, price = 0;
+  for (const sim::RankReport& rank : report.ranks) {
+    watts += rank.stands_for * rank.device->watts;
+    price += rank.stands_for * rank.device->price_per_hour;
+  }
+  if (watts > 0)
+    line("energy", fmt::format("{:.3f} kWh a step at most", watts * report.step_seconds / 3.6e6));
+  if (price > 0) line("price", fmt::format("{:.4f} a step", price * report.step_seconds / 3600));
+  print_time(report, plan.mesh);
+  print_memory(report);
+}
+
+nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench::StepSetup& setup,
+                                       const DeviceMap& device_map, const Plan& plan) {
+  const sim::SimReport& report = prediction.report;
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const sim::RankReport& rank : report.ranks) {
+    nlohmann::ordered_json exposed = nlohmann::ordered_json::object(), memory = exposed;
+    for (size_t a = 0; a < plan.mesh.axes().size(); ++a)
+      exposed[plan.mesh.axes()[a].name] = rank.time.exposed_seconds[a];
+    for (const auto& [kind, bytes] : rank.memory.kinds) memory[kind] = bytes;
+    ranks.push_back({{"rank", rank.rank},
+                     {"stands_for", rank.stands_for},
+                     {"work_seconds", rank.time.work_seconds},
+                     {"bubble_seconds", rank.time.bubble_seconds},
+                     {"exposed_seconds", exposed},
+                     {"bytes_sent", rank.time.bytes_sent},
+                     {"peak_bytes", rank.memory.peak_bytes},
+                     {"memory_bytes", memory}});
+  }
+  return {{"config", setup.name},
+          {"plan", plan.preset},
+          {"mesh", to_string(plan.mesh)},
+          {"cluster", device_map.cluster().name},
+          {"ranks", plan.mesh.ranks()},
+          {"parameters", report.parameters},
+          {"predicted_seconds", report.step_seconds},
+          {fmt::format("{}_per_second", setup.unit()), prediction.units_per_second},
+          {"model_flops_per_step", prediction.model_flops},
+          {"hardware_flops_per_step", report.flops},
+          {"model_flops_utilisation", prediction.utilisation(prediction.model_flops)},
+          {"hardware_flops_utilisation", prediction.utilisation(report.flops)},
+          {"bubble", report.bubble},
+          {"bytes_sent", report.bytes_sent},
+          {"bytes_inside", report.bytes[0]},
+          {"bytes_across", report.bytes[1]},
+          {"bytes_spine", report.bytes[2]},
+          {"per_rank", ranks}};
+}
+
+int run(const Options& options) {
+  const Plan plan = read_plan(options.plan, options.ranks);
+  const bench::StepSetup setup = bench::set_up_step(options.source, plan);
+  Cluster cluster = read_cluster(options.cluster);
+  if (options.hosts > 0) cluster = with_hosts(std::move(cluster), options.hosts);
+  const DeviceMap device_map(plan.mesh, cluster);
+  const Prediction prediction = predict(
+      setup, plan,
+      {.collectives = options.steps ? sim::CollectiveModel::kSteps : sim::CollectiveModel::kClosedForms,
+       .algorithms = axis_algorithms(plan, setup.config.train),
+       .ranks = options.all_ranks ? sim::SimOptions::Ranks::kAll : sim::SimOptions::Ranks::kRepresentatives},
+      device_map);
+  print_prediction(prediction, setup, device_map, plan);
+  if (!options.json.empty())
+    write_json(options.json,
+               nlohmann::ordered_json::array({prediction_json(prediction, setup, device_map, plan)}));
+  return kOk;
+}
+
+}  // namespace
+
+int simulate(std::span<const std::string> arguments) {
+  const SplitArguments split = split_settings(arguments);
+  Options options;
+  options.source.settings = split.settings;
+  CLI::App app("Times a training step under a plan on a cluster that need not be here.", "trireme simulate");
+  app.add_option("config", options.source.config_path,
+                 "a TOML file; without one, the defaults of `trireme train`");
+  app.add_option("--preset", options.source.preset,
+                 fmt::format("one of {}", join(bench::preset_names(), ", ")));
+  app.add_option("--image", options.source.image, "size of images, like 3x32x32");
+  app.add_option("--plan", options.plan, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")))
+      ->required();
+  app.add_option(
+         "--cluster", options.cluster,
+         fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))
+      ->required();
+  app.add_option("--hosts", options.hosts, "so many hosts of the cluster's one class")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("-n,--ranks", options.ranks, "ranks; default: as many as the plan's mesh has")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_flag("--steps", options.steps, "collectives message by message instead of by closed forms");
+  app.add_flag("--all-ranks", options.all_ranks, "every rank, also where one could stand for many");
+  app.add_option("--json", options.json, "write the prediction to this file");
+  if (const auto code = parse_arguments(app, split.own)) return *code;
+  return run(options);
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,100 @@
+// Cluster: the machines that a job runs on, as numbers. Device classes, hosts of them, the links inside hosts
+// and between them, prices and power. A file in TOML (cluster_file.h); docs/simulator.md has all keys.
+// Nothing here is about this machine, so that a laptop can reckon with a cluster.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/dtype.h"
+
+namespace trireme {
+
+// What share of its peak a device reaches in a product of [m, k] by [k, n]: measured at the points of a grid,
+// and between them by lines over the logarithms of the extents. Beyond its ends the grid goes on level.
+struct ProductGrid {
+  std::vector<double> m = {1}, n = {1}, k = {1};  // ascending
+  std::vector<double> efficiency = {1};           // of (m, n, k), the last the fastest
+
+  double at(double rows, double columns, double depth) const;
+  friend bool operator==(const ProductGrid&, const ProductGrid&) = default;
+};
+
+// Bytes a second against the bytes that an op touches: small ones may stay in a cache. Level beyond the ends.
+struct BandwidthPoint {
+  double bytes = 0;
+  double bytes_per_second = 0;
+  friend bool operator==(const BandwidthPoint&, const BandwidthPoint&) = default;
+};
+
+struct DeviceClass {
+  std::string name;
+  // Who asks how much temporary memory kernels want has to know which ones: "cpu", "cuda".
+  std::string kind = "cuda";
+  double memory_bytes = 0;
+  std::vector<BandwidthPoint> bandwidth;           // bytes ascending; at least one
+  std::map<DType, double> flops_per_second;        // peak, by number format
+  ProductGrid products;                            // share of the peak
+  std::map<std::string, double, std::less<>> ops;  // by op: share of the roofline; others 1
+  double launch_seconds = 0;                       // that a node takes at least, on the device
+  double issue_seconds = 0;                        // that the host is busy with a node
+  double price_per_hour = 0, watts = 0;            // of one device; 0: not known
+
+  double bytes_per_second(double bytes) const;
+  double peak(DType dtype) const;  // of the format, else of f32; an Error where there is neither
+
+  friend bool operator==(const DeviceClass&, const DeviceClass&) = default;
+};
+
+// One device's or card's way to its switch, in each direction.
+struct LinkClass {
+  std::string name;
+  double alpha_seconds = 0;
+  double bytes_per_second = 0;
+  double gamma_seconds_per_byte = 0;  // of adding a byte that has come
+  // What collectives on this link take of the device's speed while they run beside its work.
+  double slowdown = 0;
+
+  friend bool operator==(const LinkClass&, const LinkClass&) = default;
+};
+
+// `count` hosts that are alike.
+struct HostClass {
+  std::string device;  // of which class its devices are
+  int devices = 1;
+  int count = 1;
+  std::string inside;  // the link between its devices; "" where it has one
+  std::string across;  // that of its network cards; "" where there is one host
+  int cards = 1;       // which its devices share evenly
+
+  friend bool operator==(const HostClass&, const HostClass&) = default;
+};
+
+struct Cluster {
+  std::string name;
+  std::string source;  // where the figures come from, for people
+  std::vector<DeviceClass> devices;
+  std::vector<HostClass> hosts;
+  std::vector<LinkClass> links;
+  int hosts_per_leaf = 0;       // 0: one switch has all
+  double oversubscription = 1;  // of the leaves: what comes in from hosts, over what goes up
+
+  int device_count() const;
+  int host_count() const;
+  const DeviceClass& device_class(std::string_view wanted) const;  // that check() has found to exist
+  const LinkClass& link(std::string_view wanted) const;
+
+  friend bool operator==(const Cluster&, const Cluster&) = default;
+};
+
+// Throws Error for what can not be a cluster: no devices, a link or a class that nobody describes, a rate of
+// zero. `origin` is the file that it came from.
+void check(const Cluster& cluster, std::string_view origin);
+
+// The same cluster with so many hosts, all of its one class. Throws Error where there are several.
+Cluster with_hosts(Cluster cluster, int count);
+
+}  // namespace trireme

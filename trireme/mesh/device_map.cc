@@ -1,0 +1,106 @@
+// Ranks to devices, and what lies between them.
+#include "trireme/mesh/device_map.h"
+
+#include <algorithm>
+#include <map>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+// The number of a rank when the axes are nested from pipe, outermost, to tensor.
+std::vector<int> order_of_axes(const Mesh& mesh) {
+  std::vector<int> order;
+  for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) order.push_back(axis);
+  const auto depth = [&](int axis) {
+    const std::string& name = mesh.axes()[axis].name;
+    return name == kPipeAxis ? 0 : name == "tensor" ? 2 : 1;
+  };
+  std::ranges::stable_sort(order, {}, depth);
+  return order;
+}
+
+}  // namespace
+
+std::string_view name(Reach reach) {
+  constexpr std::string_view names[] = {"inside", "across", "spine"};
+  return names[static_cast<int>(reach)];
+}
+
+DeviceMap::DeviceMap(const Mesh& mesh, const Cluster& cluster) : mesh_(mesh), cluster_(cluster) {
+  std::vector<Place> devices;
+  int host = 0;
+  for (const HostClass& of : cluster.hosts) {
+    for (int i = 0; i < of.count; ++i, ++host) {
+      for (int d = 0; d < of.devices; ++d) devices.push_back({host, &cluster.device_class(of.device), &of});
+    }
+  }
+  if (std::ssize(devices) < mesh.ranks())
+    throw_error(
+        "the mesh '{}' has {} ranks, but the cluster '{}' has {} devices on {} hosts, {} too few; make the "
+        "mesh "
+        "smaller, or the cluster larger (--hosts)",
+        to_string(mesh), mesh.ranks(), cluster.name, devices.size(), host,
+        mesh.ranks() - static_cast<int>(devices.size()));
+  const std::vector<int> order = order_of_axes(mesh);
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    size_t number = 0;
+    for (const int axis : order)
+      number = number * static_cast<size_t>(mesh.axes()[axis].size) +
+               static_cast<size_t>(mesh.coordinate(rank, axis));
+    places_.push_back(devices[number]);
+  }
+}
+
+Path DeviceMap::path(int from, int to) const {
+  const Place &a = places_[from], &b = places_[to];
+  if (a.host == b.host) {
+    if (a.of->inside.empty()) return {};
+    const LinkClass& link = cluster_.link(a.of->inside);
+    return {Reach::kInside, link.alpha_seconds, 1 / link.bytes_per_second, link.gamma_seconds_per_byte,
+            link.slowdown};
+  }
+  const int leaf = std::max(cluster_.hosts_per_leaf, 0);
+  const bool spine = leaf > 0 && a.host / leaf != b.host / leaf;
+  Path path{spine ? Reach::kSpine : Reach::kAcross};
+  for (const Place* end : {&a, &b}) {
+    const LinkClass& link = cluster_.link(end->of->across);
+    const double share = std::min(1.0, static_cast<double>(end->of->cards) / end->of->devices);
+    const double beta = (spine ? cluster_.oversubscription : 1) / (link.bytes_per_second * share);
+    path.alpha_seconds = std::max(path.alpha_seconds, link.alpha_seconds);
+    path.beta_seconds_per_byte = std::max(path.beta_seconds_per_byte, beta);
+    path.gamma_seconds_per_byte = std::max(path.gamma_seconds_per_byte, link.gamma_seconds_per_byte);
+    path.slowdown = std::max(path.slowdown, link.slowdown);
+  }
+  return path;
+}
+
+// By which reaches a rank sees the others along each axis.
+std::vector<int> DeviceMap::pattern(int rank) const {
+  std::vector<int> result;
+  for (int axis = 0; axis < static_cast<int>(mesh_.axes().size()); ++axis) {
+    const std::vector<int> members = mesh_.members(rank, axis);
+    const int first = places_[members[0]].host;
+    for (const int member : members) {
+      // Hosts of the group by the order in which it meets them, and whether the next member is on another
+      // leaf.
+      result.push_back(places_[member].host - first);
+      result.push_back(static_cast<int>(path(members[0], member).reach));
+    }
+  }
+  return result;
+}
+
+bool DeviceMap::is_symmetric() const {
+  const int pipe = mesh_.find(kPipeAxis);
+  std::map<int, std::pair<const DeviceClass*, std::vector<int>>> seen;  // by stage
+  for (int rank = 0; rank < mesh_.ranks(); ++rank) {
+    const auto here = std::pair(places_[rank].device, pattern(rank));
+    const auto [entry, fresh] = seen.try_emplace(pipe < 0 ? 0 : mesh_.coordinate(rank, pipe), here);
+    if (!fresh && entry->second != here) return false;
+  }
+  return true;
+}
+
+}  // namespace trireme

@@ -1,0 +1,163 @@
+// The clusters that come with Trireme. Peaks, memory and links are the makers' figures; what share of them is
+// reached is in `products`, `ops` and the rates of links, and `source` says where that comes from. `local` is
+// not here: `trireme profile` measures it.
+#include <algorithm>
+
+#include "trireme/mesh/cluster_file.h"
+
+namespace trireme {
+namespace {
+
+struct Shipped {
+  std::string_view name, toml;
+};
+
+constexpr Shipped kShipped[] = {
+    {"v100", R"(
+name = "V100 p3.16xlarge"
+source = "makers' figures; efficiencies as of a100, not fitted to any run"
+
+[[device]]
+name = "v100"
+memory_bytes = 16e9
+bytes_per_second = 0.9e12
+launch_seconds = 4e-6
+watts = 300
+flops_per_second = {f16 = 125e12, f32 = 15.7e12}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+[device.products]
+k = [64, 512, 2048, 8192]
+efficiency = [0.25, 0.5, 0.66, 0.8]
+
+[[host]]
+device = "v100"
+devices = 8
+inside = "nvlink"
+across = "ethernet"
+cards = 1
+
+[[link]]
+name = "nvlink"
+alpha_seconds = 6e-6
+bytes_per_second = 75e9
+
+[[link]]
+name = "ethernet"
+alpha_seconds = 30e-6
+bytes_per_second = 2.8e9
+)"},
+    {"a100", R"(
+name = "DGX A100"
+source = "makers' figures; efficiencies are one calibration, docs/simulator.md"
+
+[[device]]
+name = "a100"
+memory_bytes = 80e9
+bytes_per_second = 1.6e12
+launch_seconds = 4e-6
+watts = 400
+flops_per_second = {bf16 = 312e12, f16 = 312e12, f32 = 19.5e12}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+[device.products]
+k = [64, 512, 2048, 8192]
+efficiency = [0.25, 0.5, 0.66, 0.8]
+
+[[host]]
+device = "a100"
+devices = 8
+inside = "nvlink"
+across = "infiniband"
+cards = 8
+
+[[link]]
+name = "nvlink"
+alpha_seconds = 3e-6
+bytes_per_second = 150e9
+
+[[link]]
+name = "infiniband"
+alpha_seconds = 8e-6
+bytes_per_second = 20e9
+)"},
+    {"h100", R"(
+name = "HGX H100"
+source = "makers' figures; efficiencies as of a100, not fitted to any run"
+
+[[device]]
+name = "h100"
+memory_bytes = 80e9
+bytes_per_second = 2.7e12
+launch_seconds = 4e-6
+watts = 700
+flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+[device.products]
+k = [64, 512, 2048, 8192]
+efficiency = [0.25, 0.5, 0.66, 0.8]
+
+[[host]]
+device = "h100"
+devices = 8
+inside = "nvlink"
+across = "infiniband"
+cards = 8
+
+[[link]]
+name = "nvlink"
+alpha_seconds = 3e-6
+bytes_per_second = 225e9
+
+[[link]]
+name = "infiniband"
+alpha_seconds = 8e-6
+bytes_per_second = 42e9
+)"},
+    {"h200", R"(
+name = "HGX H200"
+source = "makers' figures; efficiencies as of a100, not fitted to any run"
+
+[[device]]
+name = "h200"
+memory_bytes = 141e9
+bytes_per_second = 3.9e12
+launch_seconds = 4e-6
+watts = 700
+flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
+ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+[device.products]
+k = [64, 512, 2048, 8192]
+efficiency = [0.25, 0.5, 0.66, 0.8]
+
+[[host]]
+device = "h200"
+devices = 8
+inside = "nvlink"
+across = "infiniband"
+cards = 8
+
+[[link]]
+name = "nvlink"
+alpha_seconds = 3e-6
+bytes_per_second = 225e9
+
+[[link]]
+name = "infiniband"
+alpha_seconds = 8e-6
+bytes_per_second = 42e9
+)"},
+};
+
+}  // namespace
+
+std::vector<std::string> shipped_clusters() {
+  std::vector<std::string> names;
+  for (const Shipped& shipped : kShipped) names.emplace_back(shipped.name);
+  return names;
+}
+
+std::string_view shipped_cluster(std::string_view name) {
+  const auto* found = std::ranges::find(kShipped, name, &Shipped::name);
+  return found == std::end(kShipped) ? "" : found->toml.substr(1);  // without the first line, which is empty
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+// The clock: tracks of ranks against one another, without data. A rank has a device that works in order, a
+// host that gives it work, and for each axis of the mesh one collective at a time, in the order of the
+// program. A collective begins when all of its ranks have come to it; a message goes when it is sent and the
+// one before it to the same rank has gone. Waiting for messages is told apart: for the sender's work (the
+// bubble), and for the links.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "trireme/mesh/device_map.h"
+#include "trireme/sim/collective_time.h"
+#include "trireme/sim/track.h"
+
+namespace trireme::sim {
+
+// One rank, or one that stands for all ranks of its stage.
+struct Runner {
+  int rank = 0;
+  const Track* track = nullptr;
+};
+
+struct RankTime {
+  double end_seconds = 0;
+  double work_seconds = 0;
+  double bubble_seconds = 0;  // waiting for what another stage has not yet made, and after the end
+  std::vector<double>
+      exposed_seconds;  // by axis: work that waits for collectives and, for pipe, for messages
+  double flops = 0;
+  double bytes_sent = 0;
+  PerReach bytes = {};  // the same by link
+};
+
+enum class Stands { kForItself, kForItsStage };
+
+// The step of all runners: every rank of the mesh in order, or one of each stage in order. Throws Error where
+// ranks wait for ever.
+std::vector<RankTime> run_clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map,
+                                CollectiveTimes& times);
+
+}  // namespace trireme::sim

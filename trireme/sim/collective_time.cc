@@ -1,0 +1,190 @@
+// Groups along axes as links, and what runs on them.
+#include "trireme/sim/collective_time.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/cost.h"
+#include "trireme/comm/collective/formula.h"
+
+namespace trireme::sim {
+namespace {
+
+using comm::Algorithm;
+using comm::Collective;
+
+bool is_slower(const Path& a, const Path& b) {
+  return std::tuple(a.beta_seconds_per_byte, a.alpha_seconds) >
+         std::tuple(b.beta_seconds_per_byte, b.alpha_seconds);
+}
+
+comm::Link link_of(const Path& path) {
+  return {path.alpha_seconds, path.beta_seconds_per_byte, path.gamma_seconds_per_byte};
+}
+
+double formula_time(Collective collective, Algorithm algorithm, int ranks, double bytes, const Path& path) {
+  if (ranks < 2) return 0;
+  return comm::formula_seconds(comm::formula(collective, algorithm, ranks),
+                               static_cast<size_t>(std::llround(bytes)), link_of(path));
+}
+
+// As Steps cut a vector; see comm/collective/choose.cc.
+std::vector<size_t> chunk_bytes(const comm::Steps& steps, Collective collective, double bytes) {
+  const int cuts = collective == Collective::all_to_all ? steps.ranks() : steps.chunks();
+  return std::vector<size_t>(static_cast<size_t>(steps.chunks()),
+                             static_cast<size_t>(std::llround(bytes / cuts)));
+}
+
+}  // namespace
+
+Collective collective_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return Collective::all_reduce;
+    case CollectiveKind::kReduceScatter:
+      return Collective::reduce_scatter;
+    case CollectiveKind::kAllGather:
+      return Collective::all_gather;
+    case CollectiveKind::kAllToAll:
+      break;
+  }
+  return Collective::all_to_all;
+}
+
+CollectiveTimes::CollectiveTimes(const DeviceMap& device_map, CollectiveModel model, Algorithms algorithms)
+    : map_(device_map), model_(model), algorithms_(std::move(algorithms)) {}
+
+int CollectiveTimes::group_class(int rank, int axis) {
+  const int first = map_.mesh().members(rank, axis)[0];
+  const auto [entry, fresh] = class_of_.try_emplace({first, axis}, 0);
+  if (!fresh) return entry->second;
+  Group group = make_group(rank, axis);
+  const auto same = std::ranges::find_if(groups_, [&](const Group& other) {
+    return other.algorithm == group.algorithm && other.paths == group.paths;
+  });
+  entry->second = static_cast<int>(same - groups_.begin());
+  if (same == groups_.end()) groups_.push_back(std::move(group));
+  return entry->second;
+}
+
+CollectiveTimes::Group CollectiveTimes::make_group(int rank, int axis) const {
+  const std::vector<int> members = map_.mesh().members(rank, axis);
+  Group group;
+  std::map<int, int> numbers;  // of hosts
+  std::vector<int> on_host;
+  for (const int member : members) {
+    const int host = numbers.try_emplace(map_.host(member), static_cast<int>(numbers.size())).first->second;
+    group.hosts.push_back(host);
+    on_host.resize(numbers.size());
+    ++on_host[host];
+  }
+  group.per_host = std::ranges::adjacent_find(on_host, std::not_equal_to()) == on_host.end() ? on_host[0] : 0;
+  for (const int from : members) {
+    std::vector<Path>& row = group.paths.emplace_back();
+    for (const int to : members) {
+      row.push_back(from == to ? Path{} : map_.path(from, to));
+      if (from == to) continue;
+      if (is_slower(row.back(), group.widest)) group.widest = row.back();
+      if (row.back().reach == Reach::kInside && is_slower(row.back(), group.inside))
+        group.inside = row.back();
+      group.slowdown = std::max(group.slowdown, row.back().slowdown);
+    }
+  }
+  const size_t ranks = members.size();
+  for (size_t i = 0; i < ranks; ++i)
+    group.edges[static_cast<size_t>(group.paths[i][(i + 1) % ranks].reach)] +=
+        1.0 / static_cast<double>(ranks);
+  const auto named = algorithms_.find(map_.mesh().axes()[axis].name);
+  if (named != algorithms_.end() && named->second != Algorithm::native) group.algorithm = named->second;
+  return group;
+}
+
+// Those whose closed form is exact on these links. Two levels take rings inside and across.
+std::vector<Algorithm> CollectiveTimes::candidates(const Group& group, Collective collective) const {
+  if (collective == Collective::all_to_all) return {Algorithm::naive};
+  std::vector<Algorithm> result = {Algorithm::ring};
+  const bool all_reduce = collective == Collective::all_reduce;
+  if (group.widest.reach == Reach::kInside || group.per_host == 1) {
+    if (!std::has_single_bit(static_cast<unsigned>(group.ranks()))) return result;
+    result.push_back(Algorithm::butterfly);
+    if (all_reduce) result.push_back(Algorithm::reduce_scatter_gather);
+  } else if (all_reduce && group.has_levels()) {
+    result.push_back(Algorithm::hierarchical);
+  }
+  return result;
+}
+
+double CollectiveTimes::closed_seconds(const Group& group, Collective collective, Algorithm algorithm,
+                                       double bytes) const {
+  if (algorithm != Algorithm::hierarchical)
+    return formula_time(collective, algorithm, group.ranks(), bytes, group.widest);
+  const int inside = group.per_host, hosts = group.host_count();
+  return formula_time(Collective::reduce_scatter, Algorithm::ring, inside, bytes, group.inside) +
+         formula_time(Collective::all_reduce, Algorithm::ring, hosts, bytes / inside, group.widest) +
+         formula_time(Collective::all_gather, Algorithm::ring, inside, bytes, group.inside);
+}
+
+double CollectiveTimes::steps_seconds(const Group& group, Collective collective, Algorithm algorithm,
+                                      double bytes) const {
+  const comm::Steps steps = comm::make_steps(collective, algorithm, group.ranks(), 0, group.hosts);
+  comm::Costs costs;
+  costs.transfer = [&](int from, int to, size_t message, bool) -> comm::Transfer {
+    const Path& path = group.paths[from][to];
+    const double seconds = path.alpha_seconds + static_cast<double>(message) * path.beta_seconds_per_byte;
+    return {.send_seconds = seconds, .receive_seconds = seconds};
+  };
+  costs.reduce_seconds = [&](size_t message) {
+    return static_cast<double>(message) * group.widest.gamma_seconds_per_byte;
+  };
+  costs.ports = comm::Ports::one_each_way;
+  const std::vector<size_t> chunks = chunk_bytes(steps, collective, bytes);
+  const size_t whole = std::max<size_t>(1, comm::longest_message_bytes(steps, chunks));
+  return comm::predict_seconds(steps, chunks, whole, costs);
+}
+
+Algorithm CollectiveTimes::fastest(const Group& group, Collective collective, double bytes) const {
+  if (group.algorithm != Algorithm::automatic) {
+    const std::vector<Algorithm> known = comm::algorithms_of(collective);
+    if (std::ranges::find(known, group.algorithm) != known.end()) return group.algorithm;
+  }
+  Algorithm best = Algorithm::ring;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm algorithm : candidates(group, collective)) {
+    const double seconds = closed_seconds(group, collective, algorithm, bytes);
+    if (seconds < least) std::tie(best, least) = std::pair(algorithm, seconds);
+  }
+  return best;
+}
+
+double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double bytes) {
+  const Group& group = groups_[group_class];
+  if (group.ranks() < 2) return 0;
+  const auto [entry, fresh] = known_.try_emplace({group_class, kind, bytes}, 0);
+  if (!fresh) return entry->second;
+  const Collective collective = collective_of(kind);
+  const Algorithm algorithm = fastest(group, collective, bytes);
+  entry->second = model_ == CollectiveModel::kSteps ? steps_seconds(group, collective, algorithm, bytes)
+                                                    : closed_seconds(group, collective, algorithm, bytes);
+  return entry->second;
+}
+
+PerReach CollectiveTimes::reaches(int group_class, CollectiveKind kind, double bytes, double sent) {
+  const Group& group = groups_[group_class];
+  PerReach result = {};
+  if (group.ranks() < 2) return result;
+  if (fastest(group, collective_of(kind), bytes) == Algorithm::hierarchical) {
+    const double inside = 2.0 * (group.per_host - 1) / group.per_host * bytes;
+    result[static_cast<size_t>(Reach::kInside)] = inside;
+    result[static_cast<size_t>(group.widest.reach)] += sent - inside;
+    return result;
+  }
+  for (size_t reach = 0; reach < result.size(); ++reach) result[reach] = sent * group.edges[reach];
+  return result;
+}
+
+}  // namespace trireme::sim

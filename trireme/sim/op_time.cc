@@ -1,0 +1,43 @@
+// See op_time.h.
+#include "trireme/sim/op_time.h"
+
+#include <algorithm>
+
+namespace trireme::sim {
+namespace {
+
+DType format_of(const Graph& graph, const Node& node) {
+  for (const ValueId input : node.inputs) {
+    if (is_float(graph.type(input).dtype)) return graph.type(input).dtype;
+  }
+  return DType::f32;
+}
+
+// The share of the peak, of a node with so many FLOPs.
+double efficiency(const Graph& graph, const Node& node, double flops, const ProductGrid& grid) {
+  int64_t largest = 0, columns = 1;
+  for (const ValueId output : node.outputs) {
+    const Shape& shape = graph.type(output).shape;
+    if (shape.elements() <= largest) continue;
+    largest = shape.elements();
+    columns = shape.rank() == 0 ? 1 : shape.back();
+  }
+  if (largest == 0) return 1;
+  const double elements = static_cast<double>(largest), n = static_cast<double>(columns);
+  return grid.at(elements / n, n, std::max(1.0, flops / (2 * elements)));
+}
+
+}  // namespace
+
+NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device) {
+  const Cost cost = cost_of(graph, node);
+  if (node.op->memory == OpRecord::Memory::kShared) return {};
+  const double share = efficiency(graph, node, cost.flops, device.products);
+  const double computing = cost.flops / (device.peak(format_of(graph, node)) * share);
+  const double moving = cost.bytes / device.bytes_per_second(cost.bytes);
+  const auto op = device.ops.find(node.op->name);
+  const double of_roofline = op == device.ops.end() ? 1 : op->second;
+  return {device.launch_seconds + std::max(computing, moving) / of_roofline, cost.flops};
+}
+
+}  // namespace trireme::sim

@@ -1,0 +1,22 @@
+// How long a node takes on a device, by its cost and the device's roofline:
+//
+//   launch + max(FLOPs / (peak · efficiency of the product), bytes / bandwidth) / share of the op
+//
+// The efficiency is that of the class's grid at the product that the op comes to: as many rows and columns as
+// its largest result has, and as deep as its FLOPs say. Where an op moves bytes, they decide.
+#pragma once
+
+#include "trireme/ir/graph.h"
+#include "trireme/mesh/cluster.h"
+
+namespace trireme::sim {
+
+struct NodeTime {
+  double seconds = 0;
+  double flops = 0;
+};
+
+// Of a node that is no collective. A node that only looks at memory in another shape takes none.
+NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device);
+
+}  // namespace trireme::sim

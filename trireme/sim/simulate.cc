@@ -1,0 +1,123 @@
+// Finds who stands for whom, runs the clock, adds up.
+#include "trireme/sim/simulate.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "trireme/base/error.h"
+
+namespace trireme::sim {
+namespace {
+
+// Whether all ranks of its stage have parts of the same size: of states, and of the batch.
+bool is_even(const Program& program) {
+  for (const State& state : program.states) {
+    int64_t ways = 1;
+    for (const std::string& axis : state.part.axes) ways *= program.mesh.axes()[program.mesh.axis(axis)].size;
+    if (state.type.shape.elements() * ways != state.part.whole.elements()) return false;
+  }
+  return true;
+}
+
+// The first and the last of a stage's ranks have its largest and its smallest parts.
+std::vector<std::pair<int, int>> ends_of_stages(const Mesh& mesh) {
+  const int pipe = mesh.find(kPipeAxis);
+  std::vector<std::pair<int, int>> ends(pipe < 0 ? 1 : mesh.axes()[pipe].size, {-1, -1});
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    auto& [first, last] = ends[pipe < 0 ? 0 : mesh.coordinate(rank, pipe)];
+    if (first < 0) first = rank;
+    last = rank;
+  }
+  return ends;
+}
+
+struct Simulated {
+  std::unique_ptr<Track> track;
+  RankReport report;
+  int64_t parameters = 0;
+};
+
+Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for) {
+  const DeviceClass& device = device_map.device(rank);
+  return {
+      std::make_unique<Track>(track_of(program, device)),
+      {.rank = rank, .stands_for = stands_for, .device = &device, .memory = memory_of(program), .time = {}},
+      program.parameters};
+}
+
+// One of each stage; nothing where ranks differ.
+std::vector<Simulated> representatives(const DeviceMap& device_map, const ProgramSource& programs) {
+  if (!device_map.is_symmetric()) return {};
+  const std::vector<std::pair<int, int>> ends = ends_of_stages(device_map.mesh());
+  const int in_stage = device_map.mesh().ranks() / static_cast<int>(ends.size());
+  std::vector<Simulated> result;
+  for (const auto& [first, last] : ends) {
+    const Program program = programs(first);
+    if (!is_even(program)) return {};
+    result.push_back(make(program, device_map, first, in_stage));
+    // Stages cut one graph: what the first one's activations show holds for the others'.
+    if (result.size() > 1 || first == last) continue;
+    const Simulated other = make(programs(last), device_map, last, 1);
+    if (*other.track != *result.back().track || other.report.memory != result.back().report.memory) return {};
+  }
+  return result;
+}
+
+}  // namespace
+
+MemoryUse memory_of(const Program& program) {
+  std::map<Role, size_t> states;
+  size_t named = 0;
+  for (const State& state : program.states) {
+    const size_t bytes = state.stride() * static_cast<size_t>(state.slots);
+    states[state.role] += bytes;
+    named += bytes;
+  }
+  MemoryUse use{.kinds = {}, .peak_bytes = program.peak_bytes()};
+  for (const auto& [role, bytes] : states)
+    use.kinds.emplace_back(role == Role::kNone ? "states" : std::string(name(role)), bytes);
+  if (program.state_bytes > named) use.kinds.emplace_back("alignment", program.state_bytes - named);
+  use.kinds.emplace_back("activations", program.arena_bytes);
+  use.kinds.emplace_back("comm memory", program.comm_bytes);
+  use.kinds.emplace_back("inputs", program.input_bytes);
+  return use;
+}
+
+const RankReport& SimReport::fullest() const {
+  return *std::ranges::max_element(ranks, {}, [](const RankReport& rank) {
+    return static_cast<double>(rank.memory.peak_bytes) / rank.device->memory_bytes;
+  });
+}
+
+SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, const SimOptions& options) {
+  std::vector<Simulated> simulated;
+  if (options.ranks == SimOptions::Ranks::kRepresentatives) simulated = representatives(device_map, programs);
+  const Stands stands = simulated.empty() ? Stands::kForItself : Stands::kForItsStage;
+  if (simulated.empty()) {
+    for (int rank = 0; rank < device_map.mesh().ranks(); ++rank)
+      simulated.push_back(make(programs(rank), device_map, rank, 1));
+  }
+  std::vector<Runner> runners;
+  for (const Simulated& one : simulated) runners.push_back({one.report.rank, one.track.get()});
+  CollectiveTimes times(device_map, options.collectives, options.algorithms);
+  std::vector<RankTime> ended = run_clock(runners, stands, device_map, times);
+
+  SimReport report;
+  report.parameters = simulated[0].parameters;
+  double waiting = 0;
+  for (size_t r = 0; r < simulated.size(); ++r) {
+    RankReport& rank = report.ranks.emplace_back(std::move(simulated[r].report));
+    rank.time = std::move(ended[r]);
+    const double times_over = rank.stands_for;
+    report.step_seconds = std::max(report.step_seconds, rank.time.end_seconds);
+    report.flops += times_over * rank.time.flops;
+    report.bytes_sent += times_over * rank.time.bytes_sent;
+    for (size_t i = 0; i < report.bytes.size(); ++i) report.bytes[i] += times_over * rank.time.bytes[i];
+    waiting += times_over * rank.time.bubble_seconds;
+  }
+  report.bubble = waiting / (report.step_seconds * device_map.mesh().ranks());
+  return report;
+}
+
+}  // namespace trireme::sim

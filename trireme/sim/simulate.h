@@ -1,0 +1,63 @@
+// A training step on a cluster, without data: the Programs that would run, against the clock. Built for
+// thousands of ranks: where all ranks of a stage do the same on devices and links that are alike, one of them
+// stands for all, with the same times to the last bit.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/mesh/device_map.h"
+#include "trireme/program/program.h"
+#include "trireme/sim/clock.h"
+#include "trireme/sim/collective_time.h"
+
+namespace trireme::sim {
+
+// The Program of a rank; built by whoever knows the model. Asked for once for each rank that is simulated.
+using ProgramSource = std::function<Program(int rank)>;
+
+struct SimOptions {
+  CollectiveModel collectives = CollectiveModel::kClosedForms;
+  Algorithms algorithms = {};
+  // kAll simulates every rank, however alike they are.
+  enum class Ranks { kRepresentatives, kAll } ranks = Ranks::kRepresentatives;
+};
+
+// Bytes of a rank by what they are for: the roles of states, then "activations" (the arena), "comm memory"
+// and "inputs". What alignment takes is counted to the states.
+struct MemoryUse {
+  std::vector<std::pair<std::string, size_t>> kinds;
+  size_t peak_bytes = 0;  // as the Program says, and the runtime allocates
+
+  friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
+};
+MemoryUse memory_of(const Program& program);
+
+struct RankReport {
+  int rank = 0;
+  int stands_for = 1;  // ranks, itself among them
+  const DeviceClass* device = nullptr;
+  MemoryUse memory;
+  RankTime time;
+};
+
+struct SimReport {
+  double step_seconds = 0;
+  double bubble = 0;  // the share of the step in which ranks wait for other stages, on average
+  std::vector<RankReport> ranks;
+  int64_t parameters = 0;
+  double flops = 0;       // of all ranks, with what is made again
+  PerReach bytes = {};    // of all ranks
+  double bytes_sent = 0;  // likewise, the sum
+
+  // The rank with the most memory over what its device has.
+  const RankReport& fullest() const;
+};
+
+// Throws Error as run_clock() does. That everything fits is for the caller to ask.
+SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs,
+                   const SimOptions& options = {});
+
+}  // namespace trireme::sim
