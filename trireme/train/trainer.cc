@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/ops/table.h"
+#include "trireme/passes/channels_last.h"
 #include "trireme/passes/pins.h"
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
@@ -76,7 +77,7 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
   std::vector<Graph> graphs;
   for (const Segment& segment : program.segments) {
     Graph& graph = graphs.emplace_back(segment.graph);
-    if (gains) graph = fused_for_device(graph, ops(), gains);
+    if (gains) graph = fused_for_device(with_channels_last(graph, ops(), gains), ops(), gains);
     if (groups) graph = gathered(graph, groups);
   }
   return with_graphs(program, std::move(graphs), workspace_query(device));
