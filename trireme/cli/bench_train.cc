@@ -65,7 +65,8 @@ Timing time_steps(Trainer& trainer, const StepSetup& setup, const Options& optio
   Batch batch = random_batch(setup, setup.config.train.seed);
   for (int step = 0; step < options.warmup + options.steps; ++step) {
     const Clock::time_point begin = Clock::now();
-    const StepResult result = trainer.step(batch, step, setup.config.optim.lr);
+    const bool last = step + 1 == options.warmup + options.steps;
+    const StepResult result = trainer.step(batch, step, setup.config.optim.lr, last ? nullptr : &batch);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) timing.first_loss = result.loss;

@@ -39,6 +39,7 @@ class CudaEvent : public Event {
   CudaEvent(const CudaEvent&) = delete;
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "an event"); }
   void wait() override { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  cudaEvent_t get() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -155,6 +156,10 @@ class CudaStream : public Stream {
     auto event = std::make_unique<CudaEvent>();
     event->record(stream_);
     return event;
+  }
+  void wait_for(Event& event) override {
+    use();
+    check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0), "waiting for another stream");
   }
   // A kernel's fault may show here, long after it was launched.
   void synchronize() override {

@@ -62,6 +62,8 @@ class Stream {
   // `work` is not called then.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& work);
   virtual std::unique_ptr<Event> record() = 0;
+  // What is launched from now on waits for a point of another stream of the device.
+  virtual void wait_for(Event& event) { event.wait(); }
   virtual void synchronize() = 0;
 };
 

@@ -100,7 +100,7 @@ class Run {
       Batch& batch = loader_.next();
       const double rate =
           learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
-      const StepResult done = trainer_.step(batch, step, rate);
+      const StepResult done = trainer_.step(batch, step, rate, loader_.peek());
       result.steps = step + 1;
       result.loss = done.loss;
       if (Trace* trace = context_.ranks.trace)
