@@ -191,7 +191,8 @@ int run(const Options& options, const StepSetup& setup, const Rank& rank) {
       make_device({.kind = setup.config.train.device,
                    .threads = report.threads,
                    .rank_here = rank.context ? rank.context->rank_here() : 0,
-                   .products = options.products});
+                   .products = options.products,
+                   .f32_products = f32_products_of(setup.config.train)});
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
                   rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));

@@ -90,8 +90,8 @@ class CudaReplay : public Replay {
 
 class CudaStream : public Stream {
  public:
-  CudaStream(int device, ProductChoices& choices)
-      : device_(device), stream_(make()), context_(stream_, choices), staging_(kStaging) {}
+  CudaStream(int device, ProductChoices& choices, F32Products f32_products)
+      : device_(device), stream_(make()), context_(stream_, choices, f32_products), staging_(kStaging) {}
   ~CudaStream() override {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
@@ -189,7 +189,8 @@ class CudaStream : public Stream {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int index, const ProductFile& products) : index_(index) {
+  CudaDevice(int index, const ProductFile& products, F32Products f32_products)
+      : index_(index), f32_products_(f32_products) {
     check(cudaSetDevice(index), "choosing the device");
     check(cudaFree(nullptr), "starting the device");
     if (products.path.empty()) return;
@@ -224,12 +225,13 @@ class CudaDevice : public Device {
     return free;
   }
   Memory memory() const override { return Memory::kOwn; }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_, choices_); }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_, choices_, f32_products_); }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }
 
  private:
   int index_;
+  F32Products f32_products_;
   ProductChoices choices_;
 };
 
@@ -242,7 +244,7 @@ int cuda_device_count() {
   return 0;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products) {
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products, F32Products f32_products) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
     cudaGetLastError();
@@ -251,7 +253,7 @@ std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products)
   }
   if (index < 0 || index >= count)
     throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
-  return std::make_unique<CudaDevice>(index, products);
+  return std::make_unique<CudaDevice>(index, products, f32_products);
 }
 
 }  // namespace trireme

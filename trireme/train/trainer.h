@@ -38,6 +38,11 @@ struct RankOptions {
   Trace* trace = nullptr;                // where it is noted what is done when
 };
 
+// train.tf32, as a device takes it.
+inline F32Products f32_products_of(const TrainOptions& train) {
+  return train.tf32 ? F32Products::kTf32 : F32Products::kF32;
+}
+
 // What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. `model` is a
 // record with its settings, or the settings alone of a family in the table (models/model.h); vocab or classes
 // must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …

@@ -182,7 +182,6 @@ void CudnnGraph::convolve(Of of, const Convolution& c, const Tensor& x, const Te
   op.set(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
   op.finalize("a convolution");
   operations_.push_back(op);
-  convolves_f32_ = convolves_f32_ || x.type == CUDNN_DATA_FLOAT;
 }
 
 CudnnDescriptor CudnnGraph::finish(cudnnHandle_t handle) const {
@@ -238,19 +237,14 @@ bool has_note(const CudnnDescriptor& configuration, std::span<const cudnnBackend
 
 }  // namespace
 
-std::optional<CudnnPlan> CudnnPlan::of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace,
-                                       Tf32 tf32) {
-  // Transforms and halved sums cost digits that no op of this project gives up. Tensor cores take f32 as TF32.
-  std::vector<cudnnBackendNumericalNote_t> refused = {
+std::optional<CudnnPlan> CudnnPlan::of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace) {
+  // Transforms and halved sums cost digits that no op of this project gives up.
+  constexpr cudnnBackendNumericalNote_t kRefused[] = {
       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
       CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD};
-  if (graph.convolves_f32() && tf32 == Tf32::kNo) {
-    refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-    refused.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-  }
   const CudnnDescriptor finished = graph.finish(handle);
   for (const CudnnDescriptor& configuration : configurations(finished)) {
-    if (has_note(configuration, refused)) continue;
+    if (has_note(configuration, kRefused)) continue;
     CudnnPlan result;
     result.plan_ = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     result.plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);

@@ -74,7 +74,6 @@ class CudnnGraph {
                 const Tensor& y);
 
   size_t operations() const { return operations_.size(); }
-  bool convolves_f32() const { return convolves_f32_; }
   // The finished graph; `handle` may be null, and then it is good for nothing but to see that it finishes.
   CudnnDescriptor finish(cudnnHandle_t handle) const;
 
@@ -86,19 +85,14 @@ class CudnnGraph {
 
   std::vector<CudnnDescriptor> operations_;
   int64_t next_inner_ = 1000;
-  bool convolves_f32_ = false;
 };
-
-// Whether f32 may be rounded to TF32 on its way into a product.
-enum class Tf32 { kNo, kYes };
 
 // How a graph is run: the first plan of cuDNN's heuristics that keeps its promises.
 class CudnnPlan {
  public:
   // No plan where cuDNN has no engine for the graph, none with so little workspace, or none of which the same
-  // bits come out every time and no digits are lost on the way.
-  static std::optional<CudnnPlan> of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace,
-                                     Tf32 tf32);
+  // bits come out every time.
+  static std::optional<CudnnPlan> of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace);
 
   struct Binding {
     int64_t id;

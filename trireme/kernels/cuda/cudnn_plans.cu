@@ -26,7 +26,7 @@ const CudnnPlan* CudnnPlans::find(const Key& key, size_t most_workspace,
   }
   std::optional<CudnnPlan>& plan = plans_[key];
   try {
-    plan = CudnnPlan::of(build(), handle_, most_workspace, Tf32::kNo);
+    plan = CudnnPlan::of(build(), handle_, most_workspace);
   } catch (const DeviceError&) {
     // A graph that cuDNN takes offence at is computed by a kernel of our own, like one without an engine.
   }

@@ -38,9 +38,9 @@ namespace cuda {
 TRIREME_CUDA_KERNEL_FILES(TRIREME_DECLARE)
 #undef TRIREME_DECLARE
 
-CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices)
+CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices, F32Products f32)
     : stream(its_stream),
-      products(std::make_unique<Products>(choices)),
+      products(std::make_unique<Products>(choices, f32)),
       cudnn_plans(make_cudnn_plans(its_stream)) {}
 CudaContext::~CudaContext() = default;
 
