@@ -1,4 +1,5 @@
 // Cases of batch_norm, batch_norm_grad and batch_norm_inference, and of what they expand to.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -117,6 +118,72 @@ RefTensors batch_norm_inference(const RefTensors& in, const Attrs& attrs) {
   return {y};
 }
 
+// With channels last, and what may stand behind the norm.
+RefTensors batch_norm_nhwc(const RefTensors& in, const Attrs& attrs) {
+  RefTensors out = by_channels_first<batch_norm>(in, attrs);
+  const std::string_view epilogue = attrs.text("epilogue", "none");
+  if (epilogue == "none") return out;
+  RefTensor z = stored(out[0]);
+  for (size_t i = 0; i < z.values.size(); ++i) {
+    if (epilogue == "add_relu") z.values[i] += in[5].values[i];
+    z.values[i] = std::max(0.0, z.values[i]);
+  }
+  out[0] = z;
+  return out;
+}
+
+RefTensors batch_norm_nhwc_grad(const RefTensors& in, const Attrs& attrs) {
+  const std::string_view epilogue = attrs.text("epilogue", "none");
+  const int64_t channels = in[2].shape[0];
+  RefTensors first(in.begin(), in.begin() + 5);
+  RefTensor& ds = first[0];
+  for (size_t i = 0; i < ds.values.size(); ++i) {
+    const auto c = static_cast<size_t>(static_cast<int64_t>(i) % channels);
+    if (in.size() > 6) ds.values[i] += in[6].values[i];
+    const double before_relu =
+        epilogue == "relu"
+            ? (in[1].values[i] - in[3].values[c]) * in[4].values[c] * in[2].values[c] + in[5].values[c]
+        : epilogue == "add_relu" ? in[5].values[i]
+                                 : 1;
+    if (!(before_relu > 0)) ds.values[i] = 0;
+  }
+  ds = stored(ds);
+  RefTensors out = by_channels_first<batch_norm_grad>(first, {});
+  if (epilogue == "add_relu") out.push_back(ds);
+  return out;
+}
+
+void add_nhwc_cases(const std::string& label, const Shape& shape, double low, double high, OpCase::Use use,
+                    std::vector<OpCase>& cases) {
+  const CaseInput x{shape, DType::f32, low, high}, image{shape}, channel{Shape{shape[3]}};
+  const CaseInput running = kept_f32({shape[3]}), positive = kept_f32({shape[3]}, 0.5, 2),
+                  mean = kept_f32({1, shape[3]}, low, high), rstd = kept_f32({1, shape[3]}, 0.5, 2);
+  for (const char* epilogue : {"none", "relu", "add_relu"}) {
+    const bool relu = std::string_view(epilogue) == "relu", add = std::string_view(epilogue) == "add_relu";
+    const auto one = [&](std::string op, std::string more, std::vector<CaseInput> inputs, Attrs attrs,
+                         auto reference) {
+      attrs.set("epilogue", epilogue);
+      cases.push_back({.op = std::move(op),
+                       .label = label + "_" + epilogue + more,
+                       .inputs = std::move(inputs),
+                       .attrs = attrs,
+                       .reference = reference,
+                       .tolerance = high - low < high ? 1e-4 : 1e-5,
+                       .use = use});
+    };
+    std::vector<CaseInput> forward{x, channel, channel, running, positive},
+        backward{image, x, channel, mean, rstd};
+    if (add) forward.push_back(image);
+    if (relu) backward.push_back(channel);
+    if (add) backward.push_back(image);
+    one("batch_norm_nhwc", "", forward, {{"eps", 1e-5}, {"momentum", 0.1}}, batch_norm_nhwc);
+    one("batch_norm_nhwc_grad", "", backward, {}, batch_norm_nhwc_grad);
+    if (!add) continue;
+    backward.push_back(image);
+    one("batch_norm_nhwc_grad", "_of_two", backward, {}, batch_norm_nhwc_grad);
+  }
+}
+
 void add_cases(const std::string& label, const Shape& shape, double low, double high, OpCase::Use use,
                std::vector<OpCase>& cases, int64_t groups = 1) {
   const CaseInput x{shape, DType::f32, low, high}, dy{shape}, channel{Shape{shape[1]}};
@@ -162,6 +229,12 @@ std::vector<OpCase> batch_norm_cases() {
   add_cases("far_from_zero", {4, 3, 16, 16}, 100, 101, kCorrectness, cases);
   add_cases("two_groups", {6, 4, 3, 5}, -1, 1, kCorrectness, cases, 2);
   add_cases("six_groups", {12, 3, 4, 4}, -1, 1, kCorrectness, cases, 6);
+  add_nhwc_cases("odd_channels", {3, 4, 5, 7}, -1, 1, kCorrectness, cases);
+  add_nhwc_cases("whole_packs", {3, 5, 7, 24}, -1, 2, kCorrectness, cases);
+  add_nhwc_cases("many_rows", {5, 31, 33, 16}, -1, 1, kCorrectness, cases);
+  add_nhwc_cases("many_channels", {2, 3, 3, 520}, -1, 1, kCorrectness, cases);
+  add_nhwc_cases("far_from_zero", {4, 16, 16, 8}, 100, 101, kCorrectness, cases);
+  add_nhwc_cases("resnet50_64", {8, 56, 56, 64}, -1, 1, kTiming, cases);
   add_cases("resnet20_16", {64, 16, 32, 32}, -1, 1, kTiming, cases);
   add_cases("resnet20_64", {64, 64, 8, 8}, -1, 1, kTiming, cases);
   add_cases("resnet50_64", {8, 64, 56, 56}, -1, 1, kTiming, cases);

@@ -1,7 +1,7 @@
 // Cases of conv2d and its two gradients. Each geometry gives one case of each of the three ops.
 #include <string>
 
-#include "tests/ops/op_case.h"
+#include "tests/ops/reference.h"
 
 namespace trireme::testing {
 namespace {
@@ -118,6 +118,14 @@ void add_cases(const Geometry& g, OpCase::Use use, std::vector<OpCase>& cases) {
   add("conv2d", {x, w}, g.attrs(), conv2d);
   add("conv2d_grad_input", {dy, w}, grad_input, conv2d_grad_input);
   add("conv2d_grad_weight", {dy, x}, grad_weight, conv2d_grad_weight);
+  if (g.groups > 1) return;
+  const auto last = [](CaseInput input) {
+    input.shape = channels_last(input.shape);
+    return input;
+  };
+  add("conv2d_nhwc", {last(x), last(w)}, g.attrs(), by_channels_first<conv2d>);
+  add("conv2d_nhwc_grad_input", {last(dy), last(w)}, grad_input, by_channels_first<conv2d_grad_input>);
+  add("conv2d_nhwc_grad_weight", {last(dy), last(x)}, grad_weight, by_channels_first<conv2d_grad_weight>);
 }
 
 }  // namespace

@@ -72,6 +72,21 @@ const Pattern kPatterns[] = {
     {"matmul_gelu_grad", "a[5,7,33] w[29,33] x[5,7,29]",
      "%m: F[5,7,29] = matmul(%a, %w) {transpose_b=1}\n%y: F[5,7,29] = gelu_grad(%m, %x)\noutput y = %y\n",
      "matmul_gelu_grad"},
+    {"batch_norm_relu", "x[2,3,5,8] g[8] b[8] m:f32[8] v:f32[8]",
+     "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = "
+     "batch_norm_nhwc(%x, %g, %b, %m, %v) {eps=1e-05}\n%z: F[2,3,5,8] = relu(%y)\n"
+     "output z = %z\noutput a = %a\noutput k = %k\noutput n = %n\noutput w = %w\n",
+     "batch_norm_nhwc relu"},
+    {"batch_norm_add_relu", "x[2,3,5,8] g[8] b[8] m:f32[8] v:f32[8] r[2,3,5,8]",
+     "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = "
+     "batch_norm_nhwc(%x, %g, %b, %m, %v) {eps=1e-05}\n%s: F[2,3,5,8] = add(%r, %y)\n"
+     "%z: F[2,3,5,8] = relu(%s)\noutput z = %z\noutput a = %a\noutput k = %k\n",
+     "batch_norm_nhwc add_relu"},
+    {"add_relu_grad_batch_norm", "p[2,3,5,8] q[2,3,5,8] z[2,3,5,8] x[2,3,5,8] g[8] m:f32[1,8] k:f32[1,8]",
+     "%d: F[2,3,5,8] = add(%p, %q)\n%s: F[2,3,5,8] = relu_grad(%d, %z)\n"
+     "%y: F[2,3,5,8], %a: F[8], %b: F[8] = batch_norm_nhwc_grad(%s, %x, %g, %m, %k)\n"
+     "output y = %y\noutput a = %a\noutput b = %b\n",
+     "batch_norm_nhwc_grad add_relu"},
     {"attention_packed", "x[2,9,24]",
      "%q: F[2,9,8], %k: F[2,9,8], %v: F[2,9,8] = split(%x) {dim=2, sizes=[8,8,8]}\n"
      "%a: F[2,9,2,1,4] = reshape(%q) {shape=[2,9,2,1,4]}\n%b: F[2,9,2,4] = reshape(%k) {shape=[2,9,2,4]}\n"

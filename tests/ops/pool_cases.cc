@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "tests/ops/op_case.h"
+#include "tests/ops/reference.h"
 
 namespace trireme::testing {
 namespace {
@@ -103,6 +103,13 @@ void add_cases(const Geometry& g, OpCase::Use use, std::vector<OpCase>& cases) {
   // So close to zero that f32 has only nine values there, and the formats of 16 bits one: x equals y often.
   const CaseInput few_x{g.x, DType::f32, -0x1p-147, 0x1p-147}, few_y{g.y(), DType::f32, -0x1p-147, 0x1p-147};
   add("max_pool2d_grad", {y, few_x, few_y}, g.attrs(), max_pool2d_grad, Differentiable::kNo);
+  const auto last = [](CaseInput input) {
+    input.shape = channels_last(input.shape);
+    return input;
+  };
+  add("max_pool2d_nhwc", {last(x)}, g.attrs(), by_channels_first<max_pool2d>, Differentiable::kNo);
+  add("max_pool2d_nhwc_grad", {last(y), last(few_x), last(few_y)}, g.attrs(),
+      by_channels_first<max_pool2d_grad>, Differentiable::kNo);
   add("avg_pool2d", {x}, g.attrs(), avg_pool2d, Differentiable::kYes);
   add("avg_pool2d_grad", {y}, sized, avg_pool2d_grad, Differentiable::kYes);
 }
@@ -119,6 +126,7 @@ std::vector<OpCase> pool_cases() {
            {"gaps", {2, 2, 8, 9}, {2, 1}, {3, 2}},
            {"whole_image", {3, 5, 8, 8}, {8, 8}, {1, 1}},
            {"one_pixel", {2, 1, 1, 1}, {1, 1}, {1, 1}},
+           {"whole_packs", {2, 16, 9, 8}, {3, 3}, {2, 2}, {1, 1}},
        }) {
     add_cases(g, OpCase::Use::kCorrectness, cases);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/ops/op_case.h"
+#include "trireme/ir/channels_last.h"
 
 namespace trireme::testing {
 
@@ -52,6 +53,29 @@ inline int64_t ravel(const std::vector<int64_t>& index, const Shape& shape) {
   int64_t flat = 0;
   for (int i = 0; i < shape.rank(); ++i) flat = flat * shape[i] + index[i];
   return flat;
+}
+
+// Images with channels last as images with channels first, and back; tensors of other ranks stay.
+inline RefTensor turned(const RefTensor& tensor, const std::vector<int64_t>& perm) {
+  if (tensor.shape.rank() != 4) return tensor;
+  std::vector<int64_t> extents;
+  for (int64_t d : perm) extents.push_back(tensor.shape[static_cast<int>(d)]);
+  RefTensor result = like(tensor, Shape(extents));
+  for (int64_t i = 0; i < result.shape.elements(); ++i) {
+    const std::vector<int64_t> to = unravel(i, result.shape);
+    std::vector<int64_t> from(4);
+    for (size_t d = 0; d < 4; ++d) from[static_cast<size_t>(perm[d])] = to[d];
+    result.values[i] = tensor.values[ravel(from, tensor.shape)];
+  }
+  return result;
+}
+// The reference of an op with channels last, by that of the op with channels first.
+template <RefTensors (*kFirst)(const RefTensors&, const Attrs&)>
+RefTensors by_channels_first(const RefTensors& in, const Attrs& attrs) {
+  RefTensors first, last;
+  for (const RefTensor& one : in) first.push_back(turned(one, perm_to_channels_first()));
+  for (const RefTensor& one : kFirst(first, attrs)) last.push_back(turned(one, perm_to_channels_last()));
+  return last;
 }
 
 // Inputs that stay f32 in every run: stats, optimizer states, scalars.

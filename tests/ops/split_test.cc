@@ -60,7 +60,8 @@ RefTensor part_of(const RefTensor& whole, const Cut& cut) {
 // use whole vectors too; convolutions with many channels go by Winograd's way, which rounds differently. All
 // other kernels give the same bits for an element wherever it lies.
 bool order_depends_on_shape(const OpCase& one) {
-  return one.op == "sum" || one.op == "mean" || one.op == "conv2d" || one.op == "conv2d_grad_input";
+  return one.op == "sum" || one.op == "mean" || one.op == "conv2d" || one.op == "conv2d_grad_input" ||
+         one.op == "conv2d_nhwc" || one.op == "conv2d_nhwc_grad_input";
 }
 
 class SplitCase {

@@ -7,6 +7,8 @@
 #include "far_device.h"
 #include "golden.h"
 #include "trireme/comm/context.h"
+#include "trireme/ir/text.h"
+#include "trireme/ops/table.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/sampler.h"
@@ -90,6 +92,32 @@ TEST_F(FarMemory, RanksSendEachOtherTheSame) {
     });
     EXPECT_TRUE(far == near) << preset << " on " << mesh;
   }
+}
+
+// A large input that is read at the beginning alone may come while the run before still computes; what is
+// small, or read until the end, may not.
+TEST_F(FarMemory, TheNextInputComesAhead) {
+  const Graph graph = parse_graph(
+      "graph g\ninput %x: f32[1024,512] batch\ninput %t: f32[512] batch\n"
+      "%a: f32[512] = sum(%x) {dims=[0]}\n%b: f32[512] = affine(%a) {scale=2.0}\n"
+      "%c: f32[512] = add(%b, %t)\n%d: f32[512] = affine(%c) {shift=1.0}\noutput d = %d\n",
+      ops());
+  Executor executor(build_program({StepSegment(graph)}, workspace_query(*far_)), *far_);
+  const auto filled = [](size_t size, float value) { return std::vector<float>(size, value); };
+  const auto bytes = [](const std::vector<float>& values) { return values.size() * sizeof(float); };
+  const std::vector<float> ones = filled(1024 * 512, 1), twos = filled(1024 * 512, 2), more = filled(512, 10);
+  EXPECT_FALSE(executor.set_next_input(0, "x", twos.data(), bytes(twos)));  // nothing has run yet
+  executor.set_input(0, "x", ones.data(), bytes(ones));
+  executor.set_input(0, "t", more.data(), bytes(more));
+  executor.run(0);
+  EXPECT_TRUE(executor.set_next_input(0, "x", twos.data(), bytes(twos)));
+  EXPECT_FALSE(executor.set_next_input(0, "t", more.data(), bytes(more)));
+  std::vector<float> found(512);
+  executor.read_output(0, "d", found.data(), bytes(found));
+  EXPECT_EQ(found[5], 2 * 1024 + 11);
+  executor.run(0);
+  executor.read_output(0, "d", found.data(), bytes(found));
+  EXPECT_EQ(found[5], 4 * 1024 + 11);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
   Batch batch = random_batch(setup, setup.config.train.seed);
   for (int step = 0; step < question.warmup + question.steps; ++step) {
     const Clock::time_point begin = Clock::now();
-    const StepResult result = trainer.step(batch, step, setup.config.optim.lr);
+    const bool last = step + 1 == question.warmup + question.steps;
+    const StepResult result = trainer.step(batch, step, setup.config.optim.lr, last ? nullptr : &batch);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) report.first_loss = result.loss;
@@ -68,7 +69,8 @@ StepReport time_steps(const StepSetup& setup, const StepQuestion& question, cons
       make_device({.kind = setup.config.train.device,
                    .threads = report.threads,
                    .rank_here = rank.context ? rank.context->rank_here() : 0,
-                   .products = question.products});
+                   .products = question.products,
+                   .f32_products = f32_products_of(setup.config.train)});
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
                   rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));

@@ -8,7 +8,7 @@
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/cli/step_setup.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/passes/traffic.h"
 #include "trireme/train/trainer.h"
@@ -22,7 +22,7 @@ struct Costs {
   std::string refusal = "";
 };
 
-Costs costs_of(const StepSetup& setup, const Plan& plan) {
+Costs costs_of(const bench::StepSetup& setup, const Plan& plan) {
   Costs costs;
   try {
     const std::unique_ptr<Device> device = make_cpu_device(1);
@@ -47,7 +47,7 @@ ExchangeRule standard_rule(const ExchangeMethod& method) {
 }
 
 // Methods that make steps of their own are for plain gradient descent.
-StepSetup suited_to(const ExchangeMethod& method, StepSetup setup) {
+bench::StepSetup suited_to(const ExchangeMethod& method, bench::StepSetup setup) {
   if (method.direction == ExchangeMethod::Direction::kGradient) return setup;
   setup.config.optim.kind = "sgd";
   setup.config.train.clip_norm = 0;
@@ -74,7 +74,7 @@ std::string settings_text(const ExchangeChoice& choice) {
 
 int inspect_exchange(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
-  StepSource source;
+  bench::StepSource source;
   source.settings = split.settings;
   std::string plan_text = "data";
   int ranks = 0;
@@ -82,7 +82,7 @@ int inspect_exchange(std::span<const std::string> arguments) {
       "Prints what each method of exchange would send in a step, and keep on a rank; see docs/exchange.md.",
       "trireme inspect exchange");
   app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(preset_names(), ", ")));
+  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
   app.add_option("--image", source.image, "size of images, like 3x32x32");
   app.add_option("--plan", plan_text,
                  "a JSON file, or a preset; its own exchange is the first row; data if not said");
@@ -91,7 +91,7 @@ int inspect_exchange(std::span<const std::string> arguments) {
   if (const auto code = parse_arguments(app, split.own)) return *code;
 
   Plan plan = read_plan(plan_text, ranks == 0 && find_preset(plan_text) ? 4 : ranks);
-  const StepSetup setup = set_up_step(source, plan);
+  const bench::StepSetup setup = bench::set_up_step(source, plan);
   const std::vector<ExchangeRule> own = plan.exchange;
   plan.exchange.clear();
   const Costs dense = costs_of(setup, plan);

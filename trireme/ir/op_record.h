@@ -87,6 +87,13 @@ struct OpRecord {
   void (*localize)(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) = nullptr;
   // kExtents: `localize` looks at end − begin alone, so a part may as well be pieces of several blocks.
   enum class Localizes { kPositions, kExtents } localizes = Localizes::kPositions;
+  // Of an op on images: the same op with channels last (ir/channels_last.h), in all operands of four dims. A
+  // device may compute it at less cost (passes/channels_last.h).
+  struct ChannelsLast {
+    std::string_view op = "";  // "": there is none
+    enum class Makes { kImages, kWeights } makes = Makes::kImages;
+    enum class When { kAlways, kFollowing } when = When::kFollowing;  // kFollowing: others made images lie so
+  } channels_last = {};
 };
 
 // Whether the op may be given pieces of an index as its part, rather than one run.

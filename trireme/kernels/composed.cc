@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trireme/ir/channels_last.h"
+
 namespace trireme {
 namespace {
 
@@ -72,11 +74,153 @@ Composition matmul_gelu_grad(const KernelShape& s) {
   return {{s.outputs[0]}, {{"matmul", {{0}, {1}}, {{4}}, s.attrs}, {"gelu_grad", {{4}, {2}}, {{3}}}}};
 }
 
+// An op on images with channels last, by way of the op with channels first: what has four dims is turned, the
+// op is done, and what it made is turned back.
+class ByChannelsFirst {
+ public:
+  explicit ByChannelsFirst(const KernelShape& s) : shape_(s) {}
+
+  int temporary(TensorType type) {
+    parts_.temporaries.push_back(std::move(type));
+    return static_cast<int>(shape_.inputs.size() + shape_.outputs.size() + parts_.temporaries.size()) - 1;
+  }
+  void call(Composition::Call call) { parts_.calls.push_back(std::move(call)); }
+  int output(int number) const { return static_cast<int>(shape_.inputs.size()) + number; }
+
+  // `op` on these of the inputs, or values made before; its results go to these values.
+  void turned(std::string_view op, const std::vector<int>& inputs, const std::vector<int>& outputs,
+              const Attrs& attrs) {
+    Composition::Call main{op, {}, {}, attrs};
+    std::vector<Composition::Call> after;
+    for (int value : inputs) {
+      if (is_image(value)) {
+        const int first = temporary(first_of(value));
+        call({"transpose", {{value}}, {{first}}, {{"perm", perm_to_channels_first()}}});
+        value = first;
+      }
+      main.inputs.push_back({value});
+    }
+    for (int value : outputs) {
+      if (is_image(value)) {
+        const int first = temporary(first_of(value));
+        after.push_back({"transpose", {{first}}, {{value}}, {{"perm", perm_to_channels_last()}}});
+        value = first;
+      }
+      main.outputs.push_back({value});
+    }
+    call(std::move(main));
+    for (Composition::Call& one : after) call(std::move(one));
+  }
+  Composition take() { return std::move(parts_); }
+
+ private:
+  TensorType type(int value) const {
+    const int inputs = static_cast<int>(shape_.inputs.size()), outputs = static_cast<int>(shape_.outputs.size());
+    return value < inputs             ? shape_.inputs[static_cast<size_t>(value)]
+           : value < inputs + outputs ? shape_.outputs[static_cast<size_t>(value - inputs)]
+                                      : parts_.temporaries[static_cast<size_t>(value - inputs - outputs)];
+  }
+  bool is_image(int value) const { return type(value).shape.rank() == 4; }
+  TensorType first_of(int value) const { return {type(value).dtype, channels_first(type(value).shape)}; }
+
+  const KernelShape& shape_;
+  Composition parts_;
+};
+
+// All inputs, all outputs, nothing beside.
+Composition turned_whole(const KernelShape& s, std::string_view op) {
+  ByChannelsFirst by(s);
+  std::vector<int> inputs, outputs;
+  for (size_t i = 0; i < s.inputs.size(); ++i) inputs.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < s.outputs.size(); ++i) outputs.push_back(by.output(static_cast<int>(i)));
+  by.turned(op, inputs, outputs, s.attrs);
+  return by.take();
+}
+
+Composition conv2d_nhwc(const KernelShape& s) {
+  return turned_whole(s, "conv2d");
+}
+Composition conv2d_nhwc_grad_input(const KernelShape& s) {
+  return turned_whole(s, "conv2d_grad_input");
+}
+Composition conv2d_nhwc_grad_weight(const KernelShape& s) {
+  return turned_whole(s, "conv2d_grad_weight");
+}
+Composition max_pool2d_nhwc(const KernelShape& s) {
+  return turned_whole(s, "max_pool2d");
+}
+Composition max_pool2d_nhwc_grad(const KernelShape& s) {
+  return turned_whole(s, "max_pool2d_grad");
+}
+
+Composition batch_norm_nhwc(const KernelShape& s) {
+  const std::string_view epilogue = s.attrs.text("epilogue", "none");
+  if (epilogue == "none") return turned_whole(s, "batch_norm");
+  ByChannelsFirst by(s);
+  Attrs attrs = s.attrs;
+  attrs.erase("epilogue");
+  int before_relu = by.temporary(s.outputs[0]);
+  by.turned("batch_norm", {0, 1, 2, 3, 4},
+            {before_relu, by.output(1), by.output(2), by.output(3), by.output(4)}, attrs);
+  if (epilogue == "add_relu") {
+    const int sum = by.temporary(s.outputs[0]);
+    by.call({"add", {{before_relu}, {5}}, {{sum}}});
+    before_relu = sum;
+  }
+  by.call({"relu", {{before_relu}}, {{by.output(0)}}});
+  return by.take();
+}
+
+// The norm's result again, as far as relu looks at it: (x − mean) · (rstd · gain) + bias in f32, rounded.
+int norm_again(ByChannelsFirst& by, const KernelShape& s) {
+  const TensorType wide{DType::f32, s.inputs[1].shape}, channel{DType::f32, s.inputs[2].shape};
+  const auto made = [&](std::string_view op, std::vector<Composition::Operand> inputs, const TensorType& type,
+                        const Attrs& attrs = {}) {
+    const int value = by.temporary(type);
+    by.call({op, std::move(inputs), {{value}}, attrs});
+    return value;
+  };
+  const Attrs to_f32{{"to", std::string("f32")}};
+  const Shape& c = channel.shape;
+  const int scale = made("mul", {{4, c}, {made("cast", {{2}}, channel, to_f32)}}, channel);
+  const int off = made("sub", {{made("cast", {{1}}, wide, to_f32)}, {3, c}}, wide);
+  const int norm = made("add", {{made("mul", {{off}, {scale}}, wide)}, {made("cast", {{5}}, channel, to_f32)}}, wide);
+  return made("cast", {{norm}}, s.inputs[1], {{"to", std::string(name(s.inputs[1].dtype))}});
+}
+
+Composition batch_norm_nhwc_grad(const KernelShape& s) {
+  const std::string_view epilogue = s.attrs.text("epilogue", "none");
+  if (epilogue == "none") return turned_whole(s, "batch_norm_grad");
+  ByChannelsFirst by(s);
+  int ds, dz = 0;
+  if (epilogue == "relu") {
+    ds = by.temporary(s.inputs[0]);
+    by.call({"relu_grad", {{0}, {norm_again(by, s)}}, {{ds}}});
+  } else {
+    constexpr size_t kMore = 6;
+    if (s.inputs.size() > kMore) {
+      dz = by.temporary(s.inputs[0]);
+      by.call({"add", {{0}, {static_cast<int>(kMore)}}, {{dz}}});
+    }
+    ds = by.output(3);
+    by.call({"relu_grad", {{dz}, {5}}, {{ds}}});
+  }
+  by.turned("batch_norm_grad", {ds, 1, 2, 3, 4}, {by.output(0), by.output(1), by.output(2)}, {});
+  return by.take();
+}
+
 constexpr ComposedOp kComposedOps[] = {{"attention_packed", attention_packed},
                                        {"attention_packed_grad", attention_packed_grad},
+                                       {"batch_norm_nhwc", batch_norm_nhwc},
+                                       {"batch_norm_nhwc_grad", batch_norm_nhwc_grad},
+                                       {"conv2d_nhwc", conv2d_nhwc},
+                                       {"conv2d_nhwc_grad_input", conv2d_nhwc_grad_input},
+                                       {"conv2d_nhwc_grad_weight", conv2d_nhwc_grad_weight},
                                        {"cross_entropy_with_grad", cross_entropy_with_grad},
                                        {"layer_norm_grad_add", layer_norm_grad_add},
-                                       {"matmul_gelu_grad", matmul_gelu_grad}};
+                                       {"matmul_gelu_grad", matmul_gelu_grad},
+                                       {"max_pool2d_nhwc", max_pool2d_nhwc},
+                                       {"max_pool2d_nhwc_grad", max_pool2d_nhwc_grad}};
 
 template <typename Operand>
 const Kernel& kernel_of(const KernelTable& table, std::string_view op, std::span<const Operand> inputs) {

@@ -53,9 +53,17 @@ struct ComposedKernel {
 enum ComposedIndex : size_t {
   kAttentionPacked,
   kAttentionPackedGrad,
+  kBatchNormNhwc,
+  kBatchNormNhwcGrad,
+  kConv2dNhwc,
+  kConv2dNhwcGradInput,
+  kConv2dNhwcGradWeight,
   kCrossEntropyWithGrad,
   kLayerNormGradAdd,
   kMatmulGeluGrad,
+  kMaxPool2dNhwc,
+  kMaxPool2dNhwcGrad,
+  kComposedOpCount,
 };
 
 }  // namespace trireme

@@ -13,6 +13,9 @@
 
 namespace trireme {
 
+// What a product of f32 matrices may be made of. kTf32: factors rounded to the 10 bits of TF32.
+enum class F32Products { kF32, kTf32 };
+
 using ProductKey = std::array<int64_t, 19>;        // all that the choice depends on; see gemm.cu
 using ProductAlgorithm = std::array<uint64_t, 8>;  // the library's own words
 

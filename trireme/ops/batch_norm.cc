@@ -87,6 +87,64 @@ std::vector<ValueId> expand_grad(Builder& b, const std::vector<ValueId>& inputs,
   return {dx, in_format(sums[0], "dgain"), in_format(sums[1], "dbias")};
 }
 
+void expect_one_group(const OpInstance& op) {
+  if (op.attrs.integer("groups", 1) != 1) throw_error("[{}] groups are for channels first alone", op.op);
+}
+
+IndexRule nhwc_rule(const OpInstance& op) {
+  expect_one_group(op);
+  const std::string_view epilogue = op.attrs.text("epilogue", "none");
+  if (epilogue != "none" && epilogue != "relu" && epilogue != "add_relu")
+    throw_error("[{}] epilogue '{}' is not known; none, relu or add_relu expected", op.op, epilogue);
+  return rule(op, epilogue == "add_relu"
+                      ? "x[n y x c] gain[c] bias[c] running_mean[c] running_var[c] more[n y x c] -> "
+                        "z[n y x c] mean[g c] rstd[g c] new_mean[c] new_var[c]"_rule
+                      : "x[n y x c] gain[c] bias[c] running_mean[c] running_var[c] -> "
+                        "z[n y x c] mean[g c] rstd[g c] new_mean[c] new_var[c]"_rule)
+      .size("g", 1)
+      .whole("n y x g");
+}
+
+// Of the three forms with a relu behind the norm: "relu" knows its slope from x and the bias, so that the
+// relu's result need not be read; "add_relu", where something was added in between, from that result.
+const WrittenRule& nhwc_grad_written(const OpInstance& op) {
+  const std::string_view epilogue = op.attrs.text("epilogue", "none");
+  if (epilogue == "none")
+    return "dz[n y x c] x[n y x c] gain[c] mean[g c] rstd[g c] -> dx[n y x c] dgain[c] dbias[c]"_rule;
+  if (epilogue == "relu")
+    return "dz[n y x c] x[n y x c] gain[c] mean[g c] rstd[g c] bias[c] -> dx[n y x c] dgain[c] dbias[c]"_rule;
+  if (epilogue != "add_relu")
+    throw_error("[{}] epilogue '{}' is not known; none, relu or add_relu expected", op.op, epilogue);
+  constexpr size_t kInputs = 6;
+  if (op.inputs.size() == kInputs)
+    return "dz[n y x c] x[n y x c] gain[c] mean[g c] rstd[g c] z[n y x c] -> dx[n y x c] dgain[c] dbias[c] "
+           "ds[n y x c]"_rule;
+  return "dz[n y x c] x[n y x c] gain[c] mean[g c] rstd[g c] z[n y x c] more[n y x c] -> dx[n y x c] "
+         "dgain[c] dbias[c] ds[n y x c]"_rule;
+}
+IndexRule nhwc_grad_rule(const OpInstance& op) {
+  expect_one_group(op);
+  const IndexRule result = rule(op, nhwc_grad_written(op)).whole("n y x g");
+  if (op.shape(3)[0] != 1)
+    throw_error("[{}] statistics of {} groups given, one expected", op.op, op.shape(3)[0]);
+  return result;
+}
+
+void add_nhwc(OpTable& table) {
+  table.add({.name = "batch_norm_nhwc",
+             .index = nhwc_rule,
+             .inputs = {kF, kF, kF, kStat, kStat, kF},
+             .outputs = {kF, kStat, kStat, kStat, kStat},
+             .numbers = {"eps"},
+             .gradient = kDeviceOp,
+             .flops = flops});
+  table.add({.name = "batch_norm_nhwc_grad",
+             .index = nhwc_grad_rule,
+             .inputs = {kF, kF, kF, kStat, kStat, kF, kF},
+             .gradient = kDeviceOp,
+             .flops = flops});
+}
+
 void add_parts(OpTable& table) {
   table.add({.name = "channel_sum",
              .index = [](const OpInstance& op) { return rule(op, "x[n c s…] -> sum[c]"_rule); },
@@ -143,7 +201,8 @@ void add_batch_norm(OpTable& table) {
              .flops = flops,
              .expand = expand,
              .localize = localize_groups,
-             .localizes = OpRecord::Localizes::kExtents});
+             .localizes = OpRecord::Localizes::kExtents,
+             .channels_last = {"batch_norm_nhwc"}});
   table.add({.name = "batch_norm_grad",
              .index =
                  [](const OpInstance& op) {
@@ -156,7 +215,8 @@ void add_batch_norm(OpTable& table) {
              .flops = flops,
              .expand = expand_grad,
              .localize = localize_groups,
-             .localizes = OpRecord::Localizes::kExtents});
+             .localizes = OpRecord::Localizes::kExtents,
+             .channels_last = {"batch_norm_nhwc_grad"}});
   table.add({.name = "batch_norm_inference",
              .index =
                  [](const OpInstance& op) {
@@ -167,6 +227,7 @@ void add_batch_norm(OpTable& table) {
              .gradient = NotDifferentiable{"used in evaluation only"},
              .flops = flops});
   add_parts(table);
+  add_nhwc(table);
 }
 
 }  // namespace trireme

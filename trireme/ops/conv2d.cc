@@ -1,4 +1,5 @@
 // Two-dimensional convolution (cross-correlation, as everyone calls convolution) and its two gradients.
+#include "trireme/ir/channels_last.h"
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -111,6 +112,32 @@ IndexRule weight_rule(const OpInstance& op) {
   return keep_groups(r.whole("y x i j y' x'"), w);
 }
 
+// The same instance with channels first, whose rule knows what fits.
+std::vector<TensorType> turned_inputs(const OpInstance& op) {
+  expect_rank_4(op, 2);
+  if (op.attrs.integer("groups", 1) != 1) throw_error("[{}] groups are for channels first alone", op.op);
+  std::vector<TensorType> turned = op.inputs;
+  for (TensorType& type : turned) type.shape = channels_first(type.shape);
+  return turned;
+}
+
+IndexRule nhwc_rule(const OpInstance& op, IndexRule (*first)(const OpInstance&), const WrittenRule& written,
+                    const char* rows, const char* columns) {
+  const std::vector<TensorType> turned = turned_inputs(op);
+  const Shape made = first({op.op, turned, op.attrs}).output_shape(0);
+  return rule(op, written).size(rows, made[2]).size(columns, made[3]).whole("y x i j y' x'");
+}
+
+IndexRule nhwc_forward_rule(const OpInstance& op) {
+  return nhwc_rule(op, forward_rule, "x[n y x c] w[o i j c] -> y[n y' x' o]"_rule, "y'", "x'");
+}
+IndexRule nhwc_input_rule(const OpInstance& op) {
+  return nhwc_rule(op, input_rule, "dy[n y' x' o] w[o i j c] -> dx[n y x c]"_rule, "y", "x");
+}
+IndexRule nhwc_weight_rule(const OpInstance& op) {
+  return nhwc_rule(op, weight_rule, "dy[n y' x' o] x[n y x c] -> dw[o i j c]"_rule, "i", "j");
+}
+
 // Multiply-adds: each output element meets one filter of one group.
 double flops(int64_t outputs, int64_t channels, int64_t i, int64_t j) {
   return 2.0 * static_cast<double>(outputs) * static_cast<double>(channels * i * j);
@@ -119,6 +146,7 @@ double flops(int64_t outputs, int64_t channels, int64_t i, int64_t j) {
 }  // namespace
 
 void add_conv2d(OpTable& table) {
+  using Last = OpRecord::ChannelsLast;
   table.add({.name = "conv2d",
              .index = forward_rule,
              .gradient =
@@ -136,17 +164,43 @@ void add_conv2d(OpTable& table) {
                  [](const OpInstance& op, const IndexRule& r) {
                    const Shape& w = op.shape(1);
                    return flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
-                 }});
+                 },
+             .channels_last = {"conv2d_nhwc", Last::Makes::kImages, Last::When::kAlways}});
   table.add({.name = "conv2d_grad_input",
              .index = input_rule,
              .gradient = kBackwardOp,
+             .flops =
+                 [](const OpInstance& op, const IndexRule&) {
+                   const Shape& w = op.shape(1);
+                   return flops(op.shape(0).elements(), w[1], w[2], w[3]);
+                 },
+             .channels_last = {"conv2d_nhwc_grad_input", Last::Makes::kImages, Last::When::kAlways}});
+  table.add({.name = "conv2d_grad_weight",
+             .index = weight_rule,
+             .gradient = kBackwardOp,
+             .flops =
+                 [](const OpInstance& op, const IndexRule& r) {
+                   const Shape dw = r.output_shape(0);
+                   return flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
+                 },
+             .channels_last = {"conv2d_nhwc_grad_weight", Last::Makes::kWeights, Last::When::kAlways}});
+  table.add({.name = "conv2d_nhwc",
+             .index = nhwc_forward_rule,
+             .gradient = kDeviceOp,
+             .flops = [](const OpInstance& op, const IndexRule& r) {
+               const Shape& w = op.shape(1);
+               return flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
+             }});
+  table.add({.name = "conv2d_nhwc_grad_input",
+             .index = nhwc_input_rule,
+             .gradient = kDeviceOp,
              .flops = [](const OpInstance& op, const IndexRule&) {
                const Shape& w = op.shape(1);
                return flops(op.shape(0).elements(), w[1], w[2], w[3]);
              }});
-  table.add({.name = "conv2d_grad_weight",
-             .index = weight_rule,
-             .gradient = kBackwardOp,
+  table.add({.name = "conv2d_nhwc_grad_weight",
+             .index = nhwc_weight_rule,
+             .gradient = kDeviceOp,
              .flops = [](const OpInstance& op, const IndexRule& r) {
                const Shape dw = r.output_shape(0);
                return flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);

@@ -1,4 +1,5 @@
 // Maximum and average over windows of an image.
+#include "trireme/ir/channels_last.h"
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -39,13 +40,32 @@ IndexRule forward_rule(const OpInstance& op) {
   return r.whole("y x y' x'");
 }
 
+IndexRule nhwc_rule(const OpInstance& op) {
+  IndexRule r = rule(op, "x[n y x c] -> y[n y' x' c]"_rule);
+  r.size("y'", output_extent(op, op.shape(0)[1], 0)).size("x'", output_extent(op, op.shape(0)[2], 1));
+  return r.whole("y x y' x'");
+}
+
+IndexRule nhwc_grad_rule(const OpInstance& op) {
+  IndexRule r = rule(op, "dy[n y' x' c] x[n y x c] y[n y' x' c] -> dx[n y x c]"_rule);
+  std::vector<TensorType> turned = op.inputs;
+  for (TensorType& type : turned) type.shape = channels_first(type.shape);
+  const OpInstance first{op.op, turned, op.attrs};
+  expect_outputs_of(first, first.shape(1)[2], first.shape(1)[3]);
+  return r.whole("y x y' x'");
+}
+
 }  // namespace
 
 void add_pool2d(OpTable& table) {
   using G = GradBuilder;
-  table.add({.name = "max_pool2d", .index = forward_rule, .gradient = [](G& g) {
-               return std::vector{g.op("max_pool2d_grad", {g.dy(), g.in(0), g.out(0)}, g.attrs())};
-             }});
+  table.add({.name = "max_pool2d",
+             .index = forward_rule,
+             .gradient =
+                 [](G& g) {
+                   return std::vector{g.op("max_pool2d_grad", {g.dy(), g.in(0), g.out(0)}, g.attrs())};
+                 },
+             .channels_last = {"max_pool2d_nhwc"}});
   table.add({.name = "max_pool2d_grad",
              .index =
                  [](const OpInstance& op) {
@@ -53,7 +73,10 @@ void add_pool2d(OpTable& table) {
                    expect_outputs_of(op, op.shape(1)[2], op.shape(1)[3]);
                    return r.whole("y x y' x'");
                  },
-             .gradient = kBackwardOp});
+             .gradient = kBackwardOp,
+             .channels_last = {"max_pool2d_nhwc_grad"}});
+  table.add({.name = "max_pool2d_nhwc", .index = nhwc_rule, .gradient = kDeviceOp});
+  table.add({.name = "max_pool2d_nhwc_grad", .index = nhwc_grad_rule, .gradient = kDeviceOp});
   table.add({.name = "avg_pool2d", .index = forward_rule, .gradient = [](G& g) {
                const Shape& x = g.shape(g.in(0));
                return std::vector{g.op("avg_pool2d_grad", {g.dy()},

@@ -39,6 +39,8 @@ inline constexpr NotDifferentiable kExchangeOp{
     "of the exchange between replicas; nothing is trained through it"};
 inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs after autodiff"};
 
+inline constexpr NotDifferentiable kDeviceOp{"put in for a device, in passes that run after autodiff"};
+
 inline constexpr NotDifferentiable kExpandedOp{"made by the expand pass, which runs after autodiff"};
 
 inline constexpr NotDifferentiable kGeneratingOp{

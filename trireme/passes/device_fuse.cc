@@ -20,7 +20,7 @@ class DeviceFuser : NodeJoiner {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (removed_[n]) continue;
       pack_attention(n) || loss_into_its_gradient(n) || sum_into_norm_gradient(n) ||
-          gelu_gradient_into_matmul(n);
+          gelu_gradient_into_matmul(n) || relu_into_norm(n) || relu_gradient_into_norm_gradient(n);
     }
     return result();
   }
@@ -88,6 +88,71 @@ class DeviceFuser : NodeJoiner {
     Node joined{&ops_.at("matmul_gelu_grad"), node(m).inputs, node(n).outputs, node(m).attrs};
     joined.inputs.push_back(node(n).inputs[1]);
     return join(n, m, std::move(joined));
+  }
+
+  bool is_plain(int n) const { return n >= 0 && !node(n).attrs.has("epilogue"); }
+
+  // The norm behind which the relu at n takes the place of the node that reads it.
+  bool join_relu(int n, int norm, const char* epilogue, std::span<const ValueId> more) {
+    Node joined = node(norm);
+    for (size_t i = 1; i < joined.outputs.size(); ++i) {
+      if (!not_read_before(joined.outputs[i], n)) return false;
+    }
+    joined.outputs[0] = node(n).outputs[0];
+    joined.inputs.insert(joined.inputs.end(), more.begin(), more.end());
+    joined.attrs.set("epilogue", epilogue);
+    return join(n, norm, std::move(joined));
+  }
+  bool relu_into_norm(int n) {
+    if (!is(n, "relu")) return false;
+    const ValueId x = node(n).inputs[0];
+    if (const int norm = made_for(n, x, "batch_norm_nhwc"); is_plain(norm)) return join_relu(n, norm, "relu", {});
+    const int sum = made_for(n, x, "add");
+    if (sum < 0) return false;
+    const std::vector<ValueId> addends = node(sum).inputs;
+    if (addends[0] == addends[1] || graph_.type(addends[0]) != graph_.type(addends[1])) return false;
+    for (int side : {0, 1}) {
+      const int norm = made_for(sum, addends[side], "batch_norm_nhwc");
+      if (!is_plain(norm)) continue;
+      if (!join_relu(n, norm, "add_relu", {&addends[1 - side], 1})) return false;
+      remove(sum);
+      return true;
+    }
+    return false;
+  }
+
+  // The sum's gradient, which others may read as well, is made by the first norm's gradient that reads it.
+  bool relu_gradient_into_norm_gradient(int n) {
+    if (!is(n, "batch_norm_nhwc_grad") || !is_plain(n)) return false;
+    const ValueId ds = node(n).inputs[0];
+    const int slope = made_by(ds, "relu_grad");
+    if (slope < 0 || kept_[ds] || !not_read_before(ds, n)) return false;
+    const ValueId dz = node(slope).inputs[0], z = node(slope).inputs[1];
+    Node joined = node(n);
+    joined.inputs[0] = dz;
+    const int norm = made_by(z, "batch_norm_nhwc");
+    if (read_only_by(ds, n) && norm >= 0 && node(norm).attrs.text("epilogue", "none") == "relu" &&
+        node(norm).inputs[0] == node(n).inputs[1]) {
+      joined.inputs.push_back(node(norm).inputs[2]);
+      joined.attrs.set("epilogue", "relu");
+      if (!join(n, slope, std::move(joined))) return false;
+      std::erase(readers_[z], slope);
+      return true;
+    }
+    joined.inputs.push_back(z);
+    joined.outputs.push_back(ds);
+    joined.attrs.set("epilogue", "add_relu");
+    const int sum = made_for(slope, dz, "add");
+    const bool of_two = sum >= 0 && graph_.type(node(sum).inputs[0]) == graph_.type(node(sum).inputs[1]);
+    if (of_two) {
+      joined.inputs[0] = node(sum).inputs[0];
+      joined.inputs.push_back(node(sum).inputs[1]);
+    }
+    if (!gains_(graph_, joined)) return false;
+    std::erase(readers_[ds], n);
+    if (of_two) remove(sum);
+    replace(n, slope, std::move(joined));
+    return true;
   }
 
   // The parts of one tensor, each under the shape in which it is used, and by `users` alone.

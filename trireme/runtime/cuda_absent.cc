@@ -8,7 +8,7 @@ int cuda_device_count() {
   return 0;
 }
 
-std::unique_ptr<Device> make_cuda_device(int, const ProductFile&) {
+std::unique_ptr<Device> make_cuda_device(int, const ProductFile&, F32Products) {
   throw_error(
       "this build has no CUDA: no nvcc was found when it was configured. Install NVIDIA's CUDA toolkit and "
       "configure again, or compute with train.device=cpu");

@@ -39,6 +39,7 @@ class CudaEvent : public Event {
   CudaEvent(const CudaEvent&) = delete;
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "an event"); }
   void wait() override { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  cudaEvent_t get() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -89,8 +90,8 @@ class CudaReplay : public Replay {
 
 class CudaStream : public Stream {
  public:
-  CudaStream(int device, ProductChoices& choices)
-      : device_(device), stream_(make()), context_(stream_, choices), staging_(kStaging) {}
+  CudaStream(int device, ProductChoices& choices, F32Products f32_products)
+      : device_(device), stream_(make()), context_(stream_, choices, f32_products), staging_(kStaging) {}
   ~CudaStream() override {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
@@ -156,6 +157,10 @@ class CudaStream : public Stream {
     event->record(stream_);
     return event;
   }
+  void wait_for(Event& event) override {
+    use();
+    check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0), "waiting for another stream");
+  }
   // A kernel's fault may show here, long after it was launched.
   void synchronize() override {
     use();
@@ -184,7 +189,8 @@ class CudaStream : public Stream {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int index, const ProductFile& products) : index_(index) {
+  CudaDevice(int index, const ProductFile& products, F32Products f32_products)
+      : index_(index), f32_products_(f32_products) {
     check(cudaSetDevice(index), "choosing the device");
     check(cudaFree(nullptr), "starting the device");
     if (products.path.empty()) return;
@@ -219,12 +225,13 @@ class CudaDevice : public Device {
     return free;
   }
   Memory memory() const override { return Memory::kOwn; }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_, choices_); }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_, choices_, f32_products_); }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }
 
  private:
   int index_;
+  F32Products f32_products_;
   ProductChoices choices_;
 };
 
@@ -237,7 +244,7 @@ int cuda_device_count() {
   return 0;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products) {
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products, F32Products f32_products) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
     cudaGetLastError();
@@ -246,7 +253,7 @@ std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products)
   }
   if (index < 0 || index >= count)
     throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
-  return std::make_unique<CudaDevice>(index, products);
+  return std::make_unique<CudaDevice>(index, products, f32_products);
 }
 
 }  // namespace trireme

@@ -17,9 +17,14 @@ std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
 }
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {
-  if (options.kind == "cpu") return make_cpu_device(options.threads);
+  if (options.kind == "cpu") {
+    if (options.f32_products == F32Products::kTf32)
+      throw_error("train.tf32 is for train.device=cuda; a CPU multiplies f32 as it is");
+    return make_cpu_device(options.threads);
+  }
   if (options.kind == "cuda")
-    return make_cuda_device(options.rank_here % std::max(1, cuda_device_count()), options.products);
+    return make_cuda_device(options.rank_here % std::max(1, cuda_device_count()), options.products,
+                            options.f32_products);
   throw_error("there is no device '{}'; cpu or cuda expected", options.kind);
 }
 

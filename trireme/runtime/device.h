@@ -9,6 +9,7 @@
 #include <string>
 
 #include "trireme/kernels/kernel.h"
+#include "trireme/kernels/product_choices.h"
 
 namespace trireme {
 
@@ -62,6 +63,8 @@ class Stream {
   // `work` is not called then.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& work);
   virtual std::unique_ptr<Event> record() = 0;
+  // What is launched from now on waits for a point of another stream of the device.
+  virtual void wait_for(Event& event) { event.wait(); }
   virtual void synchronize() = 0;
 };
 
@@ -93,6 +96,7 @@ struct DeviceOptions {
   int threads = 1;           // of a CPU
   int rank_here = 0;  // number of the rank among those of this machine, to which GPUs are dealt in turn
   ProductFile products = {};
+  F32Products f32_products = F32Products::kF32;  // of a GPU
 };
 // Throws an Error that says what is missing when this build or machine has no such device.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
@@ -101,7 +105,8 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options);
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 // A GPU of this machine (cuda_device.cc, or cuda_absent.cc where there is no toolkit to build it with).
-std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products = {});
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products = {},
+                                         F32Products f32_products = F32Products::kF32);
 int cuda_device_count();  // 0 also where this build has no CUDA
 
 }  // namespace trireme

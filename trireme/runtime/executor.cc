@@ -154,6 +154,7 @@ void Executor::prepare(int segment) {
   }
   SegmentSlots& prepared = prepared_.emplace_back();
   prepared.inputs = device_.allocate(s.memory.input_bytes);
+  find_early_inputs(segment);
   for (int slot = 0; slot < slots; ++slot) prepared.slots.push_back(prepare(segment, slot, prepared.inputs));
 }
 
@@ -271,15 +272,39 @@ void Executor::finish(const Prepared& prepared) {
                   segment.graph.type(copy.state).bytes());
 }
 
+// Where the host writes the device's memory by itself there is nothing to gain.
+void Executor::find_early_inputs(int segment) {
+  if (device_.memory() == Device::Memory::kOfHost) return;
+  const Graph& graph = program_.segments[segment].graph;
+  const std::vector<std::vector<int>> readers = graph.readers();
+  constexpr size_t kLeastBytes = size_t{1} << 20;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    const bool early = !readers[i].empty() && readers[i].back() < std::ssize(graph.nodes) / 2;
+    if (value.role == Role::kBatch && value.kind == Value::Kind::kInput && value.type.bytes() >= kLeastBytes && early)
+      prepared_[static_cast<size_t>(segment)].early.push_back(static_cast<ValueId>(i));
+  }
+}
+
 void Executor::cut_into_pieces(Prepared& prepared) const {
   const Graph& graph = program_.segments[prepared.segment].graph;
+  const std::vector<ValueId>& early = prepared_[static_cast<size_t>(prepared.segment)].early;
+  int last_early = -1;  // the group that reads one of them last
+  for (int group = 0, n = 0; group < std::ssize(prepared.group_ends) && !early.empty(); ++group) {
+    for (; n < prepared.group_ends[group]; ++n) {
+      const Node& node = graph.nodes[prepared.launches[n].node];
+      if (std::ranges::find_first_of(node.inputs, early) != node.inputs.end()) last_early = group;
+    }
+  }
   for (int group = 0, first = 0; group < std::ssize(prepared.group_ends);
        first = prepared.group_ends[group++]) {
     const bool collective = graph.nodes[prepared.launches[first].node].op->collective.has_value();
     const Piece::Kind kind = collective ? Piece::Kind::kCollective : Piece::Kind::kCompute;
-    if (prepared.pieces.empty() || collective || prepared.pieces.back().kind != kind)
+    if (prepared.pieces.empty() || collective || prepared.pieces.back().kind != kind ||
+        prepared.pieces.back().ends_early_reads)
       prepared.pieces.push_back({group, kind});
     prepared.pieces.back().group_end = group + 1;
+    prepared.pieces.back().ends_early_reads = group == last_early;
   }
 }
 
@@ -311,6 +336,8 @@ void Executor::launch_pieces(Prepared& prepared) {
       piece.replay->launch();
     else
       launch();
+    if (piece.ends_early_reads)
+      prepared_[static_cast<size_t>(prepared.segment)].early_read = stream_->record();
     group = piece.group_end;
   }
   if (prepared.pieces.empty()) finish(prepared);
@@ -333,6 +360,7 @@ void Executor::run(int segment, int slot) {
   SegmentSlots& slots = prepared_.at(segment);
   slots.last = slot % static_cast<int>(slots.slots.size());
   Prepared& prepared = slots.slots[slots.last];
+  await_next_inputs(slots);
   if (observer_)
     launch_observed(prepared);
   else
@@ -399,7 +427,24 @@ std::byte* Executor::input_address(int segment, std::string_view name, size_t by
   return last(segment).addresses[id];
 }
 
+void Executor::await_next_inputs(SegmentSlots& segment) {
+  if (segment.next_came) stream_->wait_for(*segment.next_came);
+  segment.next_came.reset();
+}
+
+bool Executor::set_next_input(int segment, std::string_view name, const void* data, size_t bytes) {
+  SegmentSlots& slots = prepared_.at(segment);
+  const ValueId id = program_.segments[segment].graph.find(name);
+  if (!slots.early_read || std::ranges::find(slots.early, id) == slots.early.end()) return false;
+  if (!uploads_) uploads_ = device_.make_stream();
+  uploads_->wait_for(*slots.early_read);
+  uploads_->upload(input_address(segment, name, bytes), data, bytes);
+  slots.next_came = uploads_->record();
+  return true;
+}
+
 void Executor::set_input(int segment, std::string_view name, const void* data, size_t bytes) {
+  await_next_inputs(prepared_.at(segment));
   stream_->upload(input_address(segment, name, bytes), data, bytes);
 }
 

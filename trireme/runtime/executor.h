@@ -35,6 +35,9 @@ class Executor {
 
   // Segments are named by Program::segment(). Inputs keep their contents from run to run.
   void set_input(int segment, std::string_view name, const void* data, size_t bytes);
+  // The same for the next run of the segment, while the last one may still compute. False, and nothing was
+  // done, for an input that is small, or read until late.
+  bool set_next_input(int segment, std::string_view name, const void* data, size_t bytes);
   // On one slot of the states that have several; see State::slots.
   void run(int segment, int slot = 0);
   // The value of an output after the last run of the segment, before any other segment runs.
@@ -81,6 +84,7 @@ class Executor {
   struct Piece {
     int group_end;
     enum class Kind { kCompute, kCollective } kind;
+    bool ends_early_reads = false;        // behind it nobody reads the segment's early inputs
     std::unique_ptr<Replay> replay = {};  // where the device gains by it
   };
   // A segment on one slot.
@@ -97,6 +101,10 @@ class Executor {
     Buffer inputs;
     std::vector<Prepared> slots;
     int last = 0;  // that was run
+    // Large inputs that are read at the beginning alone, so that those of the next run can come in while this
+    // one still computes; when they were read, and when the next ones have come.
+    std::vector<ValueId> early;
+    std::unique_ptr<Event> early_read, next_came;
   };
 
   Buffer comm_memory(size_t bytes);
@@ -118,11 +126,14 @@ class Executor {
   void finish(const Prepared& prepared);
   void show(const Prepared& prepared, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
+  void find_early_inputs(int segment);
+  void await_next_inputs(SegmentSlots& segment);
 
   Program program_;
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> uploads_;  // of inputs ahead of time, made when the first one comes
   std::unique_ptr<StagedCommunicator> staged_;  // takes the communicator's place in kernels, where need be
   Buffer states_, arena_, comm_states_, comm_;
   std::vector<SegmentSlots> prepared_;

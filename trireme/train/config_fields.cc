@@ -151,6 +151,8 @@ std::vector<Field> config_fields(Config& c) {
        {},
        {"f32", "bf16", "f16"}},
       {"train.device", &c.train.device, "where ranks compute", {}, {"cpu", "cuda"}},
+      {"train.tf32", &c.train.tf32,
+       "on a GPU, factors of f32 products and convolutions may be rounded to TF32, which is faster"},
       {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
       {"train.noise_scale", &c.train.noise_scale,
        "measure the gradient noise scale (critical batch) from microbatches and ranks"},

@@ -103,6 +103,11 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
         c.train.accumulate, c.train.shards);
   }
 
+  if (c.train.tf32 && (c.train.device != "cuda" || c.train.precision != "f32")) {
+    add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}", c.train.device,
+        c.train.precision);
+  }
+
   if (c.lr_schedule.min_lr > c.optim.lr && c.lr_schedule.kind != "constant") {
     add("lr_schedule.min_lr = {} is above optim.lr = {}, so the rate would rise as it decays; lower min_lr",
         c.lr_schedule.min_lr, c.optim.lr);

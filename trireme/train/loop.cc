@@ -69,7 +69,8 @@ class Run {
         device_(make_device({.kind = config_.train.device,
                              .threads = thread_count(config_.train, context.ranks_here),
                              .rank_here = context.rank_here,
-                             .products = context.products})),
+                             .products = context.products,
+                             .f32_products = f32_products_of(config_.train)})),
         trainer_(model_, config_.train, config_.optim,
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
         loader_(data_.train, {.batch = config_.train.batch,
@@ -103,7 +104,7 @@ class Run {
       Batch& batch = loader_.next();
       const double rate =
           learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
-      const StepResult done = trainer_.step(batch, step, rate);
+      const StepResult done = trainer_.step(batch, step, rate, loader_.peek());
       result.steps = step + 1;
       result.loss = done.loss;
       if (Trace* trace = context_.ranks.trace)

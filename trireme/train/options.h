@@ -55,6 +55,7 @@ struct TrainOptions {
   std::string init_from;  // weights to start from (weights.h); automatic: random ones
   std::string precision = "f32";
   std::string device = "cpu";
+  bool tf32 = false;         // a GPU may round the factors of f32 products to TF32
   double clip_norm = 1.0;    // 0: off
   bool noise_scale = false;  // measure the critical batch (critical_batch.h)
   double label_smoothing = 0.0;

@@ -9,6 +9,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/ops/table.h"
+#include "trireme/passes/channels_last.h"
 #include "trireme/passes/pins.h"
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
@@ -80,7 +81,7 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
   std::vector<Graph> graphs;
   for (const Segment& segment : program.segments) {
     Graph& graph = graphs.emplace_back(segment.graph);
-    if (gains) graph = fused_for_device(graph, ops(), gains);
+    if (gains) graph = fused_for_device(with_channels_last(graph, ops(), gains), ops(), gains);
     if (groups) graph = gathered(graph, groups);
   }
   return with_graphs(program, std::move(graphs), workspace_query(device));
@@ -151,22 +152,45 @@ std::vector<Part> Trainer::own_evaluation_rows() const {
   return rows_of(evaluation_list_);
 }
 
-void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
+namespace {
+
+// The rows of an input that a microbatch takes of a batch.
+std::span<const std::byte> rows_for(const ActionList& list, int64_t microbatch, Batch& batch,
+                                    const std::string& input) {
   const int64_t rows = list.own.size, place = batch.place_of(microbatch * list.rows + list.own.begin, rows);
+  const HostTensor& tensor = batch.at(input);
+  if (tensor.shape[0] < place + rows)
+    throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], input);
+  const size_t row_bytes =
+      static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
+  return {tensor.bytes.data() + place * row_bytes, static_cast<size_t>(rows) * row_bytes};
+}
+
+}  // namespace
+
+void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
   for (const Value& input : program().segments[segment].graph.values) {
     if (input.role != Role::kBatch) continue;
-    const HostTensor& tensor = batch.at(input.name);
-    if (tensor.shape[0] < place + rows)
-      throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0],
-                  input.name);
-    const size_t row_bytes =
-        static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-    executor_.set_input(segment, input.name, tensor.bytes.data() + place * row_bytes, rows * row_bytes);
+    if (ahead_.batch == &batch && std::ranges::find(ahead_.inputs, input.name) != ahead_.inputs.end()) continue;
+    const std::span<const std::byte> rows = rows_for(list, microbatch, batch, input.name);
+    executor_.set_input(segment, input.name, rows.data(), rows.size());
   }
 }
 
-void Trainer::forward_backward(Batch& batch, int64_t step) {
-  make_gradients(runner_.gradient_turns(), 0, batch, step);
+// Where a step is one microbatch: those of several take turns in the same place.
+void Trainer::load_ahead(int segment, Batch& next) {
+  if (step_list_.microbatches != 1) return;
+  ahead_.batch = &next;
+  for (const Value& input : program().segments[segment].graph.values) {
+    if (input.role != Role::kBatch) continue;
+    const std::span<const std::byte> rows = rows_for(step_list_, 0, next, input.name);
+    if (executor_.set_next_input(segment, input.name, rows.data(), rows.size()))
+      ahead_.inputs.push_back(input.name);
+  }
+}
+
+void Trainer::forward_backward(Batch& batch, int64_t step, Batch* next) {
+  make_gradients(runner_.gradient_turns(), 0, batch, step, next);
 }
 
 void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) {
@@ -188,11 +212,13 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
 }
 
 // The batch begins with microbatch `first`.
-void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step) {
+void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
+                             Batch* next) {
   const auto before = [&](const Runner::Turn& turn) {
     const Segment& segment = program().segments[turn.segment];
     if (segment.takes(Role::kBatch))
       load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
+    ahead_ = {};
     if (has_input(segment.graph, "loss_scale")) set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (segment.takes(Role::kRng)) {
       const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
@@ -202,8 +228,12 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
   const auto after = [&](const Runner::Turn& turn) {
     // Several ranks find out together, in the update: the loss of one is not known to the others yet.
     if (ranks_.communicator || !program().segments[turn.segment].takes(Role::kBatch)) return;
+    if (next) load_ahead(turn.segment, *next);
     const float loss = executor_.scalar_output(turn.segment, "loss");
-    if (!std::isfinite(loss)) explain_bad_loss({&turn, 1}, loss, step);
+    if (std::isfinite(loss)) return;
+    ahead_ = {};
+    load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);  // to be looked at again
+    explain_bad_loss({&turn, 1}, loss, step);
   };
   runner_.run(turns, before, after);
 }

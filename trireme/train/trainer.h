@@ -38,6 +38,11 @@ struct RankOptions {
   Trace* trace = nullptr;                // where it is noted what is done when
 };
 
+// train.tf32, as a device takes it.
+inline F32Products f32_products_of(const TrainOptions& train) {
+  return train.tf32 ? F32Products::kTf32 : F32Products::kF32;
+}
+
 // What a rank of a plan runs for a step: the graphs of step.h, spread and placed in memory. `model` is a
 // record with its settings, or the settings alone of a family in the table (models/model.h); vocab or classes
 // must be set. Throws Error when the plan can not be: parts that do not divide, too few rows, …
@@ -64,13 +69,15 @@ class Trainer {
   // non-finite number when the loss is not finite, and one that names the first gradient when more than
   // train.max_skipped steps in a row had a gradient that is not finite (f16: when the loss scale cannot be
   // lowered). Either way all states are as before the step.
-  StepResult step(Batch& batch, int64_t step, double rate) {
-    forward_backward(batch, step);
+  // `next`: the batch that the next call will be given, where it is known; what takes long to move goes to
+  // the device while this step computes.
+  StepResult step(Batch& batch, int64_t step, double rate, Batch* next = nullptr) {
+    forward_backward(batch, step, next);
     return update(step, rate);
   }
   // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
   // from there.
-  void forward_backward(Batch& batch, int64_t step);
+  void forward_backward(Batch& batch, int64_t step, Batch* next = nullptr);
   // One of train.accumulate microbatches alone, of shape.rows rows, of which this rank is given at least
   // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);
@@ -98,8 +105,10 @@ class Trainer {
  private:
   std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
   std::vector<Part> rows_of(const ActionList& list) const;
-  void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step);
+  void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
+                      Batch* next = nullptr);
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
+  void load_ahead(int segment, Batch& next);
   double count_correct(int segment, int64_t microbatch, Batch& batch);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step);
@@ -115,6 +124,11 @@ class Trainer {
   const ActionList &step_list_, &evaluation_list_;  // of the program
   int64_t bad_gradients_ = 0;  // steps in a row
   std::vector<float> logits_;
+  // What the device has already of the batch that is to come.
+  struct Ahead {
+    const Batch* batch = nullptr;
+    std::vector<std::string_view> inputs;
+  } ahead_;
 };
 
 // Sets every state of the program to its starting value.

@@ -15,7 +15,7 @@ void add_composed(KernelTable& table) {
          {ComposedKernel<cpu_kernels, kOps>::run, ComposedKernel<cpu_kernels, kOps>::workspace}),
      ...);
   };
-  add(std::make_index_sequence<kMatmulGeluGrad + 1>());
+  add(std::make_index_sequence<kComposedOpCount>());
 }
 
 }  // namespace trireme::cpu

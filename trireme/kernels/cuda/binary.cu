@@ -1,4 +1,5 @@
 // Element-wise ops of two inputs, of which the second may repeat; compare and select.
+#include "trireme/kernels/cuda/many.cuh"
 #include "trireme/kernels/cuda/map.cuh"
 
 namespace trireme::cuda {
@@ -43,47 +44,65 @@ __device__ bool holds(Kind kind, float a, float b) {
   }
 }
 
+// A step of a model with running statistics is hundreds of these on a few numbers each.
 template <typename T>
-__global__ void compare_kernel(const T* a, const T* b, int64_t period, uint8_t* y, int64_t count, Kind kind) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = holds(kind, widen(a[i]), widen(b[i % period]));
-}
+struct Compare {
+  static constexpr int kThreads = kMapThreads;
+  const T *a, *b;
+  int64_t period, count;
+  uint8_t* y;
+  Kind kind;
 
-void compare(const KernelContext& context) {
-  const int64_t count = context.outputs[0].elements();
-  if (count == 0) return;
-  with_format(context.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    compare_kernel<<<blocks(ceil_div(count, kMapThreads)), kMapThreads, 0, stream_of(context)>>>(
-        in<T>(context, 0), in<T>(context, 1), context.inputs[1].elements(), out<uint8_t>(context, 0), count,
-        kind_of(context.attrs.text("kind")));
-  });
-}
+  static Compare of(const KernelContext& context) {
+    return {in<T>(context, 0),          in<T>(context, 1),
+            context.inputs[1].elements(), context.outputs[0].elements(),
+            out<uint8_t>(context, 0),   kind_of(context.attrs.text("kind"))};
+  }
+  int64_t blocks() const { return ceil_div(count, kThreads); }
+  __device__ void run(int64_t block) const {
+    const int64_t i = block * kThreads + threadIdx.x;
+    if (i < count) y[i] = holds(kind, widen(a[i]), widen(b[i % period]));
+  }
+};
 
 template <typename T>
-__global__ void select_kernel(const uint8_t* c, const T* a, const T* b, T* y, int64_t count) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = c[i] ? a[i] : b[i];
-}
+struct Select {
+  static constexpr int kThreads = kMapThreads;
+  const uint8_t* c;
+  const T *a, *b;
+  T* y;
+  int64_t count;
 
-void select(const KernelContext& context) {
-  const int64_t count = context.outputs[0].elements();
-  if (count == 0) return;
-  with_format(context.inputs[1].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    select_kernel<<<blocks(ceil_div(count, kMapThreads)), kMapThreads, 0, stream_of(context)>>>(
-        in<uint8_t>(context, 0), in<T>(context, 1), in<T>(context, 2), out<T>(context, 0), count);
-  });
+  static Select of(const KernelContext& context) {
+    return {in<uint8_t>(context, 0), in<T>(context, 1), in<T>(context, 2), out<T>(context, 0),
+            context.outputs[0].elements()};
+  }
+  int64_t blocks() const { return ceil_div(count, kThreads); }
+  __device__ void run(int64_t block) const {
+    const int64_t i = block * kThreads + threadIdx.x;
+    if (i < count) y[i] = c[i] ? a[i] : b[i];
+  }
+};
+
+template <typename Item>
+Kernel kernel_of() {
+  return {.run = run_item<Item, Item::of>, .run_many = run_items<Item, Item::of>};
+}
+template <template <typename> class Item>
+void add_items(KernelTable& table, std::string_view op) {
+  table.add(op, DType::f32, kernel_of<Item<float>>());
+  table.add(op, DType::bf16, kernel_of<Item<bf16>>());
+  table.add(op, DType::f16, kernel_of<Item<f16>>());
 }
 
 }  // namespace
 
 void add_binary(KernelTable& table) {
   add_for_all_formats(table, "add", {binary<AddOp>});
-  add_for_all_formats(table, "compare", {compare});
+  add_items<Compare>(table, "compare");
   add_for_all_formats(table, "div", {binary<DivOp>});
   add_for_all_formats(table, "mul", {binary<MulOp>});
-  add_for_all_formats(table, "select", {select});
+  add_items<Select>(table, "select");
   add_for_all_formats(table, "sub", {binary<SubOp>});
 }
 

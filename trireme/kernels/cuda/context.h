@@ -6,10 +6,7 @@
 #include <memory>
 
 #include "trireme/kernels/kernel.h"
-
-namespace trireme {
-class ProductChoices;  // product_choices.h
-}
+#include "trireme/kernels/product_choices.h"
 
 namespace trireme::cuda {
 
@@ -21,7 +18,7 @@ std::shared_ptr<CudnnPlans> make_cudnn_plans(cudaStream_t stream);
 
 class CudaContext final : public DeviceContext {
  public:
-  CudaContext(cudaStream_t stream, ProductChoices& choices);  // which outlive it
+  CudaContext(cudaStream_t stream, ProductChoices& choices, F32Products f32);  // choices outlive it
   ~CudaContext() override;
 
   const cudaStream_t stream;

@@ -131,7 +131,7 @@ void conv2d(const KernelContext& context) {
   const Conv conv(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
   const DType dtype = context.inputs[0].dtype;
   if (context.outputs[0].elements() == 0) return;
-  if (cudnn_convolution(Convolved::kOutput, conv, dtype,
+  if (cudnn_convolution(Convolved::kOutput, conv, dtype, Channels::kFirst,
                         {context.inputs[0].data, context.inputs[1].data, context.outputs[0].data},
                         context_of(context), context.workspace))
     return;
@@ -161,7 +161,7 @@ void conv2d_grad_input(const KernelContext& context) {
   const Conv conv(context.outputs[0].shape, context.inputs[1].shape, context.attrs);
   const DType dtype = context.inputs[0].dtype;
   if (context.outputs[0].elements() == 0) return;
-  if (cudnn_convolution(Convolved::kInput, conv, dtype,
+  if (cudnn_convolution(Convolved::kInput, conv, dtype, Channels::kFirst,
                         {context.outputs[0].data, context.inputs[1].data, context.inputs[0].data},
                         context_of(context), context.workspace))
     return;
@@ -206,7 +206,7 @@ void conv2d_grad_weight(const KernelContext& context) {
           "a fill with zeros");
     return;
   }
-  if (cudnn_convolution(Convolved::kWeight, conv, dtype,
+  if (cudnn_convolution(Convolved::kWeight, conv, dtype, Channels::kFirst,
                         {context.inputs[1].data, context.outputs[0].data, context.inputs[0].data},
                         context_of(context), context.workspace))
     return;
@@ -244,7 +244,7 @@ size_t image_workspace(const Conv& conv, DType dtype, Convolved made) {
   Gemm g = image_product(conv, dtype, made == Convolved::kOutput ? Transpose::kNo : Transpose::kYes);
   g.batch = images_at_once(conv, dtype);
   return std::max(static_cast<size_t>(column_bytes(conv, dtype)) + gemm_workspace_bytes(g),
-                  cudnn_convolution_workspace(made, conv, dtype));
+                  cudnn_convolution_workspace(conv, dtype, Channels::kFirst));
 }
 size_t conv2d_workspace(const KernelShape& shape) {
   return image_workspace(Conv(shape.inputs[0].shape, shape.inputs[1].shape, shape.attrs),
@@ -260,7 +260,7 @@ size_t grad_weight_workspace(const KernelShape& shape) {
   const size_t own =
       static_cast<size_t>(column_bytes(conv, dtype) + rows_bytes(conv, dtype) + sum_bytes(conv, dtype)) +
       gemm_workspace_bytes(weight_product(conv, dtype, images_at_once(conv, dtype)));
-  return std::max(own, cudnn_convolution_workspace(Convolved::kWeight, conv, dtype));
+  return std::max(own, cudnn_convolution_workspace(conv, dtype, Channels::kFirst));
 }
 
 }  // namespace

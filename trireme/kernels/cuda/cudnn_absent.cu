@@ -25,10 +25,10 @@ size_t cudnn_attention_grad_workspace(const Heads&, DType) {
   return 0;
 }
 
-bool cudnn_convolution(Convolved, const Conv&, DType, const ConvArrays&, CudaContext&, std::byte*) {
+bool cudnn_convolution(Convolved, const Conv&, DType, Channels, const ConvArrays&, CudaContext&, std::byte*) {
   return false;
 }
-size_t cudnn_convolution_workspace(Convolved, const Conv&, DType) {
+size_t cudnn_convolution_workspace(const Conv&, DType, Channels) {
   return 0;
 }
 

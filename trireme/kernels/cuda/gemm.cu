@@ -51,6 +51,9 @@ cublasLtMatrixLayout_t layout(DType dtype, int64_t stored_rows, int64_t stored_c
 // All that the choice of an algorithm depends on, pointers reduced to their alignment.
 using Key = ProductKey;
 
+constexpr size_t kFormats = 12;     // where a key has them
+constexpr int64_t kOfTf32 = 0x100;  // beside them
+
 int64_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   return pointer ? std::min<int64_t>(256, static_cast<int64_t>(address & (~address + 1))) : 0;
@@ -150,7 +153,7 @@ struct Products::Plan {
   std::vector<Proposal> proposed;                 // by the library, the best first as far as it knows
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library does not take it
 
-  Plan(cublasLtHandle_t handle, const Gemm& g);
+  Plan(cublasLtHandle_t handle, const Gemm& g, cublasComputeType_t compute);
   // Takes it if the library does, for this product here.
   bool take(cublasLtHandle_t handle, const Gemm& g, const ProductAlgorithm& words);
   cublasStatus_t run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& with,
@@ -167,13 +170,13 @@ struct Products::Cache {
   std::map<Key, Plan> plans;
 };
 
-Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g) {
+Products::Plan::Plan(cublasLtHandle_t handle, const Gemm& g, cublasComputeType_t compute) {
   const CublasLt& lt = cublas_lt();
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     check_lt(lt.cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value),
              "a product's attribute");
   };
-  check_lt(lt.cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
+  check_lt(lt.cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "a product");
   const auto transposed = [](const Gemm::Operand& operand) {
     return operand.transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
   };
@@ -289,7 +292,8 @@ Products::Plan::~Plan() {
   if (operation) lt.cublasLtMatmulDescDestroy(operation);
 }
 
-Products::Products(ProductChoices& choices) : choices_(choices), cache_(std::make_unique<Cache>()) {}
+Products::Products(ProductChoices& choices, F32Products f32)
+    : choices_(choices), f32_(f32), cache_(std::make_unique<Cache>()) {}
 
 Products::~Products() {
   cache_->plans.clear();
@@ -311,9 +315,12 @@ bool is_worth_timing(const Gemm& g) {
 }  // namespace
 
 Products::Plan& Products::plan_for(const Gemm& g, cudaStream_t stream, std::byte* workspace) {
-  const Key key = key_of(g);
+  const bool tf32 = g.dtype == DType::f32 && f32_ == F32Products::kTf32;
+  Key key = key_of(g);
+  if (tf32) key[kFormats] += kOfTf32;
   if (const auto found = cache_->plans.find(key); found != cache_->plans.end()) return found->second;
-  Plan& plan = cache_->plans.try_emplace(key, cache_->handle, g).first->second;
+  Plan& plan = cache_->plans.try_emplace(key, cache_->handle, g, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F)
+                   .first->second;
   if (const ProductAlgorithm* chosen = choices_.find(key); chosen && plan.take(cache_->handle, g, *chosen))
     return plan;
   if (choices_.missing() == ProductChoices::Missing::kTime && plan.proposed.size() > 1 &&

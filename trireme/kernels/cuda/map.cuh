@@ -7,10 +7,10 @@ namespace trireme::cuda {
 
 inline constexpr int kMapThreads = 256;
 
-// y[i] = f(x[i]). y may be x.
+// y[i] = f(x[i]) for pack `number`, or what is left of it. y may be x.
 template <typename T, typename F>
-__global__ void map_kernel(const T* x, T* y, int64_t count, F f) {
-  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kPack<T>;
+__device__ __forceinline__ void map_pack(const T* x, T* y, int64_t count, int64_t number, F f) {
+  const int64_t first = number * kPack<T>;
   if (first + kPack<T> <= count) {
     Pack<T> pack = load_pack(x + first);
 #pragma unroll
@@ -19,6 +19,10 @@ __global__ void map_kernel(const T* x, T* y, int64_t count, F f) {
   } else {
     for (int64_t i = first; i < count; ++i) y[i] = narrow<T>(f(widen(x[i])));
   }
+}
+template <typename T, typename F>
+__global__ void map_kernel(const T* x, T* y, int64_t count, F f) {
+  map_pack(x, y, count, int64_t{blockIdx.x} * blockDim.x + threadIdx.x, f);
 }
 
 // y[i] = f(a[i], b[i % period]). y may be a, and b where it does not repeat.

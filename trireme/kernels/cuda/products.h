@@ -10,7 +10,7 @@ namespace trireme::cuda {
 
 class Products {
  public:
-  explicit Products(ProductChoices& choices);  // which outlives it
+  Products(ProductChoices& choices, F32Products f32);  // choices outlive it
   ~Products();
   Products(const Products&) = delete;
 
@@ -23,6 +23,7 @@ class Products {
   Plan& plan_for(const Gemm& gemm, cudaStream_t stream, std::byte* workspace);
 
   ProductChoices& choices_;
+  F32Products f32_;
   std::unique_ptr<Cache> cache_;
 };
 

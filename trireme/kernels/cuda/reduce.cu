@@ -113,6 +113,22 @@ __global__ void reduce_rows(Target<T, Y> target, Geometry g) {
   if (threadIdx.x == 0) target.store(blockIdx.y, result, g.kept.count, value);
 }
 
+// Few elements: a warp for each result.
+template <typename Op, typename T, typename Y>
+__global__ void reduce_short_rows(Target<T, Y> target, Geometry g) {
+  const int64_t result = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (result >= g.kept.count) return;
+  const int64_t base = g.kept.offset(result);
+  float value = start<Op>();
+  for (int64_t i = threadIdx.x % 32; i < g.reduced.count; i += 32)
+    value = combined<Op>(value, Op().prepared(widen(target.x[base + g.reduced.offset(i)])));
+  if constexpr (Op::kIsMax)
+    value = warp_reduce(value, Max());
+  else
+    value = warp_reduce(value, Add());
+  if (threadIdx.x % 32 == 0) target.store(0, result, g.kept.count, value);
+}
+
 template <typename Op, typename T, typename Y>
 __global__ void reduce_columns(Target<T, Y> target, Geometry g) {
   __shared__ float rows[kRows][kColumns];
@@ -187,9 +203,10 @@ void reduce(const KernelContext& context, const Geometry& g, double factor) {
   float* const partial = g.parts > 1 ? reinterpret_cast<float*>(context.workspace) : nullptr;
   const Target<T, Y> target{in<T>(context, 0), out<Y>(context, 0), partial, static_cast<float>(factor)};
   const cudaStream_t stream = stream_of(context);
-  if (g.inner_is_reduced) {
-    const int threads = g.reduced.count <= 256 ? 32 : kThreads;
-    reduce_rows<Op><<<dim3(blocks(g.kept.count), blocks(g.parts)), threads, 0, stream>>>(target, g);
+  if (g.inner_is_reduced && g.reduced.count <= 256) {
+    reduce_short_rows<Op><<<blocks(ceil_div(g.kept.count * 32, kThreads)), kThreads, 0, stream>>>(target, g);
+  } else if (g.inner_is_reduced) {
+    reduce_rows<Op><<<dim3(blocks(g.kept.count), blocks(g.parts)), kThreads, 0, stream>>>(target, g);
   } else if (g.is_matrix() && g.kept.count % kPack<T> == 0) {
     const dim3 grid(blocks(ceil_div(g.kept.count, kColumns * kPack<T>)), blocks(g.parts));
     reduce_packed_columns<Op><<<grid, kThreads, 0, stream>>>(target, g);

@@ -25,14 +25,16 @@ struct Strides {
   int64_t extents[Shape::kMaxDims], strides[Shape::kMaxDims];
 };
 
-template <typename U>
-__global__ void gather_kernel(const U* x, U* y, int64_t count, Strides map) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+// Index: as wide as the tensors ask for; most divide four times as fast in 32 bits.
+template <typename Index, typename U>
+__global__ void gather_kernel(const U* x, U* y, Index count, Strides map) {
+  const Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  int64_t left = i, from = 0;
+  Index left = i, from = 0;
   for (int d = map.rank - 1; d >= 0; --d) {
-    from += left % map.extents[d] * map.strides[d];
-    left /= map.extents[d];
+    const Index extent = static_cast<Index>(map.extents[d]);
+    from += left % extent * static_cast<Index>(map.strides[d]);
+    left /= extent;
   }
   y[i] = x[from];
 }
@@ -42,8 +44,15 @@ void gather(const KernelContext& context, const Strides& map) {
   if (y.elements() == 0) return;
   with_unit(static_cast<int64_t>(size_of(y.dtype)), [&](auto unit) {
     using U = decltype(unit);
-    gather_kernel<U><<<blocks(ceil_div(y.elements(), kThreads)), kThreads, 0, stream_of(context)>>>(
-        in<U>(context, 0), out<U>(context, 0), y.elements(), map);
+    const auto launch = [&](auto index) {
+      gather_kernel<decltype(index), U>
+          <<<blocks(ceil_div(y.elements(), kThreads)), kThreads, 0, stream_of(context)>>>(
+              in<U>(context, 0), out<U>(context, 0), static_cast<decltype(index)>(y.elements()), map);
+    };
+    if (std::max(y.elements(), context.inputs[0].elements()) < int64_t{1} << 31)
+      launch(uint32_t{});
+    else
+      launch(uint64_t{});
   });
 }
 

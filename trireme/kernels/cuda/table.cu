@@ -11,10 +11,12 @@ namespace cuda {
 #define TRIREME_CUDA_KERNEL_FILES(X) \
   X(add_attention) \
   X(add_batch_norm) \
+  X(add_batch_norm_nhwc) \
   X(add_binary) \
   X(add_cast) \
   X(add_collective) \
   X(add_conv2d) \
+  X(add_conv2d_nhwc) \
   X(add_cross_entropy) \
   X(add_dropout) \
   X(add_embedding) \
@@ -22,6 +24,7 @@ namespace cuda {
   X(add_matmul) \
   X(add_optimizer) \
   X(add_pool2d) \
+  X(add_pool2d_nhwc) \
   X(add_reduce) \
   X(add_rms_norm) \
   X(add_rope) \
@@ -35,9 +38,9 @@ namespace cuda {
 TRIREME_CUDA_KERNEL_FILES(TRIREME_DECLARE)
 #undef TRIREME_DECLARE
 
-CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices)
+CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices, F32Products f32)
     : stream(its_stream),
-      products(std::make_unique<Products>(choices)),
+      products(std::make_unique<Products>(choices, f32)),
       cudnn_plans(make_cudnn_plans(its_stream)) {}
 CudaContext::~CudaContext() = default;
 

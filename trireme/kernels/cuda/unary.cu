@@ -1,5 +1,6 @@
 // Element-wise ops of one input and their gradients.
 #include "trireme/kernels/cuda/gelu.cuh"
+#include "trireme/kernels/cuda/many.cuh"
 #include "trireme/kernels/cuda/map.cuh"
 
 namespace trireme::cuda {
@@ -40,15 +41,34 @@ template <typename F>
 void unary_grad(const KernelContext& context) {
   map_two(context, F());
 }
-void affine(const KernelContext& context) {
-  map_one(context, Affine{static_cast<float>(context.attrs.real("scale", 1)),
-                          static_cast<float>(context.attrs.real("shift", 0))});
+Affine affine_of(const KernelContext& context) {
+  return {static_cast<float>(context.attrs.real("scale", 1)), static_cast<float>(context.attrs.real("shift", 0))};
 }
+void affine(const KernelContext& context) {
+  map_one(context, affine_of(context));
+}
+// f32, many of which are a few numbers.
+struct AffineItem {
+  static constexpr int kThreads = kMapThreads, kOfBlock = kThreads * kPack<float>;
+  const float* x;
+  float* y;
+  int64_t count;
+  Affine f;
+
+  static AffineItem of(const KernelContext& context) {
+    return {in<float>(context, 0), out<float>(context, 0), context.outputs[0].elements(), affine_of(context)};
+  }
+  int64_t blocks() const { return ceil_div(count, kOfBlock); }
+  __device__ void run(int64_t block) const { map_pack(x, y, count, block * kThreads + threadIdx.x, f); }
+};
 
 }  // namespace
 
 void add_unary(KernelTable& table) {
-  add_for_all_formats(table, "affine", {affine});
+  table.add("affine", DType::f32,
+            {.run = run_item<AffineItem, AffineItem::of>, .run_many = run_items<AffineItem, AffineItem::of>});
+  table.add("affine", DType::bf16, {affine});
+  table.add("affine", DType::f16, {affine});
   add_for_all_formats(table, "exp", {unary<Exp>});
   add_for_all_formats(table, "gelu", {unary<Gelu>});
   add_for_all_formats(table, "gelu_grad", {unary_grad<GeluGrad>});

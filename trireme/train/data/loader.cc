@@ -204,6 +204,11 @@ Batch& Loader::next() {
   return state.slots[0].batch;
 }
 
+Batch* Loader::peek() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->made > 0 ? &state_->slots[state_->next_slot].batch : nullptr;
+}
+
 DataPosition Loader::position() const {
   return state_->position;
 }

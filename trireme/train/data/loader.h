@@ -55,6 +55,9 @@ class Loader {
   // thrown here, again at every call, until seek(). Allocates nothing once every buffer has been used.
   Batch& next();
 
+  // The batch that next() will return, where it is made already; null otherwise.
+  Batch* peek();
+
   // Where the batch after the one last returned begins.
   DataPosition position() const;
   void seek(const DataPosition& position);  // throws Error when the data set has no such sample

@@ -1,0 +1,156 @@
+// Walks the nodes in order and keeps, of each value of the old graph, the one or two values of the new graph
+// that hold it: as it lay, and with channels last.
+#include "trireme/passes/channels_last.h"
+
+#include <algorithm>
+
+#include "trireme/ir/builder.h"
+#include "trireme/ir/channels_last.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+// Whether all operands run along the same indices, each element on its own: then they may all be turned.
+bool is_elementwise(const Graph& graph, const Node& node) {
+  if (node.op->collective || node.op->memory == OpRecord::Memory::kShared) return false;
+  const std::vector<TensorType> inputs = graph.types_of(node.inputs);
+  const IndexRule rule = node.op->index({node.op->name, inputs, node.attrs});
+  const IndexRule::Operand& first = rule.outputs.at(0);
+  const auto alike = [&](const IndexRule::Operand& operand) { return operand == first; };
+  return first.size() == 4 && std::ranges::all_of(rule.inputs, alike) &&
+         std::ranges::all_of(rule.outputs, alike) &&
+         std::ranges::none_of(rule.indices,
+                              [](const Index& index) { return index.split == Index::Split::kWhole; });
+}
+
+class Turner {
+ public:
+  Turner(const Graph& graph, const OpTable& ops, const GainQuery& gains)
+      : graph_(graph), ops_(ops), gains_(gains), builder_(ops, graph.name), held_(graph.values.size()) {}
+
+  Graph run() {
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      if (graph_.values[i].kind != Value::Kind::kResult) held_[i].first = builder_.declare(graph_.values[i]);
+    }
+    for (const Node& node : graph_.nodes) {
+      if (turns(node))
+        turn(node);
+      else if (reads_last(node) && is_elementwise(graph_, node))
+        follow(node);
+      else
+        keep(node);
+    }
+    for (const Update& update : graph_.updates)
+      builder_.update(held_[update.state].first, first(update.value));
+    for (const Output& output : graph_.outputs)
+      builder_.output(output.name, first(output.value), output.role);
+    return builder_.take();
+  }
+
+ private:
+  enum class Order { kFirst, kLast };
+  struct Held {
+    ValueId first = kNoValue, last = kNoValue;  // by where the channels are
+    Order made = Order::kFirst;
+  };
+
+  bool is_image(ValueId value) const { return graph_.type(value).shape.rank() == 4; }
+  const OpRecord& form(const Node& node) const { return ops_.at(node.op->channels_last.op); }
+
+  // Asked with the types that the operands would have.
+  bool turns(const Node& node) const {
+    if (node.op->channels_last.op.empty() || !is_image(node.inputs[0])) return false;
+    if (node.attrs.integer("groups", 1) != 1) return false;
+    if (node.op->channels_last.when == OpRecord::ChannelsLast::When::kFollowing && !reads_last(node)) return false;
+    Graph alone;
+    Node asked{&form(node), {}, {}, node.attrs};
+    const auto add = [&](const std::vector<ValueId>& from, std::vector<ValueId>& to) {
+      for (ValueId value : from) {
+        TensorType type = graph_.type(value);
+        if (is_image(value)) type.shape = channels_last(type.shape);
+        to.push_back(static_cast<ValueId>(alone.values.size()));
+        alone.values.push_back({.name = "", .type = type});
+      }
+    };
+    add(node.inputs, asked.inputs);
+    add(node.outputs, asked.outputs);
+    return gains_(alone, asked);
+  }
+  bool reads_last(const Node& node) const {
+    return std::ranges::any_of(node.inputs,
+                               [&](ValueId value) { return held_[value].made == Order::kLast; });
+  }
+
+  void turn(const Node& node) {
+    const std::vector<ValueId> made = copy(node, form(node), Order::kLast);
+    for (size_t i = 0; i < made.size(); ++i) {
+      const ValueId output = node.outputs[i];
+      if (!is_image(output)) {
+        held_[output].first = made[i];
+      } else if (node.op->channels_last.makes == OpRecord::ChannelsLast::Makes::kWeights) {
+        held_[output].last = made[i];
+        first(output);  // whoever reads the gradient of a weight wants it as the weight lies
+      } else {
+        held_[output] = {kNoValue, made[i], Order::kLast};
+      }
+    }
+  }
+  void follow(const Node& node) {
+    const std::vector<ValueId> made = copy(node, *node.op, Order::kLast);
+    for (size_t i = 0; i < made.size(); ++i) held_[node.outputs[i]] = {kNoValue, made[i], Order::kLast};
+  }
+  void keep(const Node& node) {
+    const std::vector<ValueId> made = copy(node, *node.op, Order::kFirst);
+    for (size_t i = 0; i < made.size(); ++i) held_[node.outputs[i]].first = made[i];
+  }
+
+  std::vector<ValueId> copy(const Node& node, const OpRecord& op, Order order) {
+    std::vector<ValueId> inputs;
+    for (ValueId value : node.inputs)
+      inputs.push_back(order == Order::kLast && is_image(value) ? last(value) : first(value));
+    Node same = node;
+    same.op = &op;
+    return builder_.copy(graph_, same, std::move(inputs), node.attrs);
+  }
+
+  ValueId first(ValueId value) {
+    Held& held = held_[value];
+    if (held.first == kNoValue) held.first = turned(value, held.last, Order::kFirst);
+    return held.first;
+  }
+  ValueId last(ValueId value) {
+    Held& held = held_[value];
+    if (held.last == kNoValue) held.last = turned(value, held.first, Order::kLast);
+    return held.last;
+  }
+  ValueId turned(ValueId value, ValueId from, Order to) {
+    const Shape& first = graph_.type(value).shape;
+    const std::string name =
+        graph_.values[value].name + (to == Order::kFirst ? ".channels_first" : ".channels_last");
+    // Nothing moves where there is one channel, or one pixel.
+    if (first[1] == 1 || first[2] * first[3] == 1) {
+      const Shape shape = to == Order::kFirst ? first : channels_last(first);
+      const std::vector<int64_t> extents(shape.begin(), shape.end());
+      return builder_.op("reshape", {from}, {{"shape", extents}}, name);
+    }
+    const std::vector<int64_t> perm = to == Order::kFirst ? perm_to_channels_first() : perm_to_channels_last();
+    return builder_.op("transpose", {from}, {{"perm", perm}}, name);
+  }
+
+  const Graph& graph_;
+  const OpTable& ops_;
+  const GainQuery& gains_;
+  Builder builder_;
+  std::vector<Held> held_;
+};
+
+}  // namespace
+
+Graph with_channels_last(const Graph& graph, const OpTable& ops, const GainQuery& gains) {
+  Graph result = Turner(graph, ops, gains).run();
+  debug_verify(result);
+  return result;
+}
+
+}  // namespace trireme
