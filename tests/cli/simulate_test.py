@@ -83,7 +83,7 @@ class Simulate(unittest.TestCase):
 
     def test_a_trillion_parameters_are_only_settings(self):
         text = self.run_command("simulate", "--plan", self.plan(mesh="data:8 tensor:8", preset="megatron+zero3"),
-                                "--cluster", "h100", "--hosts", "8", "--model.layers=4", "--model.heads=320",
+                                "--cluster", "h100", "--hosts", "8", "--model.layers=4", "--model.heads=384",
                                 "--model.hidden=147456", "--model.vocab=51200", "--model.seq=2048",
                                 "--train.batch=64", "--train.accumulate=8", "--train.precision=bf16")
         self.assertIn("1051536.8M parameters", text)  # 12 l h^2 + 13 l h + (V + s + 2) h

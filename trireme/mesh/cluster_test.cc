@@ -117,7 +117,9 @@ TEST(DeviceMap, TensorStaysInsideAHostWhereverTheMeshHasIt) {
       for (const int other : mesh.members(rank, tensor))
         EXPECT_EQ(device_map.host(rank), device_map.host(other));
       for (const int other : mesh.members(rank, data)) {
-        if (other != rank) EXPECT_NE(device_map.host(rank), device_map.host(other));
+        if (other != rank) {
+          EXPECT_NE(device_map.host(rank), device_map.host(other));
+        }
       }
     }
     EXPECT_TRUE(device_map.is_symmetric());

@@ -288,9 +288,8 @@ TEST(StepProgram, MicrobatchesOfAPipelineSumNothingOverData) {
            programs.rank(rank, [](const Graph&, const Node&) { return size_t{0}; }).segments) {
         if (segment.kind != SegmentKind::kForwardBackward) continue;
         for (const Node& node : segment.graph.nodes) {
-          if (node.op->collective)
-            EXPECT_NE(node.attrs.text("axis"), "data")
-                << text << " rank " << rank << " " << segment.graph.name;
+          if (!node.op->collective) continue;
+          EXPECT_NE(node.attrs.text("axis"), "data") << text << " rank " << rank << " " << segment.graph.name;
         }
       }
     }
