@@ -11,7 +11,8 @@
 namespace trireme::cuda {
 namespace {
 
-// Number of each of the three tensors among inputs and outputs counted through, of which there are two and one.
+// Number of each of the three tensors among inputs and outputs counted through, of which there are two and
+// one.
 struct Places {
   size_t x, weight, y;
 };
@@ -37,8 +38,8 @@ struct Nhwc {
                 channels_first(at(inputs, outputs, kPlaces.weight).shape), attrs);
   }
   static size_t own_workspace(const KernelShape& shape) {
-    return cudnn_convolution_workspace(conv_of(shape.inputs, shape.outputs, shape.attrs), shape.inputs[0].dtype,
-                                       Channels::kLast);
+    return cudnn_convolution_workspace(conv_of(shape.inputs, shape.outputs, shape.attrs),
+                                       shape.inputs[0].dtype, Channels::kLast);
   }
   // cuDNN is asked when the kernel runs, so there must be room for both ways.
   static size_t workspace(const KernelShape& shape) {
@@ -63,8 +64,10 @@ struct Nhwc {
 
 void add_conv2d_nhwc(KernelTable& table) {
   add_for_all_formats(table, "conv2d_nhwc", Nhwc<Convolved::kOutput, kConv2dNhwc>::kKernel);
-  add_for_all_formats(table, "conv2d_nhwc_grad_input", Nhwc<Convolved::kInput, kConv2dNhwcGradInput>::kKernel);
-  add_for_all_formats(table, "conv2d_nhwc_grad_weight", Nhwc<Convolved::kWeight, kConv2dNhwcGradWeight>::kKernel);
+  add_for_all_formats(table, "conv2d_nhwc_grad_input",
+                      Nhwc<Convolved::kInput, kConv2dNhwcGradInput>::kKernel);
+  add_for_all_formats(table, "conv2d_nhwc_grad_weight",
+                      Nhwc<Convolved::kWeight, kConv2dNhwcGradWeight>::kKernel);
 }
 
 }  // namespace trireme::cuda
