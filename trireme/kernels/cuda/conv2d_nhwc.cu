@@ -1,6 +1,6 @@
 // Convolution and its gradients with channels last: cuDNN's, or where it has no plan the ops with channels
 // first, with copies of all tensors that lie as they want them. The three channels that a network begins with
-// cost a fifteenth of a ResNet-50's step; padded to eight, or as patches and a product, they cost more.
+// cost a thirteenth of a ResNet-50's step; padded to eight, or as patches and a product, they cost more.
 #include <algorithm>
 
 #include "trireme/ir/channels_last.h"
