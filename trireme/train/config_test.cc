@@ -227,6 +227,11 @@ TEST(Config, FieldsMustFitTogether) {
       refusal(from_command_line({"--model.hidden=130"})),
       HasSubstr("model.hidden = 130 cannot be shared evenly by model.heads = 4; try hidden 128 or 132, or "
                 "heads 2 or 5"));
+  EXPECT_THAT(refusal(from_command_line({"--train.tf32=true"})), HasSubstr("train.device = cpu"));
+  EXPECT_THAT(
+      refusal(from_command_line({"--train.tf32=true", "--train.device=cuda", "--train.precision=bf16"})),
+      HasSubstr("train.precision = bf16"));
+  EXPECT_EQ(refusal(from_command_line({"--train.tf32=true", "--train.device=cuda"})), "accepted");
   EXPECT_THAT(refusal(from_command_line({"--train.batch=12", "--train.accumulate=5"})),
               HasSubstr("try batch 10 or 15, or accumulate 4 or 6"));
   EXPECT_THAT(refusal(from_command_line({"--model.family=llama", "--model.hidden=12"})),

@@ -171,7 +171,8 @@ std::span<const std::byte> rows_for(const ActionList& list, int64_t microbatch, 
 void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
   for (const Value& input : program().segments[segment].graph.values) {
     if (input.role != Role::kBatch) continue;
-    if (ahead_.batch == &batch && std::ranges::find(ahead_.inputs, input.name) != ahead_.inputs.end()) continue;
+    if (ahead_.batch == &batch && std::ranges::find(ahead_.inputs, input.name) != ahead_.inputs.end())
+      continue;
     const std::span<const std::byte> rows = rows_for(list, microbatch, batch, input.name);
     executor_.set_input(segment, input.name, rows.data(), rows.size());
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "trireme/train/data/test_files.h"
 
@@ -199,6 +200,20 @@ TEST(Loader, RefusesWhatCannotBe) {
   EXPECT_THAT(error_of([&] { Loader(data, {}).seek({0, 4}); }), HasSubstr("other data"));
   Loader loader(data, {.batch = 1});
   EXPECT_THAT(error_of([&] { loader.next().at("images"); }), HasSubstr("it has: labels"));
+}
+
+TEST(Loader, ShowsTheNextBatchOnceItIsMade) {
+  Loader loader(std::make_shared<Numbers>(10), {.batch = 2});
+  EXPECT_EQ(loader.peek(), nullptr);  // nothing was asked for yet
+  loader.next();
+  const DataPosition position = loader.position();
+  Batch* ahead = loader.peek();
+  for (; !ahead; ahead = loader.peek()) std::this_thread::yield();
+  EXPECT_EQ(loader.position().index, position.index);
+  const std::vector<int32_t> seen = values(*ahead);
+  Batch& next = loader.next();
+  EXPECT_EQ(&next, ahead);
+  EXPECT_EQ(values(next), seen);
 }
 
 }  // namespace
