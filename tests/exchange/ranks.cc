@@ -70,9 +70,11 @@ class Rank {
       if (state.role != Role::kParameter) continue;
       run_.shapes[state.name] = state.part.whole;
       const Floats values = read(trainer_, state);
-      const auto [known, added] = (record.*weights).try_emplace(state.name, values);
-      if (!added && state.part.axes.empty())
-        EXPECT_EQ(known->second, values) << state.name << " of replicas differ";
+      // Of a parameter in parts, each rank has its own.
+      const bool whole = state.part.axes.empty();
+      const std::string key = whole ? state.name : fmt::format("{} on rank {}", state.name, context_.rank());
+      const auto [known, added] = (record.*weights).try_emplace(key, values);
+      if (!added) EXPECT_EQ(known->second, values) << state.name << " of replicas differ";
     }
   }
 
