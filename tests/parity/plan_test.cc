@@ -42,16 +42,18 @@ TEST_P(PlanAgainstOneRank, DiffersByRoundingAlone) {
   }
 }
 
+void expect_text_form(const Training& training, const Plan& plan) {
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+    const std::string text = print(
+        step_program(training.model, training.train, training.optim, training.shape, *device, {plan, rank}));
+    EXPECT_EQ(print(parse_program(text, ops())), text) << plan.preset << " on " << to_string(plan.mesh);
+  }
+}
+
 TEST_P(PlanAgainstOneRank, HasProgramsWithATextForm) {
   const Training training = training_of(GetParam());
-  const std::unique_ptr<Device> device = make_cpu_device(1);
-  for (const Plan& plan : GetParam().plans) {
-    for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
-      const std::string text = print(step_program(training.model, training.train, training.optim,
-                                                  training.shape, *device, {plan, rank}));
-      EXPECT_EQ(print(parse_program(text, ops())), text) << plan.preset << " on " << to_string(plan.mesh);
-    }
-  }
+  for (const Plan& plan : GetParam().plans) expect_text_form(training, plan);
 }
 
 Plan plan(const std::string& preset, const std::string& mesh) {
@@ -120,6 +122,15 @@ TEST(Pipelines, GoWithTheOtherAxes) {
       EXPECT_EQ(result.verdict, Verdict::kRounding) << golden << ", " << keys << ": " << result.reason;
     }
   }
+}
+
+TEST(Pipelines, HaveProgramsWithATextForm) {
+  Training training = training_of({"gpt", "bf16", {}});
+  training.train.accumulate = 2;
+  training.shape.rows /= 2;
+  for (const char* json : {R"({"mesh": "pipe:2", "schedule": "zb_h1", "recompute": "full"})",
+                           R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+sequence+zero1"})"})
+    expect_text_form(training, parse_plan(json, "plan"));
 }
 
 // Where targets are gathered by ranks, and where layouts of single values lead the sums of gradients
