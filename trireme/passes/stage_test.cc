@@ -51,7 +51,7 @@ Graph joint_graph() {
     b.update(b.state(name, b.type(value), Role::kGradient), value);
   };
   store("grad.w", backward.addends[0][1]);
-  store("grad.w@2", backward.addends[0][0]);
+  store("grad.w~2", backward.addends[0][0]);
   store("grad.v", backward.gradients[1]);
   return prune(b.take());
 }
@@ -161,7 +161,7 @@ TEST(Stage, HandsOnWhatCrossesAndNothingElse) {
   EXPECT_FALSE(crossings.contains("stash.out/reshape~2"));
   EXPECT_THAT(states(piece(staged, "first.1.forward")),
               UnorderedElementsAre("v", "stash.in/relu", "stash.mid/relu"));
-  EXPECT_THAT(updated(piece(staged, "first.2.backward")), testing::Contains("grad.w@2"));
+  EXPECT_THAT(updated(piece(staged, "first.2.backward")), testing::Contains("grad.w~2"));
   EXPECT_THAT(updated(piece(staged, "first.0.backward")), ElementsAre("grad.w"));
   EXPECT_THAT(piece(staged, "first.2.forward").outputs, testing::SizeIs(1));
   size_t nodes = 0;
@@ -220,15 +220,15 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
   const TensorType type{DType::f32, {4}};
   const ValueId lr = b.input("lr", {DType::f32, {}}, Role::kScalar), w = b.state("w", type, Role::kParameter);
   const ValueId sum =
-      b.op("add", {b.state("grad.w", type, Role::kGradient), b.state("grad.w@1", type, Role::kGradient)});
+      b.op("add", {b.state("grad.w", type, Role::kGradient), b.state("grad.w~1", type, Role::kGradient)});
   b.update(w, b.op("sgd", {w, sum, lr, lr}, {{"weight_decay", 0.0}}));
   const Graph graph = b.take();
-  const StateStages where = {{"w", {0, 1}}, {"grad.w", {0}}, {"grad.w@1", {1}}};
+  const StateStages where = {{"w", {0, 1}}, {"grad.w", {0}}, {"grad.w~1", {1}}};
   EXPECT_THAT(stage_update(graph, where, 2, 0, ops()).borrowed,
-              ElementsAre(StagedUpdate::Borrowed{"grad.w@1", 1}));
+              ElementsAre(StagedUpdate::Borrowed{"grad.w~1", 1}));
   EXPECT_THAT(stage_update(graph, where, 2, 1, ops()).borrowed,
               ElementsAre(StagedUpdate::Borrowed{"grad.w", 0}));
-  const StateStages apart = {{"w", {0}}, {"grad.w", {1}}, {"grad.w@1", {1}}};
+  const StateStages apart = {{"w", {0}}, {"grad.w", {1}}, {"grad.w~1", {1}}};
   EXPECT_THAT(stage_update(graph, apart, 2, 0, ops()).borrowed, testing::SizeIs(2));
   Builder other(ops(), "update");
   const ValueId u = other.state("u", type, Role::kParameter), v = other.state("v", type, Role::kParameter);

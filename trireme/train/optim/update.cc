@@ -128,7 +128,7 @@ std::string gradient_name(std::string_view parameter) {
 }
 
 Value shared_gradient(const Value& parameter, int chunk) {
-  Value state{.name = fmt::format("{}@{}", gradient_name(parameter.name), chunk),
+  Value state{.name = fmt::format("{}~{}", gradient_name(parameter.name), chunk),
               .type = parameter.type,
               .kind = Value::Kind::kState,
               .role = Role::kGradient,
