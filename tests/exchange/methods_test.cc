@@ -108,7 +108,9 @@ void expect_step(const MethodCase& one, const History& run, int64_t step, const 
       x.shape.rank() >= 2 && (!choice.method->pays || choice.method->pays(x.shape, choice.settings));
   const std::map<std::string, double> none;
   std::map<std::string, double> settings = one.settings;
-  if (settings.contains("feedback")) EXPECT_TRUE(x.kept.empty());
+  if (settings.contains("feedback")) {
+    EXPECT_TRUE(x.kept.empty());
+  }
   reference_of(compressed ? one.method : "all_reduce")(x, compressed ? settings : none);
   const std::string what = fmt::format("{}, step {}", parameter, step + 1);
   Doubles expected;

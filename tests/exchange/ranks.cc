@@ -74,7 +74,9 @@ class Rank {
       const bool whole = state.part.axes.empty();
       const std::string key = whole ? state.name : fmt::format("{} on rank {}", state.name, context_.rank());
       const auto [known, added] = (record.*weights).try_emplace(key, values);
-      if (!added) EXPECT_EQ(known->second, values) << state.name << " of replicas differ";
+      if (!added) {
+        EXPECT_EQ(known->second, values) << state.name << " of replicas differ";
+      }
     }
   }
 

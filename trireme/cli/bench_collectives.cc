@@ -19,7 +19,7 @@
 #include "trireme/cli/collective_chart.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/size_list.h"
-#include "trireme/cli/write_json.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/comm/calibrate/calibrate.h"
 #include "trireme/comm/collective/algorithms.h"
 

@@ -10,7 +10,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/bench_commands.h"
-#include "trireme/cli/write_json.h"
+#include "trireme/cli/write_file.h"
 
 namespace trireme::cli {
 namespace {

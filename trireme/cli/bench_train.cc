@@ -13,7 +13,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/bench_commands.h"
 #include "trireme/cli/launch_flags.h"
-#include "trireme/cli/write_json.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 
-#include "trireme/base/error.h"
 #include "trireme/cli/size_list.h"
+#include "trireme/cli/write_file.h"
 
 namespace trireme::cli {
 namespace {
@@ -232,10 +229,7 @@ std::string Chart::draw(const std::string& title, const std::string& subtitle) {
 
 void write_collective_chart(const std::string& path, const std::string& title, const std::string& subtitle,
                             const std::vector<bench::CollectiveTime>& times) {
-  std::ofstream out(path, std::ios::binary);
-  out << Chart(times).draw(title, subtitle);
-  out.close();
-  if (!out) throw_error("{}: cannot write the picture: {}", path, std::strerror(errno));
+  write_picture(path, Chart(times).draw(title, subtitle));
 }
 
 }  // namespace trireme::cli

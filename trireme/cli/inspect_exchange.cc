@@ -6,9 +6,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/bench/step_setup.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/passes/traffic.h"
 #include "trireme/train/trainer.h"
@@ -81,9 +82,7 @@ int inspect_exchange(std::span<const std::string> arguments) {
   CLI::App app(
       "Prints what each method of exchange would send in a step, and keep on a rank; see docs/exchange.md.",
       "trireme inspect exchange");
-  app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
-  app.add_option("--image", source.image, "size of images, like 3x32x32");
+  add_step_flags(app, source);
   app.add_option("--plan", plan_text,
                  "a JSON file, or a preset; its own exchange is the first row; data if not said");
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has, or 4")

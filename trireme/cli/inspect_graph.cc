@@ -12,6 +12,7 @@
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/ir/text.h"
 #include "trireme/program/build.h"
 #include "trireme/train/config.h"
@@ -74,9 +75,7 @@ int inspect_graph(std::span<const std::string> arguments) {
   std::string segment = "first";
   bool cost = false;
   CLI::App app("Prints the graph of one part of a training step.", "trireme inspect graph");
-  app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
-  app.add_option("--image", source.image, "size of images, like 3x32x32");
+  add_step_flags(app, source);
   app.add_option("--segment", segment,
                  "first (forward and backward), next, update or evaluate; default first");
   app.add_flag("--cost", cost, "add a table of FLOPs and bytes by op");

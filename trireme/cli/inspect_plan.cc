@@ -9,7 +9,8 @@
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/cli/write_picture.h"
+#include "trireme/cli/step_flags.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/program/plan_summary.h"
 #include "trireme/schedule/draw.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -84,11 +85,8 @@ int inspect_plan(std::span<const std::string> arguments) {
   std::string plan_text, svg;
   int ranks = 0, columns = 120;
   CLI::App app("Prints what a plan makes of a model.", "trireme inspect plan");
-  app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
-  app.add_option("--image", source.image, "size of images, like 3x32x32");
-  app.add_option("--plan", plan_text, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")))
-      ->required();
+  add_step_flags(app, source);
+  add_plan_flag(app, plan_text)->required();
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has")
       ->check(CLI::Range(1, 65536));
   app.add_option("--columns", columns, "characters of a line of the timeline at most; default 120")

@@ -12,6 +12,7 @@
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/ir/text.h"
 #include "trireme/passes/recompute.h"
 #include "trireme/passes/traffic.h"
@@ -119,11 +120,8 @@ int inspect_program(std::span<const std::string> arguments) {
   int ranks = 0, rank = 0;
   bool collectives = false, text = false;
   CLI::App app("Prints what one rank does under a plan.", "trireme inspect program");
-  app.add_option("config", source.config_path, "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
-  app.add_option("--image", source.image, "size of images, like 3x32x32");
-  app.add_option("--plan", plan_text, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")))
-      ->required();
+  add_step_flags(app, source);
+  add_plan_flag(app, plan_text)->required();
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has")
       ->check(CLI::Range(1, 65536));
   app.add_option("--rank", rank, "which one; default 0");

@@ -9,7 +9,7 @@
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/cli/write_picture.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/schedule/draw.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/schedule/verify_pipeline.h"

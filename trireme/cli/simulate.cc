@@ -1,4 +1,5 @@
 // `trireme simulate`: a step of a config under a plan on a cluster, without data or weights (sim/simulate.h).
+#include "trireme/cli/step_flags.h"
 #include "trireme/sim/simulate.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/write_json.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/plan_settings.h"
@@ -201,13 +202,8 @@ int simulate(std::span<const std::string> arguments) {
   Options options;
   options.source.settings = split.settings;
   CLI::App app("Times a training step under a plan on a cluster that need not be here.", "trireme simulate");
-  app.add_option("config", options.source.config_path,
-                 "a TOML file; without one, the defaults of `trireme train`");
-  app.add_option("--preset", options.source.preset,
-                 fmt::format("one of {}", join(bench::preset_names(), ", ")));
-  app.add_option("--image", options.source.image, "size of images, like 3x32x32");
-  app.add_option("--plan", options.plan, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")))
-      ->required();
+  add_step_flags(app, options.source);
+  add_plan_flag(app, options.plan)->required();
   app.add_option(
          "--cluster", options.cluster,
          fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))

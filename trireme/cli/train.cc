@@ -200,8 +200,8 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
-  if (!flags.trace.empty()) check_trace_file(flags.trace);
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
+  if (!flags.trace.empty() && environment.rank == 0) check_trace_file(flags.trace);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
     RankOptions alone{app.count("--plan") > 0 ? read_plan(flags.plan, 1) : Plan()};

@@ -1,6 +1,7 @@
 // `trireme verify [config.toml] --plan PLAN [--steps K] [--section.key=value…]`: a plan, its ranks as
 // threads, against one rank. `trireme verify --table FILE`: the table of docs/parity.md. `trireme verify
 // --sweep SECONDS`: random cases.
+#include "trireme/cli/step_flags.h"
 #include "trireme/train/parity/verify.h"
 
 #include <fmt/format.h>
@@ -156,8 +157,7 @@ int verify(std::span<const std::string> arguments) {
   int ranks = 0;
   int64_t steps = 3;
   app.add_option("config", path, "a TOML file");
-  CLI::Option* plan_option =
-      app.add_option("--plan", plan, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")));
+  CLI::Option* plan_option = add_plan_flag(app, plan);
   app.add_option("-n,--ranks", ranks, "of a preset; 2 if not said")
       ->type_name("RANKS")
       ->check(CLI::Range(1, 64));

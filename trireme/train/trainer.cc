@@ -190,8 +190,8 @@ void Trainer::load_ahead(int segment, Batch& next) {
   }
 }
 
-void Trainer::forward_backward(Batch& batch, int64_t step, Batch* next) {
-  make_gradients(runner_.gradient_turns(), 0, batch, step, next);
+void Trainer::forward_backward(Batch& batch, int64_t step) {
+  make_gradients(runner_.gradient_turns(), 0, batch, step);
 }
 
 void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) {

@@ -72,12 +72,12 @@ class Trainer {
   // `next`: the batch that the next call will be given, where it is known; what takes long to move goes to
   // the device while this step computes.
   StepResult step(Batch& batch, int64_t step, double rate, Batch* next = nullptr) {
-    forward_backward(batch, step, next);
+    make_gradients(runner_.gradient_turns(), 0, batch, step, next);
     return update(step, rate);
   }
   // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
   // from there.
-  void forward_backward(Batch& batch, int64_t step, Batch* next = nullptr);
+  void forward_backward(Batch& batch, int64_t step);
   // One of train.accumulate microbatches alone, of shape.rows rows, of which this rank is given at least
   // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);

@@ -281,10 +281,8 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
     if (has_exchange(plan))
       throw_error(
           "its exchange sends less than the gradients, so that no step is meant to equal one rank's, and "
-          "there is "
-          "nothing to hold it to. Without the key exchange the rest of the plan can be verified; the methods "
-          "are held "
-          "to their equations by the project's own tests");
+          "there is nothing to hold it to. Without the key exchange the rest of the plan can be verified; "
+          "the methods are held to their equations by the project's own tests");
     axis_algorithms(plan, reference.training().train);
     programs = make_programs(reference.training(), plan, make_program);
   } catch (const Error& error) {

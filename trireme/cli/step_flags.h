@@ -1,0 +1,20 @@
+// What every command asks that looks at a step without data: which model, which plan.
+#pragma once
+
+#include <string>
+
+#include "trireme/bench/step_setup.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace trireme::cli {
+
+// The config, --preset and --image. `source` outlives the parsing.
+void add_step_flags(CLI::App& app, bench::StepSource& source);
+// --plan, with the presets that may stand there. `plan` outlives the parsing.
+CLI::Option* add_plan_flag(CLI::App& app, std::string& plan);
+
+}  // namespace trireme::cli
