@@ -55,18 +55,37 @@ bool is_partial(const Layout& layout) {
   return std::ranges::any_of(layout, [](const Placement& placement) { return placement.is_partial(); });
 }
 
-}  // namespace
-
-Graph expand(const Graph& graph, const Mesh& mesh, const Pins& pins, const OpTable& ops) {
-  std::vector<bool> chosen;
-  for (const Node& node : graph.nodes) chosen.push_back(node.op->expand != nullptr);
-  if (std::ranges::find(chosen, true) == chosen.end()) return graph;
+// Of those that may be expanded: where a value between the smaller ops is still to be put together.
+std::vector<bool> worth_expanding(const Graph& graph, std::vector<bool> chosen, const Mesh& mesh,
+                                  const Pins& pins, const OpTable& ops) {
   const Expanded all = expand_nodes(graph, chosen, ops);
   const Spread spread = trireme::spread(all.graph, mesh, pins);
   for (size_t n = 0; n < chosen.size(); ++n) {
     chosen[n] = chosen[n] && std::ranges::any_of(all.between[n],
                                                  [&](ValueId id) { return is_partial(spread.values[id]); });
   }
+  return chosen;
+}
+
+// First results keep their names, so that another op makes one of that name where it was expanded.
+std::vector<bool> expanded_in(const Graph& other, const Graph& graph, std::vector<bool> chosen) {
+  for (size_t n = 0; n < chosen.size(); ++n) {
+    if (!chosen[n]) continue;
+    const ValueId there = other.find(graph.values[graph.nodes[n].outputs[0]].name);
+    TRIREME_CHECK(there != kNoValue);
+    chosen[n] = other.nodes[other.values[there].node].op != graph.nodes[n].op;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Graph expand(const Graph& graph, const Mesh& mesh, const Pins& pins, const OpTable& ops, const Alike* alike) {
+  std::vector<bool> chosen;
+  for (const Node& node : graph.nodes) chosen.push_back(node.op->expand != nullptr);
+  if (std::ranges::find(chosen, true) == chosen.end()) return graph;
+  chosen = alike ? expanded_in(alike->graph, graph, std::move(chosen))
+                 : worth_expanding(graph, std::move(chosen), mesh, pins, ops);
   Graph result = expand_nodes(graph, chosen, ops).graph;
   debug_verify(result);
   return result;

@@ -9,6 +9,9 @@
 
 namespace trireme {
 
-Graph expand(const Graph& graph, const Mesh& mesh, const Pins& pins, const OpTable& ops);
+// Nodes that the graph of `alike` had too are replaced where they were there, so that the two can be spread
+// alike.
+Graph expand(const Graph& graph, const Mesh& mesh, const Pins& pins, const OpTable& ops,
+             const Alike* alike = nullptr);
 
 }  // namespace trireme

@@ -35,33 +35,20 @@ class Placing {
   }
 
  private:
-  // What outputs and pending states depend on, and what is added up of it (the loss); all else is backward.
+  // What outputs and states that are no parameter's gradient (pending ones, the sums of losses and counts)
+  // depend on; all else is backward.
   void find_forward() {
     std::vector<bool> needed(graph_.values.size());
     for (const Output& output : graph_.outputs) needed[output.value] = true;
-    for (const Update& update : graph_.updates)
-      needed[update.value] = needed[update.value] || graph_.values[update.state].role == Role::kPending;
+    for (const Update& update : graph_.updates) {
+      if (!graph_.values[update.state].attrs.has("of")) needed[update.value] = true;
+    }
     for (size_t n = places_.size(); n-- > 0;) {
       const Node& node = graph_.nodes[n];
       const bool forward = std::ranges::any_of(node.outputs, [&](ValueId output) { return needed[output]; });
       places_[n].phase = forward ? Phase::kForward : Phase::kBackward;
       if (!forward) continue;
       for (ValueId input : node.inputs) needed[input] = true;
-    }
-    follow_operands(Phase::kForward);
-  }
-
-  // A node that adds to what a state has is where the addend is made.
-  void follow_operands(Phase phase) {
-    for (const Update& update : graph_.updates) {
-      const int n = graph_.values[update.value].node;
-      if (n < 0 || std::ranges::find(graph_.nodes[n].inputs, update.state) == graph_.nodes[n].inputs.end())
-        continue;
-      const bool all = std::ranges::all_of(graph_.nodes[n].inputs, [&](ValueId input) {
-        const int maker = graph_.values[input].node;
-        return maker < 0 || places_[maker].phase == phase;
-      });
-      if (all) places_[n].phase = phase;
     }
   }
 
@@ -134,7 +121,21 @@ class Placing {
         add(input, places_[maker].chunk == places_[n].chunk ? sink : kMany);
       }
     }
-    follow_operands(Phase::kBackward);
+    follow_addends();
+  }
+
+  // A node that adds to what a gradient's state has is where the addend is made.
+  void follow_addends() {
+    for (const Update& update : graph_.updates) {
+      const int n = graph_.values[update.value].node;
+      if (n < 0 || std::ranges::find(graph_.nodes[n].inputs, update.state) == graph_.nodes[n].inputs.end())
+        continue;
+      const bool all = std::ranges::all_of(graph_.nodes[n].inputs, [&](ValueId input) {
+        const int maker = graph_.values[input].node;
+        return maker < 0 || places_[maker].phase == Phase::kBackward;
+      });
+      if (all) places_[n].phase = Phase::kBackward;
+    }
   }
 
   const Graph& graph_;

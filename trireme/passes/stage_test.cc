@@ -47,12 +47,12 @@ Graph joint_graph() {
   const Backward backward = differentiate(b, loss, seed, {w, v});
   EXPECT_EQ(backward.addends[0].size(), 2u);
   EXPECT_EQ(backward.addends[1].size(), 1u);
-  const auto store = [&](const char* name, ValueId value) {
-    b.update(b.state(name, b.type(value), Role::kGradient), value);
+  const auto store = [&](const char* name, const char* of, ValueId value) {
+    b.update(b.state(name, b.type(value), Role::kGradient, {{"of", of}}), value);
   };
-  store("grad.w", backward.addends[0][1]);
-  store("grad.w~2", backward.addends[0][0]);
-  store("grad.v", backward.gradients[1]);
+  store("grad.w", "w", backward.addends[0][1]);
+  store("grad.w~2", "w", backward.addends[0][0]);
+  store("grad.v", "v", backward.gradients[1]);
   return prune(b.take());
 }
 

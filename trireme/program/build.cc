@@ -99,12 +99,13 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     }
     const Mesh& mesh = stage_plan_.mesh;
     Pins pins = pins_of(stage_plan_, segment.graph, segment.kind, several);
-    Graph graph = expand(segment.graph, mesh, pins, ops());
     // All microbatches of a step are spread alike: the next ones only add to what the first one left.
     std::optional<Alike> first;
     if (segment.kind == SegmentKind::kForwardBackward && common_.front())
       first.emplace(common_.front()->graph, common_.front()->spread);
-    Spread spread = trireme::spread(graph, mesh, pins, first ? &*first : nullptr);
+    const Alike* alike = first ? &*first : nullptr;
+    Graph graph = expand(segment.graph, mesh, pins, ops(), alike);
+    Spread spread = trireme::spread(graph, mesh, pins, alike);
     Graph leader = partition(graph, mesh, pins, spread, /*rank=*/0, ops());
     again_.push_back(to_make_again(plan_, segment, leader));
     leader = recompute(leader, again_.back());

@@ -79,6 +79,27 @@ TEST(RandomCase, RanksWithOtherNumbersOfBlocksHaveTheSameNodes) {
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
 }
 
+// The searches for the first and the next microbatches once found batch norms worth cutting in one of them.
+TEST(RandomCase, MicrobatchesCutTheSameOpsIntoSmallerOnes) {
+  const Result result = verify_case({.image = Shape{3, 5, 4},
+                                     .settings = split("model.family=resnet model.layers=8 model.classes=3 "
+                                                       "train.accumulate=3 train.batch=18 optim.kind=adam",
+                                                       ' '),
+                                     .plan = R"({"mesh":"tensor:3","preset":"hybrid_cnn"})"});
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+// A loss that is added up over an axis first and then added to the others is the forward part's all the same.
+TEST(RandomCase, LossesAreAddedUpInTheForwardPart) {
+  const Result result = verify_case(
+      {.settings = split("model.family=gpt model.layers=2 model.heads=4 model.hidden=24 model.vocab=26 "
+                         "model.seq=4 train.accumulate=3 train.batch=9",
+                         ' '),
+       .plan = R"({"mesh":"data:2 tensor:1 pipe:2 other:2","preset":"zero3+megatron",
+                   "layouts":{"head/ln_f/layer_norm":"other:1"},"schedule":"zb_h1"})"});
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
 TEST(RandomCase, SettingsThatAreGivenAreNotDrawn) {
   const CaseRanges ranges{
       .max_ranks = 2,
