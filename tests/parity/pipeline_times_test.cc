@@ -86,8 +86,8 @@ double measured_step(const Training& training, const Plan& plan,
 TEST(PipelineTimes, AreWhatTheTimelineSays) {
   const Training training = small_training();
   const double unit = is_strict() ? 0.04 : 0.004;  // a phase of a stage
-  for (const char* keys : {R"("gpipe")", R"("1f1b")", R"("interleaved", "chunks": 2)", R"("zb_h1")",
-                           R"("zb_h2")", R"("zb_v")"}) {
+  for (const char* keys : {R"("gpipe")", R"("1f1b")", R"("interleaved", "chunks": 2)", R"("chimera")",
+                           R"("zb_h1")", R"("zb_h2")", R"("zb_v")"}) {
     const Plan plan = parse_plan(fmt::format(R"({{"mesh": "pipe:4", "schedule": {}}})", keys), "plan");
     const Pipeline pipeline = pipeline_of(plan, kMicrobatches);
     const ChunkTimes times = per_chunk({unit, unit, unit, 0}, pipeline);

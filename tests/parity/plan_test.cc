@@ -124,11 +124,34 @@ TEST(Pipelines, GoWithTheOtherAxes) {
   }
 }
 
+// Two stages add up each gradient, and a tied head's is added up by four.
+TEST(Pipelines, InBothDirectionsDifferByRounding) {
+  for (const char* golden : {"gpt", "lstm"}) {
+    Training training = training_of({golden, "f32", {}});
+    training.train.accumulate = 2;
+    training.shape.rows /= 2;
+    Reference reference(std::move(training));
+    for (const char* mesh : {"pipe:2", "pipe:2 data:2"}) {
+      const Result result =
+          verify(reference, parse_plan(fmt::format(R"({{"mesh": "{}", "schedule": "chimera"}})", mesh), "plan"));
+      EXPECT_EQ(result.verdict, Verdict::kRounding) << golden << ", " << mesh << ": " << result.reason;
+    }
+  }
+  Training training = training_of({"resnet20", "f32", {}});
+  training.train.accumulate = 2;
+  training.shape.rows /= 2;
+  Reference reference(std::move(training));
+  const Result result = verify(reference, parse_plan(R"({"mesh": "pipe:2", "schedule": "chimera"})", "plan"));
+  EXPECT_EQ(result.verdict, Verdict::kRefused);
+  EXPECT_THAT(result.reason, testing::HasSubstr("renews %new.bn1.running_mean from what the one before left"));
+}
+
 TEST(Pipelines, HaveProgramsWithATextForm) {
   Training training = training_of({"gpt", "bf16", {}});
   training.train.accumulate = 2;
   training.shape.rows /= 2;
   for (const char* json : {R"({"mesh": "pipe:2", "schedule": "zb_h1", "recompute": "full"})",
+                           R"({"mesh": "pipe:2", "schedule": "chimera"})",
                            R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+sequence+zero1"})"})
     expect_text_form(training, parse_plan(json, "plan"));
 }

@@ -9,6 +9,7 @@
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/prune.h"
+#include "trireme/passes/second_holder.h"
 #include "trireme/passes/stage_update.h"
 
 namespace trireme {
@@ -228,6 +229,23 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
               ElementsAre(StagedUpdate::Borrowed{"grad.w~1", 1}));
   EXPECT_THAT(stage_update(graph, where, 2, 1, ops()).borrowed,
               ElementsAre(StagedUpdate::Borrowed{"grad.w", 0}));
+  // A third stage is told the square, by who has the weight, and no gradient.
+  Builder norm(ops(), "update");
+  const ValueId rate = norm.input("lr", {DType::f32, {}}, Role::kScalar);
+  const ValueId tied = norm.state("w", type, Role::kParameter), other_weight = norm.state("v", type, Role::kParameter);
+  const auto gradient = [&](const char* name, const char* of) {
+    return norm.state(name, type, Role::kGradient, {{"of", of}});
+  };
+  const ValueId both = norm.op("add", {gradient("grad.w", "w"), gradient("grad.w~1", "w")});
+  const ValueId square = norm.op("sum_squares", {both});
+  norm.update(tied, norm.op("sgd", {tied, both, rate, square}, {{"weight_decay", 0.0}}));
+  norm.update(other_weight,
+              norm.op("sgd", {other_weight, gradient("grad.v", "v"), rate, square}, {{"weight_decay", 0.0}}));
+  const Graph with_norm = norm.take();
+  const StateStages three = {{"w", {0, 2}}, {"grad.w", {0}}, {"grad.w~1", {2}}, {"v", {1}}, {"grad.v", {1}}};
+  EXPECT_THAT(stage_update(with_norm, three, 3, 1, ops()).borrowed, IsEmpty());
+  EXPECT_THAT(stage_update(with_norm, three, 3, 2, ops()).borrowed,
+              ElementsAre(StagedUpdate::Borrowed{"grad.w", 0}));
   const StateStages apart = {{"w", {0}}, {"grad.w", {1}}, {"grad.w~1", {1}}};
   EXPECT_THAT(stage_update(graph, apart, 2, 0, ops()).borrowed, testing::SizeIs(2));
   Builder other(ops(), "update");
@@ -239,6 +257,27 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("stage 0 of the pipeline needs the parameter %v of stage 1"));
   }
+}
+
+TEST(SecondHolder, AddsUpUnderANameOfItsOwn) {
+  Builder b(ops(), "first.0.backward");
+  const TensorType type{DType::f32, {4}};
+  b.update(b.state("grad.w", type, Role::kGradient, {{"of", "w"}}), b.state("stash.x", type, Role::kStash));
+  const Graph piece = for_second_holder(b.take());
+  EXPECT_THAT(updated(piece), ElementsAre("grad.w~second"));
+  EXPECT_EQ(piece.values[piece.updates[0].state].attrs.text("addend_of"), "grad.w");
+  EXPECT_EQ(piece.find("stash.x"), piece.updates[0].value);
+
+  const Graph update = with_sums_of_holders(update_graph(), {"grad.w"}, ops());
+  const auto operands = [&](std::string_view name) {
+    std::vector<std::string> result;
+    for (ValueId input : update.nodes[update.values[update.find(name)].node].inputs)
+      result.push_back(update.values[input].name);
+    return result;
+  };
+  EXPECT_THAT(operands("grad.w.of_holders"), ElementsAre("grad.w", "grad.w~second"));
+  EXPECT_THAT(operands("sum_squares~2"), ElementsAre("grad.w.of_holders"));
+  EXPECT_THAT(operands("sum_squares"), ElementsAre("grad.v"));
 }
 
 }  // namespace

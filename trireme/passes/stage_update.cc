@@ -54,12 +54,18 @@ class Stager {
   }
   bool has(int stage, ValueId state) const { return std::ranges::binary_search(stages_of(state), stage); }
 
-  // Which stages can make each value of their own states.
+  // Which stages can make each value of their own states, and of the addends that they are sent: of the
+  // gradients of the parameters that they have.
   void find_makers() {
     makers_.assign(graph_.values.size(), Set(count_, true));
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].kind != Value::Kind::kState) continue;
+      const Value& value = graph_.values[v];
+      if (value.kind != Value::Kind::kState) continue;
       for (int s = 0; s < count_; ++s) makers_[v][s] = has(s, static_cast<ValueId>(v));
+      if (value.role != Role::kGradient) continue;
+      if (const auto of = stages_.find(value.attrs.text("of", "")); of != stages_.end()) {
+        for (int s : of->second) makers_[v][s] = true;
+      }
     }
     for (const Node& node : graph_.nodes) {
       for (ValueId output : node.outputs) {

@@ -17,6 +17,7 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
+#include "trireme/passes/second_holder.h"
 #include "trireme/program/stages.h"
 #include "trireme/schedule/pipeline_table.h"
 
@@ -187,6 +188,13 @@ void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
     StepSegment& segment = segments.emplace_back(std::move(own.parts[i].segment));
     segment.graph = bucket(optimized(segment.graph), optimized(leading.parts[i].segment.graph), ops());
     layouts.push_back(part.layouts[own.parts[i].of]);
+  }
+  for (const std::string& name : stages.held_twice()) {
+    part.states[second_name(name)] = part.states.at(name);
+    for (NamedLayouts& of_segment : layouts) {
+      if (const auto known = of_segment.find(name); known != of_segment.end())
+        of_segment[second_name(name)] = known->second;
+    }
   }
   for (const auto& [name, holders] : stages.state_stages()) {
     const auto known = part.states.find(name);

@@ -29,7 +29,7 @@ std::vector<Crossing> crossings(const Pipeline& pipeline) {
 }
 
 bool can_run(const PipelineSchedule& schedule) {
-  return schedule.updates == PipelineSchedule::Updates::kAfterStep && schedule.name != "chimera";
+  return schedule.updates == PipelineSchedule::Updates::kAfterStep;
 }
 
 // Plays all stages: a run waits for what it reads; a slot is not taken while it is needed.

@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
+#include "trireme/passes/second_holder.h"
 #include "trireme/program/stage_order.h"
 
 namespace trireme {
@@ -32,6 +33,13 @@ bool same_graph(Graph a, const Graph& b) {
   return print(a) == print(b);
 }
 
+[[noreturn]] void refuse_pending(std::string_view state) {
+  throw_error(
+      "every microbatch renews %{} from what the one before left, but the schedule has its microbatches "
+      "computed by two stages at once; use a schedule that has each chunk on one stage, such as 1f1b",
+      state);
+}
+
 }  // namespace
 
 Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut)
@@ -49,9 +57,17 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
     }
   }
   add_state_stages();
+  const Graph update = with_sums_of_holders(local[update_].graph, held_twice_, ops());
   for (size_t s = 0; s < pipeline.order.size(); ++s)
-    updates_.push_back(stage_update(local[update_].graph, state_stages_,
-                                    static_cast<int>(pipeline.order.size()), static_cast<int>(s), ops()));
+    updates_.push_back(stage_update(update, state_stages_, static_cast<int>(pipeline.order.size()),
+                                    static_cast<int>(s), ops()));
+}
+
+bool Stages::is_second_holder(int chunk, int number) const {
+  const auto first = std::ranges::find_if(pipeline_.holds, [&](const std::vector<int>& chunks) {
+    return std::ranges::find(chunks, chunk) != chunks.end();
+  });
+  return first - pipeline_.holds.begin() < number;
 }
 
 void Stages::add_state_stages() {
@@ -60,9 +76,13 @@ void Stages::add_state_stages() {
     for (const Piece& piece : staged.pieces) {
       for (const Value& value : piece.graph.values) {
         if (value.kind != Value::Kind::kState || value.role == Role::kStash) continue;
-        for (size_t s = 0; s < pipeline_.holds.size(); ++s) {
-          if (std::ranges::find(pipeline_.holds[s], piece.chunk) != pipeline_.holds[s].end())
-            found[value.name].insert(static_cast<int>(s));
+        for (int s = 0; s < pipeline_.stages(); ++s) {
+          if (std::ranges::find(pipeline_.holds[s], piece.chunk) == pipeline_.holds[s].end()) continue;
+          const bool second = is_second_holder(piece.chunk, s);
+          if (second && value.role == Role::kPending) refuse_pending(value.name);
+          const bool apart = second && value.role == Role::kGradient;
+          if (apart) held_twice_.insert(value.name);
+          found[apart ? second_name(value.name) : value.name].insert(s);
         }
       }
     }
@@ -146,7 +166,9 @@ Stage Stages::stage(int number, const std::vector<int>& peers) const {
   }
   for (size_t s = 0; s < staged_.size(); ++s) {
     for (const Piece& piece : staged_[s].pieces) {
-      if (run.contains(piece.graph.name)) stage.parts.push_back({{piece.graph, local_[s].kind}, s});
+      if (!run.contains(piece.graph.name)) continue;
+      const bool second = is_second_holder(piece.chunk, number);
+      stage.parts.push_back({{second ? for_second_holder(piece.graph) : piece.graph, local_[s].kind}, s});
     }
   }
   add_update(stage, number, peers);

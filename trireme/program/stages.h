@@ -2,6 +2,7 @@
 // with the messages between stages, how many slots each stash needs, and which stages have which states.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Stages {
   // `peers` are the ranks of all stages.
   Stage stage(int number, const std::vector<int>& peers) const;
   const StateStages& state_stages() const { return state_stages_; }
+  // Gradients that a second stage adds up too (passes/second_holder.h).
+  const std::set<std::string, std::less<>>& held_twice() const { return held_twice_; }
 
  private:
   const Piece* find(std::string_view whole, int chunk, Phase phase) const;
@@ -42,6 +45,8 @@ class Stages {
     std::string first = {}, next = {};
   };
   Names names_of(int chunk, Phase phase) const;
+  // Of the stages that hold a chunk, ascending, whether it is the second.
+  bool is_second_holder(int chunk, int number) const;
   void add_state_stages();
   void add_actions(std::vector<Action>& actions, Stage& stage, int number, const std::vector<int>& peers,
                    const Pipeline& pipeline, const Staged& staged) const;
@@ -52,6 +57,7 @@ class Stages {
   Pipeline evaluation_;
   std::vector<Staged> staged_;         // per segment; nothing for the update
   std::vector<StagedUpdate> updates_;  // per stage
+  std::set<std::string, std::less<>> held_twice_;  // gradients, by the name that the first holder has them by
   size_t update_ = 0, evaluate_ = 0;   // which of the segments they are
   StateStages state_stages_;
 };
