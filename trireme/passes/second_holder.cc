@@ -24,7 +24,8 @@ std::string second_name(std::string_view gradient) {
 
 Graph for_second_holder(Graph piece) {
   for (Value& value : piece.values) {
-    if (value.kind == Value::Kind::kState && value.role == Role::kGradient) value = second_of(std::move(value));
+    if (value.kind == Value::Kind::kState && value.role == Role::kGradient)
+      value = second_of(std::move(value));
   }
   return piece;
 }

@@ -232,7 +232,8 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
   // A third stage is told the square, by who has the weight, and no gradient.
   Builder norm(ops(), "update");
   const ValueId rate = norm.input("lr", {DType::f32, {}}, Role::kScalar);
-  const ValueId tied = norm.state("w", type, Role::kParameter), other_weight = norm.state("v", type, Role::kParameter);
+  const ValueId tied = norm.state("w", type, Role::kParameter),
+                other_weight = norm.state("v", type, Role::kParameter);
   const auto gradient = [&](const char* name, const char* of) {
     return norm.state(name, type, Role::kGradient, {{"of", of}});
   };

@@ -55,10 +55,10 @@ class Stages {
   const std::vector<StepSegment>& local_;
   const Pipeline& pipeline_;
   Pipeline evaluation_;
-  std::vector<Staged> staged_;         // per segment; nothing for the update
-  std::vector<StagedUpdate> updates_;  // per stage
+  std::vector<Staged> staged_;                     // per segment; nothing for the update
+  std::vector<StagedUpdate> updates_;              // per stage
   std::set<std::string, std::less<>> held_twice_;  // gradients, by the name that the first holder has them by
-  size_t update_ = 0, evaluate_ = 0;   // which of the segments they are
+  size_t update_ = 0, evaluate_ = 0;               // which of the segments they are
   StateStages state_stages_;
 };
 

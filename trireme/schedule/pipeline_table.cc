@@ -121,8 +121,10 @@ Pipeline pipeline_of(const Plan& plan, int64_t microbatches) {
   size_t held = 0;
   for (const std::vector<int>& chunks : pipeline.holds) held += chunks.size();
   if (held > static_cast<size_t>(pipeline.chunks) && microbatches < 2)
-    throw_error("the schedule {} has two pipelines, and one microbatch (train.accumulate) is work for one; use 2 or more",
-                schedule.name);
+    throw_error(
+        "the schedule {} has two pipelines, and one microbatch (train.accumulate) is work for one; use 2 or "
+        "more",
+        schedule.name);
   return pipeline;
 }
 
