@@ -33,8 +33,9 @@ void print_stages(const std::vector<StageSummary>& stages) {
   fmt::print("## Stages (of each: one rank)\n\n| stage | has | parameters | work |");
   for (const std::string& role : roles) fmt::print(" {} |", role);
   fmt::print(
-      " working | comm | inputs | planned peak | sent in collectives | in messages |\n|---|---|---|---|");
-  for (size_t i = 0; i < roles.size() + 6; ++i) fmt::print("---|");
+      " working | comm | inputs | planned peak | in files | sent in collectives | in messages |\n"
+      "|---|---|---|---|");
+  for (size_t i = 0; i < roles.size() + 7; ++i) fmt::print("---|");
   fmt::print("\n");
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageSummary& stage = stages[s];
@@ -44,8 +45,9 @@ void print_stages(const std::vector<StageSummary>& stages) {
       const auto bytes = stage.bytes_by_role.find(role);
       fmt::print(" {} |", bytes == stage.bytes_by_role.end() ? "" : format_bytes(bytes->second));
     }
-    fmt::print(" {} | {} | {} | {} | {} | {} |\n", format_bytes(stage.working), format_bytes(stage.comm),
+    fmt::print(" {} | {} | {} | {} | {} | {} | {} |\n", format_bytes(stage.working), format_bytes(stage.comm),
                format_bytes(stage.inputs), format_bytes(stage.peak),
+               stage.in_files == 0 ? "" : format_bytes(stage.in_files),
                format_bytes(static_cast<size_t>(stage.sent_in_collectives)),
                format_bytes(static_cast<size_t>(stage.sent_in_messages)));
   }

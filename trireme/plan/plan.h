@@ -58,9 +58,12 @@ struct Plan {
   std::vector<std::string> stages = {};
   std::optional<Recompute> recompute = {};  // none
   std::vector<ExchangeRule> exchange = {};  // the first that fits a parameter counts; none: a dense sum
-  // Keys that stand for more than there is yet (offload), with their values as JSON.
-  // check_supported() refuses those that ask for something.
-  std::vector<std::pair<std::string, std::string>> kept = {};
+  // States that rest elsewhere than in memory: those of the optimizer, in a file of each rank in this folder.
+  struct Offload {
+    std::string folder;
+    friend bool operator==(const Offload&, const Offload&) = default;
+  };
+  std::optional<Offload> offload = {};
 
   int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none
   // Without the axis pipe, whose ranks do different things with the same layouts; and a rank's place in it.
@@ -81,9 +84,6 @@ Plan read_plan(const std::string& text, int ranks);
 Plan parse_plan(std::string_view json, std::string_view source);
 // With every key that was read.
 std::string to_json(const Plan& plan);
-
-// Throws Error for what a plan may say and nothing here can do yet. Whoever uses a plan asks this first.
-void check_supported(const Plan& plan);
 
 // Whether a name fits a pattern in which * stands for any text without a /: h.*.weight is weights of all
 // blocks, h.*/attn/* what is made in their attention.

@@ -192,9 +192,22 @@ Json recompute_json(const Recompute& recompute) {
   return kRecompute[static_cast<size_t>(recompute.kind)];
 }
 
-void check_offload(const Json& value, std::string_view source) {
-  for (const auto& [what, where] : object_of(value, "offload", source).items())
-    text_of(where, "the offload of " + what, source);
+void read_offload(const Json& value, Plan& plan, std::string_view source) {
+  constexpr std::string_view kExample = R"({"optimizer": "file", "folder": "/fast/disk"})";
+  if (object_of(value, "offload", source).empty()) return;
+  for (const auto& [what, where] : value.items()) {
+    const std::string text = text_of(where, "the offload of " + what, source);
+    if (what == "folder") continue;
+    if (what != "optimizer" || text != "file")
+      throw_error(
+          "{}: offload has {}: \"{}\", but the states of the optimizer can rest in files, and nothing "
+          "else can rest elsewhere yet; say {}",
+          source, what, text, kExample);
+  }
+  if (!value.contains("optimizer") || !value.contains("folder"))
+    throw_error("{}: offload says {}; what rests where and in which folder is expected: {}", source,
+                value.dump(), kExample);
+  plan.offload = {value["folder"].get<std::string>()};
 }
 
 // How replicas agree: the name of a method, or an object with its settings. What a method may be set to is
@@ -253,14 +266,6 @@ Json exchange_json(const std::vector<ExchangeRule>& rules) {
   return list.size() == 1 ? list[0] : list;
 }
 
-// Keys that ask for more than there is. They are held to their form and kept.
-struct KeptKey {
-  std::string_view name;
-  void (*check)(const Json& value, std::string_view source);
-  std::string_view nothing = "";  // the value that asks for nothing beyond what is done without the key
-};
-constexpr KeptKey kKeptKeys[] = {{"offload", check_offload, "{}"}};
-
 // One for all axes, or an object with one for each.
 void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
   if (value.is_string()) {
@@ -282,10 +287,9 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   const Json root = parse_json(json, source);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
-  std::vector<std::string> known = {"mesh",      "preset",    "layouts",    "accumulate",
-                                    "precision", "algorithm", "batch_norm", "schedule",
-                                    "chunks",    "stages",    "recompute",  "exchange"};
-  for (const KeptKey& key : kKeptKeys) known.emplace_back(key.name);
+  const std::vector<std::string> known = {"mesh",      "preset",     "layouts",  "accumulate", "precision",
+                                          "algorithm", "batch_norm", "schedule", "chunks",     "stages",
+                                          "recompute", "exchange",   "offload"};
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
   }
@@ -304,11 +308,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("stages")) plan.stages = scopes_of(root["stages"], "stages", source);
   if (root.contains("recompute")) read_recompute(root["recompute"], plan, source);
   if (root.contains("exchange")) read_exchange(root["exchange"], plan, source);
-  for (const KeptKey& key : kKeptKeys) {
-    if (!root.contains(key.name)) continue;
-    key.check(root[key.name], source);
-    plan.kept.emplace_back(key.name, root[key.name].dump());
-  }
+  if (root.contains("offload")) read_offload(root["offload"], plan, source);
   check_axes(plan, source);
   check_pipeline(plan, source);
   return plan;
@@ -327,18 +327,8 @@ std::string to_json(const Plan& plan) {
   if (!plan.stages.empty()) json["stages"] = plan.stages;
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);
-  for (const auto& [key, value] : plan.kept) json[key] = Json::parse(value);
+  if (plan.offload) json["offload"] = {{"optimizer", "file"}, {"folder", plan.offload->folder}};
   return json.dump(2);
-}
-
-void check_supported(const Plan& plan) {
-  for (const auto& [name, value] : plan.kept) {
-    const KeptKey* key = std::ranges::find(kKeptKeys, name, &KeptKey::name);
-    TRIREME_CHECK(key != std::end(kKeptKeys));
-    if (value == key->nothing) continue;
-    throw_error("the plan says \"{}\": {}, which can not be done yet; take that key out of the plan{}", name,
-                value, key->nothing.empty() ? "" : fmt::format(", or say {}", key->nothing));
-  }
 }
 
 }  // namespace trireme

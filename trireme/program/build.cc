@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/exchange/choice.h"
@@ -14,10 +15,12 @@
 #include "trireme/passes/exchange.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
+#include "trireme/passes/offload.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
 #include "trireme/passes/second_holder.h"
+#include "trireme/program/file_turns.h"
 #include "trireme/program/stages.h"
 #include "trireme/schedule/pipeline_table.h"
 
@@ -112,7 +115,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     leader = recompute(leader, again_.back());
     if (exchanges && segment.kind == SegmentKind::kUpdate)
       leader = exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
-    if (!pipeline_) leader = optimized(leader);
+    if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate)) leader = optimized(leader);
     common = Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader)};
   }
 }
@@ -162,12 +165,35 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     cut_to_stage(result, rank);
     return result;
   }
+  const std::vector<StepSegment> local = std::exchange(result.segments, {});
+  const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
   for (size_t s = 0; s < whole_.size(); ++s) {
-    Graph& graph = result.segments[s].graph;
-    graph = optimized(graph);
-    if (common_[s]) graph = bucket(graph, common_[s]->leader, ops());
+    if (plan_.offload && local[s].kind == SegmentKind::kUpdate) {
+      add_update(result, local[s], common_[s] ? common_[s]->leader : local[s].graph, layouts[s]);
+      continue;
+    }
+    StepSegment& segment = result.segments.emplace_back(local[s]);
+    segment.graph = optimized(segment.graph);
+    if (common_[s]) segment.graph = bucket(segment.graph, common_[s]->leader, ops());
+    result.layouts.push_back(layouts[s]);
   }
   return result;
+}
+
+// In parts, whose optimizer's states come from files and go back there.
+void ProgramBuilder::add_update(RankPart& result, StepSegment update, const Graph& leader,
+                                const NamedLayouts& layouts) const {
+  const std::vector<UpdatePart> parts = split_update(update.graph, leader, ops()),
+                                of_leader = split_update(leader, leader, ops());
+  std::vector<std::string> segments;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    segments.push_back(parts[i].graph.name);
+    if (!parts[i].states.empty()) result.in_files.emplace_back(segments.back(), parts[i].states);
+    result.segments.emplace_back(bucket(optimized(parts[i].graph), optimized(of_leader[i].graph), ops()),
+                                 SegmentKind::kUpdate);
+    result.layouts.push_back(layouts);
+  }
+  result.step = with_file_turns(result.step, update.graph.name, segments);
 }
 
 // Of whole segments, the pieces that the rank's stage has.
@@ -175,6 +201,8 @@ void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
   const int axis = plan_.mesh.axis(kPipeAxis), number = plan_.mesh.coordinate(rank, axis);
   const std::vector<int> peers = plan_.mesh.members(rank, axis);
   std::vector<StepSegment> leaders = this->leaders();
+  const auto of_update = std::ranges::find(whole_, SegmentKind::kUpdate, &StepSegment::kind);
+  const NamedLayouts layouts_of_update = part.layouts[of_update - whole_.begin()];
   // What nobody needs would be sent.
   for (std::vector<StepSegment>* all : {&part.segments, &leaders}) {
     for (StepSegment& segment : *all) segment.graph = prune(segment.graph);
@@ -185,6 +213,7 @@ void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
   std::vector<StepSegment> segments;
   std::vector<NamedLayouts> layouts;
   for (size_t i = 0; i < own.parts.size(); ++i) {
+    if (plan_.offload && own.parts[i].segment.kind == SegmentKind::kUpdate) continue;  // below
     StepSegment& segment = segments.emplace_back(std::move(own.parts[i].segment));
     segment.graph = bucket(optimized(segment.graph), optimized(leading.parts[i].segment.graph), ops());
     layouts.push_back(part.layouts[own.parts[i].of]);
@@ -213,6 +242,10 @@ void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
   part.slots = std::move(own.slots);
   part.step = std::move(own.step);
   part.evaluation = std::move(own.evaluation);
+  if (!plan_.offload) return;
+  const Stage::Part &update = own.parts.back(), &leading_update = leading.parts.back();
+  TRIREME_CHECK((update.segment.kind == SegmentKind::kUpdate));
+  add_update(part, update.segment, leading_update.segment.graph, layouts_of_update);
 }
 
 // All segments of a list that take a batch take as many rows of it.
@@ -237,7 +270,7 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   lists.push_back(
       list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
   Program program = build_program(std::move(local.segments), workspace, local.states, local.slots,
-                                  states_in_messages(lists));
+                                  states_in_messages(lists), local.in_files);
   program.mesh = plan_.mesh;
   program.rank = rank;
   program.sums = schedule.sums;

@@ -33,6 +33,7 @@ class ProgramBuilder {
     std::vector<Value> elsewhere;  // see Program
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation;
+    FileStateNames in_files;
   };
   RankPart part(int rank, const Schedule& schedule) const;
 
@@ -55,6 +56,8 @@ class ProgramBuilder {
   ActionList list(std::string name, std::vector<Action> actions, SegmentKind kind, int64_t microbatches,
                   int rank) const;
   void cut_to_stage(RankPart& part, int rank) const;
+  // The last part is the update of this rank, not fused yet, like that of rank 0.
+  void add_update(RankPart& part, StepSegment update, const Graph& leader, const NamedLayouts& layouts) const;
   std::vector<StepSegment> leaders() const;
 
   std::vector<StepSegment> whole_;

@@ -56,6 +56,7 @@ class ProgramReader {
     if (reader.take("parameters ")) return void(program_.parameters = reader.integer());
     if (reader.take("memory ")) return read_memory(reader);
     if (reader.take("state ")) return read_state(reader);
+    if (reader.take("group ")) return read_group(reader);
     if (reader.take("elsewhere ")) return void(program_.elsewhere.push_back(read_declaration(reader)));
     if (reader.take("at ")) return read_place_of_state(reader);
     if (reader.take("segment ")) return begin_segment(reader, number);
@@ -127,9 +128,21 @@ class ProgramReader {
     }
     state.part.axes = words(attrs, "axes");
     state.part.sums = words(attrs, "sums");
+    if (attrs.has("group"))
+      state.group = static_cast<int>(std::clamp<int64_t>(attrs.integer("group"), -1, 1 << 20));
     if (attrs.has("stages")) {
       for (int64_t stage : attrs.integers("stages")) state.part.stages.push_back(static_cast<int>(stage));
     }
+  }
+
+  void read_group(LineReader& reader) {
+    FileGroup& group = program_.groups.emplace_back();
+    group.name = reader.name();
+    const Attrs attrs = reader.attrs();
+    group.offset = bytes_at(attrs, "offset");
+    group.file_offset = bytes_at(attrs, "file_offset");
+    group.bytes = bytes_at(attrs, "bytes");
+    group.slot = static_cast<int>(std::clamp<int64_t>(attrs.integer("slot"), -1, 1 << 20));
   }
 
   void begin_segment(LineReader& reader, int number) {
@@ -228,6 +241,9 @@ class ProgramReader {
       action.kind = sends ? Action::Kind::kSend : Action::Kind::kReceive;
       action.what = reader.value_name();
       action.peer = static_cast<int>(reader.integer());
+    } else if (const bool fetches = reader.take("fetch "); fetches || reader.take("store ")) {
+      action.kind = fetches ? Action::Kind::kFetch : Action::Kind::kStore;
+      action.what = reader.name();
     } else {
       throw_error("no statement of a program: a state, segment, list or action expected");
     }

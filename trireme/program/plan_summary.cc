@@ -46,9 +46,12 @@ StageSummary summary_of(const Program& program) {
                       .peak = program.peak_bytes()};
   for (const State& state : program.states) {
     if (state.role == Role::kParameter) result.parameters += state.type.shape.elements();
+    if (state.group >= 0) continue;
     result.bytes_by_role[std::string(state.role == Role::kNone ? "other" : name(state.role))] +=
         state.stride() * static_cast<size_t>(state.slots);
   }
+  if (!program.groups.empty()) result.bytes_by_role["staging"] = program.staging_bytes();
+  result.in_files = program.file_bytes();
   for_each_run(program, [&](const Segment& segment) {
     result.work += whole_cost(segment.graph);
     result.sent_in_collectives += traffic_of(segment.graph).bytes;

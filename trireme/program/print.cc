@@ -28,6 +28,7 @@ std::string print_state(const State& state) {
   if (!state.part.sums.empty()) at.set("sums", join(state.part.sums, " "));
   if (!state.part.stages.empty())
     at.set("stages", std::vector<int64_t>(state.part.stages.begin(), state.part.stages.end()));
+  if (state.group >= 0) at.set("group", int64_t{state.group});
   const Value value{state.name, state.type, Value::Kind::kState, -1, state.role, state.attrs};
   return fmt::format("{}\nat {}\n", print_declaration(value), print(at));
 }
@@ -64,6 +65,10 @@ std::string print_action(const Action& action) {
       return fmt::format("send %{} {}{}\n", action.what, action.peer, slot);
     case Action::Kind::kReceive:
       return fmt::format("receive %{} {}{}\n", action.what, action.peer, slot);
+    case Action::Kind::kFetch:
+      return fmt::format("fetch {}\n", action.what);
+    case Action::Kind::kStore:
+      return fmt::format("store {}\n", action.what);
   }
   return "";
 }
@@ -82,6 +87,13 @@ std::string print(const Program& program) {
                                                  {"comm", number(program.comm_bytes)},
                                                  {"inputs", number(program.input_bytes)}}));
   for (const State& state : program.states) text += print_state(state);
+  for (const FileGroup& group : program.groups) {
+    text += fmt::format("group {} {}\n", group.name,
+                        print(Attrs{{"offset", number(group.offset)},
+                                    {"file_offset", number(group.file_offset)},
+                                    {"bytes", number(group.bytes)},
+                                    {"slot", int64_t{group.slot}}}));
+  }
   for (const Value& state : program.elsewhere)
     text += fmt::format("elsewhere %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
   for (const Segment& segment : program.segments) text += print_segment(segment);

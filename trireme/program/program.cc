@@ -35,6 +35,24 @@ const ActionList* Program::find_list(std::string_view name) const {
   return nullptr;
 }
 
+int Program::group(std::string_view name) const {
+  const auto found = std::ranges::find(groups, name, &FileGroup::name);
+  return found == groups.end() ? -1 : static_cast<int>(found - groups.begin());
+}
+
+size_t Program::file_bytes() const {
+  return groups.empty() ? 0 : groups.back().file_offset + groups.back().bytes;
+}
+
+size_t Program::staging_bytes() const {
+  size_t begin = state_bytes, end = 0;
+  for (const FileGroup& group : groups) {
+    begin = std::min(begin, group.offset);
+    end = std::max(end, group.offset + group.bytes);
+  }
+  return groups.empty() ? 0 : end - begin;
+}
+
 namespace {
 
 StatePart part_named(const StateParts& parts, const Value& state) {
@@ -78,14 +96,50 @@ void add_state(Program& program, const Value& value, const StateParts& parts, co
   program.state_bytes += state.stride() * static_cast<size_t>(state.slots);
 }
 
+// The groups after one another in the file, and in staging slots as large as the largest of them.
+void add_groups(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
+                const FileStateNames& in_files) {
+  std::map<std::string_view, const Value*> values;
+  for (const StepSegment& segment : segments) {
+    for (const Value& value : segment.graph.values) {
+      if (value.kind == Value::Kind::kState) values.emplace(value.name, &value);
+    }
+  }
+  const size_t staging = program.state_bytes;
+  size_t file_bytes = 0, largest = 0;
+  for (const auto& [segment, states] : in_files) {
+    const int number = static_cast<int>(program.groups.size());
+    program.state_bytes = 0;  // from the group's beginning
+    for (const std::string& state : states) {
+      add_state(program, *values.at(state), parts, {}, segment);
+      program.states.back().group = number;
+    }
+    const size_t bytes = program.state_bytes;
+    program.groups.push_back({segment, 0, file_bytes, bytes, number % kStagingSlots});
+    file_bytes += bytes;
+    largest = std::max(largest, bytes);
+  }
+  for (FileGroup& group : program.groups) group.offset = staging + largest * static_cast<size_t>(group.slot);
+  for (State& state : program.states) {
+    if (state.group >= 0) state.offset += program.groups[state.group].offset;
+  }
+  program.state_bytes = staging + largest * std::min<size_t>(kStagingSlots, program.groups.size());
+}
+
 void add_states(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
-                const StateSlots& slots, const StateNames& in_messages) {
+                const StateSlots& slots, const StateNames& in_messages, const FileStateNames& in_files) {
   const StateNames in_comm_memory = states_in_comm_memory(segments, in_messages);
+  StateNames in_any_file;
+  for (const auto& [segment, states] : in_files) in_any_file.insert(states.begin(), states.end());
   for (const bool by_collectives : {false, true}) {
-    if (by_collectives) program.comm_from = program.state_bytes;
+    if (by_collectives) {
+      add_groups(program, segments, parts, in_files);
+      program.comm_from = program.state_bytes;
+    }
     for (const auto& [graph, kind, rows] : segments) {
       for (const Value& value : graph.values) {
-        if (value.kind == Value::Kind::kState && in_comm_memory.contains(value.name) == by_collectives)
+        if (value.kind == Value::Kind::kState && !in_any_file.contains(value.name) &&
+            in_comm_memory.contains(value.name) == by_collectives)
           add_state(program, value, parts, slots, graph.name);
       }
     }
@@ -95,9 +149,10 @@ void add_states(Program& program, const std::vector<StepSegment>& segments, cons
 }  // namespace
 
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
-                      const StateParts& parts, const StateSlots& slots, const StateNames& in_messages) {
+                      const StateParts& parts, const StateSlots& slots, const StateNames& in_messages,
+                      const FileStateNames& in_files) {
   Program program;
-  add_states(program, local, parts, slots, in_messages);
+  add_states(program, local, parts, slots, in_messages, in_files);
   for (auto& [graph, kind, rows] : local) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
     for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -121,7 +176,7 @@ StateNames states_in_messages(const std::vector<ActionList>& lists) {
   StateNames names;
   for (const ActionList& list : lists) {
     for (const Action& action : list.actions) {
-      if (action.kind != Action::Kind::kRun) names.insert(action.what);
+      if (action.is_message()) names.insert(action.what);
     }
   }
   return names;
@@ -135,11 +190,16 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
     parts[state.name] = state.part;
     slots[state.name] = state.slots;
   }
+  FileStateNames in_files;
+  for (const FileGroup& group : program.groups) in_files.push_back({group.name, {}});
+  for (const State& state : program.states) {
+    if (state.group >= 0) in_files[state.group].second.push_back(state.name);
+  }
   std::vector<StepSegment> segments;
   for (size_t s = 0; s < graphs.size(); ++s)
     segments.emplace_back(std::move(graphs[s]), program.segments[s].kind);
-  Program result =
-      build_program(std::move(segments), workspace, parts, slots, states_in_messages(program.lists));
+  Program result = build_program(std::move(segments), workspace, parts, slots,
+                                 states_in_messages(program.lists), in_files);
   result.mesh = program.mesh;
   result.rank = program.rank;
   result.lists = program.lists;

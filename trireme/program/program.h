@@ -29,6 +29,7 @@ struct State {
   // A state may be there several times: a stash for each microbatch under way, versions of weights, buffers
   // of messages. A segment that is run on slot s, and a message of it, sees slot s modulo `slots`.
   int slots = 1;
+  int group = -1;  // of Program::groups, where it rests in a file
 
   size_t stride() const;  // bytes from a slot to the next
 };
@@ -52,12 +53,25 @@ struct ActionList {
   int64_t microbatches = 1;  // of all ranks together, for random numbers
 };
 
+// States that rest in a file and are in memory for the segment of that name alone. Groups take a few staging
+// slots in turn, places among the states' memory; what lies where within a group is the same in both.
+struct FileGroup {
+  std::string name;
+  size_t offset = 0;       // of its slot, among the states
+  size_t file_offset = 0;  // from the beginning of this rank's file
+  size_t bytes = 0;
+  int slot = 0;
+  friend bool operator==(const FileGroup&, const FileGroup&) = default;
+};
+
 struct Program {
   Mesh mesh;  // no axes: one rank
   int rank = 0;
   std::vector<State> states;
   std::map<std::string, size_t, std::less<>> state_numbers;  // name -> place in `states`
-  std::vector<Value> elsewhere;  // lasting states that other stages of a pipeline have, with their whole types
+  std::vector<FileGroup> groups;
+  std::vector<Value>
+      elsewhere;  // lasting states that other stages of a pipeline have, with their whole types
   std::vector<Segment> segments;
   std::vector<ActionList> lists;
   Schedule::Sums sums = Schedule::Sums::kAnyOrder;  // over the ranks
@@ -71,6 +85,9 @@ struct Program {
   const State* find_state(std::string_view name) const;  // null when there is none
   int segment(std::string_view name) const;              // −1 when there is none
   const ActionList* find_list(std::string_view name) const;
+  int group(std::string_view name) const;  // −1 when there is none
+  size_t file_bytes() const;
+  size_t staging_bytes() const;  // of states' memory
   size_t peak_bytes() const { return state_bytes + arena_bytes + comm_bytes + input_bytes; }
 };
 
@@ -82,13 +99,17 @@ using StateSlots = std::map<std::string, int, std::less<>>;
 
 using StateNames = std::set<std::string, std::less<>>;
 
+// The segments whose states rest in files, in the order in which they are run, and those states.
+using FileStateNames = std::vector<std::pair<std::string, std::vector<std::string>>>;
+inline constexpr int kStagingSlots = 3;  // one that is computed with, one that comes and one that goes
+
 // Puts one rank's segments together. States come in the order in which graphs name them, those that
 // collectives read or make, and those of messages, last: they lie in comm memory. States of the same name in
 // different graphs are one state and must agree in type. A state that `parts` does not name is whole on this
 // rank.
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
                       const StateParts& parts = {}, const StateSlots& slots = {},
-                      const StateNames& in_messages = {});
+                      const StateNames& in_messages = {}, const FileStateNames& in_files = {});
 // Of the messages in lists.
 StateNames states_in_messages(const std::vector<ActionList>& lists);
 // The same program with other graphs in its segments, in their order, placed in memory anew.

@@ -13,15 +13,45 @@
 namespace trireme {
 namespace {
 
+void verify_groups(const Program& program) {
+  size_t end = 0;
+  std::map<int, size_t> begins;  // of slots
+  for (const FileGroup& group : program.groups) {
+    if (group.file_offset < end)
+      throw_error("the group {} begins at {} of the file, where the one before it ends at {}", group.name,
+                  group.file_offset, end);
+    end = group.file_offset + group.bytes;
+    if (group.slot < 0 || begins.emplace(group.slot, group.offset).first->second != group.offset)
+      throw_error("the group {} is said to have staging slot {}, but lies elsewhere than others in it",
+                  group.name, group.slot);
+    for (const auto& [slot, begin] : begins) {
+      if (slot != group.slot && begin < group.offset + group.bytes && group.offset <= begin)
+        throw_error("the group {} in staging slot {} reaches into that of {}", group.name, group.slot, slot);
+    }
+  }
+}
+
+void verify_place_in_group(const Program& program, const State& state) {
+  if (state.group >= std::ssize(program.groups))
+    throw_error("the state %{} is in group {} of {}", state.name, state.group, program.groups.size());
+  const FileGroup& group = program.groups[state.group];
+  if (state.slots != 1 || state.offset < group.offset ||
+      state.offset + state.stride() > group.offset + group.bytes)
+    throw_error("the state %{} does not lie in its group {}", state.name, group.name);
+}
+
 void verify_states(const Program& program) {
   size_t end = 0;
   for (const State& state : program.states) {
     if (state.slots < 1)
       throw_error("the state %{} has {} slots; 1 or more expected", state.name, state.slots);
-    if (state.offset < end)
+    const size_t begin = state.offset;
+    if (state.group >= 0)
+      verify_place_in_group(program, state);
+    else if (begin < end)
       throw_error("the state %{} begins at {}, where the state before it ends at {}", state.name,
                   state.offset, end);
-    end = state.offset + state.stride() * static_cast<size_t>(state.slots);
+    end = std::max(end, begin + state.stride() * static_cast<size_t>(state.slots));
     int64_t elements = 1;
     for (const Pieces& pieces : state.part.pieces) {
       int64_t extent = 0;
@@ -73,8 +103,12 @@ class ListCheck {
   ListCheck(const Program& program, const ActionList& list) : program_(program), list_(list) {}
 
   void run() {
-    for (const Action& action : list_.actions)
-      action.kind == Action::Kind::kRun ? check_run(action) : check_message(action);
+    for (const Action& action : list_.actions) {
+      action.kind == Action::Kind::kRun ? check_run(action)
+      : action.is_message()             ? check_message(action)
+                                        : check_file(action);
+    }
+    for (const auto& [slot, group] : in_slot_) expect_stored(slot);
   }
 
  private:
@@ -93,6 +127,7 @@ class ListCheck {
       if (!computed_.insert({segment.kind, piece_of(action.what), action.microbatch}).second)
         throw_error("the list '{}' computes microbatch {} twice", list_.name, action.microbatch);
     }
+    if (const int group = program_.group(action.what); group >= 0) use(group);
     std::set<ValueId> read;
     for (const Node& node : segment.graph.nodes) read.insert(node.inputs.begin(), node.inputs.end());
     for (const Output& output : segment.graph.outputs) read.insert(output.value);
@@ -137,6 +172,42 @@ class ListCheck {
     }
   }
 
+  void check_file(const Action& action) {
+    const int group = program_.group(action.what);
+    if (group < 0)
+      throw_error("the list '{}' fetches or stores the group {}, which does not exist", list_.name,
+                  action.what);
+    const int slot = program_.groups[group].slot;
+    if (action.kind == Action::Kind::kFetch) {
+      expect_stored(slot);
+      in_slot_[slot] = {group, false};
+    } else if (const auto found = in_slot_.find(slot);
+               found == in_slot_.end() || found->second != std::pair(group, true)) {
+      throw_error("the list '{}' stores the group {}, which nothing in its slot has renewed", list_.name,
+                  action.what);
+    } else {
+      found->second.second = false;
+    }
+  }
+
+  // By the segment of the same name.
+  void use(int group) {
+    const FileGroup& needed = program_.groups[group];
+    const auto found = in_slot_.find(needed.slot);
+    if (found == in_slot_.end() || found->second.first != group)
+      throw_error("the list '{}' runs '{}', whose states rest in a file and were not fetched", list_.name,
+                  needed.name);
+    found->second.second = true;
+  }
+
+  // Before another group takes the slot, and at the end.
+  void expect_stored(int slot) const {
+    const auto found = in_slot_.find(slot);
+    if (found != in_slot_.end() && found->second.second)
+      throw_error("the list '{}' renews the group {} and does not store it", list_.name,
+                  program_.groups[found->second.first].name);
+  }
+
   int slot_of(std::string_view state, const Action& action) const {
     return action.slot % program_.find_state(state)->slots;
   }
@@ -149,6 +220,7 @@ class ListCheck {
 
   const Program& program_;
   const ActionList& list_;
+  std::map<int, std::pair<int, bool>> in_slot_;      // staging slot -> group, and whether it must be stored
   std::map<std::pair<std::string, int>, int> made_;  // in this step, by state and slot: by whom, as a slot
   std::set<std::tuple<SegmentKind, std::string, int64_t>> computed_;  // pieces and microbatches
 };
@@ -158,6 +230,7 @@ class ListCheck {
 void verify(const Program& program) {
   if (program.rank < 0 || program.rank >= program.mesh.ranks())
     throw_error("rank {} is none of the {} of the mesh", program.rank, program.mesh.ranks());
+  verify_groups(program);
   verify_states(program);
   for (const Segment& segment : program.segments) verify_segment(program, segment);
   for (const ActionList& list : program.lists) ListCheck(program, list).run();

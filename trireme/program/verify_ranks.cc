@@ -55,7 +55,7 @@ class Events {
       for (int message : waits.before[i]) wait_for(message);
       if (action.kind == Action::Kind::kRun)
         run(program_.segments[program_.segment(action.what)].graph);
-      else
+      else if (action.is_message())
         message(action, static_cast<int>(i));
     }
     for (int message : waits.at_end) wait_for(message);

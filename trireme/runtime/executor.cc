@@ -106,7 +106,7 @@ Program with_room(Program program, const Device& device) {
 
 }  // namespace
 
-Executor::Executor(Program program, Device& device, Communicator* communicator)
+Executor::Executor(Program program, Device& device, Communicator* communicator, const std::string& folder)
     : program_(with_room(std::move(program), device)),
       device_(device),
       communicator_(communicator),
@@ -118,7 +118,30 @@ Executor::Executor(Program program, Device& device, Communicator* communicator)
       arena_(device.allocate(program_.arena_bytes)),
       comm_states_(comm_memory(program_.state_bytes - program_.comm_from)),
       comm_(comm_memory(program_.comm_bytes)) {
+  for (const Segment& segment : program_.segments)
+    group_of_segment_.push_back(program_.group(segment.graph.name));
+  if (!program_.groups.empty()) open_files(folder);
   for (size_t s = 0; s < program_.segments.size(); ++s) prepare(static_cast<int>(s));
+}
+
+void Executor::open_files(const std::string& folder) {
+  if (device_.memory() == Device::Memory::kOwn)
+    throw_error("the plan's offload puts states into files, which the device '{}' can not do yet; use "
+                "train.device=cpu, or take the key out of the plan",
+                device_.name());
+  std::vector<FileStates::Group> groups;
+  for (const FileGroup& group : program_.groups)
+    groups.push_back({group.slot, state_address(group.offset), group.bytes, group.file_offset});
+  files_ = std::make_unique<FileStates>(folder, std::move(groups), kStagingSlots);
+}
+
+void Executor::start_fetch(int group) {
+  files_->start_read(group);
+}
+
+void Executor::start_store(int group) {
+  stream_->synchronize();
+  files_->start_write(group);
 }
 
 size_t Executor::allocated_bytes() const {
@@ -361,6 +384,7 @@ void Executor::run(int segment, int slot) {
   slots.last = slot % static_cast<int>(slots.slots.size());
   Prepared& prepared = slots.slots[slots.last];
   await_next_inputs(slots);
+  if (const int group = group_of_segment_[static_cast<size_t>(segment)]; group >= 0) files_->expect(group);
   if (observer_)
     launch_observed(prepared);
   else
@@ -501,11 +525,17 @@ void Executor::read_state(std::string_view name, void* data, size_t bytes) {
 }
 
 void Executor::write_state(std::string_view name, size_t offset, const void* data, size_t bytes) {
-  stream_->upload(stretch(name, offset, bytes), data, bytes);
+  std::byte* memory = stretch(name, offset, bytes);
+  if (const State& state = find_state(name); state.group >= 0)
+    return files_->write(state.group, state.offset - program_.groups[state.group].offset + offset, data, bytes);
+  stream_->upload(memory, data, bytes);
 }
 
 void Executor::read_state(std::string_view name, size_t offset, void* data, size_t bytes) {
-  stream_->download(data, stretch(name, offset, bytes), bytes);
+  const std::byte* memory = stretch(name, offset, bytes);
+  if (const State& state = find_state(name); state.group >= 0)
+    return files_->read(state.group, state.offset - program_.groups[state.group].offset + offset, data, bytes);
+  stream_->download(data, memory, bytes);
 }
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "trireme/passes/gather.h"
 #include "trireme/program/program.h"
 #include "trireme/runtime/device.h"
+#include "trireme/runtime/file_states.h"
 #include "trireme/runtime/staged_communicator.h"
 
 namespace trireme {
@@ -28,7 +29,9 @@ class Executor {
  public:
   // Throws an Error that names the op when the device has no kernel for a node. States start undefined.
   // `communicator` is for programs with collectives, and is used by whoever runs a segment.
-  Executor(Program program, Device& device, Communicator* communicator = nullptr);
+  // `folder` is for programs whose states rest in files (Program::groups).
+  Executor(Program program, Device& device, Communicator* communicator = nullptr,
+           const std::string& folder = "");
 
   const Program& program() const { return program_; }
   size_t allocated_bytes() const;  // what was allocated for states, arena and inputs: the program's peak
@@ -38,8 +41,11 @@ class Executor {
   // The same for the next run of the segment, while the last one may still compute. False, and nothing was
   // done, for an input that is small, or read until late.
   bool set_next_input(int segment, std::string_view name, const void* data, size_t bytes);
-  // On one slot of the states that have several; see State::slots.
+  // On one slot of the states that have several; see State::slots. States that rest in files are waited for,
+  // and fetched where nobody has; to store them is left to start_store().
   void run(int segment, int slot = 0);
+  void start_fetch(int group);
+  void start_store(int group);
   // The value of an output after the last run of the segment, before any other segment runs.
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
   float scalar_output(int segment, std::string_view name);
@@ -107,6 +113,7 @@ class Executor {
     std::unique_ptr<Event> early_read, next_came;
   };
 
+  void open_files(const std::string& folder);
   Buffer comm_memory(size_t bytes);
   std::byte* state_address(size_t offset) const;
   const State& find_state(std::string_view name) const;
@@ -136,6 +143,8 @@ class Executor {
   std::unique_ptr<Stream> uploads_;  // of inputs ahead of time, made when the first one comes
   std::unique_ptr<StagedCommunicator> staged_;  // takes the communicator's place in kernels, where need be
   Buffer states_, arena_, comm_states_, comm_;
+  std::unique_ptr<FileStates> files_;  // null where all states rest in memory
+  std::vector<int> group_of_segment_;  // −1: none
   std::vector<SegmentSlots> prepared_;
   Observer observer_;
   Timer timer_;

@@ -26,8 +26,10 @@ Consumer state_consumer(Role role, size_t bytes) {
 
 std::vector<Consumer> consumers(const Program& program) {
   std::map<Role, size_t> by_role;
-  for (const State& state : program.states)
-    by_role[state.role] += state.stride() * static_cast<size_t>(state.slots);
+  for (const State& state : program.states) {
+    if (state.group < 0) by_role[state.role] += state.stride() * static_cast<size_t>(state.slots);
+  }
+  by_role[Role::kOptimizer] += program.staging_bytes();
   std::vector<Consumer> all = {
       {"what a step makes on its way", "a smaller train.batch with train.accumulate", program.arena_bytes},
       {"what ranks exchange", "fewer ranks on this device", program.comm_bytes},

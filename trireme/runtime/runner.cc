@@ -32,8 +32,15 @@ std::vector<Runner::Turn> Runner::turns_of(const ActionList& list) const {
   const Program& program = executor_.program();
   std::vector<Turn> turns;
   for (const Action& action : list.actions) {
-    if (action.kind != Action::Kind::kRun) {
+    if (action.is_message()) {
       turns.push_back(message(action));
+      continue;
+    }
+    if (action.is_of_file()) {
+      turns.push_back({.action = &action, .group = program.group(action.what)});
+      if (turns.back().group < 0)
+        throw_error("the list '{}' fetches or stores the group '{}', which the program does not have",
+                    list.name, action.what);
       continue;
     }
     const int segment = program.segment(action.what);
@@ -73,6 +80,11 @@ void Runner::run(const Turn& turn) {
 }
 
 void Runner::start(const Turn& turn) {
+  if (turn.group >= 0) {
+    turn.action->kind == Action::Kind::kFetch ? executor_.start_fetch(turn.group)
+                                              : executor_.start_store(turn.group);
+    return;
+  }
   Communicator& communicator = *executor_.communicator();
   if (turn.action->kind == Action::Kind::kSend) {
     executor_.synchronize();

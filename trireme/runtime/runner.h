@@ -21,6 +21,7 @@ class Runner {
   struct Turn {
     const Action* action;
     int segment = -1;  // of a run
+    int group = -1;    // of a fetch or a store, which are only started here; a run waits for what it needs
     // Of a message, which is started here and waited for where another turn says.
     std::byte* data = nullptr;
     int64_t bytes = 0;

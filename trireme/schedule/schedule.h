@@ -18,9 +18,11 @@ struct Action {
     kRun,      // a segment
     kSend,     // a state's slot, to the rank `peer`
     kReceive,  // a state's slot, from there
+    kFetch,    // a group of states, from the file in which it rests
+    kStore,    // back to there
   };
   Kind kind = Kind::kRun;
-  std::string what;        // the segment or the state, by its name
+  std::string what;        // the segment, the state or the group, by its name
   int64_t microbatch = 0;  // whose rows and random numbers the segment takes
   int slot = 0;            // of the states that have several; see program/program.h
   int peer = -1;           // of a message
@@ -34,6 +36,10 @@ struct Action {
   static Action receive(std::string state, int peer, int slot = 0) {
     return {Kind::kReceive, std::move(state), 0, slot, peer};
   }
+  static Action fetch(std::string group) { return {Kind::kFetch, std::move(group)}; }
+  static Action store(std::string group) { return {Kind::kStore, std::move(group)}; }
+  bool is_message() const { return kind == Kind::kSend || kind == Kind::kReceive; }
+  bool is_of_file() const { return kind == Kind::kFetch || kind == Kind::kStore; }
   friend bool operator==(const Action&, const Action&) = default;
 };
 

@@ -29,6 +29,10 @@ class Maker {
     const int pipe = program_.mesh.find(kPipeAxis);
     for (size_t i = 0; i < step->actions.size(); ++i) {
       const Action& action = step->actions[i];
+      if (action.is_of_file())
+        throw_error(
+            "the plan offloads states to files, and the simulator knows no disks yet; take offload out "
+            "of the plan to simulate the rest");
       TrackAction& added = track_.actions.emplace_back();
       added.kind = action.kind;
       added.waits = waits.before[i];

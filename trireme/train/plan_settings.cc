@@ -27,7 +27,6 @@ void take(std::string_view name, const T& wanted, T& setting, ResolvedConfig& co
 }  // namespace
 
 void apply_plan(const Plan& plan, ResolvedConfig& config) {
-  check_supported(plan);
   if (plan.accumulate) take("train.accumulate", *plan.accumulate, config.config.train.accumulate, config);
   if (plan.precision) take("train.precision", *plan.precision, config.config.train.precision, config);
   if (plan.batch_norm == Plan::BatchNorm::kLocal) {

@@ -109,7 +109,8 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
       shape_(shape),
       ranks_(ranks),
       half_(precision_of(train) == DType::f16),
-      executor_(std::move(program), device, ranks.communicator),
+      executor_(std::move(program), device, ranks.communicator,
+                ranks.plan.offload ? ranks.plan.offload->folder : ""),
       runner_(executor_, ranks.trace),
       step_list_(list_named("step", executor_.program())),
       evaluation_list_(list_named("evaluate", executor_.program())) {
@@ -198,7 +199,8 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
   const std::span<const Runner::Turn> all = runner_.gradient_turns();
   const auto is_of = [&](const Runner::Turn& turn) { return turn.action->microbatch == number; };
   if (!std::ranges::all_of(all, [&](const Runner::Turn& turn) {
-        return turn.runs() && program().segments[turn.segment].takes(Role::kBatch);
+        return turn.action->is_of_file() ||
+               (turn.runs() && program().segments[turn.segment].takes(Role::kBatch));
       })) {
     throw_error(
         "microbatch {} was given alone, but this step computes its microbatches in an order of its own "
@@ -248,6 +250,7 @@ StepResult Trainer::update(int64_t step, double rate) {
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
   };
   const auto after = [&](const Runner::Turn& turn) {
+    if (program().segments[turn.segment].graph.outputs.empty()) return;  // the last part has them
     const auto read = [&](std::string_view name) { return executor_.scalar_output(turn.segment, name); };
     result.norm = read("norm");
     count = read("count");
