@@ -46,6 +46,21 @@ class Plan(Training):
                    self.plan('{"mesh": "data:2 tensor:2", "preset": "megatron+zero1"}'))
         self.assert_same_losses("both", expected)
 
+    def test_moments_that_rest_in_a_file_change_nothing(self):
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        plan = self.plan(f'{{"mesh": "data:1", "offload": {{"optimizer": "file", "folder": "{scratch}"}}}}')
+        more = ["--lr_schedule.decay_steps=30"]
+        self.train("whole", "--train.steps=12", *more)
+        for run, first, then in [("to_memory", [plan], []), ("to_file", [], [plan])]:
+            self.train(run, "--train.steps=6", *more, *first)
+            self.assertIn("goes on from", self.train(run, "--train.steps=12", *more, *then))
+            for name in ["model.safetensors", "optimizer.safetensors"]:
+                end = Path("checkpoints/step-00000012") / name
+                self.assertEqual((self.folder / run / end).read_bytes(),
+                                 (self.folder / "whole" / end).read_bytes(), f"{run}: {name}")
+        self.assertEqual(list(scratch.iterdir()), [])
+
     def test_a_checkpoint_goes_on_under_another_plan(self):
         self.train("whole", "--train.steps=30")
         expected = self.losses("whole")

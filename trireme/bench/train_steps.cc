@@ -17,7 +17,7 @@ namespace {
 void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& question, const StepRank& rank,
                StepReport& report) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> step_seconds, exposed, waiting;
+  std::vector<double> step_seconds, exposed, waiting, files, file_waits;
   Batch batch = random_batch(setup, setup.config.train.seed);
   for (int step = 0; step < question.warmup + question.steps; ++step) {
     const Clock::time_point begin = Clock::now();
@@ -28,7 +28,10 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
     if (step == 0) report.first_loss = result.loss;
     report.last_loss = result.loss;
     const double in_collectives = rank.options.communicator ? rank.options.communicator->take_seconds() : 0;
+    const FileStates::Times file_times = trainer.executor().take_file_times();
     if (step < question.warmup) continue;
+    files.push_back(file_times.moving);
+    file_waits.push_back(file_times.waited);
     step_seconds.push_back(seconds);
     exposed.push_back(in_collectives);
   }
@@ -38,6 +41,9 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
     world.all_reduce(exposed.data(), question.steps, DType::f64, comm::ReduceOp::min).wait();
     world.all_reduce(waiting.data(), question.steps, DType::f64, comm::ReduceOp::max).wait();
   }
+  report.file_bytes = 2 * static_cast<double>(trainer.program().file_bytes());
+  report.file_seconds = median_of(files);
+  report.file_waited_seconds = median_of(file_waits);
   report.resident_bytes = peak_resident_bytes();
   report.median_seconds = median_of(step_seconds);
   report.p90_seconds = quantile_of(step_seconds, 0.9);

@@ -38,6 +38,9 @@ struct StepReport {
   // In collectives: of the rank that spends least, which waits for nobody, and of the one that spends most,
   // which waits for slower ranks. Medians over the steps.
   double exposed_seconds = 0, waiting_seconds = 0;
+  // Where the plan offloads states: bytes that a step reads and writes, the seconds of that, and of them
+  // those for which the step waited. Medians over the steps, of this rank.
+  double file_bytes = 0, file_seconds = 0, file_waited_seconds = 0;
   double model_flops = 0, peak_flops_per_second = 0;  // in one step; of all threads
   size_t planned_bytes = 0;
   size_t resident_bytes = 0;  // before anything else was measured

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -57,6 +58,12 @@ void print_report(const bench::StepReport& report, const bench::StepSetup& setup
                      report.exposed_seconds * 1e3, 100 * report.exposed_seconds / report.median_seconds,
                      report.waiting_seconds * 1e3));
   }
+  if (report.file_bytes > 0) {
+    line("offload",
+         fmt::format("{} a step in {:.1f} ms of reading and writing, {:.0f}% of it hidden",
+                     format_bytes(static_cast<size_t>(report.file_bytes)), report.file_seconds * 1e3,
+                     100 * std::max(0.0, 1 - report.file_waited_seconds / report.file_seconds)));
+  }
   line("model FLOPs",
        fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", report.model_flops / 1e9,
                    report.model_flops_per_second() / 1e9, 100 * report.utilisation()));
@@ -83,6 +90,9 @@ nlohmann::ordered_json report_json(const bench::StepReport& report, const bench:
       {"plan", report.ranks > 1 ? options.plan : ""},
       {"exposed_communication_seconds", report.exposed_seconds},
       {"waiting_seconds", report.waiting_seconds},
+      {"file_bytes", report.file_bytes},
+      {"file_seconds", report.file_seconds},
+      {"file_waited_seconds", report.file_waited_seconds},
       {"cpu", bench::cpu_model()},
       {"simd", bench::simd_target()},
       {"steps", options.question.steps},

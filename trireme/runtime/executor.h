@@ -46,6 +46,7 @@ class Executor {
   void run(int segment, int slot = 0);
   void start_fetch(int group);
   void start_store(int group);
+  FileStates::Times take_file_times() { return files_ ? files_->take_times() : FileStates::Times(); }
   // The value of an output after the last run of the segment, before any other segment runs.
   void read_output(int segment, std::string_view name, void* data, size_t bytes);
   float scalar_output(int segment, std::string_view name);

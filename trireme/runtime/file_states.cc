@@ -6,14 +6,22 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 
 namespace trireme {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 std::string no_room(const std::string& path, size_t bytes, int error) {
   std::error_code ignored;
@@ -65,6 +73,7 @@ void FileStates::serve(Slot& slot) {
     const Group& group = groups_[slot.group];
     const Work work = slot.work;
     lock.unlock();
+    const Clock::time_point begin = Clock::now();
     std::exception_ptr failure;
     try {
       work == Work::kRead ? read_file(group.memory, group.bytes, group.file_offset)
@@ -74,15 +83,18 @@ void FileStates::serve(Slot& slot) {
     }
     lock.lock();
     slot.work = Work::kNone;
+    slot.seconds += seconds_since(begin);
     slot.failure = failure;
     if (failure) slot.group = -1;
     slot.changed.notify_all();
   }
 }
 
-std::unique_lock<std::mutex> FileStates::idle(Slot& slot) const {
+std::unique_lock<std::mutex> FileStates::idle(Slot& slot) {
+  const Clock::time_point begin = Clock::now();
   std::unique_lock lock(slot.mutex);
   slot.changed.wait(lock, [&] { return slot.work == Work::kNone; });
+  waited_ += seconds_since(begin);
   if (slot.failure) std::rethrow_exception(std::exchange(slot.failure, nullptr));
   return lock;
 }
@@ -110,6 +122,15 @@ void FileStates::expect(int group) {
   if (idle(slot); slot.group == group) return;
   start_read(group);
   idle(slot);
+}
+
+FileStates::Times FileStates::take_times() {
+  Times times{0, std::exchange(waited_, 0)};
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    const std::lock_guard lock(slot->mutex);
+    times.moving += std::exchange(slot->seconds, 0);
+  }
+  return times;
 }
 
 void FileStates::read(int group, size_t offset, void* data, size_t bytes) {

@@ -38,6 +38,13 @@ class FileStates {
   // Until the group is in memory; reads it if nobody has asked for it.
   void expect(int group);
 
+  // Seconds since the last call: of reading and writing, all slots together, and of whoever had to wait for
+  // it.
+  struct Times {
+    double moving = 0, waited = 0;
+  };
+  Times take_times();
+
   // Some bytes of a group, from and to the file, and its place in memory where it is there.
   void read(int group, size_t offset, void* data, size_t bytes);
   void write(int group, size_t offset, const void* data, size_t bytes);
@@ -50,13 +57,14 @@ class FileStates {
     Work work = Work::kNone;
     int group = -1;  // that is in the slot, or comes into it
     std::exception_ptr failure;
+    double seconds = 0;  // of work
     std::thread thread;
   };
 
   void serve(Slot& slot);
   void start(int group, Work work);
   // Waits until nothing is under way there.
-  std::unique_lock<std::mutex> idle(Slot& slot) const;
+  std::unique_lock<std::mutex> idle(Slot& slot);
   Slot& slot_of(int group) { return *slots_[groups_[group].slot]; }
   void read_file(void* data, size_t bytes, size_t offset) const;
   void write_file(const void* data, size_t bytes, size_t offset) const;
@@ -65,6 +73,7 @@ class FileStates {
   int file_ = -1;
   std::vector<Group> groups_;
   std::vector<std::unique_ptr<Slot>> slots_;
+  double waited_ = 0;
 };
 
 }  // namespace trireme

@@ -74,7 +74,9 @@ class Drawing {
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
     if (has_axis(kPipeAxis))
-      plan["schedule"] = dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
+      plan["schedule"] =
+          dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
+    if (dice_.chance(0.1)) plan["offload"] = Json{{"optimizer", "file"}, {"folder", "/tmp"}};
     case_.plan = plan.dump();
     return std::move(case_);
   }
