@@ -49,9 +49,8 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
     }
   }
   add_state_stages();
-  for (size_t s = 0; s < pipeline.order.size(); ++s)
-    updates_.push_back(stage_update(local[update_].graph, state_stages_,
-                                    static_cast<int>(pipeline.order.size()), static_cast<int>(s), ops()));
+  updates_ =
+      stage_updates(local[update_].graph, state_stages_, static_cast<int>(pipeline.order.size()), ops());
 }
 
 void Stages::add_state_stages() {
