@@ -203,7 +203,7 @@ Graph update_graph() {
 TEST(StageUpdate, GathersNumbersAndKeepsTheOrderOfOneRank) {
   const StateStages where = {{"v", {0}}, {"grad.v", {0}}, {"w", {1}}, {"grad.w", {1}}};
   for (const int number : {0, 1}) {
-    const StagedUpdate own = stage_update(update_graph(), where, 2, number, ops());
+    const StagedUpdate own = stage_updates(update_graph(), where, 2, ops())[number];
     EXPECT_THAT(own.borrowed, IsEmpty());
     EXPECT_THAT(updated(own.graph), ElementsAre(number == 0 ? "v" : "w"));
     const auto collectives = std::ranges::count_if(
@@ -225,9 +225,9 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
   b.update(w, b.op("sgd", {w, sum, lr, lr}, {{"weight_decay", 0.0}}));
   const Graph graph = b.take();
   const StateStages where = {{"w", {0, 1}}, {"grad.w", {0}}, {"grad.w~1", {1}}};
-  EXPECT_THAT(stage_update(graph, where, 2, 0, ops()).borrowed,
+  EXPECT_THAT(stage_updates(graph, where, 2, ops())[0].borrowed,
               ElementsAre(StagedUpdate::Borrowed{"grad.w~1", 1}));
-  EXPECT_THAT(stage_update(graph, where, 2, 1, ops()).borrowed,
+  EXPECT_THAT(stage_updates(graph, where, 2, ops())[1].borrowed,
               ElementsAre(StagedUpdate::Borrowed{"grad.w", 0}));
   // A third stage is told the square, by who has the weight, and no gradient.
   Builder norm(ops(), "update");
@@ -244,16 +244,16 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
               norm.op("sgd", {other_weight, gradient("grad.v", "v"), rate, square}, {{"weight_decay", 0.0}}));
   const Graph with_norm = norm.take();
   const StateStages three = {{"w", {0, 2}}, {"grad.w", {0}}, {"grad.w~1", {2}}, {"v", {1}}, {"grad.v", {1}}};
-  EXPECT_THAT(stage_update(with_norm, three, 3, 1, ops()).borrowed, IsEmpty());
-  EXPECT_THAT(stage_update(with_norm, three, 3, 2, ops()).borrowed,
+  EXPECT_THAT(stage_updates(with_norm, three, 3, ops())[1].borrowed, IsEmpty());
+  EXPECT_THAT(stage_updates(with_norm, three, 3, ops())[2].borrowed,
               ElementsAre(StagedUpdate::Borrowed{"grad.w", 0}));
   const StateStages apart = {{"w", {0}}, {"grad.w", {1}}, {"grad.w~1", {1}}};
-  EXPECT_THAT(stage_update(graph, apart, 2, 0, ops()).borrowed, testing::SizeIs(2));
+  EXPECT_THAT(stage_updates(graph, apart, 2, ops())[0].borrowed, testing::SizeIs(2));
   Builder other(ops(), "update");
   const ValueId u = other.state("u", type, Role::kParameter), v = other.state("v", type, Role::kParameter);
   other.update(u, other.op("add", {u, v}));
   try {
-    stage_update(other.take(), {{"u", {0}}, {"v", {1}}}, 2, 0, ops());
+    stage_updates(other.take(), {{"u", {0}}, {"v", {1}}}, 2, ops());
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("stage 0 of the pipeline needs the parameter %v of stage 1"));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "trireme/base/error.h"
@@ -17,13 +18,17 @@ namespace {
 
 class Stager {
  public:
-  Stager(const Graph& graph, const StateStages& stages, int count, int stage, const OpTable& ops)
-      : graph_(graph), stages_(stages), count_(count), stage_(stage), b_(ops, graph.name) {
+  Stager(const Graph& graph, const StateStages& stages, int count, const OpTable& ops)
+      : graph_(graph), stages_(stages), count_(count), ops_(ops) {
     find_makers();
     for (int s = 0; s < count; ++s) find_needs(s);
   }
 
-  StagedUpdate run() {
+  StagedUpdate run(int stage) {
+    stage_ = stage;
+    b_.emplace(ops_, graph_.name);
+    locals_.clear();
+    borrowed_.clear();
     // Whoever gives inputs gives them to all stages alike.
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].kind == Value::Kind::kInput) had(static_cast<ValueId>(v));
@@ -34,18 +39,18 @@ class Stager {
     }
     add_nodes(needs_[stage_]);
     for (const Update& update : graph_.updates) {
-      if (has(stage_, update.state)) b_.update(had(update.state), had(update.value));
+      if (has(stage_, update.state)) b_->update(had(update.state), had(update.value));
     }
-    for (const Output& output : graph_.outputs) b_.output(output.name, had(output.value), output.role);
-    debug_verify(b_.graph());
-    return {b_.take(), {borrowed_.begin(), borrowed_.end()}};
+    for (const Output& output : graph_.outputs) b_->output(output.name, had(output.value), output.role);
+    debug_verify(b_->graph());
+    return {b_->take(), {borrowed_.begin(), borrowed_.end()}};
   }
 
  private:
   using Set = std::vector<bool>;  // of stages
 
-  const std::vector<int>& stages_of(ValueId state) const {
-    const Value& value = graph_.values[state];
+  const std::vector<int>& stages_of(ValueId state) const { return *stages_of_[state]; }
+  const std::vector<int>& find_stages_of(const Value& value) const {
     auto found = stages_.find(value.name);
     if (found == stages_.end()) found = stages_.find(value.attrs.text("of", ""));
     if (found == stages_.end())
@@ -58,9 +63,11 @@ class Stager {
   // gradients of the parameters that they have.
   void find_makers() {
     makers_.assign(graph_.values.size(), Set(count_, true));
+    stages_of_.resize(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
       if (value.kind != Value::Kind::kState) continue;
+      stages_of_[v] = &find_stages_of(value);
       for (int s = 0; s < count_; ++s) makers_[v][s] = has(s, static_cast<ValueId>(v));
       if (value.role != Role::kGradient) continue;
       if (const auto of = stages_.find(value.attrs.text("of", "")); of != stages_.end()) {
@@ -138,7 +145,7 @@ class Stager {
       if (std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; })) continue;
       std::vector<ValueId> inputs;
       for (ValueId input : node.inputs) inputs.push_back(had(input));
-      const std::vector<ValueId> results = b_.copy(graph_, node, inputs, node.attrs);
+      const std::vector<ValueId> results = b_->copy(graph_, node, inputs, node.attrs);
       for (size_t o = 0; o < results.size(); ++o) locals_.emplace(node.outputs[o], results[o]);
     }
   }
@@ -151,31 +158,31 @@ class Stager {
     for (const auto& values : of) most = std::max(most, values.size());
     std::vector<ValueId> own;
     const auto flat = [&](ValueId local) {
-      return b_.op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, "of_stages/number");
+      return b_->op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, "of_stages/number");
     };
     for (ValueId value : of[stage_]) own.push_back(flat(had(value)));
     if (own.empty()) own.push_back(flat(had(filler())));
     while (own.size() < most) own.push_back(own[0]);
     const int64_t all = static_cast<int64_t>(most) * count_;
     const ValueId mine =
-        own.size() == 1 ? own[0] : b_.op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
-    const ValueId gathered = b_.op("all_gather", {mine},
-                                   {{"axis", std::string(kPipeAxis)},
-                                    {"ways", int64_t{count_}},
-                                    {"coordinate", int64_t{stage_}},
-                                    {"dim", int64_t{0}},
-                                    {"extent", all}},
-                                   "of_stages/all_gather");
+        own.size() == 1 ? own[0] : b_->op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
+    const ValueId gathered = b_->op("all_gather", {mine},
+                                    {{"axis", std::string(kPipeAxis)},
+                                     {"ways", int64_t{count_}},
+                                     {"coordinate", int64_t{stage_}},
+                                     {"dim", int64_t{0}},
+                                     {"extent", all}},
+                                    "of_stages/all_gather");
     const std::vector<ValueId> numbers =
-        b_.node("split", {gathered},
-                {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}},
-                "of_stages/split");
+        b_->node("split", {gathered},
+                 {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}},
+                 "of_stages/split");
     for (int s = 0; s < count_; ++s) {
       for (size_t i = 0; i < of[s].size(); ++i) {
         const Shape& shape = graph_.type(of[s][i]).shape;
-        locals_[of[s][i]] = b_.op("reshape", {numbers[s * most + i]},
-                                  {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}},
-                                  graph_.values[of[s][i]].name + ".all_gather.pipe");
+        locals_[of[s][i]] = b_->op("reshape", {numbers[s * most + i]},
+                                   {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}},
+                                   graph_.values[of[s][i]].name + ".all_gather.pipe");
       }
     }
   }
@@ -193,25 +200,30 @@ class Stager {
     TRIREME_CHECK((what.kind != Value::Kind::kResult));
     if (what.kind == Value::Kind::kState && !has(stage_, value))
       borrowed_.insert({what.name, stages_of(value).front()});
-    return locals_[value] = b_.declare(what);
+    return locals_[value] = b_->declare(what);
   }
 
   const Graph& graph_;
   const StateStages& stages_;
-  int count_, stage_;
-  Builder b_;
-  std::vector<Set> makers_;               // per value
-  std::vector<std::vector<bool>> needs_;  // per stage: values
-  std::set<ValueId> gathered_;            // by all stages, whoever needs them
-  std::map<ValueId, ValueId> locals_;     // of the whole graph's values
+  int count_, stage_ = 0;
+  const OpTable& ops_;
+  std::optional<Builder> b_;                        // of the stage under way
+  std::vector<const std::vector<int>*> stages_of_;  // per value; of states alone
+  std::vector<Set> makers_;                         // per value
+  std::vector<std::vector<bool>> needs_;            // per stage: values
+  std::set<ValueId> gathered_;                      // by all stages, whoever needs them
+  std::map<ValueId, ValueId> locals_;               // of the whole graph's values
   std::set<StagedUpdate::Borrowed> borrowed_;
 };
 
 }  // namespace
 
-StagedUpdate stage_update(const Graph& graph, const StateStages& stages, int count, int stage,
-                          const OpTable& ops) {
-  return Stager(graph, stages, count, stage, ops).run();
+std::vector<StagedUpdate> stage_updates(const Graph& graph, const StateStages& stages, int count,
+                                        const OpTable& ops) {
+  Stager stager(graph, stages, count, ops);
+  std::vector<StagedUpdate> result;
+  for (int stage = 0; stage < count; ++stage) result.push_back(stager.run(stage));
+  return result;
 }
 
 }  // namespace trireme

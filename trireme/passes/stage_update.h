@@ -29,8 +29,9 @@ struct StagedUpdate {
 
 // `graph` is one rank's, partitioned and not yet fused. `stages` names all of its states but those that go
 // with a parameter (`of`), which are where that is. Throws Error where a stage needs something else of
-// another than a number or a gradient.
-StagedUpdate stage_update(const Graph& graph, const StateStages& stages, int count, int stage,
-                          const OpTable& ops);
+// another than a number or a gradient. All stages at once, since what one has to tell depends on what the
+// others need.
+std::vector<StagedUpdate> stage_updates(const Graph& graph, const StateStages& stages, int count,
+                                        const OpTable& ops);
 
 }  // namespace trireme

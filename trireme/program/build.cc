@@ -120,18 +120,9 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   }
 }
 
-// Rank 0's part of every segment.
-std::vector<StepSegment> ProgramBuilder::leaders() const {
-  std::vector<StepSegment> result;
-  for (size_t s = 0; s < whole_.size(); ++s)
-    result.emplace_back(common_[s] ? common_[s]->leader : recompute(whole_[s].graph, again_[s]),
-                        whole_[s].kind, whole_[s].rows);
-  return result;
-}
-
-ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
+// Of one rank of a stage; of a pipeline, not yet cut.
+ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule& schedule) const {
   RankPart result{.step = schedule.step, .evaluation = schedule.evaluation};
-  const int in_stage = plan_.rank_in_stage(rank);
   for (size_t s = 0; s < whole_.size(); ++s) {
     const StepSegment& segment = whole_[s];
     NamedLayouts& layouts = result.layouts.emplace_back();
@@ -161,10 +152,12 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
       result.states[value.name] = state_part(value.type.shape, rest, mesh, in_stage);
     }
   }
-  if (pipeline_) {
-    cut_to_stage(result, rank);
-    return result;
-  }
+  return result;
+}
+
+ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
+  if (pipeline_) return stage_part(rank);
+  RankPart result = before_cut(plan_.rank_in_stage(rank), schedule);
   const std::vector<StepSegment> local = std::exchange(result.segments, {});
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
   for (size_t s = 0; s < whole_.size(); ++s) {
@@ -181,7 +174,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
 }
 
 // In parts, whose optimizer's states come from files and go back there.
-void ProgramBuilder::add_update(RankPart& result, StepSegment update, const Graph& leader,
+void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, const Graph& leader,
                                 const NamedLayouts& layouts) const {
   const std::vector<UpdatePart> parts = split_update(update.graph, leader, ops()),
                                 of_leader = split_update(leader, leader, ops());
@@ -196,36 +189,57 @@ void ProgramBuilder::add_update(RankPart& result, StepSegment update, const Grap
   result.step = with_file_turns(result.step, update.graph.name, segments);
 }
 
+struct ProgramBuilder::InStages {
+  int in_stage;
+  RankPart whole;
+  Stages stages;
+
+  InStages(int number, RankPart part, const Pipeline& pipeline, const Cut& cut)
+      : in_stage(number), whole(pruned(std::move(part))), stages(whole.segments, pipeline, cut) {}
+
+  // What nobody needs would be sent.
+  static RankPart pruned(RankPart part) {
+    for (StepSegment& segment : part.segments) segment.graph = prune(segment.graph);
+    return part;
+  }
+};
+
+const ProgramBuilder::InStages& ProgramBuilder::in_stages(int in_stage) const {
+  std::shared_ptr<const InStages>& kept = in_stage == 0 ? leading_ : latest_;
+  if (!kept || kept->in_stage != in_stage)
+    kept = std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_);
+  return *kept;
+}
+
 // Of whole segments, the pieces that the rank's stage has.
-void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
+ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   const int axis = plan_.mesh.axis(kPipeAxis), number = plan_.mesh.coordinate(rank, axis);
   const std::vector<int> peers = plan_.mesh.members(rank, axis);
-  std::vector<StepSegment> leaders = this->leaders();
-  const auto of_update = std::ranges::find(whole_, SegmentKind::kUpdate, &StepSegment::kind);
-  const NamedLayouts layouts_of_update = part.layouts[of_update - whole_.begin()];
-  // What nobody needs would be sent.
-  for (std::vector<StepSegment>* all : {&part.segments, &leaders}) {
-    for (StepSegment& segment : *all) segment.graph = prune(segment.graph);
-  }
-  const Stages stages(part.segments, *pipeline_, cut_), of_leader(leaders, *pipeline_, cut_);
-  Stage own = stages.stage(number, peers);
-  const Stage leading = of_leader.stage(number, peers);
-  std::vector<StepSegment> segments;
-  std::vector<NamedLayouts> layouts;
+  const InStages &leader = in_stages(0), &mine = in_stages(plan_.rank_in_stage(rank));
+  Stage own = mine.stages.stage(number, peers);
+  const Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
+  const Stage& leading = &leader == &mine ? own : of_leader;
+  RankPart part{.states = mine.whole.states, .step = own.step, .evaluation = own.evaluation};
   for (size_t i = 0; i < own.parts.size(); ++i) {
-    if (plan_.offload && own.parts[i].segment.kind == SegmentKind::kUpdate) continue;  // below
-    StepSegment& segment = segments.emplace_back(std::move(own.parts[i].segment));
-    segment.graph = bucket(optimized(segment.graph), optimized(leading.parts[i].segment.graph), ops());
-    layouts.push_back(part.layouts[own.parts[i].of]);
+    const StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
+    const NamedLayouts& layouts = mine.whole.layouts[own.parts[i].of];
+    if (plan_.offload && segment.kind == SegmentKind::kUpdate) {
+      add_update(part, segment, leads.graph, layouts);
+      continue;
+    }
+    const Graph graph = optimized(segment.graph);
+    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : optimized(leads.graph), ops()),
+                               segment.kind, segment.rows);
+    part.layouts.push_back(layouts);
   }
-  for (const std::string& name : stages.held_twice()) {
+  for (const std::string& name : mine.stages.held_twice()) {
     part.states[second_name(name)] = part.states.at(name);
-    for (NamedLayouts& of_segment : layouts) {
+    for (NamedLayouts& of_segment : part.layouts) {
       if (const auto known = of_segment.find(name); known != of_segment.end())
         of_segment[second_name(name)] = known->second;
     }
   }
-  for (const auto& [name, holders] : stages.state_stages()) {
+  for (const auto& [name, holders] : mine.stages.state_stages()) {
     const auto known = part.states.find(name);
     if (known != part.states.end()) known->second.stages = holders;
   }
@@ -237,15 +251,8 @@ void ProgramBuilder::cut_to_stage(RankPart& part, int rank) const {
       if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
     }
   }
-  part.segments = std::move(segments);
-  part.layouts = std::move(layouts);
   part.slots = std::move(own.slots);
-  part.step = std::move(own.step);
-  part.evaluation = std::move(own.evaluation);
-  if (!plan_.offload) return;
-  const Stage::Part &update = own.parts.back(), &leading_update = leading.parts.back();
-  TRIREME_CHECK((update.segment.kind == SegmentKind::kUpdate));
-  add_update(part, update.segment, leading_update.segment.graph, layouts_of_update);
+  return part;
 }
 
 // All segments of a list that take a batch take as many rows of it.

@@ -1,8 +1,10 @@
 // From the segments of a step on whole tensors, and a plan, to each rank's Program. What is the same for all
 // ranks (whether the plan can work, how every value lies) is decided once; a rank's own part is then cheap,
-// so that a simulator or a planner may ask for many.
+// so that a simulator or a planner may ask for many. Of a pipeline the first rank that is asked for does what
+// its peers in other stages need too. Not for several threads at once.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,12 +22,12 @@ Graph optimized(const Graph& graph);
 
 class ProgramBuilder {
  public:
-  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the plan
-  // can not work for these segments (passes/plan_check.h).
+  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the
+  // plan can not work for these segments (passes/plan_check.h).
   ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, const Cut& cut = {});
 
-  // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; how values
-  // lie, by segment; and what it does in a step and in an evaluation.
+  // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; how
+  // values lie, by segment; and what it does in a step and in an evaluation.
   struct RankPart {
     std::vector<StepSegment> segments;
     StateParts states;
@@ -50,15 +52,19 @@ class ProgramBuilder {
     Graph graph;  // expanded
     Pins pins;
     Spread spread;
-    Graph leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
+    Graph
+        leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
   };
 
   ActionList list(std::string name, std::vector<Action> actions, SegmentKind kind, int64_t microbatches,
                   int rank) const;
-  void cut_to_stage(RankPart& part, int rank) const;
-  // The last part is the update of this rank, not fused yet, like that of rank 0.
-  void add_update(RankPart& part, StepSegment update, const Graph& leader, const NamedLayouts& layouts) const;
-  std::vector<StepSegment> leaders() const;
+  struct InStages;  // the segments of one rank of a stage, cut into those of all stages
+  RankPart before_cut(int in_stage, const Schedule& schedule) const;
+  const InStages& in_stages(int in_stage) const;
+  RankPart stage_part(int rank) const;
+  // In parts, whose optimizer's states rest in files; neither it nor the leader's is fused yet.
+  void add_update(RankPart& part, const StepSegment& update, const Graph& leader,
+                  const NamedLayouts& layouts) const;
 
   std::vector<StepSegment> whole_;
   Plan plan_;
@@ -67,6 +73,8 @@ class ProgramBuilder {
   std::optional<Pipeline> pipeline_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
+  // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.
+  mutable std::shared_ptr<const InStages> leading_, latest_;
 };
 
 }  // namespace trireme

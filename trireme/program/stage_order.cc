@@ -28,9 +28,11 @@ class Orders {
       : pipeline_(pipeline), crossings_(crossings) {
     for (size_t stage = 0; stage < pipeline.order.size(); ++stage) {
       const std::vector<ChunkTurn>& turns = pipeline.order[stage];
-      for (size_t i = 0; i < turns.size(); ++i)
-        places_[{turns[i].phase, turns[i].chunk, turns[i].microbatch}] = {static_cast<int>(stage),
-                                                                          static_cast<int>(i)};
+      for (size_t i = 0; i < turns.size(); ++i) {
+        std::vector<Place>& places = places_[{turns[i].phase, turns[i].chunk}];
+        places.resize(std::max(places.size(), static_cast<size_t>(turns[i].microbatch) + 1));
+        places[turns[i].microbatch] = {static_cast<int>(stage), static_cast<int>(i)};
+      }
     }
     find_messages();
   }
@@ -60,27 +62,38 @@ class Orders {
   struct Place {
     int stage = -1, turn = 0;
   };
-  Place place(Phase phase, int chunk, int64_t microbatch) const {
-    const auto found = places_.find({phase, chunk, microbatch});
+  // By microbatch, of all of a step.
+  const std::vector<Place>& places(Phase phase, int chunk) const {
+    const auto found = places_.find({phase, chunk});
     TRIREME_CHECK((found != places_.end()));
+    TRIREME_CHECK(found->second.size() >= static_cast<size_t>(pipeline_.microbatches));
     return found->second;
+  }
+  // Of those that make a crossing and read it; there are thousands of microbatches, and few readers.
+  struct Ends {
+    const std::vector<Place>* made;
+    std::vector<const std::vector<Place>*> read;
+  };
+  Ends ends_of(const Crossing& crossing) const {
+    Ends ends{&places(crossing.phase, crossing.chunk), {}};
+    for (const auto& [chunk, phase] : crossing.readers) ends.read.push_back(&places(phase, chunk));
+    return ends;
   }
 
   void find_messages() {
     for (size_t c = 0; c < crossings_.size(); ++c) {
-      const Crossing& crossing = crossings_[c];
+      const Ends ends = ends_of(crossings_[c]);
       for (int64_t m = 0; m < pipeline_.microbatches; ++m) {
-        const Place made = place(crossing.phase, crossing.chunk, m);
+        const Place made = (*ends.made)[m];
         std::map<int, int> first_read;  // by stage
-        for (const auto& [chunk, phase] : crossing.readers) {
-          const Place read = place(phase, chunk, m);
+        for (const std::vector<Place>* places : ends.read) {
+          const Place read = (*places)[m];
+          if (read.stage == made.stage) continue;
           const auto [found, is_new] = first_read.emplace(read.stage, read.turn);
           found->second = std::min(found->second, read.turn);
         }
-        for (const auto& [stage, turn] : first_read) {
-          if (stage != made.stage)
-            messages_.push_back({made.turn, static_cast<int>(c), m, made.stage, stage, turn, 0});
-        }
+        for (const auto& [stage, turn] : first_read)
+          messages_.push_back({made.turn, static_cast<int>(c), m, made.stage, stage, turn, 0});
       }
     }
     std::ranges::stable_sort(
@@ -93,6 +106,8 @@ class Orders {
       found->second = std::min(found->second, message.needed_at);
       message.asked_at = std::max(0, found->second - 1);
     }
+    of_crossing_.resize(crossings_.size());
+    for (const Message& message : messages_) of_crossing_[message.crossing].push_back(&message);
   }
 
   // The turns from the first that a stage has a microbatch of a crossing to the last; first > last: never.
@@ -100,21 +115,20 @@ class Orders {
     int first = std::numeric_limits<int>::max(), last = -1;
   };
   std::vector<Stay> stays(int stage, int number) const {
-    const Crossing& crossing = crossings_[number];
+    const Ends ends = ends_of(crossings_[number]);
     std::vector<Stay> stays(pipeline_.microbatches);
     for (int64_t m = 0; m < pipeline_.microbatches; ++m) {
-      const Place made = place(crossing.phase, crossing.chunk, m);
+      const Place made = (*ends.made)[m];
       Stay& stay = stays[m];
       // A turn longer, for who sends it.
       if (made.stage == stage) stay = {made.turn, made.turn + 1};
-      for (const auto& [chunk, phase] : crossing.readers) {
-        const Place read = place(phase, chunk, m);
+      for (const std::vector<Place>* places : ends.read) {
+        const Place read = (*places)[m];
         if (read.stage == stage) stay.last = std::max(stay.last, read.turn);
       }
     }
-    for (const Message& message : messages_) {
-      if (message.crossing == number && message.to == stage)
-        stays[message.microbatch].first = message.asked_at;
+    for (const Message* message : of_crossing_[number]) {
+      if (message->to == stage) stays[message->microbatch].first = message->asked_at;
     }
     return stays;
   }
@@ -158,8 +172,9 @@ class Orders {
 
   const Pipeline& pipeline_;
   const std::vector<Crossing>& crossings_;
-  std::map<std::tuple<Phase, int, int64_t>, Place> places_;
+  std::map<std::pair<Phase, int>, std::vector<Place>> places_;  // of a phase and chunk, by microbatch
   std::vector<Message> messages_;
+  std::vector<std::vector<const Message*>> of_crossing_;
 };
 
 }  // namespace

@@ -57,10 +57,8 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
     }
   }
   add_state_stages();
-  const Graph update = with_sums_of_holders(local[update_].graph, held_twice_, ops());
-  for (size_t s = 0; s < pipeline.order.size(); ++s)
-    updates_.push_back(stage_update(update, state_stages_, static_cast<int>(pipeline.order.size()),
-                                    static_cast<int>(s), ops()));
+  updates_ = stage_updates(with_sums_of_holders(local[update_].graph, held_twice_, ops()), state_stages_,
+                           static_cast<int>(pipeline.order.size()), ops());
 }
 
 bool Stages::is_second_holder(int chunk, int number) const {
