@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "trireme/exchange/consistency.h"
 #include "trireme/passes/cut.h"
+#include "trireme/passes/exchange.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
@@ -20,12 +22,12 @@ Graph optimized(const Graph& graph);
 
 class ProgramBuilder {
  public:
-  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the plan
-  // can not work for these segments (passes/plan_check.h).
+  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the
+  // plan can not work for these segments (passes/plan_check.h).
   ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, const Cut& cut = {});
 
-  // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; how values
-  // lie, by segment; and what it does in a step and in an evaluation.
+  // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; how
+  // values lie, by segment; and what it does in a step and in an evaluation.
   struct RankPart {
     std::vector<StepSegment> segments;
     StateParts states;
@@ -33,6 +35,9 @@ class ProgramBuilder {
     std::vector<Value> elsewhere;  // see Program
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation;
+    // By which ranks that go on by themselves agree.
+    std::vector<StepSegment> agreeing;
+    std::vector<ActionList> lists;
   };
   RankPart part(int rank, const Schedule& schedule) const;
 
@@ -49,11 +54,13 @@ class ProgramBuilder {
     Graph graph;  // expanded
     Pins pins;
     Spread spread;
-    Graph leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
+    Graph
+        leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
   };
 
   ActionList list(std::string name, std::vector<Action> actions, SegmentKind kind, int64_t microbatches,
                   int rank) const;
+  void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
   void cut_to_stage(RankPart& part, int rank) const;
   std::vector<StepSegment> leaders() const;
 
@@ -62,6 +69,7 @@ class ProgramBuilder {
   Plan stage_plan_;  // of the ranks of one stage; the same plan where there is no pipeline
   Cut cut_;
   std::optional<Pipeline> pipeline_;
+  std::optional<Consistency> consistency_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
 };
