@@ -2,9 +2,10 @@
 docs/exchange.md of it: loss after so many steps, bytes a step. Run from the repository's root:
 
     python3 scripts/exchange_table.py [--trireme build/release/trireme/cli/trireme] [--steps 200] [--ranks 4]
-                                      [--seeds 1,2,3] [FILE]
+                                      [--seeds 1,2,3] [--link LINK [--loss 3.2]] [FILE]
 
-With FILE the table is put below its mark there; else it is printed.
+With --link it is another table: how long some of them take to a loss over that link (docs/launching.md), with what
+`trireme inspect exchange` said before. With FILE the table is put at its mark there; else it is printed.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import tempfile
 from pathlib import Path
 
 MARK = "<!-- made by scripts/exchange_table.py; do not edit below -->\n"
+
+LINK_MARKS = ("<!-- made by scripts/exchange_table.py --link home; do not edit -->\n", "<!-- end of what it made -->\n")
 
 ADAMW = ["--optim.kind=adamw", "--optim.lr=0.002"]
 MOMENTUM = ["--optim.kind=momentum", "--optim.lr=0.3"]
@@ -39,6 +42,59 @@ ARMS = [
                                       "--train.clip_norm=0"]),
 ]
 
+# With the first word of their row in `trireme inspect exchange`.
+LINK_ARMS = [
+    ("dense", None, "dense"),
+    ("power_sgd, rank 2", {"method": "power_sgd", "rank": 2}, "power_sgd"),
+    ("terngrad", {"method": "terngrad"}, "terngrad"),
+    ("local, 8 steps", {"method": "local", "steps": 8}, "local"),
+]
+MODEL = ["--train.batch=16", "--model.layers=2", "--model.hidden=64", "--model.heads=4", "--model.seq=64"]
+FEW = 10  # steps over which a loss is averaged
+
+
+def time_to_loss(arguments, exchange):
+    """(seconds and steps until the mean loss of FEW steps is arguments.loss or less, median seconds of a step)"""
+    with tempfile.TemporaryDirectory() as folder:
+        path, run = Path(folder) / "plan.json", Path(folder) / "run"
+        path.write_text(json.dumps({"mesh": f"data:{arguments.ranks}", **({"exchange": exchange} if exchange else {})}))
+        call(arguments, ["train", "-n", str(arguments.ranks), "--plan", str(path), f"--run.dir={run}", "--link",
+                         arguments.link, f"--train.steps={arguments.steps}", "--train.seed=1", "--train.threads=1",
+                         "--lr_schedule.warmup_steps=20", "--train.eval_every=0", "--run.sample_tokens=0",
+                         "--run.checkpoint_every=0", *MODEL, *ADAMW])
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if "step_seconds" in line]
+    median = statistics.median(line["step_seconds"] for line in lines)
+    for i in range(FEW, len(lines) + 1):
+        if statistics.mean(line["loss"] for line in lines[i - FEW:i]) <= arguments.loss:
+            return lines[i - 1]["seconds"], i, median
+    return None, len(lines), median
+
+
+def link_table(arguments):
+    said = call(arguments, ["inspect", "exchange", "-n", str(arguments.ranks), "--link", arguments.link,
+                            "--train.threads=1", *MODEL, *ADAMW])
+    predicted = {row.split("|")[1].split()[0]: row.split("|")[6].strip() for row in said.splitlines()
+                 if row.startswith("| ") and len(row.split("|")) > 6}
+    rows = []
+    for name, exchange, method in LINK_ARMS:
+        seconds, steps, median = time_to_loss(arguments, exchange)
+        when = f"{seconds:.1f} | {steps}" if seconds else f"not in {steps} steps |"
+        rows.append(f"| {name} | {when} | {1e3 * median:.0f} | {predicted[method]} |")
+        print(rows[-1], file=sys.stderr, flush=True)
+    return (f"The same GPT with AdamW, {arguments.ranks} ranks, `--link {arguments.link}`, until the mean training loss of "
+            f"{FEW} steps is {arguments.loss} or less; of `local`, rank 0's.\n\n"
+            "| method | seconds to that loss | steps | ms a step, median | ms a step, predicted |\n|---|---|---|---|---|\n"
+            + "\n".join(rows) + "\n")
+
+
+def put_between(path, marks, text):
+    before, begin, rest = path.read_text().partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not begin or not end:
+        sys.exit(f"{path} has not the lines {marks}")
+    path.write_text(before + begin + "\n" + text + "\n" + end + after)
+
 
 def train(arguments, exchange, settings, seed):
     """(loss over the last tenth of the steps, bytes that a rank sends in a step)"""
@@ -49,7 +105,7 @@ def train(arguments, exchange, settings, seed):
         path = Path(folder) / "plan.json"
         path.write_text(json.dumps(plan))
         run = Path(folder) / "run"
-        model = ["--train.batch=16", "--model.layers=2", "--model.hidden=64", "--model.heads=4", "--model.seq=64", *settings]
+        model = [*MODEL, *settings]
         call(arguments, ["train", "-n", str(arguments.ranks), "--plan", str(path), f"--run.dir={run}",
                          f"--train.steps={arguments.steps}", f"--train.seed={seed}", "--train.threads=1",
                          "--lr_schedule.warmup_steps=20", *model])
@@ -73,8 +129,17 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seeds", default="1")
+    parser.add_argument("--link")
+    parser.add_argument("--loss", type=float, default=3.2)
     parser.add_argument("file", nargs="?")
     arguments = parser.parse_args()
+    if arguments.link:
+        text = link_table(arguments)
+        if arguments.file:
+            put_between(Path(arguments.file), LINK_MARKS, text)
+        else:
+            print(text)
+        return
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     rows, dense = [], None
     for name, exchange, settings in ARMS:

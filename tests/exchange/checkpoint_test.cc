@@ -15,13 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Outcome {
-  std::vector<float> states;  // of rank 0: weights and what is kept
+  std::vector<float> states, other_states;  // of ranks 0 and 1: weights and what is kept
   std::string told;
 };
 
 // Steps [from, to); goes on from the folder where from is not 0, and saves there in the end.
-Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t to) {
-  const Training training = small_mlp();
+Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t to,
+              const char* optimizer = "sgd") {
+  Training training = small_mlp();
+  training.optim.kind = optimizer;
   Outcome result;
   comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
     MeshCommunicator communicator(plan.mesh, context);
@@ -39,13 +41,14 @@ Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t
       trainer.step(batch, step, 0.1);
     }
     save(checkpoints, {.step = to, .seed = 1}, trainer, ranks);
-    if (context.rank() != 0) return;
-    result.told = told;
+    if (context.rank() > 1) return;
+    if (context.rank() == 0) result.told = told;
+    std::vector<float>& states = context.rank() == 0 ? result.states : result.other_states;
     for (const State& state : trainer.program().states) {
       if (!is_lasting(state.role)) continue;
       std::vector<float> values(state.type.shape.elements());
       trainer.executor().read_state(state.name, values.data(), state.type.bytes());
-      result.states.insert(result.states.end(), values.begin(), values.end());
+      states.insert(states.end(), values.begin(), values.end());
     }
   });
   return result;
@@ -71,6 +74,29 @@ TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
     EXPECT_EQ(second.told, "");
     EXPECT_EQ(second.states, whole.states) << method;
   }
+}
+
+// Between two agreements, with weights and moments that each rank has for itself, and with what is under way.
+TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
+  for (const char* exchange :
+       {R"({"method": "local", "steps": 4})", R"({"method": "fedavg", "steps": 4})",
+        R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 3, "period": 2})",
+        R"({"method": "delayed", "delay": 2, "correction": false})"}) {
+    const Plan plan = plan_of("data:2", exchange);
+    const std::string once = folder("once"), twice = folder("twice");
+    const Outcome whole = train(once, plan, 0, 6, "adamw");
+    train(twice, plan, 0, 3, "adamw");
+    const Outcome second = train(twice, plan, 3, 6, "adamw");
+    EXPECT_EQ(second.told, "");
+    EXPECT_EQ(second.states, whole.states) << exchange;
+    EXPECT_EQ(whole.other_states == whole.states, false) << exchange;
+    EXPECT_EQ(second.other_states, whole.other_states) << exchange;
+  }
+  const std::string path = folder("fewer");
+  const char* local = R"({"method": "local", "steps": 4})";
+  train(path, plan_of("data:2", local), 0, 3, "adamw");
+  EXPECT_THAT(train(path, plan_of("data:3", local), 3, 4, "adamw").told, ::testing::HasSubstr("starts anew"));
+  EXPECT_EQ(train(path, plan_of("data:2", R"("all_reduce")"), 4, 5, "adamw").told, "");
 }
 
 TEST_F(ExchangeCheckpoint, StartsAnewWithAWordUnderOtherRanksOrMethods) {

@@ -42,6 +42,41 @@ TEST(ExchangeRefusal, OfBadSettings) {
   EXPECT_EQ(refusal(R"({"method": "top_k", "ratio": 1})"), "no error");
 }
 
+TEST(ExchangeRefusal, OfBadSettingsOfLocalSteps) {
+  EXPECT_THAT(refusal(R"({"method": "local", "steps": 0})"), HasSubstr("steps = 0"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "steps": 1.5})"), HasSubstr("steps = 1.5; a whole number"));
+  EXPECT_THAT(refusal(R"({"method": "delayed", "delay": -1})"), HasSubstr("delay = -1"));
+  EXPECT_THAT(refusal(R"({"method": "delayed", "period": 0})"), HasSubstr("period = 0"));
+  EXPECT_THAT(refusal(R"({"method": "delayed", "delay": 65})"), HasSubstr("more than 64 sums"));
+  EXPECT_THAT(refusal(R"({"method": "diloco", "outer_rate": 0})"), HasSubstr("outer_rate = 0"));
+  EXPECT_THAT(refusal(R"({"method": "diloco", "step": 5})"), HasSubstr("did you mean 'steps'"));
+  EXPECT_THAT(refusal(R"({"method": "local", "for": "*.weight"})"), HasSubstr("it stands alone"));
+  EXPECT_THAT(refusal(R"([{"method": "top_k", "for": "*"}, {"method": "local"}])"),
+              HasSubstr("beside other rules"));
+  EXPECT_EQ(refusal(R"("local")"), "no error");
+}
+
+TEST(ExchangeRefusal, OfWhatDoesNotGoWithLocalSteps) {
+  const std::string local = R"({"method": "local", "steps": 4})";
+  const Training gpt = small_gpt();
+  EXPECT_THAT(refusal(plan_of("data:1", local), gpt), HasSubstr("has not several of them"));
+  for (const char* preset : {"zero1", "zero2", "zero3"})
+    EXPECT_THAT(refusal(plan_of("data:2", local, preset), gpt), HasSubstr("splits one set of them over all"));
+  EXPECT_THAT(refusal(plan_of("data:2 tensor:2", local, "megatron"), gpt), HasSubstr("an axis tensor of 2"));
+  EXPECT_THAT(refusal(plan_of("pipe:2 data:2", local), gpt), HasSubstr("stages update on their own"));
+  Training half = small_mlp();
+  half.train.precision = "f16";
+  EXPECT_THAT(refusal(plan_of("data:2", local), half), HasSubstr("loss scale"));
+  Training noise = small_mlp();
+  noise.train.noise_scale = true;
+  EXPECT_THAT(refusal(plan_of("data:2", local), noise), HasSubstr("train.noise_scale"));
+  Training images = small_mlp();
+  images.model.family = "resnet";
+  images.model.layers = 20;
+  images.shape = {4, {3, 32, 32}};
+  EXPECT_THAT(refusal(plan_of("data:2", local), images), HasSubstr("without batch norm"));
+}
+
 TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   const std::string top_k = R"({"method": "top_k", "ratio": 0.1})";
   const Training gpt = small_gpt();

@@ -1,38 +1,44 @@
 // `trireme inspect exchange`: what each method of exchange would send in a step and keep on a rank, from the
-// programs that it makes of a plan.
+// programs that it makes of a plan; and how long a step would take over a link.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
+#include "trireme/bench/train_steps.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/launch_flags.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/exchange/choice.h"
-#include "trireme/passes/traffic.h"
+#include "trireme/exchange/consistency.h"
+#include "trireme/passes/pins.h"
+#include "trireme/sim/link_seconds.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {
 namespace {
 
+using MaybeLink = std::optional<comm::EmulatedLink>;
+
 struct Costs {
   double sent_bytes = 0;  // by rank 0 in a step
   size_t kept_bytes = 0;  // on rank 0
+  double link_seconds = 0;
   std::string refusal = "";
 };
 
-Costs costs_of(const bench::StepSetup& setup, const Plan& plan) {
+Costs costs_of(const bench::StepSetup& setup, const Plan& plan, const MaybeLink& link) {
   Costs costs;
   try {
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,
                                          setup.shape, *device, {plan, /*rank=*/0});
-    for (const Action& action : program.find_list("step")->actions) {
-      if (action.kind == Action::Kind::kRun)
-        costs.sent_bytes += traffic_of(program.segments[program.segment(action.what)].graph).bytes;
-    }
+    costs.sent_bytes = bytes_sent_in_step(program);
+    if (link) costs.link_seconds = sim::link_seconds_in_step(program, *link);
     for (const State& state : program.states) {
       if (state.role == Role::kResidual) costs.kept_bytes += state.type.bytes();
     }
@@ -40,11 +46,6 @@ Costs costs_of(const bench::StepSetup& setup, const Plan& plan) {
     costs.refusal = error.what();
   }
   return costs;
-}
-
-// Of the method as it is where the plan says nothing of its settings.
-ExchangeRule standard_rule(const ExchangeMethod& method) {
-  return {.method = std::string(method.name)};
 }
 
 // Methods that make steps of their own are for plain gradient descent.
@@ -55,19 +56,62 @@ bench::StepSetup suited_to(const ExchangeMethod& method, bench::StepSetup setup)
   return setup;
 }
 
-void print_row(const std::string& name, const Costs& costs, double dense_bytes) {
-  if (!costs.refusal.empty()) {
-    fmt::print("| {} | {} | | |\n", name, costs.refusal);
-    return;
-  }
-  fmt::print("| {} | {} | {:.1f} | {} |\n", name, format_bytes(static_cast<size_t>(costs.sent_bytes)),
-             dense_bytes / costs.sent_bytes, format_bytes(costs.kept_bytes));
+// What a rank computes in a step, timed here by one that is alone with its share of the batch.
+double measured_step_seconds(bench::StepSetup setup, int64_t parts) {
+  setup.config.train.batch = std::max<int64_t>(1, setup.config.train.batch / parts);
+  setup.config.train.accumulate = 1;
+  setup.shape.rows = setup.config.train.batch;
+  return bench::time_steps(setup, {.steps = 3, .warmup = 1}, {}, [](const bench::StepReport&) {})
+      .median_seconds;
 }
 
-std::string settings_text(const ExchangeChoice& choice) {
-  std::string text(choice.method->name);
-  for (const auto& [name, number] : choice.settings.numbers) text += fmt::format(" {}={}", name, number);
-  for (const auto& [name, word] : choice.settings.words) text += fmt::format(" {}={}", name, word);
+class Table {
+ public:
+  Table(MaybeLink link, double step_seconds) : link_(std::move(link)), step_seconds_(step_seconds) {
+    fmt::print(
+        "| exchange | sent by a rank in a step | times less | kept on a rank |{}\n|---|---|---|---|{}\n",
+        link_ ? " ms waited for others | ms a step |" : "", link_ ? "---|---|" : "");
+  }
+
+  void add(const std::string& name, const Costs& costs) {
+    if (!costs.refusal.empty()) {
+      fmt::print("| {} | {} | | |{}\n", name, costs.refusal, link_ ? " | |" : "");
+      return;
+    }
+    if (dense_bytes_ == 0) dense_bytes_ = costs.sent_bytes;
+    fmt::print("| {} | {} | {:.1f} | {} |", name, format_bytes(static_cast<size_t>(costs.sent_bytes)),
+               dense_bytes_ / costs.sent_bytes, format_bytes(costs.kept_bytes));
+    const double seconds = step_seconds_ + costs.link_seconds;
+    if (link_) fmt::print(" {:.1f} | {:.1f} |", 1e3 * costs.link_seconds, 1e3 * seconds);
+    fmt::print("\n");
+    if (fastest_.empty() || seconds < least_seconds_) {
+      fastest_ = name;
+      least_seconds_ = seconds;
+    }
+  }
+
+  // Which has the shortest steps, and from where on dense sums are no burden.
+  void conclude(double parameters, double ranks) const {
+    if (!link_) return;
+    const double bits = 32 * parameters / step_seconds_, factor = 2 * (ranks - 1) / ranks;
+    fmt::print(
+        "\nthe shortest step over this link: {}\ndense sums take as long as the {:.1f} ms of computing at "
+        "{:.3g} "
+        "Gbit/s (32n/t), or {:.3g} Gbit/s with what an all-reduce sends\n",
+        fastest_, 1e3 * step_seconds_, bits / 1e9, bits * factor / 1e9);
+  }
+
+ private:
+  MaybeLink link_;
+  double step_seconds_;
+  double dense_bytes_ = 0, least_seconds_ = 0;
+  std::string fastest_;
+};
+
+std::string settings_text(const std::string& name, const ExchangeSettings& settings) {
+  std::string text = name;
+  for (const auto& [key, number] : settings.numbers) text += fmt::format(" {}={}", key, number);
+  for (const auto& [key, word] : settings.words) text += fmt::format(" {}={}", key, word);
   return text;
 }
 
@@ -79,34 +123,57 @@ int inspect_exchange(std::span<const std::string> arguments) {
   source.settings = split.settings;
   std::string plan_text = "data";
   int ranks = 0;
+  MaybeLink link;
+  double step_seconds = 0;
   CLI::App app(
-      "Prints what each method of exchange would send in a step, and keep on a rank; see docs/exchange.md.",
+      "Prints what each method of exchange would send in a step, and keep on a rank; with a link, how long a "
+      "step "
+      "would take over it. See docs/exchange.md.",
       "trireme inspect exchange");
   add_step_flags(app, source);
   app.add_option("--plan", plan_text,
-                 "a JSON file, or a preset; its own exchange is the first row; data if not said");
+                 "a JSON file, or a preset; its own exchange is the second row; data if not said");
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has, or 4")
       ->check(CLI::Range(2, 65536));
+  add_link_flag(app, link);
+  app.add_option("--step-seconds", step_seconds,
+                 "what a rank computes in a step; measured here, by one alone, if not said")
+      ->check(CLI::PositiveNumber)
+      ->needs("--link");
   if (const auto code = parse_arguments(app, split.own)) return *code;
 
   Plan plan = read_plan(plan_text, ranks == 0 && find_preset(plan_text) ? 4 : ranks);
   const bench::StepSetup setup = bench::set_up_step(source, plan);
   const std::vector<ExchangeRule> own = plan.exchange;
   plan.exchange.clear();
-  const Costs dense = costs_of(setup, plan);
+  const Costs dense = costs_of(setup, plan, link);
   if (!dense.refusal.empty()) throw_error("{}", dense.refusal);
-  fmt::print("{} on the mesh '{}': a rank sends {} in a step where sums are dense\n\n", plan.preset,
-             to_string(plan.mesh), format_bytes(static_cast<size_t>(dense.sent_bytes)));
-  fmt::print("| exchange | sent by a rank in a step | times less | kept on a rank |\n|---|---|---|---|\n");
+  if (link && step_seconds == 0) step_seconds = measured_step_seconds(setup, batch_parts(plan));
+  fmt::print("{} on the mesh '{}'{}\n\n", plan.preset, to_string(plan.mesh),
+             link ? fmt::format(", over a link as {}", to_text(*link)) : "");
+  Table table(link, step_seconds);
+  table.add("dense", dense);
   if (!own.empty()) {
     plan.exchange = own;
-    print_row("the plan's own", costs_of(setup, plan), dense.sent_bytes);
+    table.add("the plan's own", costs_of(setup, plan, link));
   }
   for (const ExchangeMethod& method : exchange_methods()) {
-    plan.exchange = {standard_rule(method)};
-    print_row(settings_text(exchange_choices(plan)[0]), costs_of(suited_to(method, setup), plan),
-              dense.sent_bytes);
+    plan.exchange = {{.method = std::string(method.name)}};
+    const ExchangeChoice choice = exchange_choices(plan)[0];
+    if (choice.is_dense()) continue;
+    table.add(settings_text(plan.exchange[0].method, choice.settings),
+              costs_of(suited_to(method, setup), plan, link));
   }
+  for (const ExchangeRule& rule : consistency_rules()) {
+    plan.exchange = {rule};
+    table.add(settings_text(rule.method, consistency_of(plan)->settings), costs_of(setup, plan, link));
+  }
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  plan.exchange.clear();
+  table.conclude(static_cast<double>(step_program(setup.config.model, setup.config.train, setup.config.optim,
+                                                  setup.shape, *device, {plan, 0})
+                                         .parameters),
+                 static_cast<double>(plan.mesh.ranks()));
   return kOk;
 }
 

@@ -1,11 +1,31 @@
 // See launch_flags.h.
 #include "trireme/cli/launch_flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 
 namespace trireme::cli {
+
+void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link) {
+  std::vector<std::string> names;
+  for (const comm::EmulatedLink& preset : comm::emulated_links()) names.push_back(preset.name);
+  app.add_option_function<std::string>(
+         "--link",
+         [&link](const std::string& text) {
+           try {
+             link = comm::parse_emulated_link(text);
+           } catch (const Error& error) {
+             throw CLI::ValidationError("--link", error.what());
+           }
+         },
+         fmt::format("as if ranks were joined by this link: {}, or latency=50ms,bandwidth=100Mbit,jitter=5ms",
+                     join(names, ", ")))
+      ->type_name("LINK");
+}
 
 void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
   app.add_option("-n,--ranks", options.ranks, "start this many ranks on this host")
@@ -35,6 +55,7 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
   app.add_option("--transport", options.transport,
                  "shm, tcp or mpi; the fastest that reaches all, if not said")
       ->type_name("NAME");
+  add_link_flag(app, options.link);
   app.add_option("--timeout", options.timeout_seconds,
                  "an operation that does not move for this long has failed")
       ->type_name("SECONDS")

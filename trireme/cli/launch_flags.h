@@ -1,4 +1,5 @@
-// The flags of every command that runs on ranks: -n, --launcher, --bind, --transport, --timeout, --secret-file.
+// The flags of every command that runs on ranks: -n, --launcher, --bind, --transport, --link, --timeout,
+// --secret-file.
 #pragma once
 
 #include "trireme/comm/launch/environment.h"
@@ -11,5 +12,8 @@ namespace trireme::cli {
 
 // `options` outlives the parsing.
 void add_launch_flags(CLI::App& app, comm::LaunchOptions& options);
+
+// --link alone, for who only predicts.
+void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link);
 
 }  // namespace trireme::cli

@@ -30,6 +30,7 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/runtime/rank_traces.h"
+#include "trireme/runtime/slowed_communicator.h"
 #include "trireme/runtime/traced_communicator.h"
 #include "trireme/train/agreement.h"
 #include "trireme/train/config.h"
@@ -91,7 +92,7 @@ Progress::Options::Screen screen_under(comm::Launcher launcher) {
 
 // What the command line says beside the settings.
 struct TrainFlags {
-  std::string plan = "data", links, trace;
+  std::string plan = "data", links, trace, slow;
   ProductFile products = {};
 };
 
@@ -102,9 +103,13 @@ void write_trace(const std::string& path, const Trace& trace, const Plan& plan, 
              trace.full() ? "; it is full, and ends before the run does" : "");
 }
 
+std::optional<SlowRank> slow_rank(const std::string& text, int ranks) {
+  return text.empty() ? std::nullopt : std::optional(parse_slow_rank(text, ranks));
+}
+
 int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& flags,
                Progress::Options::Screen screen) {
-  const auto& [plan_text, links, trace_path, products] = flags;
+  const auto& [plan_text, links, trace_path, slow, products] = flags;
   const Plan plan = read_plan(plan_text, context.ranks());
   apply_plan(plan, config);
   comm::Group world = context.world();
@@ -114,6 +119,7 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
   facts.push_back({"--products", products.path.empty() ? "not given" : "a file"});
+  facts.push_back({"--slow", slow.empty() ? "not given" : slow});
   facts.push_back({"--trace", trace_path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
@@ -124,12 +130,16 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   const std::vector<int>& hosts = context.hosts();
   const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
   RankOptions ranks{plan, context.rank(), &communicator};
+  std::optional<SlowedCommunicator> slowed;
+  if (const std::optional<SlowRank> one = slow_rank(slow, context.ranks());
+      one && one->rank == context.rank())
+    ranks.communicator = &slowed.emplace(communicator, one->factor);
   std::optional<Trace> trace;
   std::optional<TracedCommunicator> traced;
   if (!trace_path.empty()) {
     trace = begin_trace(context);
     ranks.trace = &*trace;
-    ranks.communicator = &traced.emplace(communicator, *trace, context.rank());
+    ranks.communicator = &traced.emplace(*ranks.communicator, *trace, context.rank());
   }
   const int code =
       run_config(config,
@@ -190,6 +200,7 @@ int train(std::span<const std::string> arguments) {
   app.add_option("--trace", flags.trace,
                  "write what each rank did when: segments, waits, collectives, messages; for ui.perfetto.dev")
       ->type_name("FILE");
+  app.add_option("--slow", flags.slow, "as if a rank computed slower: rank=2,factor=3")->type_name("WHO");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
 
@@ -204,6 +215,8 @@ int train(std::span<const std::string> arguments) {
   if (!flags.trace.empty() && environment.rank == 0) check_trace_file(flags.trace);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
+    if (!flags.slow.empty())
+      throw_error("--slow is of one rank among several, and there is one; -n starts more");
     RankOptions alone{app.count("--plan") > 0 ? read_plan(flags.plan, 1) : Plan()};
     apply_plan(alone.plan, config);
     Trace trace;
@@ -215,6 +228,7 @@ int train(std::span<const std::string> arguments) {
     if (alone.trace) write_trace(flags.trace, trace, alone.plan, nullptr);
     return code;
   }
+  slow_rank(flags.slow, environment.ranks);  // or an Error, told once
   check_before_start(read_plan(flags.plan, environment.ranks), config);
   return comm::run_launched(
       launch, [&](comm::Context& context) { return train_rank(context, config, flags, screen); });

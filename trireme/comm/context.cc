@@ -66,8 +66,9 @@ std::string Context::summary() const {
   const int hosts = static_cast<int>(std::set<int>(parts_.hosts.begin(), parts_.hosts.end()).size());
   const std::string bound =
       parts_.processors > 0 ? fmt::format(", each bound to {}", count(parts_.processors, "processor")) : "";
-  return fmt::format("{} on {}, transport {}, launched by {}{}", count(ranks(), "rank"), count(hosts, "host"),
-                     parts_.transport->name(), parts_.launched_by, bound);
+  const std::string link = parts_.link.empty() ? "" : fmt::format(" as if over a link ({})", parts_.link);
+  return fmt::format("{} on {}, transport {}{}, launched by {}{}", count(ranks(), "rank"),
+                     count(hosts, "host"), parts_.transport->name(), link, parts_.launched_by, bound);
 }
 
 }  // namespace trireme::comm

@@ -30,6 +30,7 @@ class Context {
     std::string launched_by;
     int processors = 0;  // that this rank is bound to, as the others are to as many; 0: not bound
     double timeout_seconds = 120;
+    std::string link = {};  // that is emulated, for people; "": none
   };
   explicit Context(Parts parts) : parts_(std::move(parts)) {}
 
@@ -69,8 +70,9 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
 // launcher of copies of this process. Returns an exit code. Rank 0 prints what was chosen.
 int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program);
 
-// For tests: runs `program` on `ranks` threads with a context each. Throws the first error, with its rank,
-// when all have ended.
-void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds = 60);
+// For tests: runs `program` on `ranks` threads with a context each, over a link that is emulated where one is
+// given. Throws the first error, with its rank, when all have ended.
+void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds = 60,
+                      const std::optional<EmulatedLink>& link = {});
 
 }  // namespace trireme::comm

@@ -28,15 +28,15 @@ ValueId Addend::reshaped(ValueId value, Shape shape) {
   return b.op("reshape", {value}, {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
 }
 
-ValueId Addend::keep(std::string_view what, Shape shape, Kept::Of of, Start start) {
+ValueId Addend::keep(std::string_view name, Shape shape, Kept::Of of, Start start, Kept::What what) {
   Shape one{1};
   for (const int64_t extent : shape) one.push_back(extent);
   Attrs attrs{{"of", parameter_}, {"init", start == Start::kZeros ? "zeros" : "normal"}};
   if (start == Start::kNormal) attrs.set("scale", 1.0);
-  const std::string name = fmt::format("{}{}.{}", kKeptPrefix, what, parameter_);
-  const ValueId state = b.state(name, {DType::f32, one}, Role::kResidual, attrs);
+  const std::string full = fmt::format("{}{}.{}", kKeptPrefix, name, parameter_);
+  const ValueId state = b.state(full, {DType::f32, one}, Role::kResidual, attrs);
   const ValueId value = reshaped(state, shape);
-  kept_.push_back({state, value, kNoValue, of, name});
+  kept_.push_back({state, value, kNoValue, of, what, full});
   return value;
 }
 
@@ -47,7 +47,7 @@ void Addend::becomes(ValueId kept, ValueId value) {
 }
 
 ValueId Addend::with_residual() {
-  residual_ = keep("residual", shape());
+  residual_ = keep_rest_in("residual");
   return b.op("add_scaled", {gradient_, residual_, common.unit});
 }
 

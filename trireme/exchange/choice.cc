@@ -1,71 +1,15 @@
-// Settings are checked one by one; what a plan may combine is a list of refusals, each with its reason.
+// What a plan may combine is a list of refusals, each with its reason.
 #include "trireme/exchange/choice.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/exchange/consistency.h"
+#include "trireme/exchange/settings.h"
 
 namespace trireme {
 namespace {
-
-using Kind = ExchangeSetting::Kind;
-
-std::string range_text(const ExchangeSetting& setting) {
-  const bool above = setting.bounds == ExchangeSetting::Bounds::kAboveLeast;
-  return fmt::format("{}a number {} {}, at most {}", setting.kind == Kind::kWhole ? "a whole number; " : "",
-                     above ? "above" : "from", setting.least, setting.most);
-}
-
-double checked_number(const ExchangeRule& rule, const ExchangeSetting& setting) {
-  const auto found = rule.numbers.find(setting.name);
-  if (found == rule.numbers.end()) return setting.standard;
-  const double number = found->second;
-  const bool above = setting.bounds == ExchangeSetting::Bounds::kAboveLeast;
-  const bool fits = (above ? number > setting.least : number >= setting.least) && number <= setting.most &&
-                    (setting.kind != Kind::kWhole || number == std::floor(number));
-  if (!fits)
-    throw_error("the exchange {} has {} = {}; {} expected", rule.method, setting.name, number,
-                range_text(setting));
-  return number;
-}
-
-std::string checked_word(const ExchangeRule& rule, const ExchangeSetting& setting) {
-  const auto found = rule.words.find(setting.name);
-  if (found == rule.words.end()) return std::string(setting.words[0]);
-  const std::vector<std::string> known(setting.words.begin(), setting.words.end());
-  if (std::ranges::find(known, found->second) == known.end())
-    throw_error("the exchange {} has {} = {}; {}", rule.method, setting.name, found->second,
-                suggestion(found->second, known));
-  return found->second;
-}
-
-ExchangeSettings checked_settings(const ExchangeRule& rule, const ExchangeMethod& method) {
-  ExchangeSettings settings;
-  std::vector<std::string> names, numbers, words;
-  for (const ExchangeSetting& setting : method.settings) {
-    names.emplace_back(setting.name);
-    (setting.kind == Kind::kWord ? words : numbers).emplace_back(setting.name);
-  }
-  const auto check_name = [&](const std::string& name, const std::vector<std::string>& of_kind,
-                              const char* other) {
-    if (std::ranges::find(names, name) == names.end())
-      throw_error("the exchange {} has no setting '{}'; {}", rule.method, name,
-                  names.empty() ? "it has none" : suggestion(name, names));
-    if (std::ranges::find(of_kind, name) == of_kind.end())
-      throw_error("the exchange {}: the setting '{}' is {}", rule.method, name, other);
-  };
-  for (const auto& [name, number] : rule.numbers) check_name(name, numbers, "a word, not a number");
-  for (const auto& [name, word] : rule.words) check_name(name, words, "a number, not a word");
-  for (const ExchangeSetting& setting : method.settings) {
-    if (setting.kind == Kind::kWord)
-      settings.words[std::string(setting.name)] = checked_word(rule, setting);
-    else
-      settings.numbers[std::string(setting.name)] = checked_number(rule, setting);
-  }
-  return settings;
-}
 
 // Vectors and what belongs to norms are small, and little of them can be left out.
 bool is_compressed_by_default(const Value& parameter) {
@@ -121,22 +65,25 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
 
 std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
   std::vector<ExchangeChoice> choices;
+  if (consistency_of(plan)) return choices;
   for (const ExchangeRule& rule : plan.exchange) {
     const ExchangeMethod* method = find_exchange_method(rule.method);
     if (!method) {
       std::vector<std::string> names;
       for (const ExchangeMethod& one : exchange_methods()) names.emplace_back(one.name);
+      for (const ExchangeRule& one : consistency_rules()) names.push_back(one.method);
       throw_error("the plan's exchange is {}, which can not be done yet; there are {}", rule.method,
                   join(names, ", "));
     }
-    choices.push_back({method, checked_settings(rule, *method), rule.pattern});
+    choices.push_back({method, checked_settings(rule, method->settings), rule.pattern});
   }
   return choices;
 }
 
 bool has_exchange(const Plan& plan) {
-  return std::ranges::any_of(exchange_choices(plan),
-                             [](const ExchangeChoice& one) { return !one.is_dense(); });
+  return consistency_of(plan) || std::ranges::any_of(exchange_choices(plan), [](const ExchangeChoice& one) {
+           return !one.is_dense();
+         });
 }
 
 const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,
@@ -157,12 +104,14 @@ const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, con
 
 void check_exchange(const Plan& plan, const Graph& update) {
   if (!has_exchange(plan)) return;
+  if (consistency_of(plan)) check_consistency(plan);
   check_plan_for(plan);
   if (std::ranges::find(update.outputs, "squares", &Output::name) != update.outputs.end())
     throw_error(
         "train.noise_scale compares the norm of the ranks' gradients with that of their sum, and the plan's "
         "exchange "
         "makes something else of the sum; take one of them out");
+  if (consistency_of(plan)) return;
   const std::vector<ExchangeChoice> choices = exchange_choices(plan);
   std::vector<bool> used(choices.size());
   std::vector<std::string> names;

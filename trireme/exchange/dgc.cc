@@ -10,7 +10,7 @@ namespace {
 Turn begin(Addend& x) {
   Builder& b = x.b;
   const double momentum = x.settings.real("momentum"), clip = x.settings.real("clip");
-  const ValueId velocity = x.keep("velocity", x.shape()), waiting = x.keep("waiting", x.shape());
+  const ValueId velocity = x.keep("velocity", x.shape()), waiting = x.keep_rest_in("waiting");
   // Of the mean, and clipped by what the rank's own gradients may be together.
   const ValueId scale = b.op("gradient_scale", {x.common.local_squares, x.common.count, x.common.loss_scale},
                              {{"max_norm", clip / std::sqrt(static_cast<double>(x.common.ranks))}});

@@ -16,6 +16,9 @@ namespace trireme {
 
 // The names of all states that methods keep begin with it.
 inline constexpr std::string_view kKeptPrefix = "exchange.";
+// The output of the update that has the squares of all that a rank has not sent yet; absent where none of its
+// methods keeps that.
+inline constexpr std::string_view kResidualSquares = "residual_squares";
 
 // A setting of a method: a number in a range, or one of some words.
 struct ExchangeSetting {
@@ -68,10 +71,11 @@ class Addend {
  public:
   // A state that the method keeps.
   struct Kept {
-    ValueId state;                     // as it is declared: [1, …], of which ranks have one each
-    ValueId seen;                      // as the method sees it: […]
-    ValueId next = kNoValue;           // what it becomes unless the step is skipped
-    enum class Of { kRank, kAll } of;  // each rank has its own; or all have the same
+    ValueId state;                           // as it is declared: [1, …], of which ranks have one each
+    ValueId seen;                            // as the method sees it: […]
+    ValueId next = kNoValue;                 // what it becomes unless the step is skipped
+    enum class Of { kRank, kAll } of;        // each rank has its own; or all have the same
+    enum class What { kRest, kOther } what;  // whether it is what was not sent
     std::string name;
   };
 
@@ -105,8 +109,11 @@ class Addend {
 
   // A state of this name, starting at zeros, or at random numbers that are the same on all ranks.
   enum class Start { kZeros, kNormal };
-  ValueId keep(std::string_view what, Shape shape, Kept::Of of = Kept::Of::kRank,
-               Start start = Start::kZeros);
+  ValueId keep(std::string_view name, Shape shape, Kept::Of of = Kept::Of::kRank, Start start = Start::kZeros,
+               Kept::What what = Kept::What::kOther);
+  ValueId keep_rest_in(std::string_view name) {
+    return keep(name, shape(), Kept::Of::kRank, Start::kZeros, Kept::What::kRest);
+  }
   // What it is after the step, unless that is skipped.
   void becomes(ValueId kept, ValueId value);
 

@@ -71,6 +71,9 @@ class Communicator {
   // Time spent in the calls above since this was last asked, in seconds: communication that computation had
   // to stand aside for.
   virtual double take_seconds() = 0;
+  // Bytes that this rank has sent since this was last asked; where ranks read each other's memory, that it
+  // has read.
+  virtual uint64_t take_bytes() = 0;
 };
 
 }  // namespace trireme

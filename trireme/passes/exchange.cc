@@ -288,14 +288,20 @@ class Exchanger {
     const auto scale = std::ranges::find(b_.graph().outputs, kScale, &Output::name);
     TRIREME_CHECK(scale != b_.graph().outputs.end());
     const ValueId skipped_by = scale->value;
+    ValueId rest = kNoValue;  // squares
     const Builder::Scope scope(b_, "exchange");
     for (const Target& target : targets_) {
       const Builder::Scope inner(b_, target.parameter);
       for (const Addend::Kept& one : target.addend->kept()) {
         TRIREME_CHECK(one.next != kNoValue);
-        b_.update(one.state, b_.op("renew", {one.state, one.next, skipped_by}));
+        const ValueId renewed = b_.op("renew", {one.state, one.next, skipped_by});
+        b_.update(one.state, renewed);
+        if (one.what != Addend::Kept::What::kRest) continue;
+        const ValueId part = b_.op("sum_squares", {renewed});
+        rest = rest == kNoValue ? part : b_.op("add", {rest, part});
       }
     }
+    if (rest != kNoValue) b_.output(kResidualSquares, rest);
     debug_verify(b_.graph());
   }
 

@@ -1,5 +1,5 @@
-// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> exchange -> stage -> fuse -> bucket
-// -> memory (for each rank).
+// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> exchange, or local steps -> stage
+// -> fuse -> bucket -> memory (for each rank).
 #include "trireme/program/build.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "trireme/passes/exchange.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
+#include "trireme/passes/local_steps.h"
 #include "trireme/passes/offload.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
@@ -63,6 +64,20 @@ void check_no_exchange(const Plan& plan) {
       "same bits for any number of ranks; take one of them out");
 }
 
+// Of a rank that goes on by itself.
+void check_alone(const Graph& forward) {
+  for (const Node& node : forward.nodes) {
+    if (node.op->collective && node.attrs.text("axis", "") == "data")
+      throw_error(
+          "the plan has an exchange by which ranks go on by themselves for some steps, but {} is put "
+          "together over "
+          "all of them in every step, as batch norm's statistics are. Use a model without batch norm, or "
+          "another "
+          "exchange",
+          forward.values[node.outputs[0]].name);
+  }
+}
+
 std::vector<bool> to_make_again(const Plan& plan, const StepSegment& segment, const Graph& graph) {
   const bool has_backward = segment.kind == SegmentKind::kForwardBackward;
   return values_made_again(graph, has_backward && plan.recompute ? *plan.recompute : Recompute());
@@ -93,6 +108,11 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   // A pipeline's stages reduce gradients in the update, after all backward parts.
   // Methods of exchange compress them once a step, there too.
   const bool exchanges = stage_plan_.mesh.ranks() > 1 && has_exchange(plan_);
+  consistency_ = consistency_of(plan_);
+  if (consistency_ && plan_.offload)
+    throw_error(
+        "the plan has an exchange by which ranks go on by themselves for some steps, and offload, which cuts the "
+        "update into parts; the two do not go together yet. Take one of them out");
   const Microbatches several =
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
@@ -114,7 +134,9 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     again_.push_back(to_make_again(plan_, segment, leader));
     leader = recompute(leader, again_.back());
     if (exchanges && segment.kind == SegmentKind::kUpdate)
-      leader = exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
+      leader = consistency_ ? local_steps(leader, *consistency_, mesh, /*rank=*/0, ops()).update
+                            : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
+    if (consistency_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
     if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate)) leader = optimized(leader);
     common = Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader)};
   }
@@ -141,7 +163,10 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
     if (segment.kind == SegmentKind::kUpdate) {
       Graph& update = result.segments.back().graph;
       KeptStates kept;
-      update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), &kept);
+      if (consistency_)
+        add_local_steps(result, update, in_stage, kept);
+      else
+        update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), &kept);
       for (const auto& [name, state] : kept)
         result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
     }
@@ -171,6 +196,24 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     result.layouts.push_back(layouts[s]);
   }
   return result;
+}
+
+// Those that ranks agree by come behind all others.
+void ProgramBuilder::add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const {
+  LocalSteps local = local_steps(update, *consistency_, stage_plan_.mesh, rank, ops());
+  update = std::move(local.update);
+  kept = std::move(local.kept);
+  for (const Graph& graph : local.segments) {
+    const Graph made = optimized(graph);
+    part.agreeing.emplace_back(bucket(made, made, ops()), SegmentKind::kUpdate);
+  }
+  for (LocalSteps::List& list : local.lists) {
+    ActionList& added = part.lists.emplace_back();
+    added.name = std::move(list.name);
+    for (std::string& segment : list.segments) added.actions.push_back(Action::run(std::move(segment)));
+    added.every = list.every;
+    added.first = list.first;
+  }
 }
 
 // In parts, whose optimizer's states come from files and go back there.
@@ -276,6 +319,11 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
       list("step", std::move(local.step), SegmentKind::kForwardBackward, schedule.microbatches, rank));
   lists.push_back(
       list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
+  for (ActionList& agreeing : local.lists) lists.push_back(std::move(agreeing));
+  for (StepSegment& agreeing : local.agreeing) {
+    local.segments.push_back(std::move(agreeing));
+    local.layouts.emplace_back();
+  }
   Program program = build_program(std::move(local.segments), workspace, local.states, local.slots,
                                   states_in_messages(lists), local.in_files);
   program.mesh = plan_.mesh;

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "trireme/exchange/consistency.h"
 #include "trireme/passes/cut.h"
+#include "trireme/passes/exchange.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
@@ -36,6 +38,9 @@ class ProgramBuilder {
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation;
     FileStateNames in_files;
+    // By which ranks that go on by themselves agree.
+    std::vector<StepSegment> agreeing;
+    std::vector<ActionList> lists;
   };
   RankPart part(int rank, const Schedule& schedule) const;
 
@@ -65,12 +70,14 @@ class ProgramBuilder {
   // In parts, whose optimizer's states rest in files; neither it nor the leader's is fused yet.
   void add_update(RankPart& part, const StepSegment& update, const Graph& leader,
                   const NamedLayouts& layouts) const;
+  void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
 
   std::vector<StepSegment> whole_;
   Plan plan_;
   Plan stage_plan_;  // of the ranks of one stage; the same plan where there is no pipeline
   Cut cut_;
   std::optional<Pipeline> pipeline_;
+  std::optional<Consistency> consistency_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.

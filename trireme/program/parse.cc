@@ -230,6 +230,8 @@ class ProgramReader {
     list.rows = attrs.integer("rows");
     list.own = {attrs.integer("begin"), attrs.integer("size")};
     list.microbatches = attrs.integer("microbatches");
+    list.every = attrs.integer("every", 0);
+    list.first = attrs.integer("first", 0);
   }
 
   void read_action(LineReader& reader) {

@@ -98,11 +98,15 @@ std::string print(const Program& program) {
     text += fmt::format("elsewhere %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
   for (const Segment& segment : program.segments) text += print_segment(segment);
   for (const ActionList& list : program.lists) {
-    text += fmt::format("list {} {}\n", list.name,
-                        print(Attrs{{"rows", list.rows},
-                                    {"begin", list.own.begin},
-                                    {"size", list.own.size},
-                                    {"microbatches", list.microbatches}}));
+    Attrs attrs{{"rows", list.rows},
+                {"begin", list.own.begin},
+                {"size", list.own.size},
+                {"microbatches", list.microbatches}};
+    if (list.every > 0) {
+      attrs.set("every", list.every);
+      attrs.set("first", list.first);
+    }
+    text += fmt::format("list {} {}\n", list.name, print(attrs));
     for (const Action& action : list.actions) text += print_action(action);
   }
   return text;

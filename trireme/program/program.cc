@@ -5,6 +5,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/passes/traffic.h"
 
 namespace trireme {
 
@@ -14,6 +15,25 @@ size_t State::stride() const {
 
 bool Segment::takes(Role role) const {
   return std::ranges::any_of(graph.values, [&](const Value& value) { return value.role == role; });
+}
+
+double bytes_sent(const Program& program, const ActionList& list) {
+  double bytes = 0;
+  for (const Action& action : list.actions) {
+    if (action.kind == Action::Kind::kRun)
+      bytes += traffic_of(program.segments[program.segment(action.what)].graph).bytes;
+    else if (action.kind == Action::Kind::kSend)
+      bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
+  }
+  return bytes;
+}
+
+double bytes_sent_in_step(const Program& program) {
+  double bytes = bytes_sent(program, *program.find_list("step"));
+  for (const ActionList& list : program.lists) {
+    if (list.every > 0) bytes += bytes_sent(program, list) / static_cast<double>(list.every);
+  }
+  return bytes;
 }
 
 const State* Program::find_state(std::string_view name) const {

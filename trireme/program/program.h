@@ -43,7 +43,8 @@ struct Segment {
   bool takes(Role role) const;  // whether it has an input of this role
 };
 
-// Actions that are done after one another for one purpose: "step", "evaluate".
+// Actions that are done after one another for one purpose: "step", "evaluate"; and where ranks go on by
+// themselves for some steps, those by which they agree (passes/local_steps.h).
 struct ActionList {
   std::string name;
   std::vector<Action> actions;
@@ -51,6 +52,12 @@ struct ActionList {
   int64_t rows = 0;
   Part own;
   int64_t microbatches = 1;  // of all ranks together, for random numbers
+  // Run after step `first` (counted from 1), and then every so many; 0: when it is asked for.
+  int64_t every = 0, first = 0;
+
+  bool is_due_after(int64_t steps) const {
+    return every > 0 && steps >= first && (steps - first) % every == 0;
+  }
 };
 
 // States that rest in a file and are in memory for the segment of that name alone. Groups take a few staging
@@ -90,6 +97,11 @@ struct Program {
   size_t staging_bytes() const;  // of states' memory
   size_t peak_bytes() const { return state_bytes + arena_bytes + comm_bytes + input_bytes; }
 };
+
+// What this rank sends in the collectives and messages of a list, in bytes, as the program promises.
+double bytes_sent(const Program& program, const ActionList& list);
+// The same of a step, on the average: of the list `step`, and of those that are run every so many steps.
+double bytes_sent_in_step(const Program& program);
 
 // How much temporary memory the kernel of a node wants; asked of the device that will run the program.
 using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node)>;

@@ -17,7 +17,7 @@
 //   workspace 3 2048 256             node, offset in the arena, bytes
 //   copy %w <- %w2                   an update that is not made in place
 //   sizes {arena=4096, comm=512, inputs=192}
-//   list step {rows=8, begin=4, size=4, microbatches=2}
+//   list step {rows=8, begin=4, size=4, microbatches=2}      and every, first, of lists that have them
 //   run first 0                      segment, microbatch; then the slot, where it is not 0
 //   send %x 3                        state, rank; then the slot
 //   receive %y 3

@@ -172,4 +172,10 @@ double MeshCommunicator::take_seconds() {
   return std::exchange(seconds_, 0.0);
 }
 
+uint64_t MeshCommunicator::take_bytes() {
+  const comm::Counters& counters = context_.transport().counters();
+  const uint64_t all = counters.bytes_sent + counters.bytes_read_directly;
+  return all - std::exchange(bytes_taken_, all);
+}
+
 }  // namespace trireme

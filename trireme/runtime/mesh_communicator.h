@@ -40,6 +40,7 @@ class MeshCommunicator final : public Communicator {
 
   bool adds_in_pairs() const override;
   double take_seconds() override;
+  uint64_t take_bytes() override;
 
  private:
   struct Started {
@@ -72,6 +73,7 @@ class MeshCommunicator final : public Communicator {
   std::vector<Started> under_way_;    // few at a time, in the order of their starts
   std::vector<int64_t> counts_;       // of an all_to_all; kept so that nothing is allocated
   double seconds_ = 0;
+  uint64_t bytes_taken_ = 0;  // of the transport's counters
 };
 
 }  // namespace trireme

@@ -34,6 +34,7 @@ class StagedCommunicator final : public Communicator {
   // Of the host.
   std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
   double take_seconds() override { return inner_.take_seconds(); }
+  uint64_t take_bytes() override { return inner_.take_bytes(); }
 
  private:
   // Memory of the host, kept for the next that needs as much, so that a step allocates nothing.

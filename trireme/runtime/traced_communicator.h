@@ -33,6 +33,7 @@ class TracedCommunicator final : public Communicator {
   bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
   std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
   double take_seconds() override { return inner_.take_seconds(); }
+  uint64_t take_bytes() override { return inner_.take_bytes(); }
 
  private:
   struct Started {

@@ -65,6 +65,9 @@ struct Track {
   friend bool operator==(const Track&, const Track&) = default;
 };
 
+// What a collective's node gives to the transport: bytes of the vector of each call.
+std::vector<double> call_bytes(const Segment& segment, int node);
+
 Track track_of(const Program& program, const DeviceClass& device);
 
 }  // namespace trireme::sim

@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/exchange/choice.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/agreement.h"
@@ -80,11 +81,12 @@ class Run {
         folder_(make_run_folder(config_.run)),
         checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {
     if (leads()) lock_.emplace(folder_);
+    if (leads()) dense_bytes_ = dense_bytes();
   }
 
   RunResult go() {
     const int64_t first = start();
-    replicas_.compare(first);
+    compare_replicas(first);
     if (leads()) {
       observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
                          trainer_.parameter_count(), flops_per_step(), device_->description(), folder_,
@@ -100,6 +102,11 @@ class Run {
     context_.on_signal(RunContext::OnSignal::kStop);
     for (int64_t step = first; step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
+      Communicator* const communicator = context_.ranks.communicator;
+      if (communicator) {  // what is done between steps is not the step's
+        communicator->take_bytes();
+        communicator->take_seconds();
+      }
       const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
       Batch& batch = loader_.next();
       const double rate =
@@ -111,17 +118,19 @@ class Run {
         trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
       const double seconds = seconds_since(begin);
       critical_batch_.add(done.squares);
-      const StepMetrics line{step + 1,
-                             done.loss,
-                             rate,
-                             done.norm,
-                             static_cast<double>(config_.train.batch) * per_sample / seconds,
-                             seconds,
-                             context_.ranks.communicator ? context_.ranks.communicator->take_seconds() : 0,
-                             trainer_.program().peak_bytes(),
-                             samples_seen(),
-                             seconds_before + seconds_since(start_of_steps),
-                             critical_batch(done)};
+      StepMetrics line{step + 1,
+                       done.loss,
+                       rate,
+                       done.norm,
+                       static_cast<double>(config_.train.batch) * per_sample / seconds,
+                       seconds,
+                       communicator ? communicator->take_seconds() : 0,
+                       communicator ? communicator->take_bytes() : 0,
+                       trainer_.program().peak_bytes(),
+                       samples_seen(),
+                       seconds_before + seconds_since(start_of_steps),
+                       critical_batch(done)};
+      note_exchange(done, line);
       if (leads()) {
         metrics_->write(line);
         observer_.stepped(line);
@@ -131,14 +140,14 @@ class Run {
       if (done.skipped) note(skip_note(step + 1));
 
       const bool last = step + 1 == config_.train.steps;
-      const bool stopping = asked_to_stop() && !last;
+      const bool stopping = trainer_.agrees_after(step + 1) && asked_to_stop() && !last;
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
       if (last || stopping) {
         save(step + 1);
       } else if (due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
         try_to_save(step + 1);
       } else if (due(step + 1, config_.train.compare_every)) {
-        replicas_.compare(step + 1);
+        compare_replicas(step + 1);
       }
       if (stopping) {
         result.end = RunResult::End::kStopped;
@@ -159,6 +168,10 @@ class Run {
   void note(const std::string& text) {
     if (leads()) observer_.note(text);
   }
+  void compare_replicas(int64_t step) {
+    const Trainer::Meeting meeting(trainer_);
+    replicas_.compare(step);
+  }
   // Ranks may hear of it at different steps; they stop together.
   bool asked_to_stop() {
     int32_t asked = context_.stop && context_.stop->load() ? 1 : 0;
@@ -178,6 +191,25 @@ class Run {
     const std::optional<double> targets = critical_batch_.targets();
     if (!config_.train.noise_scale || !targets || done.squares.count == 0) return std::nullopt;
     return *targets * static_cast<double>(config_.train.batch) / done.squares.count;
+  }
+  // What the log says of an exchange, where the plan has one.
+  void note_exchange(const StepResult& done, StepMetrics& line) {
+    if (dense_bytes_ == 0) return;
+    would_have_sent_ += dense_bytes_;
+    sent_ += static_cast<double>(line.bytes_sent);
+    if (sent_ > 0) line.compression_ratio = would_have_sent_ / sent_;
+    line.residual_norm = done.residual_norm;
+    line.waiting_share = line.comm_seconds / line.step_seconds;
+  }
+  // That this rank would send in a step without the plan's exchange; 0 where it has none.
+  double dense_bytes() const {
+    RankOptions dense = context_.ranks;
+    if (!has_exchange(dense.plan)) return 0;
+    dense.plan.exchange.clear();
+    const Program program =
+        step_program(model_, config_.train, config_.optim,
+                     {config_.train.batch / config_.train.accumulate, data_.input}, *device_, dense);
+    return bytes_sent_in_step(program);
   }
   std::string skip_note(int64_t step) const {
     return fmt::format("step {}: the gradient is not finite; skipped{}", step,
@@ -238,6 +270,7 @@ class Run {
     const RankStates states = states_of(trainer_);
     const std::string source =
         read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(context_.ranks));
+    trainer_.begin_from_weights();
     note("weights  from " + source);
   }
 
@@ -251,6 +284,7 @@ class Run {
     LoaderOptions options = evaluation(config_.train.batch / config_.train.accumulate);
     options.parts = trainer_.own_evaluation_rows();
     Loader loader(data_.validation, options);
+    const Trainer::Meeting meeting(trainer_);
     Evaluation total;
     for (int64_t i = 0; i < config_.train.eval_batches; ++i) {
       Batch& batch = loader.next();
@@ -278,7 +312,7 @@ class Run {
   }
 
   void save(int64_t step) {
-    replicas_.compare(step);  // or it would be mixed from what differs
+    compare_replicas(step);  // or it would be mixed from what differs
     TrainState state;
     state.step = step;
     state.seed = static_cast<uint64_t>(config_.train.seed);
@@ -314,8 +348,9 @@ class Run {
   std::string folder_;
   Checkpoints checkpoints_;
   CriticalBatch critical_batch_;
-  std::string saved_;                       // the newest checkpoint
-  int64_t retry_at_ = 0, retry_after_ = 0;  // steps; of one that was not written
+  double dense_bytes_ = 0, would_have_sent_ = 0, sent_ = 0;  // by this rank, in a step and in all
+  std::string saved_;                                        // the newest checkpoint
+  int64_t retry_at_ = 0, retry_after_ = 0;                   // steps; of one that was not written
   // Of rank 0 alone.
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;

@@ -113,6 +113,7 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
 }
 
 std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks) {
+  const Trainer::Meeting meeting(trainer);
   state.loss_scale = trainer.loss_scale;
   state.scale_age = trainer.scale_age;
   const RankStates share = states_to_write(trainer, ranks);
@@ -139,7 +140,11 @@ std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
   }
   trainer.loss_scale = checkpoint.state.loss_scale;
   trainer.scale_age = checkpoint.state.scale_age;
-  if (!anew) return "";
+  if (!anew) {
+    trainer.part_from_meeting();
+    return "";
+  }
+  trainer.begin_from_weights();
   return "what the exchange between replicas had not sent yet is lost: it was kept by another number of "
          "ranks or by "
          "another method, and starts anew";

@@ -24,14 +24,15 @@ RankStates states_to_write(Trainer& trainer, const RankOptions& ranks);
 // All ranks of the plan. The communicator must outlive the result.
 CheckpointPeers checkpoint_peers(const RankOptions& ranks);
 
-// Writes the checkpoint of `state`, to which the trainer adds its weights, moments and loss scale. The
-// checkpoints' peers are those of `ranks`; all save together. Returns its path; throws as Checkpoints::save
-// does.
+// Writes the checkpoint of `state`, to which the trainer adds its weights, moments and loss scale; where
+// ranks have their own, the means and, beside them, each rank's. The checkpoints' peers are those of `ranks`;
+// all save together. Returns its path; throws as Checkpoints::save does.
 std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks = {});
 
 // Gives the trainer the weights, moments and loss scale of a checkpoint, whatever plan saved it. What a
 // method of exchange keeps is of single ranks: under another number of them, or another method, it starts
-// anew. Returns a line for people that says so; "" otherwise.
+// anew, and of ranks that have weights of their own all start from the means. Returns a line for people that
+// says so; "" otherwise.
 std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint);
 
 }  // namespace trireme

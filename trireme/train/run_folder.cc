@@ -155,10 +155,14 @@ void MetricsFile::write(const StepMetrics& m) {
                                 {rate_name_, m.samples_per_second},
                                 {"step_seconds", m.step_seconds},
                                 {"comm_seconds", m.comm_seconds},
+                                {"bytes_sent", m.bytes_sent},
                                 {"peak_bytes", m.peak_bytes},
                                 {"samples", m.samples},
                                 {"seconds", m.seconds}};
   if (m.critical_batch) object["critical_batch"] = number(*m.critical_batch);
+  if (m.compression_ratio) object["compression_ratio"] = number(*m.compression_ratio);
+  if (m.residual_norm) object["residual_norm"] = number(*m.residual_norm);
+  if (m.waiting_share) object["waiting_share"] = *m.waiting_share;
   line(object.dump());
 }
 

@@ -31,10 +31,15 @@ struct StepMetrics {
   double loss = 0, lr = 0, grad_norm = 0;
   double samples_per_second = 0;  // tokens for language models
   double step_seconds = 0, comm_seconds = 0;
+  uint64_t bytes_sent = 0;  // by this rank in the step
   size_t peak_bytes = 0;
   int64_t samples = 0;                   // seen in the whole run
   double seconds = 0;                    // of the whole run, with what it did before it was stopped
   std::optional<double> critical_batch;  // samples; see critical_batch.h
+  // Where the plan has an exchange: how many times less was sent than dense sums would have, in all steps of
+  // this run so far; the norm of what this rank has not sent yet, where its method keeps that; and the share
+  // of the step that went by in waiting for other ranks.
+  std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
 };
 struct ValidationMetrics {
   int64_t step = 0;

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/channels_last.h"
 #include "trireme/passes/pins.h"
@@ -73,6 +74,12 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
     throw_error(
         "the plan has an exchange, whose methods run on CPUs only so far; use train.device=cpu, or take "
         "the key exchange out of the plan");
+  if (precision_of(train) == DType::f16 && consistency_of(ranks.plan))
+    throw_error(
+        "the plan has the exchange {}, by which ranks go on by themselves for some steps, and "
+        "train.precision is "
+        "f16, whose loss scale all ranks agree on in every step; use bf16 or f32",
+        ranks.plan.exchange[0].method);
   const Program program =
       StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, workspace_query(device));
   const GainQuery gains = gain_query(device);
@@ -122,6 +129,22 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
 
 void Trainer::initialise(uint64_t seed) {
   initialise_states(executor_, seed);
+  begin_from_weights();
+}
+
+void Trainer::run_list(std::string_view name) {
+  if (!program().find_list(name)) return;
+  runner_.run(
+      runner_.turns(name), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+}
+
+bool Trainer::agrees_after(int64_t steps) const {
+  bool alone = false;
+  for (const ActionList& list : program().lists) {
+    if (list.is_due_after(steps)) return true;
+    alone |= list.every > 0;
+  }
+  return !alone;
 }
 
 std::vector<Part> Trainer::rows_of(const ActionList& list) const {
@@ -256,6 +279,8 @@ StepResult Trainer::update(int64_t step, double rate) {
     count = read("count");
     result.loss = read("loss") / std::max(1.0f, count);
     result.skipped = !std::isfinite(read("scale"));
+    if (has_output(program().segments[turn.segment].graph, kResidualSquares))
+      result.residual_norm = std::sqrt(static_cast<double>(read(kResidualSquares)));
     if (train_.noise_scale) {
       const double norm = result.norm * count;
       result.squares = {read("squares") / (loss_scale * loss_scale), read("count_squares"), norm * norm,
@@ -276,6 +301,9 @@ StepResult Trainer::update(int64_t step, double rate) {
         "train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
         "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
         step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
+  }
+  for (const ActionList& list : program().lists) {
+    if (list.is_due_after(step + 1)) run_list(list.name);
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct StepResult {
   double norm = 0;          // of the gradient, before clipping
   bool skipped = false;     // the gradient was not finite, or no target counted; nothing changed
   GradientSquares squares;  // with train.noise_scale
+  std::optional<double> residual_norm =
+      {};  // of what this rank's exchange has not sent yet, where it keeps that
 };
 
 struct Evaluation {
@@ -51,8 +54,8 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
 
 class Trainer {
  public:
-  // Allocates everything that training will use. The plan and the schedule say which rows of a batch this rank
-  // takes.
+  // Allocates everything that training will use. The plan and the schedule say which rows of a batch this
+  // rank takes.
   Trainer(const Model& model, const TrainOptions& train, const OptimOptions& optim, const StepShape& shape,
           Device& device, const RankOptions& ranks = {})
       : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
@@ -83,6 +86,25 @@ class Trainer {
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
 
+  // Where the plan lets ranks go on by themselves for some steps (exchange/consistency.h), they have
+  // different states in between; elsewhere these do nothing. In a Meeting all have the means, so that there
+  // is one model to save, compare and evaluate; after it each has its own again. Collective.
+  class Meeting {
+   public:
+    explicit Meeting(Trainer& trainer) : trainer_(trainer) { trainer.run_list("meet"); }
+    ~Meeting() { trainer_.run_list("part"); }  // sends nothing
+    Meeting(const Meeting&) = delete;
+    Meeting& operator=(const Meeting&) = delete;
+
+   private:
+    Trainer& trainer_;
+  };
+  // After weights were set by somebody else; and after the states of a meeting were.
+  void begin_from_weights() { run_list("begin"); }
+  void part_from_meeting() { run_list("part"); }
+  // Whether ranks hear of each other after so many steps.
+  bool agrees_after(int64_t steps) const;
+
   // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
   // with ignored targets do not count.
   void evaluate(Batch& batch, Evaluation& total);
@@ -112,6 +134,7 @@ class Trainer {
   double count_correct(int segment, int64_t microbatch, Batch& batch);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step);
+  void run_list(std::string_view name);  // nothing where the program has none
   bool computes_rows(int segment) const;
   std::string first_bad_gradient();
 
@@ -122,7 +145,7 @@ class Trainer {
   Executor executor_;
   Runner runner_;
   const ActionList &step_list_, &evaluation_list_;  // of the program
-  int64_t bad_gradients_ = 0;  // steps in a row
+  int64_t bad_gradients_ = 0;                       // steps in a row
   std::vector<float> logits_;
   // What the device has already of the batch that is to come.
   struct Ahead {

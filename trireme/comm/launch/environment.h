@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/comm/collective/emulated_link.h"
+
 namespace trireme::comm {
 
 enum class Launcher : uint8_t {
@@ -28,7 +30,8 @@ struct LaunchOptions {
   std::string transport;         // "shm", "tcp", "mpi"; empty: chosen
   double timeout_seconds = 120;  // of one operation; every other wait derives from it
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
-  std::string secret_file;  // where no launcher hands the secret over: tcp under torchrun or srun
+  std::optional<EmulatedLink> link;  // slower than the one that is there; none: as it is
+  std::string secret_file;           // where no launcher hands the secret over: tcp under torchrun or srun
 
   void validate() const;  // throws Error
 };

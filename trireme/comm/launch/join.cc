@@ -16,6 +16,7 @@
 #include "trireme/comm/launch/secret.h"
 #include "trireme/comm/launch/tcp_rendezvous.h"
 #include "trireme/comm/launch/transport_choice.h"
+#include "trireme/comm/transport/emulated/emulated.h"
 #include "trireme/comm/transport/inproc/inproc.h"
 #include "trireme/comm/transport/mpi/mpi.h"
 #include "trireme/comm/transport/shm/shm_transport.h"
@@ -154,6 +155,18 @@ std::unique_ptr<Transport> make_transport(TransportKind kind, Meeting& meeting,
           .secret = *meeting.secret, .host = meeting.host, .timeout_seconds = options.timeout_seconds});
 }
 
+// Moments of one rank's clock mean something to the others on one host alone, and MPI has no idle() that
+// wakes up at one.
+void check_link(TransportKind kind, int hosts) {
+  if (kind == TransportKind::mpi)
+    throw_error("--link emulates a link over shm and tcp, and the transport is mpi; say --transport shm");
+  if (hosts > 1)
+    throw_error(
+        "--link emulates a link between ranks of one host, whose clocks are one, and these are on {} hosts; "
+        "leave it out, or start all ranks on one host",
+        hosts);
+}
+
 }  // namespace
 
 Context join(const LaunchEnvironment& environment, const LaunchOptions& options) {
@@ -178,7 +191,12 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
     throw_error("--transport {} needs ranks, and there is one alone; -n RANKS starts local ones",
                 options.transport);
   add_recorder(parts, environment.inherited.recorder, environment.rank, environment.ranks);
+  if (options.link) check_link(kind, question.hosts);
   parts.transport = make_transport(kind, meeting, options);
+  if (options.link) {
+    parts.link = to_text(*options.link);
+    parts.transport = std::make_unique<EmulatedTransport>(std::move(parts.transport), *options.link);
+  }
   parts.session = meeting.mpi;
   return Context(std::move(parts));
 }

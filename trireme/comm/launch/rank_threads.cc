@@ -8,11 +8,13 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
+#include "trireme/comm/transport/emulated/emulated.h"
 #include "trireme/comm/transport/inproc/inproc.h"
 
 namespace trireme::comm {
 
-void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds) {
+void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds,
+                      const std::optional<EmulatedLink>& link) {
   const auto hub = std::make_shared<InprocHub>(ranks);
   const size_t bytes = Recorder::bytes_for(ranks);
   // One memory for all, as a launcher would give them.
@@ -26,11 +28,13 @@ void run_rank_threads(int ranks, const std::function<void(Context&)>& program, d
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
+        std::unique_ptr<Transport> transport = std::make_unique<InprocTransport>(hub, rank);
+        if (link) transport = std::make_unique<EmulatedTransport>(std::move(transport), *link);
         Context context(
             {.session = nullptr,
              .memory = memory,
              .recorder = std::make_unique<Recorder>(std::as_writable_bytes(std::span(*memory)), rank, ranks),
-             .transport = std::make_unique<InprocTransport>(hub, rank),
+             .transport = std::move(transport),
              .hosts = std::vector<int>(static_cast<size_t>(ranks), 0),
              .launched_by = "a test",
              .timeout_seconds = timeout_seconds});

@@ -1,0 +1,397 @@
+// Ranks that go on by themselves for some steps, against the same written out in double precision for all
+// ranks at once, from the gradients that they had; what agrees in every step is the dense sum; a meeting
+// shows one model and leaves all as it was; nothing is sent in between.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "tests/exchange/ranks.h"
+#include "trireme/ops/table.h"
+#include "trireme/program/text.h"
+#include "trireme/program/verify.h"
+#include "trireme/runtime/mesh_communicator.h"
+
+namespace trireme::testing {
+namespace {
+
+using Doubles = std::vector<double>;
+
+struct LocalStep {
+  // By parameter, of each rank. Gradients are of the mean over the rank's own targets.
+  std::map<std::string, std::vector<Floats>> gradients, after;
+  std::vector<double> counts;        // of each rank
+  std::vector<uint64_t> bytes_sent;  // by each rank, in the update
+};
+
+struct LocalRun {
+  std::map<std::string, Floats> start;  // weights
+  std::vector<LocalStep> steps;
+};
+
+// Of a batch in which each rank's rows have another number of targets that count.
+Batch uneven_batch(const Training& training, int64_t step) {
+  Batch batch = random_batch(training, step);
+  for (auto& [name, tensor] : batch.tensors) {
+    if (name == "labels") tensor.values<int32_t>()[1] = tensor.values<int32_t>()[2] = -1;
+  }
+  return batch;
+}
+
+double own_count(Batch& batch, Part own) {
+  double count = 0;
+  const std::span<int32_t> labels = batch.at("labels").values<int32_t>();
+  for (int64_t i = own.begin; i < own.end(); ++i) count += labels[i] >= 0;
+  return count;
+}
+
+std::map<std::string, Floats> read(Trainer& trainer, Role role) {
+  std::map<std::string, Floats> result;
+  for (const State& state : trainer.program().states) {
+    if (state.role != role || (role == Role::kGradient && !state.attrs.has("of"))) continue;
+    Floats values(state.type.shape.elements());
+    trainer.executor().read_state(state.name, values.data(), state.type.bytes());
+    result[role == Role::kGradient ? std::string(state.attrs.text("of")) : state.name] = std::move(values);
+  }
+  return result;
+}
+
+LocalRun run_of(const Plan& plan, const Training& training) {
+  LocalRun run;
+  run.steps.resize(training.steps);
+  std::mutex mutex;
+  const int ranks = plan.mesh.ranks();
+  comm::run_rank_threads(ranks, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
+                    {plan, context.rank(), &communicator});
+    trainer.initialise(1);
+    {
+      const std::lock_guard lock(mutex);
+      run.start = read(trainer, Role::kParameter);
+    }
+    for (int64_t step = 0; step < training.steps; ++step) {
+      Batch batch = uneven_batch(training, step);
+      const double count = own_count(batch, trainer.own_rows()[0]);
+      trainer.forward_backward(batch, step);
+      const std::map<std::string, Floats> gradients = read(trainer, Role::kGradient);
+      communicator.take_bytes();
+      trainer.update(step, training.rate);
+      const uint64_t bytes = communicator.take_bytes();
+      const std::map<std::string, Floats> after = read(trainer, Role::kParameter);
+      const std::lock_guard lock(mutex);
+      LocalStep& record = run.steps[step];
+      record.counts.resize(ranks);
+      record.bytes_sent.resize(ranks);
+      record.counts[context.rank()] = count;
+      record.bytes_sent[context.rank()] = bytes;
+      for (const auto& [name, values] : after) {
+        record.after[name].resize(ranks);
+        record.after[name][context.rank()] = values;
+        record.gradients[name].resize(ranks);
+        record.gradients[name][context.rank()] = gradients.at(name);
+        for (float& value : record.gradients[name][context.rank()]) value /= static_cast<float>(count);
+      }
+    }
+  });
+  return run;
+}
+
+struct LocalCase {
+  std::string name, exchange;
+  std::string method;
+  int64_t steps = 1, delay = 0;
+  double outer_rate = 1, outer_momentum = 0;
+  bool corrects = true;
+  double momentum = 0;  // of the optimizer
+};
+
+std::vector<LocalCase> local_cases() {
+  return {
+      {.name = "local", .exchange = R"({"method": "local", "steps": 3})", .method = "local", .steps = 3},
+      {.name = "local_momentum",
+       .exchange = R"({"method": "local", "steps": 2})",
+       .method = "local",
+       .steps = 2,
+       .momentum = 0.9},
+      {.name = "fedavg", .exchange = R"({"method": "fedavg", "steps": 2})", .method = "fedavg", .steps = 2},
+      {.name = "diloco",
+       .exchange = R"({"method": "diloco", "steps": 2, "outer_rate": 0.7, "outer_momentum": 0.9})",
+       .method = "diloco",
+       .steps = 2,
+       .outer_rate = 0.7,
+       .outer_momentum = 0.9},
+      {.name = "delayed",
+       .exchange = R"({"method": "delayed", "delay": 2})",
+       .method = "delayed",
+       .delay = 2},
+      {.name = "delayed_uncorrected",
+       .exchange = R"({"method": "delayed", "delay": 2, "correction": false})",
+       .method = "delayed",
+       .delay = 2,
+       .corrects = false},
+      {.name = "delayed_less_than_a_period",
+       .exchange = R"({"method": "delayed", "delay": 1, "period": 3})",
+       .method = "delayed",
+       .steps = 3,
+       .delay = 1},
+      {.name = "delayed_by_periods",
+       .exchange = R"({"method": "delayed", "delay": 5, "period": 2})",
+       .method = "delayed",
+       .steps = 2,
+       .delay = 5},
+      {.name = "delayed_by_one_period",
+       .exchange = R"({"method": "delayed", "delay": 2, "period": 2, "correction": false})",
+       .method = "delayed",
+       .steps = 2,
+       .delay = 2,
+       .corrects = false},
+      {.name = "not_delayed",
+       .exchange = R"({"method": "delayed", "delay": 0, "period": 2})",
+       .method = "delayed",
+       .steps = 2},
+  };
+}
+
+void PrintTo(const LocalCase& one, std::ostream* out) {
+  *out << one.exchange;
+}
+
+// All ranks' weights of one parameter, in double precision.
+class Reference {
+ public:
+  Reference(const LocalCase& how, const Floats& start, size_t ranks)
+      : how_(how),
+        weights_(ranks, Doubles(start.begin(), start.end())),
+        velocity_(ranks, Doubles(start.size())),
+        changed_(ranks, Doubles(start.size())),
+        anchor_(start.begin(), start.end()),
+        outer_(start.size()),
+        counted_(ranks) {}
+
+  // `step` counts from 1.
+  void advance(int64_t step, const std::vector<Floats>& gradients, const std::vector<double>& counts,
+               double rate) {
+    for (size_t r = 0; r < weights_.size(); ++r) {
+      counted_[r] += counts[r];
+      for (size_t i = 0; i < weights_[r].size(); ++i) {
+        velocity_[r][i] = how_.momentum * velocity_[r][i] + static_cast<double>(gradients[r][i]);
+        const double change = -rate * velocity_[r][i];
+        if (how_.corrects) weights_[r][i] += change;
+        changed_[r][i] += change;
+      }
+    }
+    if (how_.method == "delayed")
+      delayed(step);
+    else if (step % how_.steps == 0)
+      agree();
+  }
+
+  const std::vector<Doubles>& weights() const { return weights_; }
+
+ private:
+  Doubles mean(const std::vector<Doubles>& of, const std::vector<double>& shares) const {
+    Doubles result(of[0].size());
+    double total = 0;
+    for (double share : shares) total += share;
+    for (size_t r = 0; r < of.size(); ++r) {
+      for (size_t i = 0; i < result.size(); ++i) result[i] += shares[r] / total * of[r][i];
+    }
+    return result;
+  }
+
+  void agree() {
+    const std::vector<double> alike(weights_.size(), 1.0);
+    const Doubles met = mean(weights_, how_.method == "fedavg" ? counted_ : alike);
+    for (size_t i = 0; i < met.size(); ++i) {
+      if (how_.method != "diloco") {
+        anchor_[i] = met[i];
+        continue;
+      }
+      const double difference = anchor_[i] - met[i];
+      outer_[i] = how_.outer_momentum * outer_[i] + difference;
+      anchor_[i] -= how_.outer_rate * (difference + how_.outer_momentum * outer_[i]);
+    }
+    for (Doubles& own : weights_) own = anchor_;
+    std::ranges::fill(counted_, 0);
+  }
+
+  void delayed(int64_t step) {
+    if (step % how_.steps == 0) {
+      sent_[step + how_.delay] = changed_;
+      for (Doubles& own : changed_) std::ranges::fill(own, 0);
+    }
+    const auto due = sent_.find(step);
+    if (due == sent_.end()) return;
+    const Doubles arrived = mean(due->second, std::vector<double>(weights_.size(), 1.0));
+    for (size_t r = 0; r < weights_.size(); ++r) {
+      for (size_t i = 0; i < arrived.size(); ++i)
+        weights_[r][i] += arrived[i] - (how_.corrects ? due->second[r][i] : 0);
+    }
+  }
+
+  const LocalCase& how_;
+  std::vector<Doubles> weights_, velocity_, changed_;
+  Doubles anchor_, outer_;
+  std::vector<double> counted_;
+  std::map<int64_t, std::vector<Doubles>> sent_;  // by the step in which it is due
+};
+
+class Local : public ::testing::TestWithParam<LocalCase> {};
+INSTANTIATE_TEST_SUITE_P(All, Local, ::testing::ValuesIn(local_cases()),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST_P(Local, IsWhatItSays) {
+  Training training = small_mlp();
+  training.steps = 13;
+  training.rate = 0.3;
+  if (GetParam().momentum > 0) {
+    training.optim.kind = "momentum";
+    training.optim.momentum = GetParam().momentum;
+  }
+  constexpr size_t kRanks = 3;
+  const LocalRun run = run_of(plan_of("data:3", GetParam().exchange), training);
+  bool apart = false;
+  for (const auto& [name, start] : run.start) {
+    Reference reference(GetParam(), start, kRanks);
+    for (size_t step = 0; step < run.steps.size(); ++step) {
+      const LocalStep& record = run.steps[step];
+      reference.advance(static_cast<int64_t>(step) + 1, record.gradients.at(name), record.counts,
+                        training.rate);
+      for (size_t r = 0; r < kRanks; ++r) {
+        const Floats& found = record.after.at(name)[r];
+        apart |= found != record.after.at(name)[0];
+        for (size_t i = 0; i < found.size(); ++i)
+          ASSERT_NEAR(static_cast<double>(found[i]), reference.weights()[r][i], 3e-6)
+              << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
+      }
+    }
+  }
+  // Or the test would not tell it from a dense sum.
+  const bool same_weights = GetParam().method == "delayed" && !GetParam().corrects;
+  EXPECT_EQ(apart, !same_weights);
+}
+
+// A rank's program is sound by itself and with the others, and its text is read back.
+TEST_P(Local, HasSoundPrograms) {
+  const Training training = small_mlp();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Plan plan = plan_of("data:2", GetParam().exchange);
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(step_program(training.model, training.train, training.optim, training.shape, *device,
+                                 {plan, rank, nullptr}));
+  verify(ranks);
+  EXPECT_EQ(print(parse_program(print(ranks[1]), ops())), print(ranks[1]));
+}
+
+// What ranks send together is what their programs say, and nothing between two agreements.
+TEST_P(Local, SendsWhatItPromisesWhenItIsDue) {
+  Training training = small_mlp();
+  training.steps = 12;
+  const Plan plan = plan_of("data:2", GetParam().exchange);
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const LocalRun run = run_of(plan, training);
+  std::vector<double> promised(run.steps.size());
+  for (int rank = 0; rank < 2; ++rank) {
+    const Program program = step_program(training.model, training.train, training.optim, training.shape,
+                                         *device, {plan, rank, nullptr});
+    EXPECT_EQ(bytes_sent(program, *program.find_list("step")), 0);
+    for (size_t step = 0; step < promised.size(); ++step) {
+      for (const ActionList& list : program.lists) {
+        if (list.is_due_after(static_cast<int64_t>(step) + 1)) promised[step] += bytes_sent(program, list);
+      }
+    }
+  }
+  EXPECT_GT(*std::ranges::max_element(promised), 0);
+  for (size_t step = 0; step < promised.size(); ++step) {
+    const uint64_t sent = run.steps[step].bytes_sent[0] + run.steps[step].bytes_sent[1];
+    // Neighbours in memory go together, with what is left of each one's last line of 64 bytes.
+    const double between = promised[step] > 0 ? 2.0 * 60 * static_cast<double>(run.start.size()) : 0;
+    EXPECT_GE(static_cast<double>(sent), promised[step]) << "step " << step + 1;
+    EXPECT_LE(static_cast<double>(sent), promised[step] + between) << "step " << step + 1;
+  }
+}
+
+std::map<std::string, Floats> last_weights(const std::string& exchange, const Training& training) {
+  const LocalRun run = run_of(plan_of("data:2", exchange), training);
+  std::map<std::string, Floats> result;
+  for (const auto& [name, of_ranks] : run.steps.back().after) {
+    EXPECT_EQ(of_ranks[0], of_ranks[1]) << name;
+    result[name] = of_ranks[0];
+  }
+  return result;
+}
+
+void expect_near(const std::map<std::string, Floats>& found, const std::map<std::string, Floats>& expected) {
+  for (const auto& [name, values] : expected) {
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(found.at(name)[i], values[i], 2e-6) << name;
+  }
+}
+
+// By samples, whatever each rank counts; by the others where all count as many.
+TEST(LocalSteps, InEveryStepAreTheDenseSum) {
+  Training training = small_mlp();
+  training.steps = 5;
+  training.rate = 0.3;
+  expect_near(last_weights(R"({"method": "fedavg", "steps": 1})", training),
+              last_weights(R"("all_reduce")", training));
+  const auto of_even = [&](const char* exchange) {
+    return weights(record_of(plan_of("data:2", exchange), training));
+  };
+  for (const char* exchange : {R"({"method": "local", "steps": 1})",
+                               R"({"method": "diloco", "steps": 1, "outer_rate": 1, "outer_momentum": 0})",
+                               R"({"method": "delayed", "delay": 0})",
+                               R"({"method": "delayed", "delay": 0, "correction": false})"}) {
+    SCOPED_TRACE(exchange);
+    expect_near(of_even(exchange), of_even(R"("all_reduce")"));
+  }
+}
+
+TEST(LocalSteps, AMeetingShowsOneModelAndLeavesAllAsItWas) {
+  Training training = small_mlp();
+  training.optim.kind = "adamw";
+  const Plan plan = plan_of("data:2", R"({"method": "local", "steps": 100})");
+  std::map<std::string, std::vector<Floats>> before, within, after;
+  std::mutex mutex;
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
+                    {plan, context.rank(), &communicator});
+    trainer.initialise(1);
+    for (int64_t step = 0; step < 3; ++step) {
+      Batch batch = random_batch(training, step);
+      trainer.step(batch, step, 0.01);
+    }
+    const auto note = [&](std::map<std::string, std::vector<Floats>>& to) {
+      const std::lock_guard lock(mutex);
+      for (const Role role : {Role::kParameter, Role::kOptimizer}) {
+        for (auto& [name, values] : read(trainer, role)) {
+          to[name].resize(2);
+          to[name][context.rank()] = values;
+        }
+      }
+    };
+    note(before);
+    {
+      const Trainer::Meeting meeting(trainer);
+      note(within);
+    }
+    note(after);
+  });
+  EXPECT_EQ(before, after);
+  int moments = 0;
+  for (const auto& [name, of_ranks] : within) {
+    EXPECT_EQ(of_ranks[0], of_ranks[1]) << name;
+    moments += name.starts_with("m.");
+    for (size_t i = 0; i < of_ranks[0].size(); ++i)
+      ASSERT_EQ(of_ranks[0][i], (before[name][0][i] + before[name][1][i]) / 2) << name;
+    EXPECT_NE(before[name][0], before[name][1]) << name;
+  }
+  EXPECT_GT(moments, 0);
+}
+
+}  // namespace
+}  // namespace trireme::testing

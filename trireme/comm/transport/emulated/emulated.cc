@@ -1,0 +1,114 @@
+// See emulated.h.
+#include "trireme/comm/transport/emulated/emulated.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/rng.h"
+
+namespace trireme::comm {
+namespace {
+
+int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+int64_t nanoseconds(double seconds) {
+  return static_cast<int64_t>(seconds * 1e9);
+}
+
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return {reinterpret_cast<std::byte*>(&value), sizeof value};
+}
+
+}  // namespace
+
+EmulatedTransport::EmulatedTransport(std::unique_ptr<Transport> inner, EmulatedLink link)
+    : Transport(inner->rank(), inner->ranks()),
+      link_(std::move(link)),
+      sent_to_(static_cast<size_t>(ranks())),
+      inner_(std::move(inner)) {}
+
+EmulatedTransport::Nanoseconds EmulatedTransport::time_on_wire(size_t bytes) const {
+  return link_.bytes_per_second > 0 ? nanoseconds(static_cast<double>(bytes) / link_.bytes_per_second) : 0;
+}
+
+EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, size_t bytes, Request& request) {
+  if (free_.empty()) {
+    free_.push_back(&flights_.emplace_back());
+    free_.reserve(flights_.size());
+    under_way_.reserve(flights_.size());
+  }
+  Flight& flight = *free_.back();
+  free_.pop_back();
+  flight.kind = kind;
+  flight.request = &request;
+  flight.due = -1;
+  flight.bytes = bytes;
+  request = {};
+  request.done = false;
+  return flight;
+}
+
+void EmulatedTransport::send(int peer, Label label, std::span<const std::byte> bytes, Request& request) {
+  Flight& flight = begin(Flight::Kind::send, bytes.size(), request);
+  const Nanoseconds leaves = std::max(nanoseconds(Clock::now()), sends_until_);
+  sends_until_ = leaves + time_on_wire(bytes.size());
+  // A function of who sends what to whom as the manyth, so that runs are delayed alike.
+  const uint64_t number = sent_to_[static_cast<size_t>(peer)]++;
+  const RngKey key{static_cast<uint64_t>(rank()), static_cast<uint64_t>(peer)};
+  const double late = link_.jitter_seconds * static_cast<double>(uniform(key, number));
+  flight.moment = leaves + nanoseconds(link_.latency_seconds + late);
+  inner_->send(peer, label, bytes_of(flight.moment), flight.moment_request);
+  inner_->send(peer, label, bytes, flight.request_inside);
+  ++counters_.messages_sent;
+  counters_.bytes_sent += bytes.size();
+  under_way_.push_back(&flight);
+}
+
+void EmulatedTransport::receive(int peer, Label label, std::span<std::byte> into, Combine combine,
+                                Request& request) {
+  Flight& flight = begin(Flight::Kind::receive, into.size(), request);
+  inner_->receive(peer, label, bytes_of(flight.moment), nullptr, flight.moment_request);
+  inner_->receive(peer, label, into, combine, flight.request_inside);
+  under_way_.push_back(&flight);
+}
+
+// The moments are looked at in the order in which messages were asked for, so that those from one rank arrive
+// in their order whatever the jitter.
+bool EmulatedTransport::has_arrived(Flight& flight, Nanoseconds now) {
+  if (flight.due < 0 && flight.moment_request.done) {
+    flight.due = std::max(flight.moment, receives_until_) + time_on_wire(flight.bytes);
+    receives_until_ = flight.due;
+  }
+  return flight.due >= 0 && flight.request_inside.done && now >= flight.due;
+}
+
+bool EmulatedTransport::progress() {
+  const bool moved_inside = inner_->progress();
+  if (under_way_.empty()) return moved_inside;
+  const Nanoseconds now = nanoseconds(Clock::now());
+  const size_t before = under_way_.size();
+  std::erase_if(under_way_, [&](Flight* flight) {
+    const bool through = flight->kind == Flight::Kind::send
+                             ? flight->moment_request.done && flight->request_inside.done
+                             : has_arrived(*flight, now);
+    if (!through) return false;
+    if (flight->kind == Flight::Kind::receive) counters_.bytes_received += flight->bytes;
+    flight->request->done = true;
+    free_.push_back(flight);
+    return true;
+  });
+  return moved_inside || under_way_.size() < before;
+}
+
+void EmulatedTransport::idle(Clock::time_point deadline) {
+  Nanoseconds wake = nanoseconds(deadline);
+  for (Flight* flight : under_way_) {
+    if (flight->kind == Flight::Kind::receive && flight->due >= 0) wake = std::min(wake, flight->due);
+  }
+  inner_->idle(
+      Clock::time_point(std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(wake))));
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,62 @@
+// A transport over another one whose messages take as long as on a slower link (collective/emulated_link.h).
+// Every message is sent at once, with the moment at which its first byte would arrive in front of it; the
+// receiver lets nobody know of it before its last byte would have. So a message travels while both ranks
+// compute, as it does on a real link, and no thread is needed for that. A rank sends its messages after one
+// another, and receives them so.
+//
+// For ranks of one host, whose clocks are one.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/collective/emulated_link.h"
+#include "trireme/comm/transport/transport.h"
+
+namespace trireme::comm {
+
+class EmulatedTransport final : public Transport {
+ public:
+  EmulatedTransport(std::unique_ptr<Transport> inner, EmulatedLink link);
+
+  std::string_view name() const override { return inner_->name(); }
+  void send(int peer, Label label, std::span<const std::byte> bytes, Request& request) override;
+  void receive(int peer, Label label, std::span<std::byte> into, Combine combine, Request& request) override;
+  bool progress() override;
+  void idle(Clock::time_point deadline) override;
+  std::unique_ptr<Memory> allocate(size_t bytes) override { return inner_->allocate(bytes); }
+  void announce(Label label) override { inner_->announce(label); }
+  std::vector<Arrival> arrivals(uint64_t stream, std::span<const int> ranks,
+                                Clock::time_point deadline) override {
+    return inner_->arrivals(stream, ranks, deadline);
+  }
+  void abort(std::string_view reason) override { inner_->abort(reason); }
+  // None: a native path would go past the messages.
+  std::unique_ptr<Native> native(uint32_t, std::span<const int>) override { return nullptr; }
+
+ private:
+  using Nanoseconds = int64_t;  // of the clock
+  // A message under way: when its first byte arrives, and the message itself.
+  struct Flight {
+    enum class Kind : uint8_t { send, receive } kind = Kind::send;
+    Request* request = nullptr;  // the caller's
+    Request moment_request, request_inside;
+    Nanoseconds moment = 0;  // of its first byte
+    Nanoseconds due = -1;    // of its last; −1: not known yet
+    size_t bytes = 0;
+  };
+
+  Flight& begin(Flight::Kind kind, size_t bytes, Request& request);
+  Nanoseconds time_on_wire(size_t bytes) const;
+  bool has_arrived(Flight& flight, Nanoseconds now);
+
+  EmulatedLink link_;
+  std::vector<uint64_t> sent_to_;                     // messages so far, by peer
+  Nanoseconds sends_until_ = 0, receives_until_ = 0;  // when the wire is free again
+  std::deque<Flight> flights_;                        // all that were ever needed at a time
+  std::vector<Flight*> free_, under_way_;
+  std::unique_ptr<Transport> inner_;  // goes first: it may still look at flights
+};
+
+}  // namespace trireme::comm

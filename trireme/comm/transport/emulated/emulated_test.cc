@@ -1,0 +1,152 @@
+// Times over emulated links against α + nβ. Nothing may be faster; how much slower it may be is generous, as
+// cores are shared, but less than what a link that is twice as slow would take.
+#include "trireme/comm/transport/emulated/emulated.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "trireme/comm/context.h"
+
+namespace trireme::comm {
+namespace {
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The longest that `body(group)` takes on a rank, all starting together; the least of three rounds, because
+// another program may have a round's cores.
+template <typename Body>
+double longest(int ranks, const EmulatedLink& link, const Body& body) {
+  double least = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    std::mutex mutex;
+    double most = 0;
+    run_rank_threads(
+        ranks,
+        [&](Context& context) {
+          Group world = context.world();
+          body(world);  // makes what is made once
+          world.barrier().wait();
+          world.barrier().wait();
+          const Clock::time_point begin = Clock::now();
+          body(world);
+          const double seconds = seconds_since(begin);
+          const std::lock_guard lock(mutex);
+          most = std::max(most, seconds);
+        },
+        60, link);
+    least = std::min(least, most);
+  }
+  return least;
+}
+
+// Barriers let ranks go at moments that differ by as much as this many messages take.
+double loose(const EmulatedLink& link, double messages) {
+  return messages * (link.latency_seconds + link.jitter_seconds);
+}
+
+TEST(Emulated, AMessageTakesLatencyAndBytes) {
+  const EmulatedLink link = parse_emulated_link("latency=30ms,bandwidth=80Mbit");
+  std::vector<std::byte> data(400'000);  // 40 ms at 10 MB/s
+  const double seconds = longest(2, link, [&](Group& world) {
+    // There and back, so that no rank measures what the other has waited.
+    std::vector<std::byte> own(data.size());
+    const auto count = static_cast<int64_t>(own.size());
+    for (const int from : {0, 1}) {
+      if (world.rank() == from)
+        world.send(own.data(), count, DType::u8, 1 - from, 0).wait();
+      else
+        world.receive(own.data(), count, DType::u8, from, 0).wait();
+    }
+  });
+  EXPECT_GE(seconds, 2 * 0.07 - loose(link, 1));
+  EXPECT_LE(seconds, 2 * 0.07 * 1.6);
+}
+
+TEST(Emulated, ARingTakesWhatItsFormulaSays) {
+  const EmulatedLink link = parse_emulated_link("latency=10ms,bandwidth=80Mbit");
+  constexpr int kRanks = 4;
+  constexpr int64_t kElements = 100'000;  // 400 kB
+  const double seconds = longest(kRanks, link, [&](Group& world) {
+    std::vector<float> own(kElements, 1.0f);
+    world.all_reduce(own.data(), kElements, DType::f32, ReduceOp::sum, {.algorithm = Algorithm::ring}).wait();
+    EXPECT_EQ(own.front(), 4.0f);
+    EXPECT_EQ(own.back(), 4.0f);
+  });
+  const double alpha = 2 * (kRanks - 1) * 0.010, beta = 2.0 * (kRanks - 1) / kRanks * 4 * kElements / 10e6;
+  EXPECT_GE(seconds, alpha + beta - loose(link, 2));
+  EXPECT_LE(seconds, 1.5 * (alpha + beta));
+}
+
+// Several messages to one rank come one after the other, whoever sends them.
+TEST(Emulated, RanksShareTheWireOfAReceiver) {
+  const EmulatedLink link = parse_emulated_link("latency=1ms,bandwidth=80Mbit");
+  const double seconds = longest(4, link, [&](Group& world) {
+    std::vector<std::byte> own(4 * 100'000);  // of each rank a part, 10 ms long
+    world.gather(own.data(), static_cast<int64_t>(own.size()), DType::u8, 0, {.algorithm = Algorithm::naive})
+        .wait();
+  });
+  EXPECT_GE(seconds, 0.029);
+  EXPECT_LE(seconds, 0.060);
+}
+
+// What travels while ranks compute costs them nothing.
+TEST(Emulated, MessagesTravelWhileRanksAreBusy) {
+  const EmulatedLink link = parse_emulated_link("latency=40ms");
+  const double seconds = longest(2, link, [&](Group& world) {
+    float value = 1;
+    Handle sum = world.all_reduce(&value, 1, DType::f32, ReduceOp::sum, {.algorithm = Algorithm::naive});
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // calls nothing of the transport
+    sum.wait();
+    EXPECT_EQ(value, 2.0f);
+  });
+  EXPECT_LE(seconds, 0.09);
+}
+
+TEST(Emulated, JitterDelaysAndKeepsTheOrder) {
+  const EmulatedLink link = parse_emulated_link("latency=1ms,jitter=10ms");
+  const double seconds = longest(2, link, [&](Group& world) {
+    std::vector<Handle> under_way;
+    std::vector<int32_t> values(8, -1);
+    for (int32_t i = 0; i < 8; ++i) {
+      if (world.rank() == 0) values[i] = i;
+      under_way.push_back(world.rank() == 0 ? world.send(&values[i], 1, DType::i32, 1)
+                                            : world.receive(&values[i], 1, DType::i32, 0));
+    }
+    under_way.clear();  // waits
+    EXPECT_THAT(values, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+    for (int turn = 0; turn < 10; ++turn) {
+      int32_t ball = turn;
+      if (world.rank() == turn % 2)
+        world.send(&ball, 1, DType::i32, 1 - world.rank()).wait();
+      else
+        world.receive(&ball, 1, DType::i32, 1 - world.rank()).wait();
+    }
+  });
+  // Of ten turns each is late by 5 ms on the average.
+  EXPECT_GE(seconds, 0.035);
+  EXPECT_LE(seconds, 0.13);
+}
+
+TEST(Emulated, CountsPayloadAloneAndSaysWhatItIs) {
+  run_rank_threads(
+      2,
+      [](Context& context) {
+        EXPECT_THAT(context.summary(), testing::HasSubstr("transport inproc"));
+        Group world = context.world();
+        std::vector<float> data(1000, 1.0f);
+        world.all_reduce(data.data(), 1000, DType::f32, ReduceOp::sum, {.algorithm = Algorithm::ring}).wait();
+        EXPECT_EQ(context.transport().counters().bytes_sent, 4000u);
+        EXPECT_EQ(context.transport().counters().bytes_received, 4000u);
+        EXPECT_EQ(context.transport().native(7, std::vector<int>{0, 1}), nullptr);
+      },
+      60, parse_emulated_link("cluster"));
+}
+
+}  // namespace
+}  // namespace trireme::comm

@@ -1,0 +1,36 @@
+// How replicas agree that do not add up gradients in every step: each goes on by itself for some steps, with
+// weights of its own, and then they agree on weights. A rule of the plan's exchange that stands alone and
+// speaks of all parameters.
+#pragma once
+
+#include <optional>
+
+#include "trireme/exchange/method.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme {
+
+struct Consistency {
+  enum class Kind {
+    kLocal,    // every `steps` steps: w becomes the mean
+    kFedavg,   // likewise, weighed by the targets that each rank has counted since
+    kDiloco,   // likewise; a step of Nesterov from the last agreement towards the mean
+    kDelayed,  // what `period` steps have changed becomes the mean of it `delay` steps later
+  } kind;
+  ExchangeSettings settings;
+
+  // After how many steps ranks agree on something.
+  int64_t period() const { return settings.whole(kind == Kind::kDelayed ? "period" : "steps"); }
+};
+
+// Nothing where the plan's exchange is of another kind. Throws Error for settings that it does not have or
+// that are out of range, and where it does not stand alone.
+std::optional<Consistency> consistency_of(const Plan& plan);
+
+// For who shows all: a rule for each, as it is where the plan says nothing of its settings.
+std::vector<ExchangeRule> consistency_rules();
+
+// Throws Error where the rest of the plan does not allow it, with the reason.
+void check_consistency(const Plan& plan);
+
+}  // namespace trireme

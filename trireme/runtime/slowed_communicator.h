@@ -1,0 +1,92 @@
+// Makes a rank as slow as a machine that computes so many times slower: between two calls it waits for as
+// long as it computed, times the factor less one. For trying out what the others make of a straggler.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "trireme/kernels/communicator.h"
+
+namespace trireme {
+
+// `--slow rank=2,factor=3`.
+struct SlowRank {
+  int rank = 0;
+  double factor = 1;
+
+  friend bool operator==(const SlowRank&, const SlowRank&) = default;
+};
+// Throws Error for what is not one; `ranks` are those of the job.
+SlowRank parse_slow_rank(std::string_view text, int ranks);
+
+class SlowedCommunicator final : public Communicator {
+ public:
+  // Over another one, which outlives it.
+  SlowedCommunicator(Communicator& inner, double factor) : inner_(inner), factor_(factor) {}
+
+  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                        Reduction reduction) override {
+    const Call call(*this);
+    inner_.start_all_reduce(axis, data, count, dtype, reduction);
+  }
+  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                            Reduction reduction) override {
+    const Call call(*this);
+    inner_.start_reduce_scatter(axis, data, count, dtype, reduction);
+  }
+  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override {
+    const Call call(*this);
+    inner_.start_all_gather(axis, data, count, dtype);
+  }
+  void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override {
+    const Call call(*this);
+    inner_.start_send(peer, data, bytes, tag);
+  }
+  void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override {
+    const Call call(*this);
+    inner_.start_receive(peer, data, bytes, tag);
+  }
+  void wait(const std::byte* data) override {
+    const Call call(*this);
+    inner_.wait(data);
+  }
+  void progress() override {
+    const Call call(*this);
+    inner_.progress();
+  }
+  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
+                  DType dtype) override {
+    const Call call(*this);
+    inner_.all_to_all(axis, from, to, count, dtype);
+  }
+  void add_group(const std::string& name, const std::vector<int>& members) override {
+    inner_.add_group(name, members);
+  }
+  bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
+  std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
+  double take_seconds() override { return inner_.take_seconds(); }
+  uint64_t take_bytes() override { return inner_.take_bytes(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Waits before a call, and notes when it ended.
+  class Call {
+   public:
+    explicit Call(SlowedCommunicator& of) : of_(of) { of.catch_up(); }
+    ~Call() { of_.computes_from_ = Clock::now(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    SlowedCommunicator& of_;
+  };
+  void catch_up();
+
+  Communicator& inner_;
+  double factor_;
+  Clock::time_point computes_from_ = Clock::now();
+  std::chrono::duration<double, std::nano> owed_{0};  // to be waited still
+};
+
+}  // namespace trireme
