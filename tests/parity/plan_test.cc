@@ -5,9 +5,11 @@
 
 #include "golden.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/context.h"
 #include "trireme/ops/table.h"
-#include "trireme/program/verify.h"
 #include "trireme/program/text.h"
+#include "trireme/program/verify.h"
+#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
@@ -195,6 +197,27 @@ TEST(Offload, HasProgramsThatAreHeldToTheirOrder) {
   EXPECT_THAT(without(Action::Kind::kFetch), testing::HasSubstr("rest in a file and were not fetched"));
   EXPECT_THAT(without(Action::Kind::kStore), testing::HasSubstr("and does not store it"));
   EXPECT_THAT(without(Action::Kind::kRun), testing::HasSubstr("which nothing in its slot has renewed"));
+}
+
+// On every rank, of every stage.
+TEST(Pipelines, UseTheMemoryThatWasPlanned) {
+  Training training = training_of({"gpt", "f32", {}});
+  training.train.accumulate = 2;
+  training.shape.rows /= 2;
+  for (const char* keys :
+       {R"("pipe:2 data:2", "preset": "zero1")", R"("pipe:3", "schedule": "zb_h1", "recompute": "full")",
+        R"("pipe:2", "schedule": "chimera")"}) {
+    const Plan plan = parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan");
+    comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+      MeshCommunicator communicator(plan.mesh, context);
+      const std::unique_ptr<Device> device = make_cpu_device(1);
+      const Executor executor(step_program(training.model, training.train, training.optim, training.shape,
+                                           *device, {plan, context.rank()}),
+                              *device, &communicator);
+      EXPECT_EQ(executor.allocated_bytes(), executor.program().peak_bytes())
+          << keys << ", rank " << context.rank();
+    });
+  }
 }
 
 TEST(Pipelines, HaveProgramsWithATextForm) {

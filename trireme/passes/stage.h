@@ -6,8 +6,8 @@
 //   crosses phases         a stash: a state that one piece leaves and a later one reads
 //   crosses chunks         the same, and a message where the chunks are on different ranks
 //
-// The last chunk's forward piece has all outputs. Of a view (reshape) its source is kept. A stash of the value h.3/add is the state stash.h.3/add, or with
-// another prefix.
+// The last chunk's forward piece has all outputs. Of a view (reshape) its source is kept. A stash of the value
+// h.3/add is the state stash.h.3/add, or with another prefix.
 #pragma once
 
 #include <map>
