@@ -72,25 +72,28 @@ class Exchange(Training):
 
     def test_such_a_run_is_stopped_where_ranks_meet_and_goes_on_with_the_same_bits(self):
         local = [*self.plan({"method": "diloco", "steps": 6}), "--run.checkpoint_every=4"]
-        self.train("whole", "--train.steps=20", *local)
-        self.train("parts", "--train.steps=20", *local, "--train.eval_every=7")
+        self.train("whole", "--train.steps=40", *local)
+        self.train("parts", "--train.steps=40", *local, "--train.eval_every=7")
         self.assertEqual(self.losses("whole"), self.losses("parts"))  # looking at it changes nothing
-        run = subprocess.Popen(self.command("stopped", "--train.steps=20", "--link", "latency=50ms", *local),
+        run = subprocess.Popen(self.command("stopped", "--train.steps=40", "--link", "latency=50ms", *local),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # Not before all have met once: a rank that has not begun has nothing to save.
         metrics = self.folder / "stopped/metrics.jsonl"
-        while run.poll() is None and (not metrics.exists() or len(metrics.read_text().splitlines()) < 2):
+        while run.poll() is None and (not metrics.exists() or len(metrics.read_text().splitlines()) < 7):
             time.sleep(0.01)
         run.send_signal(signal.SIGTERM)
         said, _ = run.communicate(timeout=100)
         self.assertEqual(run.returncode, 3, said)
         self.assertEqual(max(self.losses("stopped")) % 6, 0)
-        self.train("stopped", "--train.steps=20", *local)
+        self.train("stopped", "--train.steps=40", *local)
         self.assertEqual(self.losses("stopped"), self.losses("whole"))
 
     def test_a_slow_rank(self):
         self.train("even", "--train.steps=20", "--model.hidden=128", *self.plan())
-        self.train("slow", "--train.steps=20", "--model.hidden=128", *self.plan(), "--slow", "rank=1,factor=4")
-        self.assertGreater(self.median("slow", "step_seconds"), 2 * self.median("even", "step_seconds"))
+        self.train("slow", "--train.steps=20", "--model.hidden=128", *self.plan(), "--slow", "rank=1,factor=10")
+        # Rank 0 spends the most of a step in waiting for it.
+        waits = [line["comm_seconds"] / line["step_seconds"] for line in read_metrics(self.folder / "slow")]
+        self.assertGreater(statistics.median(waits), 0.6)
         self.assertEqual(self.losses("slow"), self.losses("even"))
 
     def test_the_prediction_names_what_is_fast_over_a_link(self):

@@ -2,6 +2,8 @@
 // latency later: what comm/transport/emulated does.
 #include "trireme/sim/link_seconds.h"
 
+#include <numeric>
+
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/choice.h"
@@ -58,8 +60,10 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
       const Node& node = segment.graph.nodes[n];
       if (!node.op->collective || !node.op->collective->sends()) continue;
       const int ranks = program.mesh.axes()[program.mesh.axis(node.attrs.text("axis"))].size;
-      for (const double bytes : call_bytes(segment, static_cast<int>(n)))
-        seconds += call_seconds(collective_of(node.op->collective->kind), bytes, ranks, link);
+      // Calls of one node are under way together: they wait for the link once, and share it.
+      const std::vector<double> calls = call_bytes(segment, static_cast<int>(n));
+      const double bytes = std::accumulate(calls.begin(), calls.end(), 0.0);
+      seconds += call_seconds(collective_of(node.op->collective->kind), bytes, ranks, link);
     }
   }
   return seconds;
