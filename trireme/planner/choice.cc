@@ -90,6 +90,11 @@ int64_t Choice::row_parts() const {
   return int64_t{data} * (tensor > 1 && shares_rows(tensor_preset) ? tensor : 1);
 }
 
+Split Choice::split() const {
+  const bool apart = schedule.starts_with("zb_");
+  return {tensor, tensor_preset, rows, recompute, apart ? WeightPhase::kApart : WeightPhase::kNone};
+}
+
 std::string to_string(const Choice& choice) {
   std::string text = fmt::format("data {}, tensor {}, pipe {}", choice.data, choice.tensor, choice.pipe);
   if (choice.pipe > 1) {

@@ -24,7 +24,7 @@ struct Choice {
   Recompute::Kind recompute = Recompute::Kind::kNone;
 
   int ranks() const { return data * tensor * pipe; }
-  Split split() const { return {tensor, tensor_preset, rows, recompute}; }
+  Split split() const;
   // Parts that a microbatch is dealt in over the ranks of a stage.
   int64_t row_parts() const;
 

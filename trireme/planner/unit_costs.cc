@@ -49,8 +49,12 @@ Pass pass_of(const std::vector<sim::Item>& items, const std::vector<double>& mee
 
 // What a stage has of the step's parts. The last microbatch adds to what the others have left.
 struct Parts {
-  const Segment *forward = nullptr, *backward = nullptr;
-  int forward_items = -1, backward_items = -1, update_items = -1;  // segments of the track
+  struct Part {
+    const Segment* segment;
+    int items;  // segment of the track
+  };
+  std::map<std::string, Part> passes;  // by phase: "forward", "backward", "weight"; "" without a pipeline
+  int update_items = -1;
 };
 
 Parts parts_of(const Program& program, const sim::Track& track) {
@@ -62,27 +66,20 @@ Parts parts_of(const Program& program, const sim::Track& track) {
     const int items = track.actions[a].segment;
     if (segment.kind == SegmentKind::kUpdate) {
       parts.update_items = items;
-    } else if (actions[a].what.ends_with(".forward")) {
-      parts.forward = &segment;
-      parts.forward_items = items;
-    } else {
-      parts.backward = &segment;
-      parts.backward_items = items;
+      continue;
     }
+    const size_t dot = actions[a].what.rfind('.');
+    parts.passes[dot == std::string::npos ? "" : actions[a].what.substr(dot + 1)] = {&segment, items};
   }
   return parts;
 }
 
 void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
-  std::set<std::string, std::less<>> ahead;
-  if (parts.forward) {
-    for (const Value& value : parts.forward->graph.values) {
-      if (value.role == Role::kStash) ahead.insert(value.name);
-    }
-  }
-  if (parts.backward) {
-    for (const Value& value : parts.backward->graph.values) {
-      if (value.role == Role::kStash && ahead.contains(value.name))
+  // What one part leaves for another of the same unit.
+  std::map<std::string_view, int> readers;
+  for (const auto& [phase, part] : parts.passes) {
+    for (const Value& value : part.segment->graph.values) {
+      if (value.role == Role::kStash && ++readers[value.name] == 2)
         cost.kept_bytes += static_cast<double>(program.find_state(value.name)->type.bytes());
     }
   }
@@ -123,6 +120,7 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
             .preset = split.preset.empty() ? "data" : split.preset};
   if (stages > 1) plan.stages.assign(subject_.small_units.begin() + 1, subject_.small_units.end());
   plan.recompute = Recompute{split.recompute};
+  plan.schedule = split.weights == WeightPhase::kApart ? "zb_h1" : "1f1b";
   constexpr int64_t kMicrobatches = 2;  // the first, and one like all others
   Table table;
   try {
@@ -137,8 +135,11 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
       const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
       const Parts parts = parts_of(program, track);
       UnitCost& cost = table.units.emplace_back();
-      if (parts.forward_items >= 0) cost.forward = pass_of(track.segments[parts.forward_items], meetings);
-      if (parts.backward_items >= 0) cost.backward = pass_of(track.segments[parts.backward_items], meetings);
+      for (const auto& [phase, part] : parts.passes) {
+        const Pass pass = pass_of(track.segments[part.items], meetings);
+        Pass& sum = phase == name(Phase::kForward) ? cost.forward : cost.backward;
+        sum = {sum.seconds + pass.seconds, sum.least + pass.least};
+      }
       if (parts.update_items >= 0)
         cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
       add_states(cost, program, parts);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/mesh/cluster.h"
+#include "trireme/passes/stage.h"
 #include "trireme/planner/subject.h"
 
 namespace trireme::planner {
@@ -19,6 +20,7 @@ struct Split {
   std::string preset;  // over the axis tensor; "": none
   int64_t rows = 1;    // of a microbatch on one rank
   Recompute::Kind recompute = Recompute::Kind::kNone;
+  WeightPhase weights = WeightPhase::kNone;  // what is kept for a phase of its own is kept longer
 
   friend auto operator<=>(const Split&, const Split&) = default;
 };
