@@ -29,6 +29,7 @@ int sample(std::span<const std::string> arguments);
 int export_model(std::span<const std::string> arguments);
 int inspect(std::span<const std::string> arguments);
 int bench(std::span<const std::string> arguments);
+int plan(std::span<const std::string> arguments);
 int simulate(std::span<const std::string> arguments);
 int profile(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);

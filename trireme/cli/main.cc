@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"export", "write a trained model as a Hugging Face folder", trireme::cli::export_model},
     {"inspect", "show a graph, a checkpoint or a run", trireme::cli::inspect},
     {"bench", "check and time kernels, collectives or training", trireme::cli::bench},
+    {"plan", "search for the fastest plan of a training step on any cluster", trireme::cli::plan},
     {"simulate", "time a training step under a plan on any cluster, without running it",
      trireme::cli::simulate},
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},

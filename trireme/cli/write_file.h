@@ -1,4 +1,4 @@
-// What a command was asked to write to a file beside what it prints. Both throw Error.
+// What a command was asked to write to a file beside what it prints. All throw Error.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,6 +7,7 @@
 namespace trireme::cli {
 
 void write_picture(const std::string& path, const std::string& svg);
+void write_plan(const std::string& path, const std::string& json);
 // The list, indented.
 void write_json(const std::string& path, const nlohmann::ordered_json& list);
 

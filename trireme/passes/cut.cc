@@ -21,10 +21,7 @@ std::string_view unit_of(std::string_view name) {
 // FLOPs that a byte of memory traffic costs about as much as, on CPUs and GPUs alike to a factor of a few.
 constexpr double kFlopsPerByte = 10;
 
-struct Units {
-  std::vector<std::string> names;
-  std::vector<double> costs;
-};
+}  // namespace
 
 Units units_of(const Graph& forward) {
   Units units;
@@ -41,6 +38,8 @@ Units units_of(const Graph& forward) {
   }
   return units;
 }
+
+namespace {
 
 void check_number(const Units& units, int chunks) {
   if (chunks <= std::ssize(units.names)) return;
@@ -59,9 +58,10 @@ Cut cut_of(const Units& units, const std::vector<size_t>& begins) {
   return cut;
 }
 
-// The fewest-cost split of units [0, n) into k runs, as the table of what the largest run of the best split
-// costs.
-std::vector<size_t> best_begins(const std::vector<double>& costs, int chunks) {
+}  // namespace
+
+// The split of units [0, n) into k runs, as the table of what the largest run of the best split costs.
+std::vector<size_t> balanced_begins(const std::vector<double>& costs, int chunks) {
   const size_t units = costs.size();
   std::vector<double> before(units + 1, 0);
   for (size_t u = 0; u < units; ++u) before[u + 1] = before[u] + costs[u];
@@ -84,8 +84,6 @@ std::vector<size_t> best_begins(const std::vector<double>& costs, int chunks) {
   return begins;
 }
 
-}  // namespace
-
 double weighed_cost(const Graph& graph, const Node& node) {
   const Cost cost = cost_of(graph, node);
   return std::max(cost.flops, kFlopsPerByte * cost.bytes);
@@ -99,7 +97,7 @@ int Cut::chunk_of_name(std::string_view name) const {
 Cut balanced_cut(const Graph& forward, int chunks) {
   const Units units = units_of(forward);
   check_number(units, chunks);
-  return cut_of(units, best_begins(units.costs, chunks));
+  return cut_of(units, balanced_begins(units.costs, chunks));
 }
 
 Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& begins) {

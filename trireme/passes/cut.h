@@ -15,6 +15,17 @@ namespace trireme {
 // no machine in particular. One FLOP is the unit.
 double weighed_cost(const Graph& graph, const Node& node);
 
+// The parts that a model can be cut between, in order, and what the forward part of each costs.
+struct Units {
+  std::vector<std::string> names;
+  std::vector<double> costs;
+};
+Units units_of(const Graph& forward);
+
+// The first units of the second and every later run, where units of these costs are split into `runs` runs
+// whose largest is as small as can be. There are no fewer units than runs.
+std::vector<size_t> balanced_begins(const std::vector<double>& costs, int runs);
+
 struct Cut {
   int chunks = 1;
   std::vector<std::string> units;

@@ -285,6 +285,11 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   return result;
 }
 
+Units model_units(const Model& model, const TrainOptions& train, const StepShape& shape) {
+  return units_of(
+      model_graph("first", model, train, shape, Mode::kTrain, Outputs::kLoss, precision_of(train)));
+}
+
 Graph forward_graph(const Model& model, const StepShape& shape, DType precision) {
   return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
 }

@@ -44,6 +44,9 @@ struct StepGraphs {
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape, const Schedule& schedule, const Plan& plan = {});
 
+// The parts that a pipeline may cut the model between.
+Units model_units(const Model& model, const TrainOptions& train, const StepShape& shape);
+
 // Forward only, of a model that has logits: its input, output logits.
 Graph forward_graph(const Model& model, const StepShape& shape, DType precision);
 

@@ -1,0 +1,189 @@
+// `trireme plan`: how a config's step is best spread over a cluster (planner/search.h), what it will take,
+// and what it will cost.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <csignal>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/bench/step_setup.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/step_flags.h"
+#include "trireme/cli/write_file.h"
+#include "trireme/mesh/cluster_file.h"
+#include "trireme/planner/report.h"
+#include "trireme/planner/search.h"
+#include "trireme/train/plan_subject.h"
+
+namespace trireme::cli {
+namespace {
+
+using planner::Found;
+using planner::SearchResult;
+
+// A signal reaches a process, not an object.
+std::atomic<bool> stop_requested{false};
+
+void request_stop(int signal) {
+  stop_requested.store(true);
+  std::signal(signal, SIG_DFL);  // a second one ends the process at once
+}
+
+struct Options {
+  bench::StepSource source;
+  std::string cluster, output, explain, baseline;
+  int hosts = 0;
+  double budget_tokens = 0;
+  double seconds = planner::SearchOptions().seconds;
+  int threads = planner::SearchOptions().threads;
+};
+
+std::string duration(double seconds) {
+  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return seconds < 7200 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.1f} h", seconds / 3600);
+}
+
+void line(std::string_view name, const std::string& value) {
+  fmt::print("  {:<18} {}\n", name, value);
+}
+
+std::string_view why_ended(SearchResult::End end) {
+  switch (end) {
+    case SearchResult::End::kProved:
+      return "no other plan of the space is faster";
+    case SearchResult::End::kUnlikely:
+      return "by their estimates the others are slower";
+    case SearchResult::End::kLimit:
+      return "time was up: --seconds gives it more";
+    case SearchResult::End::kStopped:
+      return "it was interrupted";
+  }
+  return "";
+}
+
+void print_budget(const planner::Budget& budget) {
+  line("budget", fmt::format("{:.4g} device-hours, {:.4g} days", budget.device_hours, budget.days));
+  if (budget.kilowatt_hours > 0)
+    line("energy", fmt::format("{:.4g} kWh at most (devices alone)", budget.kilowatt_hours));
+  if (budget.money > 0) line("price", fmt::format("{:.4g}", budget.money));
+}
+
+void print_best(const SearchResult& result, const planner::Subject& subject, const Cluster& cluster,
+                const Options& options) {
+  const Found& best = result.best();
+  const planner::Figures figures = planner::figures_of(best, subject);
+  const sim::RankReport& fullest = best.report.fullest();
+  fmt::print("{}\n", to_string(best.choice));
+  line("step", duration(best.report.step_seconds));
+  line(subject.sample + "/s", fmt::format("{:.4g}", figures.samples_per_second));
+  if (figures.model_utilisation > 0)
+    line("MFU, HFU", fmt::format("{:.1f}%, {:.1f}%", 100 * figures.model_utilisation,
+                                 100 * figures.hardware_utilisation));
+  line("bubble", fmt::format("{:.1f}%", 100 * best.report.bubble));
+  line("memory", fmt::format("{} of {} on rank {}", format_bytes(fullest.memory.peak_bytes),
+                             format_bytes(static_cast<size_t>(fullest.device->memory_bytes)), fullest.rank));
+  line("bound", fmt::format("no plan of this space takes less than {}: within {:.1f}% of the best",
+                            duration(result.least_seconds), 100 * result.gap()));
+  if (options.budget_tokens > 0)
+    print_budget(planner::budget_of(best, subject, cluster, options.budget_tokens));
+  line("searched", fmt::format("{} plans; {} too large, {} refused, {} simulated; {}", result.choices,
+                               result.too_large, result.refused, result.simulated, why_ended(result.end)));
+}
+
+void print_others(const SearchResult& result) {
+  constexpr size_t kShown = 5;
+  const double best = result.best().report.step_seconds;
+  for (size_t i = 1; i < std::min(result.fitting.size(), kShown + 1); ++i) {
+    const Found& other = result.fitting[i];
+    fmt::print("{}  {:>+6.1f}%  {}\n", i == 1 ? "\nnext\n" : "", 100 * (other.report.step_seconds / best - 1),
+               to_string(other.choice));
+  }
+}
+
+// The best of a part of the space beside the best of all of it.
+void print_part(const planner::Subject& subject, const Cluster& cluster, const SearchResult& whole,
+                planner::SearchOptions search_options, const std::string& what) {
+  fmt::print("\n{}\n", what);
+  try {
+    const SearchResult part = planner::search(subject, cluster, search_options);
+    const Found &best = whole.best(), &other = part.best();
+    fmt::print("  {:>+6.1f}%  {}: {}\n", 100 * (other.report.step_seconds / best.report.step_seconds - 1),
+               duration(other.report.step_seconds), to_string(other.choice));
+    for (const planner::Difference& where : planner::differences(best, other))
+      fmt::print("  {:>+10.3f} s a rank on average: {}\n", where.seconds, where.what);
+  } catch (const Error& error) {
+    fmt::print("  {}\n", error.what());
+  }
+}
+
+int run(const Options& options) {
+  const planner::Wish explained =
+      options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
+  Cluster cluster = read_cluster(options.cluster);
+  if (options.hosts > 0) cluster = with_hosts(std::move(cluster), options.hosts);
+  const bench::StepSetup setup = bench::set_up_step(options.source);
+  const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
+  const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
+  planner::SearchOptions search{
+      .seconds = options.seconds, .threads = options.threads, .stop = &stop_requested};
+  std::signal(SIGINT, request_stop);
+  fmt::print("{}: {}, batch {} of {} on {} devices of {}\n", setup.name, setup.config.model.family,
+             setup.config.train.batch, to_string(setup.shape.sample), cluster.device_count(), cluster.name);
+  const SearchResult result = planner::search(subject, cluster, search);
+  print_best(result, subject, cluster, options);
+  print_others(result);
+  for (const auto& [wish, what] : {std::pair(explained, "with " + options.explain),
+                                   std::pair(baseline, "baseline " + options.baseline)}) {
+    if (wish.empty()) continue;
+    search.wish = wish;
+    print_part(subject, cluster, result, search, what);
+  }
+  if (!options.output.empty()) {
+    write_plan(options.output, to_json(result.best().plan));
+    fmt::print("\nplan     {}: trireme train --plan {} runs it\n", options.output, options.output);
+  }
+  return result.end == SearchResult::End::kStopped ? kInterrupted : kOk;
+}
+
+}  // namespace
+
+int plan(std::span<const std::string> arguments) {
+  const SplitArguments split = split_settings(arguments);
+  Options options;
+  options.source.settings = split.settings;
+  CLI::App app(
+      fmt::format(
+          "Searches for the fastest plan of a training step on a cluster that need not be here.\n"
+          "Ctrl-C ends the search, prints the best plan so far and its bound, and exits with code {}.",
+          static_cast<int>(kInterrupted)),
+      "trireme plan");
+  add_step_flags(app, options.source);
+  app.add_option(
+         "--cluster", options.cluster,
+         fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))
+      ->required();
+  app.add_option("--hosts", options.hosts, "so many hosts of the cluster's one class")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("-o,--output", options.output, "write the plan to this file")->type_name("FILE");
+  app.add_option("--explain", options.explain, "why not this? tensor=8,pipe=4: the best plan that has it");
+  app.add_option("--budget-tokens", options.budget_tokens, "what training on so many costs, like 300e9")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--baseline", options.baseline,
+                 "compare with a part of the space: intra (no pipeline), inter (no tensor axis), manual "
+                 "(tensor over a host, 1f1b, no sharing of states)")
+      ->check(CLI::IsMember({"manual", "intra", "inter"}));
+  app.add_option("--seconds", options.seconds, "simulate no other plan after so long")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", options.threads, "plans that are simulated at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  if (const auto code = parse_arguments(app, split.own)) return *code;
+  return run(options);
+}
+
+}  // namespace trireme::cli

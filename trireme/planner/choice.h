@@ -1,0 +1,50 @@
+// A point of the space that is searched: how many ranks each axis has, and what the plan does along it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/mesh/cluster.h"
+#include "trireme/planner/subject.h"
+#include "trireme/planner/unit_costs.h"
+
+namespace trireme::planner {
+
+struct Choice {
+  int data = 1, tensor = 1, pipe = 1;
+  std::string sharing = "data";  // a preset over the axis data
+  std::string tensor_preset;     // "": none
+  int64_t rows = 1;              // of a microbatch, on one rank
+  int64_t microbatches = 1;
+  std::string schedule;  // "" without a pipeline
+  int chunks = 1;        // of each stage
+  Recompute::Kind recompute = Recompute::Kind::kNone;
+
+  int ranks() const { return data * tensor * pipe; }
+  Split split() const;
+  // Parts that a microbatch is dealt in over the ranks of a stage.
+  int64_t row_parts() const;
+
+  friend auto operator<=>(const Choice&, const Choice&) = default;
+};
+
+// "data 4, tensor 8, pipe 2 (1f1b), zero1, 16 microbatches of 2 rows a rank, recompute full".
+std::string to_string(const Choice& choice);
+
+// The plan of a choice that is cut before these units; none: where balanced_cut() cuts.
+Plan plan_of(const Choice& choice, const std::vector<std::string>& begins);
+
+// What choices are held to, by name: data, tensor, pipe, rows, microbatches, chunks (numbers), sharing,
+// tensor_preset, schedule, recompute (words).
+using Wish = std::map<std::string, std::string, std::less<>>;
+// "tensor=8,pipe=4". Throws Error for what is none, with the nearest name.
+Wish parse_wish(std::string_view text);
+bool fits(const Choice& choice, const Wish& wish);
+
+// Every choice that uses all devices. The axis tensor stays inside a host where hosts have several devices.
+std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster);
+
+}  // namespace trireme::planner

@@ -1,0 +1,222 @@
+// See estimate.h. Of a pipeline of p stages and m microbatches, with t a stage's time for one, f and b its
+// parts, and n a message to the next stage and back:
+//
+//   one stage       m t, after the forwards of the stages before it, and before their backwards
+//   a round trip    1f1b begins a microbatch when the one p before it is back: (m / p) (Σ t + (p − 1) n)
+//
+// Both hold whatever else happens. Weights apart (zb_…) leave the backwards out of the first. The second is
+// scaled by how many microbatches a schedule has under way, and for others than 1f1b orders choices only.
+#include "trireme/planner/estimate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "trireme/passes/cut.h"
+
+namespace trireme::planner {
+
+struct Estimator::Network {
+  Mesh mesh;
+  DeviceMap device_map;
+  sim::CollectiveTimes times;
+  int data_class = -1;
+  std::vector<Path> hops;  // from each stage to the next
+
+  Network(const Choice& choice, const Cluster& cluster)
+      : mesh({{std::string(kPipeAxis), choice.pipe}, {"data", choice.data}, {"tensor", choice.tensor}}),
+        device_map(mesh, cluster),
+        times(device_map, sim::CollectiveModel::kClosedForms, {}) {
+    if (choice.data > 1) data_class = times.group_class(0, mesh.axis("data"));
+    const int in_stage = choice.data * choice.tensor;
+    for (int s = 0; s + 1 < choice.pipe; ++s)
+      hops.push_back(device_map.path(s * in_stage, (s + 1) * in_stage));
+  }
+  double over_data(CollectiveKind kind, double bytes) {
+    return data_class < 0 ? 0 : times.seconds(data_class, kind, bytes);
+  }
+  double message(int stage, double bytes) const {
+    return hops[stage].alpha_seconds + bytes * hops[stage].beta_seconds_per_byte;
+  }
+};
+
+// A run of units.
+struct Estimator::Chunk {
+  Pass forward = {}, backward = {};
+  double update_seconds = 0;
+  double parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
+  double kept_bytes = 0, working_bytes = 0, ahead_bytes = 0, back_bytes = 0;
+  std::set<std::string> shared = {};  // names of weights that are counted once on a stage
+
+  void add(const Pass& pass, Pass& to) const {
+    to.seconds += pass.seconds;
+    to.least += pass.least;
+  }
+  void add(const UnitCost& unit, bool alone) {
+    add(unit.forward, forward);
+    add(unit.backward, backward);
+    update_seconds += unit.update_seconds;
+    kept_bytes += unit.kept_bytes;
+    working_bytes = std::max(working_bytes, unit.working_bytes);
+    ahead_bytes = unit.ahead_bytes;
+    back_bytes = unit.back_bytes;
+    for (const UnitCost::Weight& weight : unit.weights) {
+      if (alone && !shared.insert(weight.name).second) continue;
+      parameter_bytes += weight.parameter_bytes;
+      gradient_bytes += weight.gradient_bytes;
+      optimizer_bytes += weight.optimizer_bytes;
+    }
+  }
+};
+
+Estimator::Network& Estimator::network(const Choice& choice) {
+  std::shared_ptr<Network>& known = networks_[{choice.data, choice.tensor, choice.pipe}];
+  if (!known) known = std::make_shared<Network>(choice, cluster_);
+  return *known;
+}
+
+const std::vector<size_t>& Estimator::begins_of(const Choice& choice, const std::vector<UnitCost>& small) {
+  const int chunks = choice.pipe * choice.chunks;
+  const auto [entry, fresh] = begins_.try_emplace({choice.split(), chunks});
+  if (fresh && chunks > 1) {
+    std::vector<double> costs;
+    for (const int kind : subject_.kind)
+      costs.push_back(small[kind].forward.seconds + small[kind].backward.seconds);
+    entry->second = balanced_begins(costs, chunks);
+  }
+  return entry->second;
+}
+
+std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const std::vector<UnitCost>& small,
+                                                   const std::vector<size_t>& begins) const {
+  std::vector<Chunk> chunks(choice.pipe * choice.chunks);
+  std::vector<int> of_kind(subject_.small_units.size());
+  for (const int kind : subject_.kind) ++of_kind[kind];
+  size_t chunk = 0;
+  for (size_t u = 0; u < subject_.kind.size(); ++u) {
+    if (chunk < begins.size() && begins[chunk] == u) ++chunk;
+    chunks[chunk].add(small[subject_.kind[u]], of_kind[subject_.kind[u]] == 1);
+  }
+  return chunks;
+}
+
+namespace {
+
+// Microbatches of a chunk that stage s keeps at the same time, on average over its chunks.
+double kept_at_once(const Choice& choice, int stage) {
+  const double m = static_cast<double>(choice.microbatches), after = choice.pipe - stage;
+  if (choice.pipe == 1) return 1;
+  if (choice.schedule == "interleaved")
+    return std::min(m, (2 * (after - 1) + (choice.chunks - 1) * choice.pipe + 1) / choice.chunks);
+  if (choice.schedule == "zb_h2") return std::min(m, 2 * after - 1);
+  if (choice.schedule == "zb_v") return std::min(m, static_cast<double>(choice.pipe));
+  return std::min(m, after);
+}
+
+// Microbatches that the first stage has begun and not yet got back.
+double under_way(const Choice& choice) {
+  const double p = choice.pipe, v = choice.chunks;
+  if (choice.schedule == "interleaved") return p + (p - 1) / v;
+  if (choice.schedule == "zb_h2") return 2 * p - 1;
+  return p;
+}
+
+}  // namespace
+
+Estimate Estimator::of(const Choice& choice) {
+  const std::vector<UnitCost>& small = costs_.of(choice.split()).units;
+  const std::vector<size_t>& begins = begins_of(choice, small);
+  const std::vector<Chunk> chunks = chunks_of(choice, small, begins);
+  Network& links = network(choice);
+  const double m = static_cast<double>(choice.microbatches), d = choice.data;
+  const int p = choice.pipe;
+  const bool parts = choice.sharing != "data";
+  const bool each_time = choice.sharing == "zero2" || choice.sharing == "zero3";
+  const bool gathers = choice.sharing == "zero3";
+  const bool weights_apart = choice.schedule.starts_with("zb_");
+  // Weights are cast before they are gathered.
+  const double cast = static_cast<double>(size_of(subject_.precision)) / size_of(DType::f32);
+
+  Estimate result;
+  for (const size_t begin : begins) result.begins.push_back(subject_.units[begin]);
+  double busiest = 0, ahead = 0, behind = 0, ahead_least = 0, behind_least = 0, around = 0, around_least = 0;
+  double longest_update = 0, first_update_least = 0, messages = 0;
+  for (int s = 0; s < p; ++s) {
+    double seconds = 0, least = 0, update = 0, kept = 0, working = 0;
+    double parameters = 0, gradients = 0, moments = 0, backward_least = 0;
+    for (int c = 0; c < choice.chunks; ++c) {
+      // A stage's chunks: every p-th, or with zb_v one on the way there and one on the way back.
+      const int number = choice.schedule == "zb_v" && c == 1 ? 2 * p - 1 - s : c * p + s;
+      const Chunk& chunk = chunks[number];
+      seconds += chunk.forward.seconds + chunk.backward.seconds;
+      least += chunk.forward.least + chunk.backward.least;
+      backward_least += chunk.backward.least;
+      update += chunk.update_seconds;
+      kept += chunk.kept_bytes;
+      working = std::max(working, chunk.working_bytes);
+      parameters += chunk.parameter_bytes;
+      gradients += chunk.gradient_bytes;
+      moments += chunk.optimizer_bytes;
+    }
+    if (s + 1 < p)
+      messages += links.message(s, chunks[s].ahead_bytes) + links.message(s, chunks[s].back_bytes);
+    if (parts) update /= d;
+    // Sums over replicas: once a step in the update, or with each microbatch beside its work.
+    const double scatter = links.over_data(CollectiveKind::kReduceScatter, gradients);
+    const double gather = links.over_data(CollectiveKind::kAllGather, parameters);
+    double once = 0, each = 0;
+    if (each_time) {
+      each = scatter + (gathers ? 2 * links.over_data(CollectiveKind::kAllGather, parameters * cast) : 0);
+      once = gathers ? 0 : gather;
+    } else {
+      once = parts ? scatter + gather : links.over_data(CollectiveKind::kAllReduce, gradients);
+    }
+    double beside = 0;
+    if (!each_time && !parts && p == 1 && m == 1) beside = std::exchange(once, 0);
+    seconds = std::max(seconds, each + beside);
+    least = std::max(least, each + beside);
+    const double update_least = std::max(update, once);
+
+    const Chunk& first = chunks[s];
+    result.least_seconds =
+        std::max({result.least_seconds, ahead_least + m * least + (weights_apart ? 0 : behind_least),
+                  ahead_least + m * least + update_least});
+    busiest = std::max(busiest, seconds);
+    ahead += first.forward.seconds;
+    behind += first.backward.seconds;
+    ahead_least += first.forward.least;
+    behind_least += first.backward.least;
+    around += seconds;
+    around_least += least;
+    longest_update = std::max(longest_update, update + once);
+    if (s == 0) first_update_least = update_least;
+
+    const double states =
+        parameters / (gathers ? d : 1) + gradients / (each_time ? d : 1) + moments / (parts ? d : 1);
+    result.bytes = std::max(result.bytes, states + kept * kept_at_once(choice, s) + working);
+  }
+  if (!weights_apart) {
+    // All stages but the first are done before it.
+    double longest = 0, before = 0;
+    for (int s = 0; s < p; ++s) {
+      double least = 0;
+      for (int c = 0; c < choice.chunks; ++c)
+        least += chunks[c * p + s].forward.least + chunks[c * p + s].backward.least;
+      longest = std::max(longest, m * least + before);
+      before += chunks[s].forward.least + chunks[s].backward.least;
+    }
+    result.least_seconds = std::max(result.least_seconds, longest + first_update_least);
+  }
+  if (p > 1 && choice.schedule == "1f1b") {
+    const double trips = static_cast<double>(choice.microbatches / p);
+    result.least_seconds = std::max(result.least_seconds, trips * (around_least + messages));
+  }
+  const double v = choice.chunks;
+  const double trip = p > 1 ? (around + (v * p - 1) / (p - 1) * messages) / under_way(choice) : 0;
+  const double fill = weights_apart ? (choice.schedule == "zb_h1" ? 0.4 : 0.1) : 1;
+  result.seconds = m * std::max(busiest, trip) +
+                   (p > 1 ? fill * (p - 1.0) / p * (ahead + behind) + messages : 0) + longest_update;
+  result.seconds = std::max(result.seconds, result.least_seconds);
+  return result;
+}
+
+}  // namespace trireme::planner

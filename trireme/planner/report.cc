@@ -1,0 +1,77 @@
+// See report.h.
+#include "trireme/planner/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "trireme/base/error.h"
+
+namespace trireme::planner {
+namespace {
+
+// Seconds of a rank's step by what they go to, on average over ranks.
+std::map<std::string, double> shares_of(const Found& found) {
+  std::map<std::string, double> shares;
+  double ranks = 0;
+  for (const sim::RankReport& rank : found.report.ranks) {
+    ranks += rank.stands_for;
+    shares["work"] += rank.stands_for * rank.time.work_seconds;
+    shares["waiting for other stages (bubble)"] += rank.stands_for * rank.time.bubble_seconds;
+    for (size_t a = 0; a < found.plan.mesh.axes().size(); ++a)
+      shares["communication over " + found.plan.mesh.axes()[a].name] +=
+          rank.stands_for * rank.time.exposed_seconds[a];
+  }
+  for (auto& [what, seconds] : shares) seconds /= ranks;
+  return shares;
+}
+
+}  // namespace
+
+Figures figures_of(const Found& found, const Subject& subject) {
+  const double seconds = found.report.step_seconds;
+  double peak = 0;
+  for (const sim::RankReport& rank : found.report.ranks)
+    peak += rank.stands_for * rank.device->peak(subject.precision);
+  return {.samples_per_second = static_cast<double>(subject.batch) * subject.samples_per_row / seconds,
+          .model_utilisation = subject.model_flops(found.report.parameters) / (seconds * peak),
+          .hardware_utilisation = found.report.flops / (seconds * peak)};
+}
+
+Budget budget_of(const Found& found, const Subject& subject, const Cluster& cluster, double samples) {
+  const double hours = samples / figures_of(found, subject).samples_per_second / 3600;
+  Budget budget{.days = hours / 24};
+  for (const HostClass& host : cluster.hosts) {
+    const DeviceClass& device = cluster.device_class(host.device);
+    const double device_hours = hours * host.count * host.devices;
+    budget.device_hours += device_hours;
+    budget.kilowatt_hours += device_hours * device.watts / 1000;
+    budget.money += device_hours * device.price_per_hour;
+  }
+  return budget;
+}
+
+std::vector<Difference> differences(const Found& best, const Found& other) {
+  std::map<std::string, double> more = shares_of(other);
+  for (const auto& [what, seconds] : shares_of(best)) more[what] -= seconds;
+  std::vector<Difference> result;
+  for (const auto& [what, seconds] : more) {
+    if (std::abs(seconds) >= 0.01 * best.report.step_seconds) result.push_back({what, seconds});
+  }
+  std::ranges::stable_sort(result, std::greater(), &Difference::seconds);
+  return result;
+}
+
+Wish baseline(std::string_view name, const Subject& subject, const Cluster& cluster) {
+  if (name.empty()) return {};
+  if (name == "intra") return {{"pipe", "1"}};
+  if (name == "inter") return {{"tensor", "1"}};
+  if (name != "manual") throw_error("there is no baseline '{}'; manual, intra and inter are known", name);
+  int64_t tensor = cluster.device_count();
+  for (const HostClass& host : cluster.hosts) tensor = std::min<int64_t>(tensor, host.devices);
+  tensor = subject.tensor_presets.empty() ? 1 : std::gcd(tensor, subject.tensor_divides);
+  return {{"tensor", std::to_string(tensor)}, {"sharing", "data"}, {"recompute", "full"}};
+}
+
+}  // namespace trireme::planner

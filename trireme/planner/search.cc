@@ -1,0 +1,306 @@
+// See search.h. Simulations are done in rounds of as many as there are threads, so that what is found does
+// not depend on which of them is done first, unless time runs out.
+#include "trireme/planner/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
+namespace trireme::planner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How far below what a Program needs an estimate of memory may be, or above: chunks keep less of their inner
+// boundaries than single units. Choices beyond it are not simulated.
+constexpr double kMemorySlack = 0.8;
+// Simulations without a faster one, after which estimates are believed.
+constexpr int kPatience = 4;
+
+struct Candidate {
+  Choice choice;
+  Estimate estimate;
+  enum class State { kOpen, kDone } state = State::kOpen;
+};
+
+struct Simulated {
+  std::optional<sim::SimReport> report;
+  std::string why;  // there is none
+};
+
+class Search {
+ public:
+  Search(const Subject& subject, const Cluster& cluster, const SearchOptions& options)
+      : subject_(subject), cluster_(cluster), options_(options), costs_(subject, cluster) {
+    for (const DeviceClass& device : cluster.devices) memory_ = std::max(memory_, device.memory_bytes);
+  }
+
+  SearchResult run() {
+    estimate_all();
+    while (true) {
+      const std::vector<size_t> round = next_round();
+      if (round.empty()) break;
+      simulate(round);
+    }
+    if (result_.fitting.empty()) refuse();
+    result_.least_seconds = result_.best().report.step_seconds;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.state == Candidate::State::kOpen)
+        result_.least_seconds = std::min(result_.least_seconds, candidate.estimate.least_seconds);
+    }
+    if (result_.least_seconds >= result_.best().report.step_seconds) result_.end = SearchResult::End::kProved;
+    return std::move(result_);
+  }
+
+ private:
+  bool is_over() const {
+    return (options_.stop && options_.stop->load()) ||
+           std::chrono::duration<double>(Clock::now() - begin_).count() > options_.seconds;
+  }
+
+  // Larger microbatches need more memory: once the smallest that a mesh allows is too large, the others are
+  // not looked at.
+  void estimate_all() {
+    std::vector<Choice> choices = all_choices(subject_, cluster_);
+    if (choices.empty()) refuse_space();
+    std::erase_if(choices, [&](const Choice& choice) { return !fits(choice, options_.wish); });
+    if (choices.empty()) refuse_wish();
+    result_.choices = std::ssize(choices);
+    std::ranges::stable_sort(choices, {}, &Choice::rows);
+    Estimator estimator(subject_, cluster_, costs_);
+    for (auto first = choices.begin(); first != choices.end();) {
+      const auto last = std::find_if(first, choices.end(),
+                                     [&](const Choice& choice) { return choice.rows != first->rows; });
+      std::vector<Split> splits;
+      for (auto choice = first; choice != last; ++choice) splits.push_back(choice->split());
+      std::ranges::sort(splits);
+      splits.erase(std::ranges::unique(splits).begin(), splits.end());
+      std::erase_if(splits, [&](const Split& split) { return outgrown(split); });
+      costs_.measure(splits, options_.threads);
+      std::map<Split, double> least;  // bytes, over meshes and schedules
+      for (; first != last; ++first) {
+        const Split split = first->split();
+        if (outgrown(split)) {
+          ++result_.too_large;
+          continue;
+        }
+        const UnitCosts::Table& table = costs_.of(split);
+        if (table.units.empty()) {
+          ++result_.refused;
+          why_refused_ = table.why;
+          continue;
+        }
+        Estimate estimate = estimator.of(*first);
+        const auto [smallest, is_new] = least.emplace(split, estimate.bytes);
+        smallest->second = std::min(smallest->second, estimate.bytes);
+        if (estimate.bytes < nearest_bytes_) {
+          nearest_bytes_ = estimate.bytes;
+          nearest_ = *first;
+        }
+        if (estimate.bytes * kMemorySlack > memory_) {
+          ++result_.too_large;
+          continue;
+        }
+        candidates_.push_back({*first, std::move(estimate)});
+      }
+      for (const auto& [split, bytes] : least) {
+        Split any_rows = split;
+        any_rows.rows = 0;
+        if (bytes * kMemorySlack > memory_) outgrown_.insert(any_rows);
+      }
+    }
+    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.estimate.seconds; });
+  }
+  bool outgrown(Split split) const {
+    split.rows = 0;
+    return outgrown_.contains(split);
+  }
+
+  double best_seconds() const {
+    return result_.fitting.empty() ? std::numeric_limits<double>::infinity()
+                                   : result_.best().report.step_seconds;
+  }
+
+  // What estimates of memory of such plans were off by.
+  using Kind = std::tuple<bool, std::string, std::string, Recompute::Kind>;
+  static Kind kind_of(const Choice& choice) {
+    return {choice.pipe > 1, choice.schedule, choice.sharing, choice.recompute};
+  }
+  double corrected_bytes(const Candidate& candidate) const {
+    const auto known = memory_ratio_.find(kind_of(candidate.choice));
+    return candidate.estimate.bytes * (known == memory_ratio_.end() ? usual_memory_ratio_ : known->second);
+  }
+
+  // While nothing fits: first what is fast, then what is small, and no more when that does not fit either.
+  std::vector<size_t> round_for_room() {
+    std::vector<size_t> open;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (candidates_[i].state == Candidate::State::kOpen) open.push_back(i);
+    }
+    if (tried_ >= 3 * kPatience) return {};
+    if (tried_ >= kPatience)
+      std::ranges::stable_sort(open, {}, [&](size_t i) { return corrected_bytes(candidates_[i]); });
+    else
+      std::ranges::stable_partition(open,
+                                    [&](size_t i) { return corrected_bytes(candidates_[i]) <= memory_; });
+    open.resize(std::min(open.size(), static_cast<size_t>(options_.threads)));
+    return open;
+  }
+
+  std::vector<size_t> next_round() {
+    const bool stopped = options_.stop && options_.stop->load();
+    if (result_.fitting.empty()) return stopped ? std::vector<size_t>() : round_for_room();
+    std::vector<size_t> round;
+    if (is_over() || result_.simulated >= options_.simulations) {
+      result_.end = stopped ? SearchResult::End::kStopped : SearchResult::End::kLimit;
+      return round;
+    }
+    bool unlikely = false;
+    for (size_t i = 0; i < candidates_.size() && std::ssize(round) < options_.threads; ++i) {
+      const Candidate& candidate = candidates_[i];
+      if (candidate.state == Candidate::State::kDone || candidate.estimate.least_seconds >= best_seconds())
+        continue;
+      // Estimates are believed, with the errors that were seen, once a few have not led to anything faster.
+      const bool slower = candidate.estimate.seconds * lowest_ratio_ >= best_seconds();
+      if (corrected_bytes(candidate) > memory_ || (slower && since_better_ >= kPatience) ||
+          since_better_ >= 3 * kPatience) {
+        unlikely = true;
+        continue;
+      }
+      round.push_back(i);
+    }
+    if (round.empty()) result_.end = unlikely ? SearchResult::End::kUnlikely : SearchResult::End::kProved;
+    return round;
+  }
+
+  Simulated simulate_one(const Choice& choice, const Plan& plan) const {
+    try {
+      const DeviceMap device_map(plan.mesh, cluster_);
+      const sim::ProgramSource programs = subject_.programs(
+          plan, {choice.rows * choice.row_parts(), choice.microbatches}, Subject::Model::kWhole);
+      return {sim::simulate(device_map, programs), ""};
+    } catch (const Error& error) {
+      return {std::nullopt, error.what()};
+    }
+  }
+
+  void simulate(const std::vector<size_t>& round) {
+    std::vector<Simulated> done(round.size());
+    std::vector<Plan> plans;
+    for (const size_t i : round)
+      plans.push_back(plan_of(candidates_[i].choice, candidates_[i].estimate.begins));
+    {
+      std::vector<std::jthread> others;
+      for (size_t i = 1; i < round.size(); ++i)
+        others.emplace_back([&, i] { done[i] = simulate_one(candidates_[round[i]].choice, plans[i]); });
+      done[0] = simulate_one(candidates_[round[0]].choice, plans[0]);
+    }
+    const double before = best_seconds();
+    for (size_t i = 0; i < round.size(); ++i)
+      take(candidates_[round[i]], std::move(plans[i]), std::move(done[i]));
+    since_better_ = best_seconds() < before ? 0 : since_better_ + static_cast<int>(round.size());
+  }
+
+  void take(Candidate& candidate, Plan plan, Simulated simulated) {
+    candidate.state = Candidate::State::kDone;
+    ++tried_;
+    if (!simulated.report) {
+      ++result_.refused;
+      why_refused_ = simulated.why;
+      return;
+    }
+    ++result_.simulated;
+    sim::SimReport& report = *simulated.report;
+    const sim::RankReport& fullest = report.fullest();
+    const double bytes = static_cast<double>(fullest.memory.peak_bytes);
+    memory_ratio_[kind_of(candidate.choice)] = bytes / candidate.estimate.bytes;
+    usual_memory_ratio_ = 0;
+    for (const auto& [kind, ratio] : memory_ratio_)
+      usual_memory_ratio_ += ratio / static_cast<double>(memory_ratio_.size());
+    if (bytes > fullest.device->memory_bytes) {
+      ++result_.too_large;
+      if (bytes - fullest.device->memory_bytes < simulated_over_) {
+        simulated_over_ = bytes - fullest.device->memory_bytes;
+        nearest_simulated_ = candidate.choice;
+      }
+      return;
+    }
+    lowest_ratio_ = std::min(lowest_ratio_, report.step_seconds / candidate.estimate.seconds);
+    Found found{candidate.choice, std::move(plan), candidate.estimate, std::move(report)};
+    const auto place = std::ranges::upper_bound(result_.fitting, found.report.step_seconds, {},
+                                                [](const Found& f) { return f.report.step_seconds; });
+    result_.fitting.insert(place, std::move(found));
+  }
+
+  [[noreturn]] void refuse_space() const {
+    throw_error(
+        "no mesh of all {} devices of the cluster '{}' divides the batch of {} rows and the {} parts of this "
+        "model; a batch that is a multiple of the devices, or other hosts (--hosts), would be divided",
+        cluster_.device_count(), cluster_.name, subject_.batch, subject_.units.size());
+  }
+
+  [[noreturn]] void refuse_wish() const {
+    std::vector<std::string> words;
+    for (const auto& [key, value] : options_.wish) words.push_back(fmt::format("{}={}", key, value));
+    throw_error(
+        "no plan has {} on the {} devices of the cluster '{}', with a batch of {} rows and {} parts of the "
+        "model: the axes' ranks multiply to the devices, tensor divides {} and stays inside a host, and a "
+        "pipeline has no more chunks than the model parts",
+        join(words, ", "), cluster_.device_count(), cluster_.name, subject_.batch, subject_.units.size(),
+        subject_.tensor_divides);
+  }
+
+  [[noreturn]] void refuse() const {
+    if (options_.stop && options_.stop->load())
+      throw_error("the search was ended before any plan was simulated");
+    if (std::isfinite(simulated_over_))
+      throw_error(
+          "nothing fits: of the {} plans that were simulated, the fastest and the smallest by their "
+          "estimates, {} "
+          "comes nearest, and needs {} more than the {} of a device; more devices, a smaller batch or "
+          "sequence, "
+          "or a smaller model are needed",
+          result_.simulated, to_string(nearest_simulated_),
+          format_bytes(static_cast<size_t>(simulated_over_)), format_bytes(static_cast<size_t>(memory_)));
+    if (std::isfinite(nearest_bytes_) && nearest_bytes_ > memory_ * kMemorySlack)
+      throw_error(
+          "nothing fits: a device has {}, and at least about {} are needed, {} too much, even with {}; more "
+          "devices, a smaller batch or sequence, or a smaller model are needed",
+          format_bytes(static_cast<size_t>(memory_)), format_bytes(static_cast<size_t>(nearest_bytes_)),
+          format_bytes(static_cast<size_t>(std::max(0.0, nearest_bytes_ - memory_))), to_string(nearest_));
+    throw_error("none of {} plans can work; the last one: {}", result_.choices, why_refused_);
+  }
+
+  const Subject& subject_;
+  const Cluster& cluster_;
+  const SearchOptions& options_;
+  const Clock::time_point begin_ = Clock::now();
+  UnitCosts costs_;
+  double memory_ = 0;
+  std::vector<Candidate> candidates_;  // by estimate
+  std::set<Split> outgrown_;           // with any rows
+  std::map<Kind, double> memory_ratio_;
+  double usual_memory_ratio_ = 1;  // of kinds of which none was simulated
+  double lowest_ratio_ = 1;        // of what was simulated to what was estimated
+  int since_better_ = 0, tried_ = 0;
+  double nearest_bytes_ = std::numeric_limits<double>::infinity();
+  double simulated_over_ = std::numeric_limits<double>::infinity();
+  Choice nearest_, nearest_simulated_;
+  std::string why_refused_;
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search(const Subject& subject, const Cluster& cluster, const SearchOptions& options) {
+  return Search(subject, cluster, options).run();
+}
+
+}  // namespace trireme::planner

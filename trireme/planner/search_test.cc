@@ -1,0 +1,178 @@
+// The search against simulating everything, on a cluster and a model small enough for that.
+#include "trireme/planner/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/base/error.h"
+#include "trireme/mesh/cluster_file.h"
+#include "trireme/planner/report.h"
+#include "trireme/train/plan_subject.h"
+
+namespace trireme::planner {
+namespace {
+
+using testing::HasSubstr;
+
+Config small_gpt() {
+  Config config;
+  config.model.family = "gpt";
+  config.model.layers = 6;
+  config.model.heads = 4;
+  config.model.hidden = 64;
+  config.model.vocab = 128;
+  config.model.seq = 32;
+  config.train.batch = 16;
+  config.train.threads = 1;
+  return config;
+}
+
+Subject subject_of(const Config& config) {
+  return plan_subject(config, Shape{config.model.seq});
+}
+
+// Devices that take about as long for work as their links for messages.
+Cluster cluster_of(int devices, double memory_bytes, double link_bytes_per_second) {
+  return parse_cluster(fmt::format(R"(
+name = "small"
+[[device]]
+name = "d"
+memory_bytes = {}
+bytes_per_second = 1e10
+flops_per_second = {{f32 = 2e11}}
+launch_seconds = 1e-6
+watts = 100
+price_per_hour = 2
+[[host]]
+device = "d"
+devices = {}
+inside = "l"
+[[link]]
+name = "l"
+alpha_seconds = 5e-6
+bytes_per_second = {}
+)",
+                                   memory_bytes, devices, link_bytes_per_second),
+                       "test");
+}
+
+sim::SimReport simulated(const Subject& subject, const Cluster& cluster, const Choice& choice,
+                         const Estimate& estimate) {
+  const Plan plan = plan_of(choice, estimate.begins);
+  const DeviceMap device_map(plan.mesh, cluster);
+  return sim::simulate(device_map,
+                       subject.programs(plan, {choice.rows * choice.row_parts(), choice.microbatches},
+                                        Subject::Model::kWhole));
+}
+
+TEST(Search, BoundsHoldAndEstimatesAreNear) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = cluster_of(4, 1e9, 2e9);
+  const std::vector<Choice> choices = all_choices(subject, cluster);
+  UnitCosts costs(subject, cluster);
+  Estimator estimator(subject, cluster, costs);
+  int looked = 0, far = 0;
+  for (size_t i = 0; i < choices.size(); i += 11) {
+    const Choice& choice = choices[i];
+    if (costs.of(choice.split()).units.empty()) continue;
+    const Estimate estimate = estimator.of(choice);
+    const sim::SimReport report = simulated(subject, cluster, choice, estimate);
+    const double bytes = static_cast<double>(report.fullest().memory.peak_bytes);
+    EXPECT_LE(estimate.least_seconds, report.step_seconds * (1 + 1e-9)) << to_string(choice);
+    EXPECT_LE(0.8 * estimate.bytes, bytes) << to_string(choice);
+    ++looked;
+    if (std::abs(estimate.seconds / report.step_seconds - 1) > 0.3) ++far;
+  }
+  EXPECT_GT(looked, 50);
+  EXPECT_LT(far, looked / 4);
+}
+
+TEST(Search, FindsTheFastestThatFits) {
+  Config config = small_gpt();
+  config.train.batch = 4;
+  const Subject subject = subject_of(config);
+  const Cluster cluster = cluster_of(2, 1e9, 2e9);
+  const SearchResult result = search(subject, cluster);
+  UnitCosts costs(subject, cluster);
+  Estimator estimator(subject, cluster, costs);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Choice& choice : all_choices(subject, cluster)) {
+    if (costs.of(choice.split()).units.empty()) continue;
+    best = std::min(best, simulated(subject, cluster, choice, estimator.of(choice)).step_seconds);
+  }
+  EXPECT_LE(result.best().report.step_seconds, 1.02 * best);
+  EXPECT_LE(result.least_seconds, best * (1 + 1e-9));
+  EXPECT_GE(result.gap(), 0);
+}
+
+TEST(Search, MemoryDecides) {
+  const Subject subject = subject_of(small_gpt());
+  const Found roomy = search(subject, cluster_of(4, 1e9, 1e9)).best();
+  const double needed = static_cast<double>(roomy.report.fullest().memory.peak_bytes);
+  // Less than it takes: another plan is found, which fits and is slower.
+  const Found tight = search(subject, cluster_of(4, 0.7 * needed, 1e9)).best();
+  EXPECT_LE(static_cast<double>(tight.report.fullest().memory.peak_bytes), 0.7 * needed);
+  EXPECT_GT(tight.report.step_seconds, roomy.report.step_seconds);
+  try {
+    search(subject, cluster_of(4, 1e5, 1e9));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("nothing fits"));
+    EXPECT_THAT(error.what(), HasSubstr("too much"));
+  }
+}
+
+TEST(Search, AWishIsHeldToOrRefused) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = cluster_of(4, 1e9, 1e9);
+  const SearchResult held = search(subject, cluster, {.wish = parse_wish("tensor=2,pipe=2")});
+  for (const Found& found : held.fitting) EXPECT_EQ(to_string(found.plan.mesh), "pipe:2 tensor:2");
+  EXPECT_GE(held.best().report.step_seconds, search(subject, cluster).best().report.step_seconds);
+  EXPECT_THROW(search(subject, cluster, {.wish = parse_wish("tensor=3")}), Error);
+  EXPECT_THROW(parse_wish("tensr=2"), Error);
+  EXPECT_THROW(parse_wish("tensor"), Error);
+}
+
+TEST(Search, StoppedBeforeItBeginsItSaysSo) {
+  const std::atomic<bool> stop{true};
+  EXPECT_THROW(search(subject_of(small_gpt()), cluster_of(2, 1e9, 1e9), {.stop = &stop}), Error);
+}
+
+TEST(Search, SlowLinksKeepDataParallelismApart) {
+  // Messages of a pipeline are small beside gradients of a whole model.
+  Config config = small_gpt();
+  config.train.batch = 64;
+  const Found slow = search(subject_of(config), cluster_of(4, 1e9, 5e6)).best();
+  EXPECT_GT(slow.choice.pipe, 1);
+  const Found fast = search(subject_of(config), cluster_of(4, 1e9, 1e12)).best();
+  EXPECT_EQ(fast.choice.pipe, 1);
+  EXPECT_EQ(fast.choice.data, 4);
+}
+
+TEST(Report, ABudgetIsTimeTimesDevices) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = cluster_of(4, 1e9, 1e9);
+  const Found found = search(subject, cluster).best();
+  const double tokens = 3.6e9;
+  const Budget budget = budget_of(found, subject, cluster, tokens);
+  const double hours = tokens / (16 * 32) * found.report.step_seconds / 3600;
+  EXPECT_NEAR(budget.days, hours / 24, 1e-9 * hours);
+  EXPECT_NEAR(budget.device_hours, 4 * hours, 1e-9 * hours);
+  EXPECT_NEAR(budget.kilowatt_hours, 0.4 * hours, 1e-9 * hours);
+  EXPECT_NEAR(budget.money, 8 * hours, 1e-9 * hours);
+}
+
+TEST(Choice, PlansReadBackAsTheyWere) {
+  const Subject subject = subject_of(small_gpt());
+  const std::vector<Choice> choices = all_choices(subject, cluster_of(8, 1e9, 1e9));
+  ASSERT_GT(choices.size(), 500u);
+  for (const Choice& choice : choices) {
+    EXPECT_EQ(choice.ranks(), 8);
+    EXPECT_EQ(choice.rows * choice.row_parts() * choice.microbatches, subject.batch);
+    const Plan plan = plan_of(choice, {});
+    EXPECT_EQ(to_json(parse_plan(to_json(plan), "test")), to_json(plan)) << to_string(choice);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::planner

@@ -1,0 +1,176 @@
+// See unit_costs.h. The first device class of the cluster does the work; who has several simulates.
+#include "trireme/planner/unit_costs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "trireme/base/error.h"
+#include "trireme/sim/track.h"
+
+namespace trireme::planner {
+namespace {
+
+// Seconds of the collectives of a track along the axis tensor; others a plan decides on.
+std::vector<double> meeting_seconds(const sim::Track& track, int axis, sim::CollectiveTimes& times) {
+  std::vector<double> result;
+  for (const sim::Meeting& meeting : track.meetings) {
+    double& seconds = result.emplace_back(0);
+    if (meeting.axis != axis) continue;
+    for (const double bytes : meeting.calls)
+      seconds += times.seconds(times.group_class(0, 0), meeting.kind, bytes);
+  }
+  return result;
+}
+
+// A segment by itself: work in order, collectives one after another beside it.
+Pass pass_of(const std::vector<sim::Item>& items, const std::vector<double>& meetings) {
+  double now = 0, free = 0, work = 0, together = 0;
+  std::vector<double> ends(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    const sim::Item& item = items[i];
+    switch (item.kind) {
+      case sim::Item::Kind::kWork:
+        work += item.work.seconds;
+        now += std::max(item.work.seconds, item.work.from_issue);
+        break;
+      case sim::Item::Kind::kStart:
+        ends[i] = free = std::max(now, free) + meetings[item.meeting];
+        together += meetings[item.meeting];
+        break;
+      case sim::Item::Kind::kWait:
+        now = std::max(now, ends[item.start]);
+        break;
+    }
+  }
+  return {.seconds = now, .least = std::max(work, together)};
+}
+
+// What a stage has of the step's parts. The last microbatch adds to what the others have left.
+struct Parts {
+  struct Part {
+    const Segment* segment;
+    int items;  // segment of the track
+  };
+  std::map<std::string, Part> passes;  // by phase: "forward", "backward", "weight"; "" without a pipeline
+  int update_items = -1;
+};
+
+Parts parts_of(const Program& program, const sim::Track& track) {
+  Parts parts;
+  const std::vector<Action>& actions = program.find_list("step")->actions;
+  for (size_t a = 0; a < actions.size(); ++a) {
+    if (actions[a].kind != Action::Kind::kRun) continue;
+    const Segment& segment = program.segments[program.segment(actions[a].what)];
+    const int items = track.actions[a].segment;
+    if (segment.kind == SegmentKind::kUpdate) {
+      parts.update_items = items;
+      continue;
+    }
+    const size_t dot = actions[a].what.rfind('.');
+    parts.passes[dot == std::string::npos ? "" : actions[a].what.substr(dot + 1)] = {&segment, items};
+  }
+  return parts;
+}
+
+void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
+  // What one part leaves for another of the same unit.
+  std::map<std::string_view, int> readers;
+  for (const auto& [phase, part] : parts.passes) {
+    for (const Value& value : part.segment->graph.values) {
+      if (value.role == Role::kStash && ++readers[value.name] == 2)
+        cost.kept_bytes += static_cast<double>(program.find_state(value.name)->type.bytes());
+    }
+  }
+  std::map<std::string, UnitCost::Weight> weights;
+  for (const State& state : program.states) {
+    const double bytes = static_cast<double>(state.type.bytes());
+    // A chunk's own gradient of a shared weight is called after it, and so are moments.
+    const std::string of(state.attrs.text("of", state.name));
+    if (state.role == Role::kParameter) weights[of].parameter_bytes += bytes;
+    if (state.role == Role::kGradient) weights[of].gradient_bytes += bytes;
+    if (state.role == Role::kOptimizer) weights[of].optimizer_bytes += bytes;
+  }
+  for (auto& [name, weight] : weights) {
+    weight.name = name;
+    cost.weights.push_back(weight);
+  }
+  for (const Segment& segment : program.segments) {
+    if (segment.kind == SegmentKind::kForwardBackward)
+      cost.working_bytes = std::max(cost.working_bytes, static_cast<double>(segment.memory.arena_bytes));
+  }
+}
+
+// Of one microbatch, to another stage.
+double sent_to(const Program& program, int peer) {
+  double bytes = 0;
+  for (const Action& action : program.find_list("step")->actions) {
+    if (action.kind == Action::Kind::kSend && action.peer == peer && action.slot == 0)
+      bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+UnitCosts::Table UnitCosts::measured(const Split& split) const {
+  const int stages = static_cast<int>(subject_.small_units.size());
+  Plan plan{.mesh = Mesh({{std::string(kPipeAxis), stages}, {"tensor", split.tensor}}),
+            .preset = split.preset.empty() ? "data" : split.preset};
+  if (stages > 1) plan.stages.assign(subject_.small_units.begin() + 1, subject_.small_units.end());
+  plan.recompute = Recompute{split.recompute};
+  plan.schedule = split.weights == WeightPhase::kApart ? "zb_h1" : "1f1b";
+  constexpr int64_t kMicrobatches = 2;  // the first, and one like all others
+  Table table;
+  try {
+    const sim::ProgramSource programs =
+        subject_.programs(plan, {split.rows, kMicrobatches}, Subject::Model::kSmall);
+    const Mesh tensor({{"tensor", split.tensor}});
+    const DeviceMap device_map(tensor, cluster_);
+    sim::CollectiveTimes times(device_map, sim::CollectiveModel::kClosedForms, {});
+    for (int stage = 0; stage < stages; ++stage) {
+      const Program program = programs(stage * split.tensor);
+      const sim::Track track = sim::track_of(program, device_map.device(0));
+      const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
+      const Parts parts = parts_of(program, track);
+      UnitCost& cost = table.units.emplace_back();
+      for (const auto& [phase, part] : parts.passes) {
+        const Pass pass = pass_of(track.segments[part.items], meetings);
+        Pass& sum = phase == name(Phase::kForward) ? cost.forward : cost.backward;
+        sum = {sum.seconds + pass.seconds, sum.least + pass.least};
+      }
+      if (parts.update_items >= 0)
+        cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
+      add_states(cost, program, parts);
+      if (stage + 1 < stages) cost.ahead_bytes = sent_to(program, (stage + 1) * split.tensor);
+      if (stage > 0) table.units[stage - 1].back_bytes = sent_to(program, (stage - 1) * split.tensor);
+    }
+  } catch (const Error& error) {
+    table = {{}, error.what()};
+  }
+  return table;
+}
+
+void UnitCosts::measure(const std::vector<Split>& splits, int threads) {
+  std::vector<std::pair<const Split*, Table*>> fresh;
+  for (const Split& split : splits) {
+    const auto [entry, is_new] = known_.try_emplace(split);
+    if (is_new) fresh.emplace_back(&entry->first, &entry->second);
+  }
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < fresh.size(); i = next++) *fresh[i].second = measured(*fresh[i].first);
+  };
+  std::vector<std::jthread> others;
+  for (int t = 1; t < threads; ++t) others.emplace_back(work);
+  work();
+}
+
+const UnitCosts::Table& UnitCosts::of(const Split& split) {
+  const auto [entry, is_new] = known_.try_emplace(split);
+  if (is_new) entry->second = measured(split);
+  return entry->second;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,71 @@
+// What each part of a model costs on a device, read from Programs: the small model is cut at every unit, and
+// the Program of each stage says how long the unit works and what it keeps and sends. Done once for each way
+// of splitting a unit, whatever mesh, schedule and number of layers a plan has.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/mesh/cluster.h"
+#include "trireme/passes/stage.h"
+#include "trireme/planner/subject.h"
+
+namespace trireme::planner {
+
+// How the ranks of one stage share a microbatch: everything but data, pipe and schedule.
+struct Split {
+  int tensor = 1;
+  std::string preset;  // over the axis tensor; "": none
+  int64_t rows = 1;    // of a microbatch on one rank
+  Recompute::Kind recompute = Recompute::Kind::kNone;
+  WeightPhase weights = WeightPhase::kNone;  // what is kept for a phase of its own is kept longer
+
+  friend auto operator<=>(const Split&, const Split&) = default;
+};
+
+// Of one direction of a microbatch on one rank, in seconds.
+struct Pass {
+  double seconds = 0;  // alone: work, and collectives that it waits for
+  double least = 0;    // work, or collectives where they take longer: no order of nodes is faster
+};
+
+struct UnitCost {
+  Pass forward, backward;
+  double update_seconds = 0;
+  // By name: a weight that several units read is counted once where they are on one stage.
+  struct Weight {
+    std::string name;
+    double parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
+  };
+  std::vector<Weight> weights;
+  double kept_bytes = 0;     // of a microbatch, from its forward part to its backward part
+  double working_bytes = 0;  // while a part of it runs
+  double ahead_bytes = 0;    // that the unit hands to the next, of a microbatch
+  double back_bytes = 0;     // that it is handed back by the next
+};
+
+class UnitCosts {
+ public:
+  // Both must outlive it.
+  UnitCosts(const Subject& subject, const Cluster& cluster) : subject_(subject), cluster_(cluster) {}
+
+  // By unit of the small model; empty where the model can not be split so, and then why says the reason.
+  struct Table {
+    std::vector<UnitCost> units;
+    std::string why;
+  };
+  // Measures those that are not known yet, several at a time.
+  void measure(const std::vector<Split>& splits, int threads);
+  const Table& of(const Split& split);
+
+ private:
+  Table measured(const Split& split) const;
+
+  const Subject& subject_;
+  const Cluster& cluster_;
+  std::map<Split, Table> known_;
+};
+
+}  // namespace trireme::planner

@@ -1,0 +1,116 @@
+// Units that differ in a number alone ("h.3", "h.7") and cost the same are one kind. A transformer with two
+// layers has one of each kind, and is what the planner takes its costs from.
+#include "trireme/train/plan_subject.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "trireme/base/error.h"
+#include "trireme/passes/plan_check.h"
+#include "trireme/runtime/device.h"
+#include "trireme/runtime/executor.h"
+#include "trireme/train/step_programs.h"
+
+namespace trireme {
+namespace {
+
+// "h." of "h.3".
+std::string stem(const std::string& unit) {
+  const size_t end = unit.find_last_not_of("0123456789");
+  return end == unit.npos ? "" : unit.substr(0, end + 1);
+}
+
+// For each unit of the whole model, one of the small model's that is like it; empty where one has none.
+std::vector<int> kinds(const Units& whole, const Units& small) {
+  std::vector<int> result;
+  for (size_t u = 0; u < whole.names.size(); ++u) {
+    int found = -1;
+    for (size_t k = 0; k < small.names.size(); ++k) {
+      const bool same = whole.names[u] == small.names[k];
+      if (!same && stem(whole.names[u]) != stem(small.names[k])) continue;
+      if (whole.costs[u] != small.costs[k]) continue;
+      found = static_cast<int>(k);
+      if (same) break;
+    }
+    if (found < 0) return {};
+    result.push_back(found);
+  }
+  return result;
+}
+
+// The presets over the axis tensor that plan_check.h lets pass.
+std::vector<std::string> tensor_presets(const Model& model, const Config& config, const Shape& sample) {
+  std::vector<std::string> result;
+  TrainOptions train = config.train;
+  train.accumulate = 1;
+  const StepShape shape{2, sample};
+  for (const std::string preset : {"megatron", "megatron+sequence", "hybrid_cnn"}) {
+    const Plan plan{.mesh = Mesh({{"tensor", 2}}), .preset = preset};
+    try {
+      check_plan(plan,
+                 step_graphs(model, train, config.optim, shape, schedule_of(train, plan), plan).segments);
+      result.push_back(preset);
+    } catch (const Error&) {  // it does not suit this model
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+planner::Subject plan_subject(const Config& config, const Shape& sample) {
+  if (config.train.shards > 0)
+    throw_error(
+        "train.shards is {}: shards are dealt over ranks by data alone, and there is nothing to plan; "
+        "train.shards=0 leaves it to the planner",
+        config.train.shards);
+  const Model model(config.model);
+  planner::Subject subject;
+  subject.batch = config.train.batch;
+  const bool tokens = model.record.input == InputKind::kTokens;
+  subject.samples_per_row = tokens ? static_cast<double>(config.model.seq) : 1;
+  subject.sample = tokens ? "tokens" : "samples";
+  subject.precision = precision_of(config.train);
+
+  Model small = model;
+  const Units units = model_units(model, config.train, {1, sample});
+  Units of_small = units;
+  if (tokens && config.model.layers > 2) {
+    small.options.layers = 2;
+    of_small = model_units(small, config.train, {1, sample});
+  }
+  subject.kind = kinds(units, of_small);
+  if (subject.kind.empty()) {
+    small = model;
+    of_small = units;
+    subject.kind = kinds(units, units);
+  }
+  subject.units = units.names;
+  subject.small_units = of_small.names;
+  subject.tensor_presets = tensor_presets(small, config, sample);
+  subject.tensor_divides = tokens ? std::max<int64_t>(1, config.model.heads) : int64_t{1} << 20;
+
+  // Kernels of the CPU can be asked for the temporary memory that they want; others' need not be here.
+  const int threads = std::max<int>(1, static_cast<int>(config.train.threads));
+  const auto cpu = config.train.device == "cpu" ? std::shared_ptr<Device>(make_cpu_device(threads)) : nullptr;
+  subject.programs = [=](const Plan& plan, const planner::BatchShape& batch, planner::Subject::Model which) {
+    TrainOptions train = config.train;
+    train.batch = batch.rows * batch.microbatches;
+    train.accumulate = batch.microbatches;
+    const auto programs =
+        std::make_shared<StepPrograms>(which == planner::Subject::Model::kWhole ? model : small, train,
+                                       config.optim, StepShape{batch.rows, sample}, plan);
+    return [=](int rank) {
+      return programs->rank(
+          rank, cpu ? workspace_query(*cpu) : [](const Graph&, const Node&) { return size_t{0}; });
+    };
+  };
+  subject.model_flops = [=](int64_t parameters) {
+    if (!model.record.flops_per_token) return 0.0;
+    return model.record.flops_per_token(model.options, parameters) *
+           static_cast<double>(config.train.batch * config.model.seq);
+  };
+  return subject;
+}
+
+}  // namespace trireme

@@ -1,0 +1,14 @@
+// A model and its settings as the planner sees them (planner/subject.h).
+#pragma once
+
+#include "trireme/planner/subject.h"
+#include "trireme/train/config.h"
+#include "trireme/train/step.h"
+
+namespace trireme {
+
+// `config` has vocabulary and classes set; what it says of train.accumulate is for the planner to decide.
+// Throws Error for settings that plans are not searched for.
+planner::Subject plan_subject(const Config& config, const Shape& sample);
+
+}  // namespace trireme
