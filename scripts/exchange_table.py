@@ -56,7 +56,7 @@ FEW = 10  # steps over which a loss is averaged
 
 
 def time_to_loss(arguments, exchange):
-    """(seconds and steps until the mean loss of FEW steps is arguments.loss or less, mean seconds of a step)"""
+    """(seconds and steps until the mean loss of FEW steps is arguments.loss or less, median seconds of a step)"""
     with tempfile.TemporaryDirectory() as folder:
         path, run = Path(folder) / "plan.json", Path(folder) / "run"
         path.write_text(json.dumps({"mesh": f"data:{arguments.ranks}", **({"exchange": exchange} if exchange else {})}))
@@ -66,11 +66,11 @@ def time_to_loss(arguments, exchange):
                          "--run.checkpoint_every=0", *LINK_MODEL, *ADAMW])
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     lines = [line for line in lines if "step_seconds" in line]
-    mean = statistics.mean(line["step_seconds"] for line in lines)
+    median = statistics.median(line["step_seconds"] for line in lines)
     for i in range(FEW, len(lines) + 1):
         if statistics.mean(line["loss"] for line in lines[i - FEW:i]) <= arguments.loss:
-            return lines[i - 1]["seconds"], i, mean
-    return None, len(lines), mean
+            return lines[i - 1]["seconds"], i, median
+    return None, len(lines), median
 
 
 def link_table(arguments):
@@ -80,13 +80,13 @@ def link_table(arguments):
                  if row.startswith("| ") and len(row.split("|")) > 6}
     rows = []
     for name, exchange, method in LINK_ARMS:
-        seconds, steps, mean = time_to_loss(arguments, exchange)
+        seconds, steps, median = time_to_loss(arguments, exchange)
         when = f"{seconds:.1f} | {steps}" if seconds else f"not in {steps} steps |"
-        rows.append(f"| {name} | {when} | {1e3 * mean:.0f} | {predicted[method]} |")
+        rows.append(f"| {name} | {when} | {1e3 * median:.0f} | {predicted[method]} |")
         print(rows[-1], file=sys.stderr, flush=True)
     return (f"A GPT of 2 layers, 128 wide, with AdamW on the default text, {arguments.ranks} ranks, `--link {arguments.link}`, until the mean training loss of "
             f"{FEW} steps is {arguments.loss} or less; of `local`, rank 0's.\n\n"
-            "| method | seconds to that loss | steps | ms a step | ms a step, predicted |\n|---|---|---|---|---|\n"
+            "| method | seconds to that loss | steps | ms a step, median | ms a step, predicted |\n|---|---|---|---|---|\n"
             + "\n".join(rows) + "\n")
 
 
