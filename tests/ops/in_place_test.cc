@@ -50,6 +50,7 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"momentum", {{{0, 0}, {1, 2}}}},
       {"lars", {{{0, 0}, {1, 2}}}},
       {"adam", {{{0, 0}, {1, 2}, {2, 3}}}},
+      {"adam_rounded", {{{0, 0}, {1, 2}, {2, 3}}}},
       {"lamb_direction", {{{0, 1}, {1, 2}, {2, 3}}}},
       {"lamb_apply", first},
       {"add_scaled", either},
@@ -64,8 +65,10 @@ const std::map<std::string, Ways>& ways_in_place() {
 
 bool is_possible(const std::vector<InPlace>& way, const RefTensors& inputs,
                  const std::vector<TensorType>& outputs) {
-  return std::ranges::all_of(
-      way, [&](const InPlace& shared) { return inputs[shared.input].shape == outputs[shared.output].shape; });
+  return std::ranges::all_of(way, [&](const InPlace& shared) {
+    const RefTensor& input = inputs[shared.input];
+    return TensorType{input.dtype, input.shape} == outputs[shared.output];
+  });
 }
 
 namespace {

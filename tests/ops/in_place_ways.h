@@ -13,7 +13,8 @@ namespace trireme::testing {
 using Ways = std::vector<std::vector<InPlace>>;
 const std::map<std::string, Ways>& ways_in_place();
 
-// Not where the second operand of a binary op repeats.
+// Not where the second operand of a binary op repeats, nor where a gradient is in 16 bits and the result is
+// not.
 bool is_possible(const std::vector<InPlace>& way, const RefTensors& inputs,
                  const std::vector<TensorType>& outputs);
 

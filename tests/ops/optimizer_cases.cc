@@ -1,4 +1,5 @@
-// Cases of the optimizer updates. All their tensors are f32 whatever the format of the model.
+// Cases of the optimizer updates. All their tensors are f32 whatever the format of the model, but for
+// gradients.
 #include <cmath>
 #include <limits>
 
@@ -72,6 +73,13 @@ RefTensors lars(const RefTensors& in, const Attrs& attrs) {
   return {w, u};
 }
 
+RefTensors adam_rounded(const RefTensors& in, const Attrs& attrs) {
+  RefTensors out = adam(in, attrs);
+  out.push_back(out[0]);
+  out.back().dtype = in[1].dtype;
+  return out;
+}
+
 RefTensors lamb_direction(const RefTensors& in, const Attrs& attrs) {
   RefTensor r = like(in[0]), m = in[2], v = in[3];
   for_each(r, in[4], [&](size_t i) {
@@ -114,6 +122,7 @@ struct Step {
 
 void add_updates(std::vector<OpCase>& cases, const Step& step, OpCase::Use use) {
   const CaseInput w = kept_f32(step.shape), square = kept_f32(step.shape, 0.01, 1);
+  const CaseInput g{step.shape};
   const CaseInput lr = scalar(0.05), scale = scalar(step.scale), number = scalar(3);
   const auto push = [&](const char* op, const char* variant, std::vector<CaseInput> inputs, Attrs attrs,
                         RefTensors (*reference)(const RefTensors&, const Attrs&)) {
@@ -123,19 +132,20 @@ void add_updates(std::vector<OpCase>& cases, const Step& step, OpCase::Use use) 
   const Attrs plain{{"momentum", 0.9}};
   const Attrs heavy{{"momentum", 0.9}, {"nesterov", int64_t{1}}, {"weight_decay", 0.1}};
   Attrs moments{{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}};
-  push("sgd", "", {w, w, lr, scale}, {}, sgd);
-  push("sgd", "_decay", {w, w, lr, scale}, {{"weight_decay", 0.1}}, sgd);
-  push("momentum", "", {w, w, w, lr, scale}, plain, momentum);
-  push("momentum", "_nesterov", {w, w, w, lr, scale}, heavy, momentum);
-  push("adam", "", {w, w, w, square, lr, scale, number}, moments, adam);
-  push("lamb_direction", "", {w, w, w, square, scale, number}, moments, lamb_direction);
+  push("sgd", "", {w, g, lr, scale}, {}, sgd);
+  push("sgd", "_decay", {w, g, lr, scale}, {{"weight_decay", 0.1}}, sgd);
+  push("momentum", "", {w, g, w, lr, scale}, plain, momentum);
+  push("momentum", "_nesterov", {w, g, w, lr, scale}, heavy, momentum);
+  push("adam", "", {w, g, w, square, lr, scale, number}, moments, adam);
+  push("adam_rounded", "", {w, g, w, square, lr, scale, number}, moments, adam_rounded);
+  push("lamb_direction", "", {w, g, w, square, scale, number}, moments, lamb_direction);
   moments.set("decoupled", int64_t{0});
-  push("adam", "_coupled", {w, w, w, square, lr, scale, number}, moments, adam);
+  push("adam", "_coupled", {w, g, w, square, lr, scale, number}, moments, adam);
   push("lamb_apply", "", {w, w, scalar(5), scalar(3), lr, scale}, {}, lamb_apply);
   push("lamb_apply", "_zero_norm", {w, w, scalar(0), scalar(3), lr, scale}, {}, lamb_apply);
   const Attrs trust{{"momentum", 0.9}, {"weight_decay", 0.1}, {"trust", 0.02}};
-  push("lars", "", {w, w, w, scalar(5), scalar(3), lr, scale}, trust, lars);
-  push("lars", "_zero_norm", {w, w, w, scalar(5), scalar(0), lr, scale}, trust, lars);
+  push("lars", "", {w, g, w, scalar(5), scalar(3), lr, scale}, trust, lars);
+  push("lars", "_zero_norm", {w, g, w, scalar(5), scalar(0), lr, scale}, trust, lars);
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ void start(Trainer& trainer, const Golden& golden) {
                   to_string(found->second.shape));
     }
     const std::vector<float> values = starting_values(golden, tensor.name);
-    trainer.executor().write_state(tensor.name, values.data(), values.size() * sizeof(float));
+    tensor.reach.write(0, values.data(), values.size() * sizeof(float));
     missing.erase(tensor.name);
   }
   if (!missing.empty()) throw_error("the model has no '{}'", *missing.begin());
@@ -217,7 +217,7 @@ States read_states(Trainer& trainer) {
     for (const NamedTensor& tensor : list) {
       std::vector<float>& values = states[tensor.name];
       values.resize(tensor.view.elements());
-      trainer.executor().read_state(tensor.name, values.data(), values.size() * sizeof(float));
+      tensor.reach.read(0, values.data(), values.size() * sizeof(float));
     }
   }
   return states;

@@ -12,6 +12,7 @@ enum class Role {
   // States.
   kParameter,  // trained
   kBuffer,     // of the model but not trained: running statistics
+  kMaster,     // of a 16-bit parameter: its f32 form, which the optimizer works on and checkpoints keep
   kOptimizer,  // moments and velocities
   kResidual,   // what a method of exchange keeps of gradients: parts not sent yet, velocities
   kGradient,   // what microbatches add up for the update
@@ -26,8 +27,8 @@ enum class Role {
 
 // Whether a state lasts from step to step, so that a run can go on from it.
 constexpr bool is_lasting(Role role) {
-  return role == Role::kParameter || role == Role::kBuffer || role == Role::kOptimizer ||
-         role == Role::kResidual;
+  return role == Role::kParameter || role == Role::kBuffer || role == Role::kMaster ||
+         role == Role::kOptimizer || role == Role::kResidual;
 }
 
 enum class OutputRole {

@@ -15,6 +15,13 @@ size_t aligned(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+Composition adam_rounded(const KernelShape& s) {
+  // 0 to 6: w, g, m, v, lr, scale, step; 7 to 10: the new w, m and v, and w rounded.
+  return {{},
+          {{"adam", {{0}, {1}, {2}, {3}, {4}, {5}, {6}}, {{7}, {8}, {9}}, s.attrs},
+           {"cast", {{7}}, {{10}}, {{"to", std::string(name(s.outputs[3].dtype))}}}}};
+}
+
 // q, k and v of qkv[b t (3 g d)] as one tensor each, and as attention takes them.
 struct PackedParts {
   TensorType part;      // [b t (g d)]
@@ -209,7 +216,8 @@ Composition batch_norm_nhwc_grad(const KernelShape& s) {
   return by.take();
 }
 
-constexpr ComposedOp kComposedOps[] = {{"attention_packed", attention_packed},
+constexpr ComposedOp kComposedOps[] = {{"adam_rounded", adam_rounded},
+                                       {"attention_packed", attention_packed},
                                        {"attention_packed_grad", attention_packed_grad},
                                        {"batch_norm_nhwc", batch_norm_nhwc},
                                        {"batch_norm_nhwc_grad", batch_norm_nhwc_grad},

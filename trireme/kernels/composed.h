@@ -51,6 +51,7 @@ struct ComposedKernel {
 
 // In the order of composed_ops().
 enum ComposedIndex : size_t {
+  kAdamRounded,
   kAttentionPacked,
   kAttentionPackedGrad,
   kBatchNormNhwc,

@@ -20,7 +20,8 @@ class DeviceFuser : NodeJoiner {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (removed_[n]) continue;
       pack_attention(n) || loss_into_its_gradient(n) || sum_into_norm_gradient(n) ||
-          gelu_gradient_into_matmul(n) || relu_into_norm(n) || relu_gradient_into_norm_gradient(n);
+          gelu_gradient_into_matmul(n) || weight_into_its_update(n) || relu_into_norm(n) ||
+          relu_gradient_into_norm_gradient(n);
     }
     return result();
   }
@@ -87,6 +88,21 @@ class DeviceFuser : NodeJoiner {
     if (m < 0 || node(m).attrs.has("epilogue") || node(n).inputs[0] == node(n).inputs[1]) return false;
     Node joined{&ops_.at("matmul_gelu_grad"), node(m).inputs, node(n).outputs, node(m).attrs};
     joined.inputs.push_back(node(n).inputs[1]);
+    return join(n, m, std::move(joined));
+  }
+
+  // What the state of the weight becomes is made by the cast, what that of its master by the update.
+  bool weight_into_its_update(int n) {
+    if (!is(n, "cast")) return false;
+    const int m = made_by(node(n).inputs[0], "adam");
+    if (m < 0 || node(m).outputs[0] != node(n).inputs[0] ||
+        graph_.type(node(n).outputs[0]) != graph_.type(node(m).inputs[1]))
+      return false;
+    Node joined{&ops_.at("adam_rounded"), node(m).inputs, node(m).outputs, node(m).attrs};
+    for (ValueId output : joined.outputs) {
+      if (!not_read_before(output, n)) return false;
+    }
+    joined.outputs.push_back(node(n).outputs[0]);
     return join(n, m, std::move(joined));
   }
 

@@ -5,6 +5,7 @@
 //   cross_entropy, cross_entropy_grad        -> cross_entropy_with_grad
 //   layer_norm_grad, add, sum over rows      -> layer_norm_grad_add
 //   matmul, gelu_grad                        -> matmul_gelu_grad
+//   adam, cast to the gradient's format      -> adam_rounded
 //   batch_norm_nhwc, (add,) relu             -> batch_norm_nhwc with an epilogue
 //   (add,) relu_grad, batch_norm_nhwc_grad   -> batch_norm_nhwc_grad with an epilogue
 #pragma once

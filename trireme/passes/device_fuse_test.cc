@@ -69,6 +69,24 @@ TEST(DeviceFuse, ALossThatIsWantedSoonerStays) {
   EXPECT_EQ(fused_text(sooner), sooner);
 }
 
+// A weight that is kept in the format of its gradient is written by the update of its master.
+TEST(DeviceFuse, AnUpdateWritesTheRoundedWeight) {
+  const auto text = [](const std::string& nodes, const std::string& format) {
+    return "graph g\nstate %w: f32[4]\nstate %h: bf16[4]\nstate %g: " + format +
+           "[4]\nstate %m: f32[4]\nstate %v: f32[4]\ninput %s: f32[]\n" + nodes +
+           "update %w <- %a\nupdate %m <- %b\nupdate %v <- %c\nupdate %h <- %r\n";
+  };
+  const std::string attrs = "{beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.1}\n";
+  const std::string apart = "%a: f32[4], %b: f32[4], %c: f32[4] = adam(%w, %g, %m, %v, %s, %s, %s) " + attrs +
+                            "%r: bf16[4] = cast(%a) {to=\"bf16\"}\n";
+  EXPECT_EQ(
+      fused_text(text(apart, "bf16")),
+      text("%a: f32[4], %b: f32[4], %c: f32[4], %r: bf16[4] = adam_rounded(%w, %g, %m, %v, %s, %s, %s) " +
+               attrs,
+           "bf16"));
+  EXPECT_EQ(fused_text(text(apart, "f32")), text(apart, "f32"));  // its gradient is not
+}
+
 TEST(DeviceFuse, NothingIsDoneWhereNothingIsGained) {
   const std::string text = kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n";
   EXPECT_EQ(fused_text(text, kNever), text);

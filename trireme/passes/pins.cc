@@ -127,7 +127,7 @@ class PinMaker {
 
   const Shares* shares_of(Role role) const {
     if (role == Role::kParameter) return &shares_.parameter;
-    if (role == Role::kOptimizer) return &shares_.optimizer;
+    if (role == Role::kMaster || role == Role::kOptimizer) return &shares_.optimizer;
     return role == Role::kGradient ? &gradient_shares() : nullptr;
   }
 

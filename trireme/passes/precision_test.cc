@@ -76,9 +76,9 @@ TEST(Precision, LeavesOpsAloneThatArePinnedToF32) {
   const std::string text =
       "graph g\n"
       "state %w: f32[4]\n"
-      "input %g: f32[4]\n"
+      "input %r: f32[4]\n"
       "input %lr: f32[]\n"
-      "%w2: f32[4] = sgd(%w, %g, %lr, %lr)\n"
+      "%w2: f32[4] = lamb_apply(%w, %r, %lr, %lr, %lr, %lr)\n"
       "update %w <- %w2\n";
   EXPECT_EQ(print(lowered(text, DType::bf16)), text);
 }

@@ -17,6 +17,7 @@ struct Consumer {
 
 Consumer state_consumer(Role role, size_t bytes) {
   if (role == Role::kParameter) return {"weights", "zero3 over more ranks", bytes};
+  if (role == Role::kMaster) return {"f32 forms of 16-bit weights", "zero1 over more ranks", bytes};
   if (role == Role::kOptimizer) return {"states of the optimizer", "zero1 over more ranks", bytes};
   if (role == Role::kResidual)
     return {"what the exchange between replicas keeps", "a method without error feedback", bytes};

@@ -104,8 +104,19 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
   }
 
   if (c.train.tf32 && (c.train.device != "cuda" || c.train.precision != "f32")) {
-    add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}", c.train.device,
-        c.train.precision);
+    add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}",
+        c.train.device, c.train.precision);
+  }
+
+  if (c.train.weight_precision != "f32" && c.train.weight_precision != c.train.precision) {
+    add("train.weight_precision = {} and train.precision = {}: weights are kept in f32, or in the 16 bits "
+        "that they are used in",
+        c.train.weight_precision, c.train.precision);
+  }
+  if (c.train.gradient_precision != "f32" && c.train.gradient_precision != c.train.weight_precision) {
+    add("train.gradient_precision = {} and train.weight_precision = {}: gradients are added up in f32, or in "
+        "the 16 bits of the weights",
+        c.train.gradient_precision, c.train.weight_precision);
   }
 
   if (c.lr_schedule.min_lr > c.optim.lr && c.lr_schedule.kind != "constant") {

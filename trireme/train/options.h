@@ -54,6 +54,8 @@ struct TrainOptions {
   int64_t threads = 0;    // automatic: one per core
   std::string init_from;  // weights to start from (weights.h); automatic: random ones
   std::string precision = "f32";
+  std::string weight_precision = "f32";    // of weights between steps: f32, or `precision` beside f32 masters
+  std::string gradient_precision = "f32";  // of gradients between microbatches: f32, or `weight_precision`
   std::string device = "cpu";
   bool tf32 = false;         // a GPU may round the factors of f32 products to TF32
   double clip_norm = 1.0;    // 0: off

@@ -55,7 +55,7 @@ class Writers {
 
 // Whether it is part of the model; what lasts besides goes with the optimizer's states.
 bool is_of_model(Role role) {
-  return role == Role::kParameter || role == Role::kBuffer;
+  return role == Role::kParameter || role == Role::kMaster || role == Role::kBuffer;
 }
 
 template <typename Wanted>
@@ -64,10 +64,12 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
   for (const State& slot : trainer.program().states) {
     if (!is_lasting(slot.role) || !wanted(slot)) continue;
     (is_of_model(slot.role) ? states.model : states.optimizer)
-        .push_back({slot.name,
-                    view_of(slot),
+        .push_back({saved_name(slot.name, slot.role, slot.attrs),
+                    has_master(slot.role, slot.type) ? TensorView{nullptr, DType::f32, slot.type.shape}
+                                                     : view_of(slot),
                     {slot.part.whole, slot.part.pieces},
-                    reach_of(trainer.executor(), slot.name)});
+                    has_master(slot.role, slot.type) ? rounding_reach(trainer.executor(), slot)
+                                                     : reach_of(trainer.executor(), slot.name)});
   }
   return states;
 }
@@ -79,8 +81,8 @@ RankStates states_of(Trainer& trainer) {
   for (const Value& state : trainer.program().elsewhere) {
     const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
     (is_of_model(state.role) ? states.model : states.optimizer)
-        .push_back({state.name,
-                    {nullptr, state.type.dtype, none},
+        .push_back({saved_name(state.name, state.role, state.attrs),
+                    {nullptr, has_master(state.role, state.type) ? DType::f32 : state.type.dtype, none},
                     {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
   }
   return states;
@@ -93,7 +95,8 @@ RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {
   Writers writers(plan.of_one_stage().mesh);
   return collect(trainer, [&](const State& slot) {
     const bool of_stage = slot.part.stages.empty() || slot.part.stages.front() == stage;
-    return of_stage && writers.writes(plan.rank_in_stage(ranks.rank), slot);
+    return of_stage && !has_master(slot.role, slot.type) &&
+           writers.writes(plan.rank_in_stage(ranks.rank), slot);
   });
 }
 

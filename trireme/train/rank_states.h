@@ -15,7 +15,8 @@ struct RankStates {
   std::vector<PartView> optimizer;  // moments and velocities, and what methods of exchange keep
 };
 
-// All that this rank has; of what other stages of a pipeline have, an empty part, so that nothing is missed.
+// All that this rank has: of a 16-bit weight two parts of one tensor, the weight's and its master's, which
+// may lie otherwise. Of what other stages of a pipeline have, an empty part, so that nothing is missed.
 RankStates states_of(Trainer& trainer);
 
 // What it writes: of each part that several ranks have, one writes it, so that all write about as much.

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/exchange/choice.h"
+#include "trireme/exchange/consistency.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
+#include "trireme/passes/half_weights.h"
 #include "trireme/passes/precision.h"
 #include "trireme/passes/prune.h"
 #include "trireme/program/build.h"
@@ -161,16 +166,22 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
   std::ranges::stable_sort(order, {}, [&](size_t i) { return gradients[i]; });
   ValueId squares = kNoValue;
   for (size_t i : order) {
+    const Value parameter = b.graph().values[parameters[i]];
+    const TensorType type = gradient_type(parameter, train);
+    const auto kept = [&](ValueId value) {
+      if (b.type(value) == type) return value;
+      const Builder::Scope scope(b, scope_of(b.graph().values[value].name));
+      return b.op("cast", {value}, {{"to", std::string(name(type.dtype))}});
+    };
     // A parameter that the loss does not depend on has a gradient of zeros.
     const ValueId gradient =
-        gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}});
+        kept(gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}}));
     // Before it is stored: where the state is split, addends are put together for that.
     if (train.noise_scale) {
       const Builder::Scope scope(b, "squares");
       const ValueId part = b.op("sum_squares", {gradient}, {{"of", "addends"}});
       squares = squares == kNoValue ? part : b.op("add", {squares, part});
     }
-    const Value parameter = b.graph().values[parameters[i]];
     const auto of_chunks = by_chunk(b.graph(), backward.addends[i], cut);
     if (of_chunks.size() < 2) {
       store(gradient_name(parameter.name), gradient, companion_attrs(parameter));
@@ -181,8 +192,8 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
       ValueId sum = addends[0];
       for (size_t a = 1; a < addends.size(); ++a) sum = b.op("add", {sum, addends[a]});
       const bool first = chunk == of_chunks.begin()->first;
-      const Value other = shared_gradient(parameter, chunk);
-      store(first ? gradient_name(parameter.name) : other.name, sum,
+      const Value other = shared_gradient(parameter, train, chunk);
+      store(first ? gradient_name(parameter.name) : other.name, kept(sum),
             first ? companion_attrs(parameter) : other.attrs);
     }
   }
@@ -209,6 +220,23 @@ DType precision_of(const TrainOptions& train) {
   return *format;
 }
 
+std::optional<DType> half_weights_of(const TrainOptions& train) {
+  const std::string &weights = train.weight_precision, &gradients = train.gradient_precision;
+  const DType precision = precision_of(train);
+  if (weights != "f32" && weights != train.precision)
+    throw_error(
+        "train.weight_precision is '{}' and train.precision '{}'; weights are f32, or in the 16 bits that "
+        "they "
+        "are used in",
+        weights, train.precision);
+  if (gradients != "f32" && gradients != weights)
+    throw_error(
+        "train.gradient_precision is '{}' and train.weight_precision '{}'; gradients are f32, or in the 16 "
+        "bits of the weights",
+        gradients, weights);
+  return weights == "f32" ? std::nullopt : std::optional(precision);
+}
+
 Schedule schedule_of(const TrainOptions& train, const Plan& plan, int rank) {
   return train.shards > 0 ? shards(train.shards, plan, rank) : accumulate(train.accumulate);
 }
@@ -231,6 +259,32 @@ SharedGradients shared_gradients(const Graph& first) {
   return result;
 }
 
+// Of the weights that training and evaluation both read in 16 bits alone.
+void halve_weights(Graph& forward, Graph& evaluate, DType format) {
+  std::set<std::string> names = rounded_parameters(forward, format);
+  const std::set<std::string> evaluated = rounded_parameters(evaluate, format);
+  for (const Value& value : evaluate.values) {
+    if (value.role == Role::kParameter && !evaluated.contains(value.name)) names.erase(value.name);
+  }
+  forward = with_half_weights(forward, names, format);
+  evaluate = with_half_weights(evaluate, names, format);
+}
+
+// A method of exchange works on f32 gradients, and ranks that agree now and then take the mean of f32
+// weights.
+void check_exchange_precision(const TrainOptions& train, const Plan& plan) {
+  if (train.weight_precision != "f32" && consistency_of(plan))
+    throw_error(
+        "the plan has ranks agree on weights now and then (exchange), which are f32 for that, but "
+        "train.weight_precision = {}; set it to f32, or take the key exchange out of the plan",
+        train.weight_precision);
+  if (train.gradient_precision != "f32" && has_exchange(plan))
+    throw_error(
+        "the plan has an exchange, whose methods compress f32 gradients, but train.gradient_precision = {}; "
+        "set it to f32, or take the key exchange out of the plan",
+        train.gradient_precision);
+}
+
 void check_pipeline(const TrainOptions& train, const Schedule& schedule) {
   if (schedule.deal == Schedule::Deal::kWholes)
     throw_error(
@@ -248,6 +302,7 @@ void check_pipeline(const TrainOptions& train, const Schedule& schedule) {
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape, const Schedule& schedule, const Plan& plan) {
   if (plan.pipeline_stages() > 1) check_pipeline(train, schedule);
+  check_exchange_precision(train, plan);
   const DType precision = precision_of(train);
   const bool wholes = schedule.deal == Schedule::Deal::kWholes;
   StepShape once = shape, evaluated = shape;
@@ -258,6 +313,9 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   }
   StepGraphs result;
   Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
+  Graph evaluate =
+      model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
+  if (half_weights_of(train)) halve_weights(forward, evaluate, precision);
   result.cut = cut_of(forward, plan, schedule.microbatches);
   if (result.cut.chunks > 1) forward = with_own_casts(forward, result.cut, ops());
   for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
@@ -277,9 +335,7 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,
                                             wholes ? schedule.microbatches : 0, shared),
                                SegmentKind::kUpdate);
-  result.segments.emplace_back(
-      model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision),
-      SegmentKind::kEvaluate);
+  result.segments.emplace_back(std::move(evaluate), SegmentKind::kEvaluate);
   for (const Graph& merge : merges)
     result.segments.emplace_back(merge, SegmentKind::kForwardBackward, Rows::kOfOneRank);
   return result;

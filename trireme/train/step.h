@@ -12,6 +12,7 @@
 // `first`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,8 @@ struct StepGraphs {
   Cut cut;                            // of the model, where the plan has a pipeline
 };
 
-// On whole tensors and not yet fused: an op that was fused can be split in fewer ways. The plan is asked for a
-// pipeline alone: of a weight that several of its chunks read, each adds up a gradient of its own.
+// On whole tensors and not yet fused: an op that was fused can be split in fewer ways. The plan is asked for
+// a pipeline alone: of a weight that several of its chunks read, each adds up a gradient of its own.
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape, const Schedule& schedule, const Plan& plan = {});
 
@@ -61,5 +62,8 @@ double model_flops(const Model& model, const Program& program, int64_t batch, in
 
 // The number format of train.precision.
 DType precision_of(const TrainOptions& train);
+// The 16-bit format that weights are kept in, beside f32 masters (train.weight_precision); nothing where they
+// are f32 themselves. Throws Error where precisions do not go together.
+std::optional<DType> half_weights_of(const TrainOptions& train);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/optim/update.h"
+#include "trireme/train/state_reach.h"
 
 namespace trireme {
 namespace {
@@ -19,6 +20,12 @@ const State& slot_of(const Trainer& trainer, std::string_view name) {
               guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess));
 }
 
+// Where a tensor is kept to the last bit: of a 16-bit weight, the master.
+const State& kept_slot_of(const Trainer& trainer, std::string_view name) {
+  const State& slot = slot_of(trainer, name);
+  return has_master(slot.role, slot.type) ? slot_of(trainer, master_name(name)) : slot;
+}
+
 }  // namespace
 
 std::vector<std::string> parameter_names(const Trainer& trainer) {
@@ -30,18 +37,23 @@ std::vector<std::string> parameter_names(const Trainer& trainer) {
 }
 
 std::vector<float> read_tensor(Trainer& trainer, std::string_view name) {
-  const State& slot = slot_of(trainer, name);
-  std::vector<float> values(slot.type.shape.elements());
-  trainer.executor().read_state(slot.name, values.data(), slot.type.bytes());
-  return values;
+  return read_numbers(trainer.executor(), kept_slot_of(trainer, name));
 }
 
 void write_tensor(Trainer& trainer, std::string_view name, std::span<const float> values) {
-  const State& slot = slot_of(trainer, name);
+  const State &weight = slot_of(trainer, name), &slot = kept_slot_of(trainer, name);
   if (std::ssize(values) != slot.type.shape.elements())
     throw_error("{} values were given for '{}', which is {} on this rank", values.size(), name,
                 to_string(slot.type));
-  trainer.executor().write_state(slot.name, values.data(), slot.type.bytes());
+  if (weight.type.shape != slot.type.shape)
+    throw_error(
+        "'{}' is {} on this rank, and of its f32 master it has {}, so that one can not be made of the other; "
+        "give the values as a checkpoint (train.init_from), or use a plan that does not split the "
+        "optimizer's "
+        "states",
+        name, to_string(weight.type), to_string(slot.type));
+  write_numbers(trainer.executor(), slot, values);
+  if (&weight != &slot) write_numbers(trainer.executor(), weight, values);
 }
 
 std::vector<float> read_gradient(Trainer& trainer, std::string_view parameter) {

@@ -14,8 +14,9 @@ namespace trireme {
 // The trained tensors, by their names in checkpoints, in the order of the model.
 std::vector<std::string> parameter_names(const Trainer& trainer);
 
-// By its name in checkpoints; moments are `m.NAME`, `v.NAME` and `u.NAME`. Throws an Error with the nearest
-// name when there is no such tensor, and when the number of values is not its own.
+// By its name in checkpoints (of a 16-bit weight, its f32 master is read, and both are written); moments are
+// `m.NAME`, `v.NAME` and `u.NAME`. Throws an Error with the nearest name when there is no such tensor, and
+// when the number of values is not its own.
 std::vector<float> read_tensor(Trainer& trainer, std::string_view name);
 void write_tensor(Trainer& trainer, std::string_view name, std::span<const float> values);
 

@@ -98,15 +98,14 @@ void initialise_states(Executor& executor, uint64_t seed) {
   std::vector<float> values;
   for (const State& slot : executor.program().states) {
     if (slot.role == Role::kStash) continue;
-    TRIREME_CHECK(slot.type.dtype == DType::f32);
     const std::string_view kind = slot.attrs.text("init", "zeros");
     const double scale = slot.attrs.real("scale", 0);
-    const RngKey key{seed, stream_id(slot.name)};
+    const RngKey key{seed, stream_id(saved_name(slot.name, slot.role, slot.attrs))};
     values.resize(slot.type.shape.elements());
     for_each_run(slot.part, [&](int64_t whole, int64_t local, int64_t count) {
       for (int64_t i = 0; i < count; ++i) values[local + i] = initial_value(kind, scale, key, whole + i);
     });
-    executor.write_state(slot.name, values.data(), slot.type.bytes());
+    write_numbers(executor, slot, values);
   }
 }
 
@@ -329,13 +328,10 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
 
 // In the order of the model, from the input on.
 std::string Trainer::first_bad_gradient() {
-  std::vector<float> values;
   for (const State& slot : program().states) {
     if (slot.role != Role::kParameter) continue;
     const std::string name = gradient_name(slot.name);
-    const State& gradient = *program().find_state(name);
-    values.resize(gradient.type.shape.elements());
-    executor_.read_state(name, values.data(), gradient.type.bytes());
+    const std::vector<float> values = read_numbers(executor_, *program().find_state(name));
     const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
     if (bad != values.end())
       return fmt::format("the first gradient that is not finite: {}, with {} at element {}", name, *bad,
@@ -409,8 +405,18 @@ double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch) {
 std::vector<NamedTensor> Trainer::tensors(const std::vector<Role>& roles) {
   std::vector<NamedTensor> result;
   for (const State& slot : program().states) {
-    if (std::ranges::find(roles, slot.role) != roles.end())
-      result.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
+    if (std::ranges::find(roles, slot.role) == roles.end() || has_master(slot.role, slot.type)) continue;
+    Reach reach = reach_of(executor_, slot.name);
+    if (slot.role == Role::kMaster) {
+      const State& weight = *program().find_state(slot.attrs.text("of"));
+      TRIREME_CHECK(weight.type.shape == slot.type.shape);
+      reach.write = [both = reach.write, rounding = rounding_reach(executor_, weight)](
+                        size_t offset, const void* from, size_t bytes) {
+        both(offset, from, bytes);
+        rounding.write(offset, from, bytes);
+      };
+    }
+    result.push_back({saved_name(slot.name, slot.role, slot.attrs), view_of(slot), std::move(reach)});
   }
   return result;
 }

@@ -120,8 +120,11 @@ class Trainer {
   int64_t parameter_count() const { return program().parameters; }
   const Program& program() const { return executor_.program(); }
   Executor& executor() { return executor_; }
-  // The states, by their names in checkpoints: weights and buffers; moments and velocities.
-  std::vector<NamedTensor> model_tensors() { return tensors({Role::kParameter, Role::kBuffer}); }
+  // The states, by their names in checkpoints: weights and buffers; moments and velocities. Of one rank: of a
+  // 16-bit weight it is the master, and who writes it writes the weight.
+  std::vector<NamedTensor> model_tensors() {
+    return tensors({Role::kParameter, Role::kMaster, Role::kBuffer});
+  }
   std::vector<NamedTensor> optimizer_tensors() { return tensors({Role::kOptimizer}); }
 
  private:

@@ -163,8 +163,8 @@ Reads match(const Source& source, std::span<const PartView> parts) {
       other.push_back(fmt::format("'{}' is {}, expected F32, BF16 or F16", tensor.name, tensor.format));
     }
     reads.emplace_back(&tensor, &part);
-    stored.erase(found);
   }
+  for (const PartView& part : parts) stored.erase(part.name);
   for (const auto& [name, tensor] : stored)
     surplus.push_back(fmt::format("'{}' {}", tensor->name, to_string(tensor->shape)));
   std::vector<std::string> problems;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "trireme/kernels/cpu/context.h"
+#include "trireme/kernels/cpu/convert.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/cpu/reduction.h"
 #include "trireme/kernels/kernel.h"
@@ -63,14 +64,19 @@ float reduce_stretch(const float* x, int64_t count) {
   return Op::lanes(combine(d, combine(d, a, b), combine(d, c, e)));
 }
 
-// Elements [begin, end) of one output's reduced elements, which lie in rows of r.inner().
+// Elements [begin, end) of one output's reduced elements, which lie in rows of r.inner(). What is in 16 bits
+// is widened by the stretch.
 template <class Op>
-double reduce_rows(const Reduction& r, const float* x, int64_t kept, int64_t begin, int64_t end) {
+double reduce_rows(const Reduction& r, const TensorView& x, int64_t kept, int64_t begin, int64_t end) {
+  alignas(64) float widened[kStretch];
   double total = Op::kStart;
   while (begin < end) {
     const int64_t row = begin / r.inner(), column = begin % r.inner();
     const int64_t count = std::min({kStretch, r.inner() - column, end - begin});
-    total = Op::combine(total, reduce_stretch<Op>(x + r.offset(kept, row) + column, count));
+    const int64_t first = r.offset(kept, row) + column;
+    if (x.dtype != DType::f32) widen(x, first, count, widened);
+    const float* stretch = x.dtype == DType::f32 ? x.as<float>() + first : widened;
+    total = Op::combine(total, reduce_stretch<Op>(stretch, count));
     begin += count;
   }
   return total;
@@ -79,7 +85,7 @@ double reduce_rows(const Reduction& r, const float* x, int64_t kept, int64_t beg
 // The innermost group is reduced: each output is a number.
 template <class Op>
 void reduce_to_numbers(const KernelContext& context, const Reduction& r, double scale) {
-  const float* x = context.in<float>(0);
+  const TensorView& x = context.inputs[0];
   float* y = context.out<float>(0);
   double* partial = reinterpret_cast<double*>(context.workspace);
   const int64_t parts = r.parts(), elements = r.reduced_elements();
@@ -200,8 +206,11 @@ void add_reduce_kernels(KernelTable& table) {
   table.add("max", DType::f32, {reduce<Max>, reduce_workspace});
   table.add("mean", DType::f32, {reduce<Sum, Scaling::kMean>, reduce_workspace});
   table.add("sum", DType::f32, {reduce<Sum>, reduce_workspace});
-  table.add("sum_squares", DType::f32, {sum_squares, sum_squares_workspace});
-  table.add("total_squares", DType::f32, {total_squares, sum_squares_workspace});
+  // Of gradients, which are large: their own kernels for 16 bits spare f32 copies.
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    table.add("sum_squares", dtype, {sum_squares, sum_squares_workspace});
+    table.add("total_squares", dtype, {total_squares, sum_squares_workspace});
+  }
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

@@ -9,13 +9,17 @@
 namespace trireme::cuda {
 namespace {
 
+constexpr int kGradient = 1;  // the input that may be in 16 bits
+
 // The update of one tensor: for each element f.update(values in, values out), after f.prepare() once per
-// block. A block takes enough elements to be worth its preparation.
-template <int kInputs, int kOutputs, typename F>
+// block. A block takes enough elements to be worth its preparation. All is f32 but the gradient, which is G.
+template <int kInputs, int kOutputs, typename F, typename G>
 struct Update {
   static constexpr int kThreads = 256, kRounds = 8, kOfBlock = 4 * kThreads * kRounds;
-  const float* in[kInputs];
+  const float* in[kInputs];  // at kGradient: null
+  const G* gradient;
   float* out[kOutputs];
+  G* rounded;  // the first result in the gradient's format; may be null
   int64_t count;
   F f;
 
@@ -40,44 +44,68 @@ struct Update {
   }
 
  private:
+  struct alignas(4 * sizeof(G)) Four {
+    G at[4];
+  };
   __device__ void update_four(const F& prepared, int64_t first) const {
     float values[kInputs][4], results[kOutputs][4];
+    const Four gradients = *reinterpret_cast<const Four*>(gradient + first);
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k)
-      *reinterpret_cast<float4*>(values[k]) = *reinterpret_cast<const float4*>(in[k] + first);
+    for (int k = 0; k < kInputs; ++k) {
+      if (k != kGradient)
+        *reinterpret_cast<float4*>(values[k]) = *reinterpret_cast<const float4*>(in[k] + first);
+    }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float from[kInputs], to[kOutputs];
-      for (int k = 0; k < kInputs; ++k) from[k] = values[k][j];
+      for (int k = 0; k < kInputs; ++k) from[k] = k == kGradient ? widen(gradients.at[j]) : values[k][j];
       prepared.update(from, to);
       for (int k = 0; k < kOutputs; ++k) results[k][j] = to[k];
     }
 #pragma unroll
     for (int k = 0; k < kOutputs; ++k)
       *reinterpret_cast<float4*>(out[k] + first) = *reinterpret_cast<const float4*>(results[k]);
+    if (!rounded) return;
+    Four half;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) half.at[j] = narrow<G>(results[0][j]);
+    *reinterpret_cast<Four*>(rounded + first) = half;
   }
   __device__ void update_one(const F& prepared, int64_t i) const {
     float from[kInputs], to[kOutputs];
-    for (int k = 0; k < kInputs; ++k) from[k] = in[k][i];
+    for (int k = 0; k < kInputs; ++k) from[k] = k == kGradient ? widen(gradient[i]) : in[k][i];
     prepared.update(from, to);
     for (int k = 0; k < kOutputs; ++k) out[k][i] = to[k];
+    if (rounded) rounded[i] = narrow<G>(to[0]);
   }
 };
 
 // F::kInputs tensors of one shape come first among the inputs, then scalars; all F::kOutputs outputs are of
-// that shape.
+// that shape, and so is one more where there is one. One launch for each format of gradients that there is.
 template <typename F>
-using UpdateOf = Update<F::kInputs, F::kOutputs, F>;
-template <typename F>
-UpdateOf<F> item_of(const KernelContext& context) {
-  UpdateOf<F> item{.count = context.inputs[0].elements(), .f = F::of(context)};
-  for (int k = 0; k < F::kInputs; ++k) item.in[k] = in<float>(context, k);
-  for (int k = 0; k < F::kOutputs; ++k) item.out[k] = out<float>(context, k);
-  return item;
+void run_updates(std::span<const KernelContext> contexts) {
+  const auto run_those_of = [&](DType dtype, auto zero) {
+    using G = decltype(zero);
+    std::vector<Update<F::kInputs, F::kOutputs, F, G>> list;
+    for (const KernelContext& context : contexts) {
+      if (context.inputs[kGradient].dtype != dtype) continue;
+      auto& item = list.emplace_back();
+      item.gradient = in<G>(context, kGradient);
+      item.count = context.inputs[0].elements();
+      item.f = F::of(context);
+      for (int k = 0; k < F::kInputs; ++k) item.in[k] = k == kGradient ? nullptr : in<float>(context, k);
+      for (int k = 0; k < F::kOutputs; ++k) item.out[k] = out<float>(context, k);
+      item.rounded = context.outputs.size() > F::kOutputs ? out<G>(context, F::kOutputs) : nullptr;
+    }
+    if (!list.empty()) launch_items(list, stream_of(contexts[0]));
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    with_format(dtype, [&](auto zero) { run_those_of(dtype, zero); });
 }
 template <typename F>
 Kernel update_kernel() {
-  return {.run = run_item<UpdateOf<F>, item_of<F>>, .run_many = run_items<UpdateOf<F>, item_of<F>>};
+  return {.run = [](const KernelContext& context) { run_updates<F>({&context, 1}); },
+          .run_many = run_updates<F>};
 }
 
 float attr(const KernelContext& context, const char* name, double otherwise) {
@@ -270,6 +298,9 @@ void gradient_scale(const KernelContext& context) {
 
 void add_optimizer(KernelTable& table) {
   table.add("adam", DType::f32, update_kernel<Adam>());
+  Kernel rounded = update_kernel<Adam>();
+  rounded.gains = [](const KernelShape&) { return true; };
+  table.add("adam_rounded", DType::f32, rounded);
   table.add("gradient_scale", DType::f32, {gradient_scale});
   table.add("lamb_apply", DType::f32, update_kernel<LambApply>());
   table.add("lamb_direction", DType::f32, update_kernel<LambDirection>());

@@ -161,8 +161,8 @@ void TensorFiles::read_all(std::span<const PartView> parts, std::string_view pas
                                      described(safetensors_name(wanted.view.dtype), wanted.part.whole)));
     }
     reads.emplace_back(&tensor, &wanted);
-    stored.erase(found);
   }
+  for (const PartView& wanted : parts) stored.erase(wanted.name);
   for (const auto& [name, tensor] : stored) problems.push_back(fmt::format("'{}' is not expected", name));
   if (!problems.empty())
     throw_error("{}: its tensors are not those of this model: {}", path(), listed(problems));

@@ -38,9 +38,9 @@ class TensorFiles {
   const std::vector<Tensor>& tensors() const { return tensors_; }  // by name; of one file as they lie in it
   const Tensor* find(std::string_view name) const;                 // null when there is none
 
-  // Fills the parts, reading nothing else. Format and shape must be the same, and there must be these tensors
-  // and no others but those whose names begin with `passed_over`, where that is not ""; the Error names the
-  // differences, and nothing is read then.
+  // Fills the parts, of which several may be of one tensor, reading nothing else. Format and shape must be
+  // the same, and there must be these tensors and no others but those whose names begin with `passed_over`,
+  // where that is not ""; the Error names the differences, and nothing is read then.
   void read_all(std::span<const PartView> parts, std::string_view passed_over = "") const;
   void read_all(std::span<const NamedTensor> tensors) const;
 

@@ -14,20 +14,27 @@ struct Update1 {
   Builder& b;
   const OptimOptions& options;
   const Value& parameter;
-  ValueId w, g, lr, scale, step;
+  ValueId w;     // f32: the parameter, or its master
+  ValueId half;  // the parameter where it has a master; kNoValue otherwise
+  ValueId g, lr, scale, step;
 
   // Decay is for matrices and filters; biases and gains are left alone.
   double decay() const { return parameter.type.shape.rank() >= 2 ? options.weight_decay : 0.0; }
   // A state of the optimizer for this parameter, starting at zero.
   ValueId state(const char* prefix) const {
-    return b.state(fmt::format("{}.{}", prefix, parameter.name), parameter.type, Role::kOptimizer,
+    return b.state(fmt::format("{}.{}", prefix, parameter.name), b.type(w), Role::kOptimizer,
                    companion_attrs(parameter));
+  }
+  void renew_weight(ValueId value) const {
+    b.update(w, value);
+    if (half == kNoValue) return;
+    b.update(half, b.op("cast", {value}, {{"to", std::string(name(b.type(half).dtype))}}));
   }
   ValueId squares(ValueId value) const { return b.op("sum_squares", {value}); }
 };
 
 void sgd(const Update1& u) {
-  u.b.update(u.w, u.b.op("sgd", {u.w, u.g, u.lr, u.scale}, {{"weight_decay", u.decay()}}));
+  u.renew_weight(u.b.op("sgd", {u.w, u.g, u.lr, u.scale}, {{"weight_decay", u.decay()}}));
 }
 
 void momentum(const Update1& u, bool nesterov) {
@@ -35,7 +42,7 @@ void momentum(const Update1& u, bool nesterov) {
   const auto results = u.b.node(
       "momentum", {u.w, u.g, velocity, u.lr, u.scale},
       {{"momentum", u.options.momentum}, {"nesterov", int64_t{nesterov}}, {"weight_decay", u.decay()}});
-  u.b.update(u.w, results[0]);
+  u.renew_weight(results[0]);
   u.b.update(velocity, results[1]);
 }
 
@@ -51,7 +58,7 @@ void adam(const Update1& u, bool decoupled) {
   Attrs attrs = adam_attrs(u);
   attrs.set("decoupled", int64_t{decoupled});
   const auto results = u.b.node("adam", {u.w, u.g, m, v, u.lr, u.scale, u.step}, attrs);
-  u.b.update(u.w, results[0]);
+  u.renew_weight(results[0]);
   u.b.update(m, results[1]);
   u.b.update(v, results[2]);
 }
@@ -61,7 +68,7 @@ void lars(const Update1& u) {
   const auto results =
       u.b.node("lars", {u.w, u.g, velocity, u.squares(u.w), u.squares(u.g), u.lr, u.scale},
                {{"momentum", u.options.momentum}, {"weight_decay", u.decay()}, {"trust", u.options.trust}});
-  u.b.update(u.w, results[0]);
+  u.renew_weight(results[0]);
   u.b.update(velocity, results[1]);
 }
 
@@ -70,8 +77,8 @@ void lamb(const Update1& u) {
   const auto direction = u.b.node("lamb_direction", {u.w, u.g, m, v, u.scale, u.step}, adam_attrs(u));
   u.b.update(m, direction[1]);
   u.b.update(v, direction[2]);
-  u.b.update(
-      u.w, u.b.op("lamb_apply", {u.w, direction[0], u.squares(u.w), u.squares(direction[0]), u.lr, u.scale}));
+  u.renew_weight(
+      u.b.op("lamb_apply", {u.w, direction[0], u.squares(u.w), u.squares(direction[0]), u.lr, u.scale}));
 }
 
 struct Optimizer {
@@ -109,6 +116,14 @@ void renew(Builder& b, const Value& buffer, ValueId scale, int64_t sums) {
   b.update(old, b.op("select", {b.op("compare", {zero, scale}, {{"kind", "le"}}), pending, old}));
 }
 
+// The state that the optimizer takes for a 16-bit parameter: as that one starts, before it is rounded.
+ValueId declare_master(Builder& b, const Value& parameter) {
+  Attrs attrs = parameter.attrs;
+  attrs.set("of", parameter.name);
+  return b.state(master_name(parameter.name), {DType::f32, parameter.type.shape}, Role::kMaster,
+                 std::move(attrs));
+}
+
 }  // namespace
 
 Attrs companion_attrs(const Value& parameter) {
@@ -127,9 +142,17 @@ std::string gradient_name(std::string_view parameter) {
   return fmt::format("grad.{}", parameter);
 }
 
-Value shared_gradient(const Value& parameter, int chunk) {
+std::string master_name(std::string_view parameter) {
+  return fmt::format("master.{}", parameter);
+}
+
+TensorType gradient_type(const Value& parameter, const TrainOptions& train) {
+  return train.gradient_precision == "f32" ? TensorType{DType::f32, parameter.type.shape} : parameter.type;
+}
+
+Value shared_gradient(const Value& parameter, const TrainOptions& train, int chunk) {
   Value state{.name = fmt::format("{}~{}", gradient_name(parameter.name), chunk),
-              .type = parameter.type,
+              .type = gradient_type(parameter, train),
               .kind = Value::Kind::kState,
               .role = Role::kGradient,
               .attrs = companion_attrs(parameter)};
@@ -149,15 +172,19 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   const ValueId count = b.state(kCountState, scalar, Role::kGradient),
                 loss = b.state(kLossState, scalar, Role::kGradient);
 
-  std::vector<ValueId> weights, gradients;
+  std::vector<ValueId> weights, halves, gradients;
   ValueId squares = kNoValue;
   for (const Value& parameter : parameters) {
-    weights.push_back(b.declare(parameter));
+    const ValueId declared = b.declare(parameter);
+    const bool is_half = parameter.type.dtype != DType::f32;
+    halves.push_back(is_half ? declared : kNoValue);
+    weights.push_back(is_half ? declare_master(b, parameter) : declared);
     const Builder::Scope scope(b, parameter.name);
     const auto others = shared.find(parameter.name);
     Attrs attrs = companion_attrs(parameter);
     if (others != shared.end()) attrs.set("addends", int64_t{1});
-    gradients.push_back(b.state(gradient_name(parameter.name), parameter.type, Role::kGradient, attrs));
+    gradients.push_back(
+        b.state(gradient_name(parameter.name), gradient_type(parameter, train), Role::kGradient, attrs));
     if (others != shared.end()) {
       for (const Value& other : others->second)
         gradients.back() = b.op("add", {gradients.back(), b.declare(other)});
@@ -169,7 +196,7 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
       b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", train.clip_norm}});
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Builder::Scope scope(b, parameters[i].name);
-    optimizer.update({b, options, parameters[i], weights[i], gradients[i], lr, scale[0], step});
+    optimizer.update({b, options, parameters[i], weights[i], halves[i], gradients[i], lr, scale[0], step});
   }
   for (const Value& buffer : buffers) renew(b, buffer, scale[0], buffer_sums);
   b.output("scale", scale[0]);

@@ -1,7 +1,9 @@
 // The update segment of a step: from accumulated gradients to new weights, as a graph like any other.
 //
 //   states   the parameters, `grad.NAME` for each, the optimizer's own (`m.NAME`, `v.NAME`, `u.NAME`),
-//            `accumulated.count` and `accumulated.loss`; buffers (running statistics), `new.NAME` for each
+//            `accumulated.count` and `accumulated.loss`; buffers (running statistics), `new.NAME` for each;
+//            of a 16-bit parameter `master.NAME`, which the optimizer works on: the parameter is rounded from
+//            it
 //   inputs   lr[], step[] (from 1), loss_scale[]
 //   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
 //            (sums); with train.noise_scale squares and count_squares
@@ -22,6 +24,10 @@ namespace trireme {
 std::string gradient_name(std::string_view parameter);
 // Where the forward part leaves what a buffer becomes if the step is not skipped.
 std::string pending_name(std::string_view buffer);
+// The f32 form of a 16-bit parameter.
+std::string master_name(std::string_view parameter);
+// Of what is added up for a parameter: f32, or the 16 bits of the parameter (train.gradient_precision).
+TensorType gradient_type(const Value& parameter, const TrainOptions& train);
 // Attributes of a state that goes with a parameter and lies as it does: its gradient, its moments.
 Attrs companion_attrs(const Value& parameter);
 inline constexpr std::string_view kCountState = "accumulated.count";
@@ -30,14 +36,14 @@ inline constexpr std::string_view kLossState = "accumulated.loss";
 inline constexpr std::string_view kSquaresState = "accumulated.squares";
 inline constexpr std::string_view kCountSquaresState = "accumulated.count_squares";
 
-// Of a parameter that several chunks of a pipeline read: the state in which a chunk but the first adds up what
-// it gives to the gradient, `grad.NAME@CHUNK`, by parameter, ascending.
+// Of a parameter that several chunks of a pipeline read: the state in which a chunk but the first adds up
+// what it gives to the gradient, `grad.NAME@CHUNK`, by parameter, ascending.
 using SharedGradients = std::map<std::string, std::vector<Value>, std::less<>>;
-Value shared_gradient(const Value& parameter, int chunk);
+Value shared_gradient(const Value& parameter, const TrainOptions& train, int chunk);
 
 // `parameters`: the trained states; `buffers`: those that the forward part renews. Where `buffer_sums` is not
-// 0, `new.NAME` is the sum of as many values, added up like gradients, and their mean is taken. Throws an Error
-// when the optimizer is not known.
+// 0, `new.NAME` is the sum of as many values, added up like gradients, and their mean is taken. Throws an
+// Error when the optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
                    const OptimOptions& options, const TrainOptions& train, int64_t buffer_sums = 0,
                    const SharedGradients& shared = {});

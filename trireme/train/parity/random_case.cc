@@ -217,6 +217,9 @@ class Drawing {
     const bool adaptive = kind.starts_with("adam") || kind == "lamb";
     set("optim.lr", std::string(adaptive ? "0.001" : "0.05"));
     if (dice_.chance(0.3)) set("optim.weight_decay", std::string("0"));
+    if (case_.precision == "f32" || dice_.chance(0.5)) return;
+    set("train.weight_precision", case_.precision);
+    if (dice_.chance(0.5)) set("train.gradient_precision", case_.precision);
   }
 
   // Mostly one that suits the model and the axes.

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "trireme/base/error.h"
+#include "trireme/train/parity/noise.h"
+#include "trireme/train/state_reach.h"
 
 namespace trireme::parity {
 namespace {
@@ -64,11 +66,8 @@ std::vector<std::string> states_of(const Program& program, StateGroup group) {
 
 States read_states(Trainer& trainer, const std::vector<std::string>& names) {
   States states;
-  for (const std::string& name : names) {
-    std::vector<float>& values = states[name];
-    values.resize(trainer.executor().state_type(name).shape.elements());
-    trainer.executor().read_state(name, values.data(), values.size() * sizeof(float));
-  }
+  for (const std::string& name : names)
+    states[name] = read_numbers(trainer.executor(), *trainer.program().find_state(name));
   return states;
 }
 
@@ -82,7 +81,7 @@ void write_states(Trainer& trainer, const States& states) {
     for_each_run(slot->part, [&](int64_t from, int64_t to, int64_t count) {
       std::copy_n(whole.begin() + from, count, local.begin() + to);
     });
-    trainer.executor().write_state(name, local.data(), local.size() * sizeof(float));
+    write_numbers(trainer.executor(), *slot, local);
   }
 }
 
@@ -99,10 +98,10 @@ void Gathering::add(Trainer& trainer, const std::vector<std::string>& names, con
     // Of a weight that several stages of a pipeline have, each adds up an addend of its own.
     const std::string name(slot.attrs.text("addend_of", slot.name));
     if (std::ranges::find(names, name) == names.end() || !has(mesh, rank, slot)) continue;
-    std::vector<float> local(slot.type.shape.elements());
-    trainer.executor().read_state(slot.name, local.data(), local.size() * sizeof(float));
+    const std::vector<float> local = read_numbers(trainer.executor(), slot);
     const size_t elements = static_cast<size_t>(slot.part.whole.elements());
     Addend& addend = states_[name][{slot.name, coordinates_along(slot.part.sums, mesh, rank)}];
+    addend.unit = unit_in_last_place(slot.type.dtype);
     addend.values.resize(elements, std::numeric_limits<float>::quiet_NaN());
     addend.owner.resize(elements, -1);
     for_each_run(slot.part, [&](int64_t to, int64_t from, int64_t count) {
@@ -149,8 +148,9 @@ States Gathering::reach() const {
     std::vector<float>& reach = result[name];
     reach.assign(addends.begin()->second.values.size(), 0);
     if (addends.size() == 1) continue;
-    const float factor = 0x1p-23f * std::sqrt(static_cast<float>(addends.size()));
+    const double root = std::sqrt(static_cast<double>(addends.size()));
     for (const auto& [where, addend] : addends) {
+      const auto factor = static_cast<float>(addend.unit * root);
       for (size_t i = 0; i < reach.size(); ++i) reach[i] += factor * std::abs(addend.values[i]);
     }
   }

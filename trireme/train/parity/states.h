@@ -37,8 +37,8 @@ class Gathering {
 
   // The sums of addends where ranks have such; NaN for an element that no rank has.
   States whole() const;
-  // How far another order of adding up could move each element: 2^-23 · √addends · Σ|addend|; zero where
-  // there is nothing to add up.
+  // How far another order of adding up could move each element: a unit in the last place (of f32 2^-23)
+  // · √addends · Σ|addend|; zero where there is nothing to add up.
   States reach() const;
   // Two ranks that should have the same and have not: "rank 2 has 0.5 and rank 0 has 0.25 at …"; "" if none.
   const std::string& disagreement() const { return disagreement_; }
@@ -47,6 +47,7 @@ class Gathering {
   struct Addend {
     std::vector<float> values;
     std::vector<int> owner;  // per element, −1: nobody yet
+    double unit = 0;         // in the last place of their format
   };
   void put(Addend& addend, int64_t element, float value, int rank, const std::string& name);
 
