@@ -60,9 +60,9 @@ TEST_F(InspectTest, ExchangeHasARowForEveryMethod) {
       run({"exchange", "--plan", plan, "--model.layers=1", "--model.seq=8", "--train.batch=4"});
   EXPECT_EQ(code, kOk);
   EXPECT_THAT(text, HasSubstr("| the plan's own |"));
-  for (const char* row :
-       {"| all_reduce wire=f32 |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |",
-        "| one_bit |", "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |"})
+  for (const char* row : {"| dense |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |",
+                          "| one_bit |", "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |",
+                          "| local steps=8 |", "| fedavg ", "| diloco ", "| delayed "})
     EXPECT_THAT(text, HasSubstr(row));
 }
 
@@ -118,7 +118,8 @@ TEST_F(InspectTest, ScheduleTableOfAll) {
 
 // Escape sequences would move the cursor, and a new line would look like another tensor.
 TEST_F(InspectTest, NamesOfTensorsAreShownWithoutControlCharacters) {
-  std::string header = R"({"a\u001b[2Jb\nc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k\u0007":"v\u001b[1m"}})";
+  std::string header =
+      R"({"a\u001b[2Jb\nc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k\u0007":"v\u001b[1m"}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   const uint64_t size = header.size();
   const std::string path = write(
