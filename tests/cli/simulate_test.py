@@ -5,48 +5,19 @@ Run by ctest; alone: python3 tests/cli/simulate_test.py build/release/trireme/cl
 """
 
 import json
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-SMALL = ["--model.layers=4", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--model.vocab=64",
-         "--train.batch=8", "--train.threads=1"]
+from cluster_commands import SMALL, ClusterCommands
+from cluster_commands import MACHINE as TWO_CORES
 
-MACHINE = """
-name = "two cores"
-[[device]]
-name = "core"
-kind = "cpu"
-memory_bytes = 4e9
-bytes_per_second = 8e9
-flops_per_second = {f32 = 40e9}
-[[host]]
-device = "core"
-devices = 4
-inside = "memory"
-[[link]]
-name = "memory"
-alpha_seconds = 2e-6
-bytes_per_second = 4e9
-"""
+MACHINE = TWO_CORES.replace("devices = 2", "devices = 4")
 
 
-class Simulate(unittest.TestCase):
-    trireme = "trireme"
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.machine = self.folder / "machine.toml"
-        self.machine.write_text(MACHINE)
-
-    def run_command(self, *arguments, code=0):
-        done = subprocess.run([self.trireme, *arguments], capture_output=True, text=True, timeout=300)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout + done.stderr
+class Simulate(ClusterCommands):
+    def machine(self, text=MACHINE):
+        return super().machine(text)
 
     def run_json(self, *arguments):
         path = self.folder / "result.json"
@@ -59,7 +30,7 @@ class Simulate(unittest.TestCase):
         return str(path)
 
     def simulate(self, plan, *arguments, cluster=None):
-        return self.run_json("simulate", "--plan", plan, "--cluster", cluster or str(self.machine), *SMALL, *arguments)
+        return self.run_json("simulate", "--plan", plan, "--cluster", cluster or self.machine(), *SMALL, *arguments)
 
     def test_memory_is_that_of_a_real_run(self):
         for keys in ({"mesh": "data:2", "preset": "data"}, {"mesh": "data:2", "preset": "zero3"},
@@ -93,13 +64,13 @@ class Simulate(unittest.TestCase):
         plan = self.plan(mesh="data:2", preset="data")
         refused = lambda *arguments: self.run_command("simulate", "--plan", plan, *SMALL, *arguments, code=1)
         self.assertIn("did you mean 'a100'?", refused("--cluster", "a10"))
-        self.machine.write_text(MACHINE.replace("memory_bytes", "memory_byte"))
-        self.assertIn("did you mean 'memory_bytes'?", refused("--cluster", str(self.machine)))
-        self.machine.write_text(MACHINE.replace('inside = "memory"', 'inside = "air"'))
-        self.assertIn("names the link 'air'", refused("--cluster", str(self.machine)))
-        self.machine.write_text(MACHINE.replace("devices = 4", "devices = 1"))
+        broken = self.machine(MACHINE.replace("memory_bytes", "memory_byte"))
+        self.assertIn("did you mean 'memory_bytes'?", refused("--cluster", broken))
+        broken = self.machine(MACHINE.replace('inside = "memory"', 'inside = "air"'))
+        self.assertIn("names the link 'air'", refused("--cluster", broken))
+        broken = self.machine(MACHINE.replace("devices = 4", "devices = 1"))
         self.assertIn("2 ranks, but the cluster 'two cores' has 1 devices on 1 hosts, 1 too few",
-                      refused("--cluster", str(self.machine)))
+                      refused("--cluster", broken))
 
     def test_this_machine_can_be_measured(self):
         measured = self.folder / "local.toml"

@@ -1,48 +1,14 @@
-// The conformance suite on threads, and what only threads can show.
+// The conformance suite on threads.
 #include <gtest/gtest.h>
 
-#include <mutex>
-#include <thread>
-
-#include "tests/multirank/conformance.h"
-#include "trireme/comm/transport/inproc/inproc.h"
-
-namespace trireme::comm {
-namespace {
-
-class InprocHarness final : public Harness {
- public:
-  std::string_view name() const override { return "inproc"; }
-  std::vector<int> rank_counts() const override {
-    return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-  }
-  std::vector<std::string> run(int ranks, const Body& body) override {
-    const auto hub = std::make_shared<InprocHub>(ranks);
-    std::mutex mutex;
-    std::vector<std::string> failures;
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          InprocTransport transport(hub, rank);
-          body(transport);
-        } catch (const std::exception& error) {
-          const std::lock_guard lock(mutex);
-          failures.push_back(fmt::format("rank {}: {}", rank, error.what()));
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return failures;
-  }
-};
-
-}  // namespace
-}  // namespace trireme::comm
+#include "tests/multirank/thread_harness.h"
 
 int main(int argc, char** argv) {
+  using namespace trireme::comm;
   testing::InitGoogleTest(&argc, argv);
-  trireme::comm::InprocHarness harness;
-  trireme::comm::register_conformance(harness);
+  ThreadHarness harness("inproc", /*most_ranks=*/16, [](std::shared_ptr<InprocHub> hub, int rank) {
+    return std::make_unique<InprocTransport>(std::move(hub), rank);
+  });
+  register_conformance(harness);
   return RUN_ALL_TESTS();
 }

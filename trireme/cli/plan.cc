@@ -14,7 +14,6 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
-#include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/report.h"
 #include "trireme/planner/search.h"
 #include "trireme/train/plan_subject.h"
@@ -35,8 +34,8 @@ void request_stop(int signal) {
 
 struct Options {
   bench::StepSource source;
-  std::string cluster, output, explain, baseline;
-  int hosts = 0;
+  ClusterFlags cluster;
+  std::string output, explain, baseline;
   double budget_tokens = 0;
   double seconds = planner::SearchOptions().seconds;
   int threads = planner::SearchOptions().threads;
@@ -123,8 +122,7 @@ void print_part(const planner::Subject& subject, const Cluster& cluster, const S
 int run(const Options& options) {
   const planner::Wish explained =
       options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
-  Cluster cluster = read_cluster(options.cluster);
-  if (options.hosts > 0) cluster = with_hosts(std::move(cluster), options.hosts);
+  const Cluster cluster = options.cluster.read();
   const bench::StepSetup setup = bench::set_up_step(options.source);
   const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
   const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
@@ -162,12 +160,7 @@ int plan(std::span<const std::string> arguments) {
           static_cast<int>(kInterrupted)),
       "trireme plan");
   add_step_flags(app, options.source);
-  app.add_option(
-         "--cluster", options.cluster,
-         fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))
-      ->required();
-  app.add_option("--hosts", options.hosts, "so many hosts of the cluster's one class")
-      ->check(CLI::Range(1, 1 << 20));
+  add_cluster_flags(app, options.cluster);
   app.add_option("-o,--output", options.output, "write the plan to this file")->type_name("FILE");
   app.add_option("--explain", options.explain, "why not this? tensor=8,pipe=4: the best plan that has it");
   app.add_option("--budget-tokens", options.budget_tokens, "what training on so many costs, like 300e9")

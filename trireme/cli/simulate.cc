@@ -1,5 +1,4 @@
 // `trireme simulate`: a step of a config under a plan on a cluster, without data or weights (sim/simulate.h).
-#include "trireme/cli/step_flags.h"
 #include "trireme/sim/simulate.h"
 
 #include <fmt/format.h>
@@ -14,8 +13,8 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
-#include "trireme/mesh/cluster_file.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/step_programs.h"
@@ -25,8 +24,9 @@ namespace {
 
 struct Options {
   bench::StepSource source;
-  std::string plan, cluster, json;
-  int hosts = 0, ranks = 0;
+  ClusterFlags cluster;
+  std::string plan, json;
+  int ranks = 0;
   bool steps = false, all_ranks = false;
 };
 
@@ -179,8 +179,7 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench
 int run(const Options& options) {
   const Plan plan = read_plan(options.plan, options.ranks);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
-  Cluster cluster = read_cluster(options.cluster);
-  if (options.hosts > 0) cluster = with_hosts(std::move(cluster), options.hosts);
+  const Cluster cluster = options.cluster.read();
   const DeviceMap device_map(plan.mesh, cluster);
   const Prediction prediction = predict(
       setup, plan,
@@ -204,12 +203,7 @@ int simulate(std::span<const std::string> arguments) {
   CLI::App app("Times a training step under a plan on a cluster that need not be here.", "trireme simulate");
   add_step_flags(app, options.source);
   add_plan_flag(app, options.plan)->required();
-  app.add_option(
-         "--cluster", options.cluster,
-         fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))
-      ->required();
-  app.add_option("--hosts", options.hosts, "so many hosts of the cluster's one class")
-      ->check(CLI::Range(1, 1 << 20));
+  add_cluster_flags(app, options.cluster);
   app.add_option("-n,--ranks", options.ranks, "ranks; default: as many as the plan's mesh has")
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--steps", options.steps, "collectives message by message instead of by closed forms");

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "trireme/base/text.h"
+#include "trireme/mesh/cluster_file.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::cli {
@@ -18,6 +19,20 @@ void add_step_flags(CLI::App& app, bench::StepSource& source) {
 
 CLI::Option* add_plan_flag(CLI::App& app, std::string& plan) {
   return app.add_option("--plan", plan, fmt::format("a JSON file, or {}", join(preset_plans(), ", ")));
+}
+
+Cluster ClusterFlags::read() const {
+  Cluster named = read_cluster(cluster);
+  return hosts > 0 ? with_hosts(std::move(named), hosts) : named;
+}
+
+void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
+  app.add_option(
+         "--cluster", flags.cluster,
+         fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))
+      ->required();
+  app.add_option("--hosts", flags.hosts, "so many hosts of the cluster's one class")
+      ->check(CLI::Range(1, 1 << 20));
 }
 
 }  // namespace trireme::cli

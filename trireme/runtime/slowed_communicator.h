@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/kernels/communicator.h"
+#include "trireme/runtime/wrapping_communicator.h"
 
 namespace trireme {
 
@@ -20,10 +20,10 @@ struct SlowRank {
 // Throws Error for what is not one; `ranks` are those of the job.
 SlowRank parse_slow_rank(std::string_view text, int ranks);
 
-class SlowedCommunicator final : public Communicator {
+class SlowedCommunicator final : public WrappingCommunicator {
  public:
   // Over another one, which outlives it.
-  SlowedCommunicator(Communicator& inner, double factor) : inner_(inner), factor_(factor) {}
+  SlowedCommunicator(Communicator& inner, double factor) : WrappingCommunicator(inner), factor_(factor) {}
 
   void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                         Reduction reduction) override {
@@ -60,13 +60,6 @@ class SlowedCommunicator final : public Communicator {
     const Call call(*this);
     inner_.all_to_all(axis, from, to, count, dtype);
   }
-  void add_group(const std::string& name, const std::vector<int>& members) override {
-    inner_.add_group(name, members);
-  }
-  bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
-  std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
-  double take_seconds() override { return inner_.take_seconds(); }
-  uint64_t take_bytes() override { return inner_.take_bytes(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -83,7 +76,6 @@ class SlowedCommunicator final : public Communicator {
   };
   void catch_up();
 
-  Communicator& inner_;
   double factor_;
   Clock::time_point computes_from_ = Clock::now();
   std::chrono::duration<double, std::nano> owed_{0};  // to be waited still

@@ -6,15 +6,16 @@
 #include <cstddef>
 #include <vector>
 
-#include "trireme/kernels/communicator.h"
 #include "trireme/runtime/device.h"
+#include "trireme/runtime/wrapping_communicator.h"
 
 namespace trireme {
 
-class StagedCommunicator final : public Communicator {
+class StagedCommunicator final : public WrappingCommunicator {
  public:
-  // Over one that works on memory of the host; copies go in the order of the stream. Both outlive it.
-  StagedCommunicator(Communicator& inner, Stream& stream) : inner_(inner), stream_(stream) {}
+  // Over one that works on memory of the host, which is also what allocate() gives; copies go in the order of
+  // the stream. Both outlive it.
+  StagedCommunicator(Communicator& inner, Stream& stream) : WrappingCommunicator(inner), stream_(stream) {}
 
   void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                         Reduction reduction) override;
@@ -24,17 +25,8 @@ class StagedCommunicator final : public Communicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
-  void progress() override { inner_.progress(); }
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
-  void add_group(const std::string& name, const std::vector<int>& members) override {
-    inner_.add_group(name, members);
-  }
-  bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
-  // Of the host.
-  std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
-  double take_seconds() override { return inner_.take_seconds(); }
-  uint64_t take_bytes() override { return inner_.take_bytes(); }
 
  private:
   // Memory of the host, kept for the next that needs as much, so that a step allocates nothing.
@@ -52,7 +44,6 @@ class StagedCommunicator final : public Communicator {
   Stage take(size_t bytes);
   Stage taken_with(const std::byte* data, size_t bytes);  // and what lies at `data`
 
-  Communicator& inner_;
   Stream& stream_;
   std::vector<Stage> free_;
   std::vector<Started> under_way_;  // in the order of their starts

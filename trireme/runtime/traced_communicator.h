@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "trireme/base/trace.h"
-#include "trireme/kernels/communicator.h"
+#include "trireme/runtime/wrapping_communicator.h"
 
 namespace trireme {
 
-class TracedCommunicator final : public Communicator {
+class TracedCommunicator final : public WrappingCommunicator {
  public:
   // Over another one, of the rank `rank`. Both outlive it.
   TracedCommunicator(Communicator& inner, Trace& trace, int rank)
-      : inner_(inner), trace_(trace), rank_(rank) {}
+      : WrappingCommunicator(inner), trace_(trace), rank_(rank) {}
 
   void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                         Reduction reduction) override;
@@ -24,16 +24,8 @@ class TracedCommunicator final : public Communicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
-  void progress() override { inner_.progress(); }
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
-  void add_group(const std::string& name, const std::vector<int>& members) override {
-    inner_.add_group(name, members);
-  }
-  bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
-  std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
-  double take_seconds() override { return inner_.take_seconds(); }
-  uint64_t take_bytes() override { return inner_.take_bytes(); }
 
  private:
   struct Started {
@@ -46,7 +38,6 @@ class TracedCommunicator final : public Communicator {
   // Messages from one rank to another arrive in order, so that counting them on both ends numbers them alike.
   int64_t message_number(int from, int to) { return from + 4096 * (to + 4096 * messages_[{from, to}]++); }
 
-  Communicator& inner_;
   Trace& trace_;
   int rank_;
   std::vector<Started> under_way_;  // in the order of their starts

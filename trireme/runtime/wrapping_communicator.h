@@ -1,0 +1,26 @@
+// A communicator over another one: what those that watch, slow or stage its collectives and messages leave as
+// it is.
+#pragma once
+
+#include "trireme/kernels/communicator.h"
+
+namespace trireme {
+
+class WrappingCommunicator : public Communicator {
+ public:
+  void progress() override { inner_.progress(); }
+  void add_group(const std::string& name, const std::vector<int>& members) override {
+    inner_.add_group(name, members);
+  }
+  bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
+  std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
+  double take_seconds() override { return inner_.take_seconds(); }
+  uint64_t take_bytes() override { return inner_.take_bytes(); }
+
+ protected:
+  explicit WrappingCommunicator(Communicator& inner) : inner_(inner) {}  // which outlives it
+
+  Communicator& inner_;
+};
+
+}  // namespace trireme
