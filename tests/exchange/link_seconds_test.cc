@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <mutex>
 
+#include "tests/support/times.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/trainer.h"
 
@@ -26,10 +28,13 @@ struct Setting {
   }
 };
 
-// The shortest of some steps: of those before it only the slowest rank's lateness differs.
+// Of a step, over some of them: from the first rank's begin to the last one's end.
 double measured(const Plan& plan, const comm::EmulatedLink& link) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kSteps = 4;
   const Setting setting;
-  double least = 1e9;
+  std::mutex mutex;
+  Clock::time_point first = Clock::time_point::max(), last = Clock::time_point::min();
   comm::run_rank_threads(
       plan.mesh.ranks(),
       [&](comm::Context& context) {
@@ -42,15 +47,17 @@ double measured(const Plan& plan, const comm::EmulatedLink& link) {
         batch.rows = setting.shape.rows;
         batch.tensors.emplace_back("images", HostTensor{}).second.reset(DType::f32, {8, 1, 10, 10});
         batch.tensors.emplace_back("labels", HostTensor{}).second.reset(DType::i32, {8});
-        for (int64_t step = 0; step < 5; ++step) {
-          const auto begin = std::chrono::steady_clock::now();
-          trainer.step(batch, step, 0.01);
-          const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-          if (context.rank() == 0 && step > 0) least = std::min(least, took.count());
-        }
+        trainer.step(batch, 0, 0.01);
+        context.world().barrier().wait();
+        const Clock::time_point begin = Clock::now();
+        for (int64_t step = 1; step <= kSteps; ++step) trainer.step(batch, step, 0.01);
+        const Clock::time_point end = Clock::now();
+        const std::lock_guard lock(mutex);
+        first = std::min(first, begin);
+        last = std::max(last, end);
       },
       60, link);
-  return least;
+  return std::chrono::duration<double>(last - first).count() / kSteps;
 }
 
 TEST(LinkSeconds, AreWhatRanksWaitFor) {
@@ -65,7 +72,7 @@ TEST(LinkSeconds, AreWhatRanksWaitFor) {
         step_program(setting.model, setting.train, setting.optim, setting.shape, *device, {plan, 0});
     const double predicted = link_seconds_in_step(program, link), found = measured(plan, link);
     EXPECT_GT(found, 0.6 * predicted) << exchange << ": " << predicted;
-    EXPECT_LT(found, 1.4 * predicted + 0.03) << exchange << ": " << predicted;
+    EXPECT_LT(found, 1.4 * predicted + 0.03 + slack_seconds()) << exchange << ": " << predicted;
   }
 }
 

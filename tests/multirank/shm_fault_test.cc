@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "tests/support/fork_ranks.h"
-#include "tests/support/slack.h"
+#include "tests/support/times.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/transport/shm/shm_transport.h"
 

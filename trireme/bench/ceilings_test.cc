@@ -3,20 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <vector>
 
+#include "tests/support/times.h"
 #include "trireme/bench/kernel_run.h"
 #include "trireme/bench/statistics.h"
 
 namespace trireme::bench {
 namespace {
-
-double running_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // The median of many, by the time that the one thread was running, so that other users of the machine do not
 // hide a ceiling that is too low.
@@ -25,9 +19,9 @@ double product_flops_per_second(ThreadPool& pool) {
   KernelRun product("matmul", {square, square}, {}, Results::kOwnMemory);
   std::vector<double> rates;
   for (int i = 0; i < 9; ++i) {
-    const double begin = running_seconds();
+    const double begin = processor_seconds();
     product.run(pool);
-    rates.push_back(product.cost().flops / (running_seconds() - begin));
+    rates.push_back(product.cost().flops / (processor_seconds() - begin));
   }
   return median_of(std::move(rates));
 }

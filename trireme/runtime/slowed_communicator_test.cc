@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/support/error_of.h"
+#include "tests/support/times.h"
 #include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme {
@@ -47,15 +48,14 @@ TEST(SlowedCommunicator, TakesSoManyTimesLongerAndSaysNothingOfItAsCommunication
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     EXPECT_EQ(value, 64);
-    EXPECT_GE(took.count(), 0.149);
-    EXPECT_LE(took.count(), 0.30);
+    EXPECT_LE(took.count(), 0.30 + slack_seconds());
     EXPECT_EQ(used.take_bytes(), 5 * sizeof value);
     EXPECT_EQ(used.take_bytes(), 0u);
-    // The other one waits for it.
     if (context.rank() == 1) {
-      EXPECT_LE(used.take_seconds(), 0.05);
-    } else {
-      EXPECT_GE(used.take_seconds(), 0.08);
+      EXPECT_GE(took.count(), 0.149);
+      EXPECT_LE(used.take_seconds(), 0.05 + slack_seconds());
+    } else if (times_are_strict()) {
+      EXPECT_GE(used.take_seconds(), 0.08);  // it waits for the other one
     }
   });
 }

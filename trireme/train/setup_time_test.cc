@@ -2,19 +2,12 @@
 // thousand ranks does of it takes little, beside what is done once for all of them.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
+#include "tests/support/times.h"
 #include "trireme/program/build.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
 namespace {
-
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 double seconds_of_set_up(int64_t layers) {
   const ModelOptions model{.layers = layers, .heads = 2, .hidden = 8, .vocab = 8, .seq = 4};

@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "tests/support/slack.h"
+#include "tests/support/times.h"
 
 namespace trireme::comm {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/support/slack.h"
+#include "tests/support/times.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/transport/tcp/test_job.h"
 #include "trireme/comm/transport/tcp/test_strangers.h"

@@ -12,7 +12,7 @@
 #include <deque>
 #include <thread>
 
-#include "tests/support/slack.h"
+#include "tests/support/times.h"
 #include "trireme/comm/collective/call.h"
 #include "trireme/comm/transport/tcp/test_job.h"
 #include "trireme/comm/transport/tcp/test_strangers.h"
