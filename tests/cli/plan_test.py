@@ -80,6 +80,19 @@ class Plan(Training):
         self.train("parts", "--train.steps=20", *plan)
         self.assertEqual(self.losses("parts"), self.losses("whole"))
 
+    def test_an_asynchronous_pipeline_learns_and_goes_on(self):
+        settings = ["--model.family=llama", "--model.layers=2", "--model.dropout=0", "--train.clip_norm=0",
+                    "--lr_schedule.decay_steps=40"]
+        for run, plan in [("pipedream", '{"mesh": "pipe:2", "schedule": "pipedream"}'),
+                          ("2bw", '{"mesh": "pipe:2", "schedule": "2bw", "accumulate": 2}')]:
+            more = [*settings, "-n", "2", "--plan", plan]
+            self.train(run, "--train.steps=20", *more)
+            self.assertIn("goes on from", self.train(run, "--train.steps=40", *more))
+            losses = self.losses(run)
+            self.assertEqual(sorted(losses), list(range(1, 41)))
+            self.assertLess(losses[40], losses[1] - 0.2)
+            self.assertIn("goes on from", self.train(run, "--train.steps=42", *settings))
+
     def test_links_are_used_as_said(self):
         steps = ["-n", "2", "--train.steps=1"]
         self.assertIn("collectives by fixed rules", self.train("fixed", *steps))

@@ -19,10 +19,10 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
   using Clock = std::chrono::steady_clock;
   std::vector<double> step_seconds, exposed, waiting, files, file_waits;
   Batch batch = random_batch(setup, setup.config.train.seed);
+  const std::vector<Batch*> ahead(static_cast<size_t>(std::max<int64_t>(1, trainer.steps_ahead())), &batch);
   for (int step = 0; step < question.warmup + question.steps; ++step) {
     const Clock::time_point begin = Clock::now();
-    const bool last = step + 1 == question.warmup + question.steps;
-    const StepResult result = trainer.step(batch, step, setup.config.optim.lr, last ? nullptr : &batch);
+    const StepResult result = trainer.step(batch, step, setup.config.optim.lr, ahead);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) report.first_loss = result.loss;
@@ -55,9 +55,10 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
 std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& question,
                                       Ceilings& ceilings) {
   Batch batch = random_batch(setup, setup.config.train.seed);
+  const std::vector<Batch*> ahead(static_cast<size_t>(trainer.steps_ahead()), &batch);
   Profile profile(*question.profile, ceilings, trainer.executor());
   for (int step = 0; step < question.steps; ++step) {
-    trainer.step(batch, question.warmup + question.steps + step, setup.config.optim.lr);
+    trainer.step(batch, question.warmup + question.steps + step, setup.config.optim.lr, ahead);
     profile.end_step();
   }
   return profile.rows();

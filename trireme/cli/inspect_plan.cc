@@ -60,9 +60,12 @@ void print_layouts(const std::vector<Program>& ranks) {
                to_string(one.own));
 }
 
-void print_timeline(const std::vector<Program>& ranks, const Pipeline& pipeline, const std::string& title,
+void print_timeline(const std::vector<Program>& ranks, const Pipeline& of_step, const std::string& title,
                     int columns, const std::string& svg) {
-  // In parts of a thousand of a step, so that the numbers can be read.
+  // Asynchronous steps are seen in a row.
+  const int64_t steps = is_asynchronous(of_step) ? 4 : 1;
+  const Pipeline pipeline = unroll(of_step, steps);
+  // In parts of a thousand of all, so that the numbers can be read.
   std::vector<ChunkTimes> costs = chunk_costs(ranks, pipeline);
   const double whole = timeline(pipeline, {.chunks = costs}).step;
   for (ChunkTimes& cost : costs) {
@@ -70,9 +73,9 @@ void print_timeline(const std::vector<Program>& ranks, const Pipeline& pipeline,
   }
   const Timeline line = timeline(pipeline, {.chunks = costs});
   fmt::print(
-      "\n## Timeline\n\nBy the costs of the ops' records, the step as 1000; messages take no "
+      "\n## Timeline\n\nBy the costs of the ops' records, {} as 1000; messages take no "
       "time.\n\n```\n{}```\n{}\n",
-      draw_text(pipeline, line, columns), caption(line));
+      steps == 1 ? "the step" : "four steps", draw_text(pipeline, line, columns), caption(line));
   if (svg.empty()) return;
   write_picture(svg, draw_svg(pipeline, line, title));
   fmt::print("picture: {}\n", svg);

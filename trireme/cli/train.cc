@@ -185,7 +185,7 @@ int train(std::span<const std::string> arguments) {
   add_launch_flags(app, launch);
   app.add_option(
          "--plan", flags.plan,
-         fmt::format("how it is spread over the ranks: a JSON file, or {}", join(preset_plans(), ", ")))
+         fmt::format("how it is spread over the ranks: a plan in JSON, a file with one, or {}", join(preset_plans(), ", ")))
       ->capture_default_str();
   app.add_option(
          "--links", flags.links,

@@ -41,9 +41,8 @@ std::string read_text(const std::string& path) {
 
 // A file says how many ranks it is for, and so does its content on the command line.
 Plan plan_of(const std::string& text, int ranks) {
-  if (text.starts_with('{')) return parse_plan(text, "--plan");
-  if (ranks == 0 && std::filesystem::is_regular_file(text)) return parse_plan(read_text(text), text);
-  return read_plan(text, ranks == 0 ? 2 : ranks);
+  const bool says = text.starts_with('{') || std::filesystem::is_regular_file(text);
+  return read_plan(text, ranks == 0 && !says ? 2 : ranks);
 }
 
 // The first batches that training would see.

@@ -18,6 +18,7 @@ enum class Role {
   kGradient,   // what microbatches add up for the update
   kPending,    // what a buffer becomes if the step is not skipped
   kCache,      // keys and values of tokens that were read
+  kVersion,    // what a parameter was before one of the last updates, for microbatches that began with it
   kStash,      // what a segment leaves of a microbatch for a later one, on this rank or another
   // Inputs.
   kBatch,   // a row for each sample

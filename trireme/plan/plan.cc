@@ -101,16 +101,21 @@ Plan read_plan(const std::string& text, int ranks) {
     if (ranks == 0) throw_error("--plan {}: how many ranks? Say -n, or give a file with a mesh", text);
     return {.mesh = Mesh({{axes[0], ranks}}), .preset = text};
   }
-  std::ifstream file(text);
-  if (!file) {
-    throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
-                suggestion(text, preset_plans()));
+  const bool is_json = text.starts_with('{');
+  std::stringstream content(text);
+  if (!is_json) {
+    std::ifstream file(text);
+    if (!file) {
+      throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
+                  suggestion(text, preset_plans()));
+    }
+    content.str("");
+    content << file.rdbuf();
   }
-  std::stringstream content;
-  content << file.rdbuf();
-  const Plan plan = parse_plan(content.str(), text);
+  const std::string source = is_json ? "--plan" : text;
+  const Plan plan = parse_plan(content.str(), source);
   if (ranks != 0 && plan.mesh.ranks() != ranks) {
-    throw_error("{}: its mesh '{}' has {} ranks, but {} are running; start that many with -n {}", text,
+    throw_error("{}: its mesh '{}' has {} ranks, but {} are running; start that many with -n {}", source,
                 to_string(plan.mesh), plan.mesh.ranks(), ranks, plan.mesh.ranks());
   }
   return plan;

@@ -55,6 +55,7 @@ struct Plan {
   // that each stage has, and the scopes at which chunks begin; none: where it balances costs.
   std::optional<std::string> schedule = {};
   std::optional<int> chunks = {};  // 1
+  std::optional<bool> vertical_sync = {};  // of pipedream (PipelineShape::Versions)
   std::vector<std::string> stages = {};
   std::optional<Recompute> recompute = {};  // none
   std::vector<ExchangeRule> exchange = {};  // the first that fits a parameter counts; none: a dense sum
@@ -78,7 +79,8 @@ struct Plan {
   const Layout* layout_of(std::string_view name) const;
 };
 
-// `text`: a preset that needs one axis, which gets all ranks; or the path of a file. Throws Error for unknown
+// `text`: a preset that needs one axis, which gets all ranks; a plan itself, in JSON; or the path of a file
+// with one. Throws Error for unknown
 // keys, presets and axes, and when the mesh has another number of ranks. 0 ranks: as many as the file says.
 Plan read_plan(const std::string& text, int ranks);
 Plan parse_plan(std::string_view json, std::string_view source);

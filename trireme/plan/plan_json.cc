@@ -155,6 +155,12 @@ void read_chunks(const Json& value, Plan& plan, std::string_view source) {
   plan.chunks = value.get<int>();
 }
 
+void read_vertical_sync(const Json& value, Plan& plan, std::string_view source) {
+  if (!value.is_boolean())
+    throw_error("{}: vertical_sync is {}; true or false expected", source, value.dump());
+  plan.vertical_sync = value.get<bool>();
+}
+
 // What a pipeline's keys say makes sense for the mesh.
 void check_pipeline(const Plan& plan, std::string_view source) {
   const bool pipe = plan.mesh.find(kPipeAxis) >= 0;
@@ -167,6 +173,7 @@ void check_pipeline(const Plan& plan, std::string_view source) {
   if (!pipe && plan.schedule) refuse("schedule");
   if (!pipe && plan.chunks.value_or(1) > 1) refuse("chunks");
   if (!pipe && !plan.stages.empty()) refuse("stages");
+  if (!pipe && plan.vertical_sync) refuse("vertical_sync");
   for (const auto& [pattern, layout] : plan.layouts) {
     if (pipe && layout[plan.mesh.find(kPipeAxis)].kind != Placement::Kind::kReplicated)
       throw_error(
@@ -289,7 +296,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
   const std::vector<std::string> known = {"mesh",      "preset",     "layouts",  "accumulate", "precision",
                                           "algorithm", "batch_norm", "schedule", "chunks",     "stages",
-                                          "recompute", "exchange",   "offload"};
+                                          "recompute", "exchange",   "offload",  "vertical_sync"};
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
   }
@@ -305,6 +312,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("algorithm")) read_algorithm(root["algorithm"], plan, source);
   if (root.contains("schedule")) read_schedule(root["schedule"], plan, source);
   if (root.contains("chunks")) read_chunks(root["chunks"], plan, source);
+  if (root.contains("vertical_sync")) read_vertical_sync(root["vertical_sync"], plan, source);
   if (root.contains("stages")) plan.stages = scopes_of(root["stages"], "stages", source);
   if (root.contains("recompute")) read_recompute(root["recompute"], plan, source);
   if (root.contains("exchange")) read_exchange(root["exchange"], plan, source);
@@ -324,6 +332,7 @@ std::string to_json(const Plan& plan) {
   for (const auto& [axis, algorithm] : plan.algorithms) json["algorithm"][axis] = algorithm;
   if (plan.schedule) json["schedule"] = *plan.schedule;
   if (plan.chunks) json["chunks"] = *plan.chunks;
+  if (plan.vertical_sync) json["vertical_sync"] = *plan.vertical_sync;
   if (!plan.stages.empty()) json["stages"] = plan.stages;
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);

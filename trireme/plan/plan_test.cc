@@ -212,7 +212,16 @@ TEST(Plan, MistakesAreNamed) {
   EXPECT_THAT(parse_error(R"({"mesh": "tensor:2", "preset": "megatron+zero1"})"),
               HasSubstr("spreads over the axis 'data'"));
   EXPECT_THAT(parse_error(R"({"mesh": "data:x"})"), HasSubstr("'data:x' found"));
+  EXPECT_THAT(parse_error(R"({"mesh": "pipe:2", "vertical_sync": 1})"), HasSubstr("true or false expected"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "vertical_sync": true})"), HasSubstr("has no axis pipe"));
   EXPECT_THAT(error_of([] { read_plan("zero9", 2); }), HasSubstr("neither a preset nor a file"));
+  EXPECT_THAT(error_of([] { read_plan(R"({"mesh": "data:3"})", 2); }), HasSubstr("start that many with -n 3"));
+}
+
+TEST(Plan, IsReadFromTheCommandLineToo) {
+  const Plan plan = read_plan(R"({"mesh": "pipe:2", "schedule": "pipedream", "vertical_sync": true})", 2);
+  EXPECT_EQ(*plan.schedule, "pipedream");
+  EXPECT_EQ(parse_plan(to_json(plan), "again").vertical_sync, true);
 }
 
 }  // namespace

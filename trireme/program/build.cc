@@ -92,6 +92,14 @@ void note_layouts_again(const Graph& graph, NamedLayouts& layouts) {
   }
 }
 
+// Another state lies as one does, in all segments.
+void note_layouts_like(const std::string& one, const std::string& other, std::vector<NamedLayouts>& layouts) {
+  for (NamedLayouts& of_segment : layouts) {
+    if (const auto known = of_segment.find(one); known != of_segment.end())
+      of_segment[other] = known->second;
+  }
+}
+
 }  // namespace
 
 Graph optimized(const Graph& graph) {
@@ -262,7 +270,8 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   Stage own = mine.stages.stage(number, peers);
   const Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
   const Stage& leading = &leader == &mine ? own : of_leader;
-  RankPart part{.states = mine.whole.states, .step = own.step, .evaluation = own.evaluation};
+  RankPart part{
+      .states = mine.whole.states, .step = own.step, .evaluation = own.evaluation, .fill = own.fill};
   for (size_t i = 0; i < own.parts.size(); ++i) {
     const StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
     const NamedLayouts& layouts = mine.whole.layouts[own.parts[i].of];
@@ -277,14 +286,19 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   }
   for (const std::string& name : mine.stages.held_twice()) {
     part.states[second_name(name)] = part.states.at(name);
-    for (NamedLayouts& of_segment : part.layouts) {
-      if (const auto known = of_segment.find(name); known != of_segment.end())
-        of_segment[second_name(name)] = known->second;
-    }
+    note_layouts_like(name, second_name(name), part.layouts);
   }
   for (const auto& [name, holders] : mine.stages.state_stages()) {
     const auto known = part.states.find(name);
     if (known != part.states.end()) known->second.stages = holders;
+  }
+  for (const Stage::Part& piece : own.parts) {
+    for (const Value& value : piece.segment.graph.values) {
+      if (value.role != Role::kVersion) continue;
+      const std::string of(value.attrs.text("of"));
+      part.states[value.name] = part.states.at(of);
+      note_layouts_like(of, value.name, part.layouts);
+    }
   }
   std::set<std::string_view> seen;
   for (const StepSegment& segment : whole_) {
@@ -319,6 +333,9 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
       list("step", std::move(local.step), SegmentKind::kForwardBackward, schedule.microbatches, rank));
   lists.push_back(
       list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
+  if (!local.fill.empty())
+    lists.push_back(
+        list("fill", std::move(local.fill), SegmentKind::kForwardBackward, schedule.microbatches, rank));
   for (ActionList& agreeing : local.lists) lists.push_back(std::move(agreeing));
   for (StepSegment& agreeing : local.agreeing) {
     local.segments.push_back(std::move(agreeing));

@@ -36,7 +36,7 @@ class ProgramBuilder {
     StateSlots slots;
     std::vector<Value> elsewhere;  // see Program
     std::vector<NamedLayouts> layouts;
-    std::vector<Action> step, evaluation;
+    std::vector<Action> step, evaluation, fill;  // see Stage
     FileStateNames in_files;
     // By which ranks that go on by themselves agree.
     std::vector<StepSegment> agreeing;

@@ -1,4 +1,5 @@
-// Who makes and who reads each crossing of each microbatch follows from the pipeline's turns alone.
+// Who makes and who reads each crossing of each microbatch follows from the pipeline's turns alone. Those of an
+// asynchronous one are looked at over so many steps that all that is ever under way together is seen.
 #include "trireme/program/stage_order.h"
 
 #include <algorithm>
@@ -20,14 +21,28 @@ struct Message {
   int from = 0, to = 0;
   int needed_at = 0;  // the receiver's first turn that reads it
   int asked_at = 0;   // the receiver's turn before which it is asked for
+  int step = 0;       // in which both is done; −1: before the first
 };
+
+// Steps that are looked at.
+int64_t horizon(const Pipeline& pipeline) {
+  if (!is_asynchronous(pipeline)) return 1;
+  int64_t ahead = 0;
+  for (const std::vector<ChunkTurn>& turns : pipeline.order) {
+    for (const ChunkTurn& turn : turns) ahead = std::max(ahead, turn.microbatch / pipeline.microbatches);
+  }
+  return 3 * ahead + 4;
+}
 
 class Orders {
  public:
   Orders(const Pipeline& pipeline, const std::vector<Crossing>& crossings)
-      : pipeline_(pipeline), crossings_(crossings) {
-    for (size_t stage = 0; stage < pipeline.order.size(); ++stage) {
-      const std::vector<ChunkTurn>& turns = pipeline.order[stage];
+      : of_step_(pipeline),
+        unrolled_(unroll_with_begins(pipeline, horizon(pipeline))),
+        pipeline_(unrolled_.whole),
+        crossings_(crossings) {
+    for (size_t stage = 0; stage < pipeline_.order.size(); ++stage) {
+      const std::vector<ChunkTurn>& turns = pipeline_.order[stage];
       for (size_t i = 0; i < turns.size(); ++i) {
         std::vector<Place>& places = places_[{turns[i].phase, turns[i].chunk}];
         places.resize(std::max(places.size(), static_cast<size_t>(turns[i].microbatch) + 1));
@@ -39,26 +54,86 @@ class Orders {
 
   StageOrder of(int stage) const {
     StageOrder order;
-    const std::vector<ChunkTurn>& turns = pipeline_.order[stage];
-    std::vector<std::vector<const Message*>> asked(turns.size()), sent(turns.size());
-    for (const Message& message : messages_) {
-      if (message.to == stage) asked[message.asked_at].push_back(&message);
-      if (message.from == stage) sent[message.sent_at].push_back(&message);
-    }
-    using Kind = StageOrder::Item::Kind;
-    for (size_t i = 0; i < turns.size(); ++i) {
-      for (const Message* m : asked[i])
-        order.items.push_back({Kind::kReceive, {}, m->crossing, m->microbatch, m->from});
-      order.items.push_back({.kind = Kind::kRun, .turn = turns[i]});
-      for (const Message* m : sent[i])
-        order.items.push_back({Kind::kSend, {}, m->crossing, m->microbatch, m->to});
-    }
     for (size_t c = 0; c < crossings_.size(); ++c) order.slots.push_back(slots(stage, static_cast<int>(c)));
     level(order.slots);
+    const Versions versions = versions_of(stage);
+    order.kept = versions.kept;
+    for (int slot = 0; slot < versions.kept; ++slot)
+      order.fill.push_back({.kind = StageOrder::Item::Kind::kKeep, .microbatch = slot});
+    add_items(order.fill, stage, -1, versions);
+    add_items(order.items, stage, 0, versions);
     return order;
   }
 
  private:
+  using Item = StageOrder::Item;
+  // Which weights the turns of a step read.
+  struct Versions {
+    std::vector<Item::Weights> of_turn;
+    Item::Weights to_fill = Item::Weights::kNewest;  // all are the same then
+    int kept = 0;
+    int64_t kept_for = 0;  // the first microbatch that reads those which the step's update replaces
+  };
+  Versions versions_of(int stage) const {
+    const int64_t microbatches = of_step_.microbatches;
+    Versions result;
+    int64_t newest = 0, oldest = 0;
+    bool forward_newest = false;
+    for (const ChunkTurn& turn : of_step_.order[stage]) {
+      if (turn.phase == Phase::kUpdate) newest = turn.version;
+      const bool old = turn.version < newest;
+      result.of_turn.push_back(old ? Item::Weights::kKept : Item::Weights::kNewest);
+      forward_newest |= turn.phase == Phase::kForward && !old;
+      if (!old) continue;
+      // A turn that reads version v has a fellow that reads version 0 in the step −v.
+      const int64_t fellow = turn.microbatch - turn.version * microbatches;
+      result.kept_for = result.kept == 0 ? fellow : std::min(result.kept_for, fellow);
+      oldest = std::min(oldest, turn.version);
+      result.kept = static_cast<int>(-oldest);
+    }
+    if (!forward_newest) result.to_fill = Item::Weights::kKept;
+    // Or two microbatches of a step that read one version would look for it in two slots.
+    TRIREME_CHECK((result.kept <= 1 || microbatches == 1));
+    return result;
+  }
+
+  // The turns of a step on a stage: from, to. −1: what fills the pipeline before the first.
+  std::pair<int, int> range(int stage, int step) const {
+    const std::vector<int>& begins = unrolled_.begins[stage];
+    return {step < 0 ? 0 : begins[step], begins[step + 1]};
+  }
+  int step_of(int stage, int turn) const {
+    const std::vector<int>& begins = unrolled_.begins[stage];
+    return static_cast<int>(std::ranges::upper_bound(begins, turn) - begins.begin()) - 1;
+  }
+
+  void add_items(std::vector<Item>& items, int stage, int step, const Versions& versions) const {
+    const auto [from, to] = range(stage, step);
+    std::vector<std::vector<const Message*>> asked(to - from + 1), sent(to - from);
+    for (const Message& message : messages_) {
+      if (message.step != step) continue;
+      if (message.to == stage) asked[message.asked_at - from].push_back(&message);
+      if (message.from == stage) sent[message.sent_at - from].push_back(&message);
+    }
+    using Kind = Item::Kind;
+    const auto add_asked = [&](int place) {
+      for (const Message* m : asked[place])
+        items.push_back({Kind::kReceive, {}, m->crossing, m->microbatch, m->from});
+    };
+    for (int i = 0; i < to - from; ++i) {
+      add_asked(i);
+      const ChunkTurn& turn = pipeline_.order[stage][from + i];
+      if (turn.phase == Phase::kUpdate && versions.kept > 0)
+        items.push_back({.kind = Kind::kKeep, .microbatch = versions.kept_for});
+      items.push_back({.kind = Kind::kRun,
+                       .turn = turn,
+                       .weights = step < 0 ? versions.to_fill : versions.of_turn[i]});
+      for (const Message* m : sent[i])
+        items.push_back({Kind::kSend, {}, m->crossing, m->microbatch, m->to});
+    }
+    add_asked(to - from);
+  }
+
   struct Place {
     int stage = -1, turn = 0;
   };
@@ -93,7 +168,7 @@ class Orders {
           found->second = std::min(found->second, read.turn);
         }
         for (const auto& [stage, turn] : first_read)
-          messages_.push_back({made.turn, static_cast<int>(c), m, made.stage, stage, turn, 0});
+          messages_.push_back({made.turn, static_cast<int>(c), m, made.stage, stage, turn});
       }
     }
     std::ranges::stable_sort(
@@ -104,7 +179,9 @@ class Orders {
       Message& message = messages_[i];
       const auto [found, is_new] = earliest.emplace(std::pair(message.from, message.to), message.needed_at);
       found->second = std::min(found->second, message.needed_at);
-      message.asked_at = std::max(0, found->second - 1);
+      message.step = step_of(message.from, message.sent_at);
+      const auto [from, to] = range(message.to, message.step);
+      message.asked_at = std::clamp(found->second - 1, from, to);
     }
     of_crossing_.resize(crossings_.size());
     for (const Message& message : messages_) of_crossing_[message.crossing].push_back(&message);
@@ -170,7 +247,9 @@ class Orders {
     }
   }
 
-  const Pipeline& pipeline_;
+  const Pipeline& of_step_;
+  const Unrolled unrolled_;
+  const Pipeline& pipeline_;  // all of its steps
   const std::vector<Crossing>& crossings_;
   std::map<std::pair<Phase, int>, std::vector<Place>> places_;  // of a phase and chunk, by microbatch
   std::vector<Message> messages_;

@@ -8,7 +8,7 @@
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/second_holder.h"
-#include "trireme/program/stage_order.h"
+#include "trireme/passes/weight_versions.h"
 
 namespace trireme {
 namespace {
@@ -49,7 +49,7 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
     const bool evaluates = local[s].kind == SegmentKind::kEvaluate;
     if (evaluates) evaluate_ = s;
     if (local[s].kind == SegmentKind::kUpdate) {
-      update_ = s;
+      update_of_.push_back(s);
       staged_.emplace_back();
     } else {
       staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : phases, ops(),
@@ -57,8 +57,29 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
     }
   }
   add_state_stages();
-  updates_ = stage_updates(with_sums_of_holders(local[update_].graph, held_twice_, ops()), state_stages_,
-                           static_cast<int>(pipeline.order.size()), ops());
+  if (is_asynchronous(pipeline)) {
+    updates_ = own_updates();
+    return;
+  }
+  updates_ = stage_updates(with_sums_of_holders(local[update_of_[0]].graph, held_twice_, ops()),
+                           state_stages_, pipeline.stages(), ops());
+  update_of_.resize(updates_.size(), update_of_[0]);
+}
+
+// What a stage's own update reads of gradients that it does not have (the loss, the count of targets) comes
+// with the backward pass, from the stage behind.
+std::vector<StagedUpdate> Stages::own_updates() const {
+  std::vector<StagedUpdate> result;
+  for (int s = 0; s < pipeline_.stages(); ++s) {
+    TRIREME_CHECK((pipeline_.holds[s] == std::vector<int>{s}));
+    StagedUpdate& update = result.emplace_back(local_[update_of_[s]].graph);
+    update.graph.name = "update";
+    for (const Value& value : update.graph.values) {
+      if (value.role == Role::kGradient && state_stages_.at(value.name) != std::vector<int>{s})
+        update.borrowed.push_back({value.name, s + 1});
+    }
+  }
+  return result;
 }
 
 bool Stages::is_second_holder(int chunk, int number) const {
@@ -86,9 +107,12 @@ void Stages::add_state_stages() {
     }
   }
   for (const auto& [name, stages] : found) state_stages_[name] = {stages.begin(), stages.end()};
-  for (const Value& value : local_[update_].graph.values) {  // the optimizer's
-    if (const auto of = state_stages_.find(value.attrs.text("of", "")); of != state_stages_.end())
-      state_stages_.emplace(value.name, of->second);
+  for (const StepSegment& segment : local_) {  // the optimizer's
+    if (segment.kind != SegmentKind::kUpdate) continue;
+    for (const Value& value : segment.graph.values) {
+      if (const auto of = state_stages_.find(value.attrs.text("of", "")); of != state_stages_.end())
+        state_stages_.emplace(value.name, of->second);
+    }
   }
 }
 
@@ -112,52 +136,102 @@ Stages::Names Stages::names_of(int chunk, Phase phase) const {
   return names;
 }
 
-void Stages::add_actions(std::vector<Action>& actions, Stage& stage, int number,
-                         const std::vector<int>& peers, const Pipeline& pipeline,
-                         const Staged& staged) const {
-  const bool evaluates = &pipeline == &evaluation_;
-  const StageOrder order = stage_order(pipeline, staged.crossings, number);
-  std::map<std::pair<Phase, int>, Names> begun;
-  for (const StageOrder::Item& item : order.items) {
-    const int slot = static_cast<int>(item.microbatch);
-    if (item.kind == StageOrder::Item::Kind::kSend) {
-      actions.push_back(Action::send(staged.crossings[item.crossing].state, peers[item.peer], slot));
-    } else if (item.kind == StageOrder::Item::Kind::kReceive) {
-      actions.push_back(Action::receive(staged.crossings[item.crossing].state, peers[item.peer], slot));
-    } else {
-      const auto& [phase, chunk, microbatch, version] = item.turn;
-      const auto [known, is_first] = begun.try_emplace(std::pair(phase, chunk));
-      if (is_first)
-        known->second = evaluates ? Names{.first = piece_name(local_[evaluate_].graph.name, chunk, phase)}
-                                  : names_of(chunk, phase);
-      const std::string& name = is_first ? known->second.first : known->second.next;
-      if (!name.empty()) actions.push_back(Action::run(name, microbatch, static_cast<int>(microbatch)));
-    }
-  }
-  for (size_t c = 0; c < staged.crossings.size(); ++c) {
-    if (order.slots[c] > 0) stage.slots[staged.crossings[c].state] = order.slots[c];
-  }
+namespace {
+
+using Kind = StageOrder::Item::Kind;
+using ReadWeights = StageOrder::Item::Weights;
+
+Action message(const StageOrder::Item& item, const Staged& staged, const std::vector<int>& peers) {
+  const std::string& state = staged.crossings[item.crossing].state;
+  const int slot = static_cast<int>(item.microbatch);
+  return item.kind == Kind::kSend ? Action::send(state, peers[item.peer], slot)
+                                  : Action::receive(state, peers[item.peer], slot);
 }
 
-// Gradients that others need go out, those of others come in.
-void Stages::add_update(Stage& stage, int number, const std::vector<int>& peers) const {
+// The weights that a stage's turns of a phase read. Where it is now the newest and now kept ones, there is a
+// second piece for those.
+enum class Reads { kNewest, kKept, kBoth };
+Reads reads_of(const std::vector<StageOrder::Item>& items, Phase phase) {
+  bool newest = false, kept = false;
+  for (const StageOrder::Item& item : items) {
+    if (item.kind != Kind::kRun || item.turn.phase != phase) continue;
+    (item.weights == ReadWeights::kKept ? kept : newest) = true;
+  }
+  return kept ? newest ? Reads::kBoth : Reads::kKept : Reads::kNewest;
+}
+
+std::string on_kept_weights(const std::string& piece) {
+  return piece + ".kept";
+}
+
+}  // namespace
+
+std::vector<Action> Stages::step_actions(const Items& items, const Seat& seat) const {
+  const bool asynchronous = is_asynchronous(pipeline_);
+  const int64_t last = pipeline_.microbatches - 1;
+  std::vector<Action> actions;
+  std::map<std::pair<Phase, int>, Names> names;
+  for (const StageOrder::Item& item : items) {
+    if (item.kind == Kind::kSend || item.kind == Kind::kReceive) {
+      actions.push_back(message(item, staged_.front(), seat.peers));
+      continue;
+    }
+    if (item.kind == Kind::kKeep) {
+      actions.push_back(Action::run("keep", 0, static_cast<int>(item.microbatch)));
+      continue;
+    }
+    const auto& [phase, chunk, microbatch, version] = item.turn;
+    if (phase == Phase::kUpdate) {
+      add_update_actions(actions, seat);
+      continue;
+    }
+    if (asynchronous && phase == Phase::kBackward && microbatch == last) {
+      for (const StagedUpdate::Borrowed& borrowed : updates_[seat.number].borrowed)
+        actions.push_back(Action::receive(borrowed.state, seat.peers[borrowed.from]));
+    }
+    const auto [known, is_new] = names.try_emplace(std::pair(phase, chunk));
+    if (is_new) known->second = names_of(chunk, phase);
+    // Of several stages that hold a chunk each has a first microbatch of its own.
+    const bool is_first = asynchronous ? microbatch % pipeline_.microbatches == 0 : is_new;
+    std::string name = is_first ? known->second.first : known->second.next;
+    if (name.empty()) continue;
+    if (item.weights == ReadWeights::kKept && reads_of(items, phase) == Reads::kBoth)
+      name = on_kept_weights(name);
+    actions.push_back(Action::run(std::move(name), microbatch, static_cast<int>(microbatch)));
+  }
+  if (!asynchronous) add_update_actions(actions, seat);
+  return actions;
+}
+
+std::vector<Action> Stages::evaluation_actions(const Items& items, const Seat& seat) const {
+  std::vector<Action> actions;
+  for (const StageOrder::Item& item : items) {
+    if (item.kind == Kind::kRun)
+      actions.push_back(
+          Action::run(piece_name(local_[evaluate_].graph.name, item.turn.chunk, Phase::kForward)));
+    else
+      actions.push_back(message(item, staged_[evaluate_], seat.peers));
+  }
+  return actions;
+}
+
+// Gradients that others need go out, those of others come in. Of an asynchronous pipeline the latter have
+// come.
+void Stages::add_update_actions(std::vector<Action>& actions, const Seat& seat) const {
   for (size_t s = 0; s < updates_.size(); ++s) {
     for (const StagedUpdate::Borrowed& borrowed : updates_[s].borrowed) {
-      if (borrowed.from == number) stage.step.push_back(Action::send(borrowed.state, peers[s]));
-      if (static_cast<int>(s) == number)
-        stage.step.push_back(Action::receive(borrowed.state, peers[borrowed.from]));
+      if (borrowed.from == seat.number) actions.push_back(Action::send(borrowed.state, seat.peers[s]));
+      if (static_cast<int>(s) == seat.number && !is_asynchronous(pipeline_))
+        actions.push_back(Action::receive(borrowed.state, seat.peers[borrowed.from]));
     }
   }
-  stage.step.push_back(Action::run(local_[update_].graph.name));
-  stage.parts.push_back({{updates_[number].graph, SegmentKind::kUpdate}, update_});
+  actions.push_back(Action::run(updates_[seat.number].graph.name));
 }
 
-Stage Stages::stage(int number, const std::vector<int>& peers) const {
-  Stage stage;
-  add_actions(stage.step, stage, number, peers, pipeline_, staged_.front());
-  add_actions(stage.evaluation, stage, number, peers, evaluation_, staged_[evaluate_]);
+// The pieces that the actions run, the update, and what keeps weights for older microbatches.
+void Stages::add_parts(Stage& stage, int number, const StageOrder& order) const {
   std::set<std::string> run;
-  for (const auto* list : {&stage.step, &stage.evaluation}) {
+  for (const auto* list : {&stage.fill, &stage.step, &stage.evaluation}) {
     for (const Action& action : *list) {
       if (action.kind == Action::Kind::kRun) run.insert(action.what);
     }
@@ -166,10 +240,41 @@ Stage Stages::stage(int number, const std::vector<int>& peers) const {
     for (const Piece& piece : staged_[s].pieces) {
       if (!run.contains(piece.graph.name)) continue;
       const bool second = is_second_holder(piece.chunk, number);
-      stage.parts.push_back({{second ? for_second_holder(piece.graph) : piece.graph, local_[s].kind}, s});
+      const auto add = [&](Graph graph) { stage.parts.push_back({{std::move(graph), local_[s].kind}, s}); };
+      const Reads reads = s == evaluate_ ? Reads::kNewest : reads_of(order.items, piece.phase);
+      if (reads != Reads::kKept) add(second ? for_second_holder(piece.graph) : piece.graph);
+      if (reads == Reads::kNewest) continue;
+      Graph kept = with_kept_weights(piece.graph);
+      if (reads == Reads::kBoth) kept.name = on_kept_weights(kept.name);
+      add(std::move(kept));
     }
   }
-  add_update(stage, number, peers);
+  stage.parts.push_back({{updates_[number].graph, SegmentKind::kUpdate}, update_of_[number]});
+  if (order.kept == 0) return;
+  std::vector<const Graph*> graphs;
+  for (const Stage::Part& part : stage.parts) graphs.push_back(&part.segment.graph);
+  stage.parts.push_back({{keeping_graph(graphs, ops())}, 0});
+  for (const Value& value : stage.parts.back().segment.graph.values) {
+    if (value.role == Role::kVersion) stage.slots[value.name] = order.kept;
+  }
+}
+
+Stage Stages::stage(int number, const std::vector<int>& peers) const {
+  const Seat seat{number, peers};
+  const StageOrder order = stage_order(pipeline_, staged_.front().crossings, number),
+                   evaluation = stage_order(evaluation_, staged_[evaluate_].crossings, number);
+  Stage stage;
+  stage.step = step_actions(order.items, seat);
+  if (is_asynchronous(pipeline_)) stage.fill = step_actions(order.fill, seat);
+  stage.evaluation = evaluation_actions(evaluation.items, seat);
+  add_parts(stage, number, order);
+  const auto add_slots = [&](const Staged& staged, const StageOrder& from) {
+    for (size_t c = 0; c < staged.crossings.size(); ++c) {
+      if (from.slots[c] > 0) stage.slots[staged.crossings[c].state] = from.slots[c];
+    }
+  };
+  add_slots(staged_.front(), order);
+  add_slots(staged_[evaluate_], evaluation);
   return stage;
 }
 

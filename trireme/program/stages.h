@@ -10,6 +10,7 @@
 #include "trireme/passes/stage_update.h"
 #include "trireme/passes/step_segment.h"
 #include "trireme/program/program.h"
+#include "trireme/program/stage_order.h"
 #include "trireme/schedule/pipeline.h"
 
 namespace trireme {
@@ -22,6 +23,7 @@ struct Stage {
   };
   std::vector<Part> parts;
   std::vector<Action> step, evaluation;
+  std::vector<Action> fill;  // of an asynchronous pipeline, before the first step
   StateSlots slots;
 };
 
@@ -29,7 +31,8 @@ class Stages {
  public:
   // `local` are the segments of a step on one rank, partitioned and not yet fused: first (at the front), next
   // where a step has several microbatches, update and evaluate. Ranks that differ along the axis pipe alone
-  // have the same.
+  // have the same. Stages of an asynchronous pipeline do not wait for one another's updates: there is one for
+  // each chunk, in their order.
   Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut);
 
   // `peers` are the ranks of all stages.
@@ -48,9 +51,17 @@ class Stages {
   // Of the stages that hold a chunk, ascending, whether it is the second.
   bool is_second_holder(int chunk, int number) const;
   void add_state_stages();
-  void add_actions(std::vector<Action>& actions, Stage& stage, int number, const std::vector<int>& peers,
-                   const Pipeline& pipeline, const Staged& staged) const;
-  void add_update(Stage& stage, int number, const std::vector<int>& peers) const;
+  std::vector<StagedUpdate> own_updates() const;
+  // A stage's place among the ranks of all.
+  struct Seat {
+    int number;
+    const std::vector<int>& peers;
+  };
+  using Items = std::vector<StageOrder::Item>;
+  std::vector<Action> step_actions(const Items& items, const Seat& seat) const;
+  std::vector<Action> evaluation_actions(const Items& items, const Seat& seat) const;
+  void add_update_actions(std::vector<Action>& actions, const Seat& seat) const;
+  void add_parts(Stage& stage, int number, const StageOrder& order) const;
 
   const std::vector<StepSegment>& local_;
   const Pipeline& pipeline_;
@@ -58,7 +69,8 @@ class Stages {
   std::vector<Staged> staged_;                     // per segment; nothing for the update
   std::vector<StagedUpdate> updates_;              // per stage
   std::set<std::string, std::less<>> held_twice_;  // gradients, by the name that the first holder has them by
-  size_t update_ = 0, evaluate_ = 0;               // which of the segments they are
+  std::vector<size_t> update_of_;                  // per stage: which of the segments is its update
+  size_t evaluate_ = 0;                            // likewise
   StateStages state_stages_;
 };
 

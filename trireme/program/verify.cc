@@ -97,21 +97,41 @@ void verify_segment(const Program& program, const Segment& segment) {
 bool is_of_one_step(Role role) {
   return role == Role::kGradient || role == Role::kPending || role == Role::kStash;
 }
+bool is_made_by_steps(Role role) {
+  return is_of_one_step(role) || role == Role::kVersion;
+}
 
 class ListCheck {
  public:
-  ListCheck(const Program& program, const ActionList& list) : program_(program), list_(list) {}
+  ListCheck(const Program& program, const ActionList& list)
+      : program_(program), list_(list), fill_(list.name == "step" ? program.find_list("fill") : nullptr) {}
 
   void run() {
-    for (const Action& action : list_.actions) {
-      action.kind == Action::Kind::kRun ? check_run(action)
-      : action.is_message()             ? check_message(action)
-                                        : check_file(action);
+    if (fill_) {
+      for (const Action& action : fill_->actions) check(action);
+    }
+    // An asynchronous pipeline takes other slots in every step, until all were taken.
+    int64_t steps = 1;
+    for (const State& state : program_.states) {
+      if (fill_) steps = std::max<int64_t>(steps, state.slots + 2);
+    }
+    for (int64_t step = 0; step < steps; ++step) {
+      for (Action action : list_.actions) {
+        action.microbatch += step * list_.microbatches;
+        action.slot += static_cast<int>(step * list_.microbatches);
+        check(action);
+      }
     }
     for (const auto& [slot, group] : in_slot_) expect_stored(slot);
   }
 
  private:
+  void check(const Action& action) {
+    action.kind == Action::Kind::kRun ? check_run(action)
+    : action.is_message()             ? check_message(action)
+                                      : check_file(action);
+  }
+
   void check_run(const Action& action) {
     const int index = program_.segment(action.what);
     if (index < 0)
@@ -121,7 +141,8 @@ class ListCheck {
       throw_error("the list '{}' runs '{}' on slot {}; 0 or more expected", list_.name, action.what,
                   action.slot);
     if (segment.takes(Role::kBatch)) {
-      if (action.microbatch < 0 || (list_.name == "step" && action.microbatch >= list_.microbatches))
+      if (action.microbatch < 0 ||
+          (list_.name == "step" && !fill_ && action.microbatch >= list_.microbatches))
         throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
                     action.microbatch, list_.microbatches);
       if (!computed_.insert({segment.kind, piece_of(action.what), action.microbatch}).second)
@@ -133,7 +154,7 @@ class ListCheck {
     for (const Output& output : segment.graph.outputs) read.insert(output.value);
     for (ValueId id : read) {
       const Value& value = segment.graph.values[id];
-      if (list_.name != "step" || !is_of_one_step(value.role)) continue;
+      if (list_.name != "step" || !is_made_by_steps(value.role)) continue;
       const auto made = made_.find({value.name, slot_of(value.name, action)});
       if (made == made_.end())
         throw_error("the list '{}' runs '{}', which reads %{} before anything made it in this step",
@@ -220,6 +241,7 @@ class ListCheck {
 
   const Program& program_;
   const ActionList& list_;
+  const ActionList* fill_;                           // that comes before it, of an asynchronous pipeline
   std::map<int, std::pair<int, bool>> in_slot_;      // staging slot -> group, and whether it must be stored
   std::map<std::pair<std::string, int>, int> made_;  // in this step, by state and slot: by whom, as a slot
   std::set<std::tuple<SegmentKind, std::string, int64_t>> computed_;  // pieces and microbatches
@@ -233,7 +255,9 @@ void verify(const Program& program) {
   verify_groups(program);
   verify_states(program);
   for (const Segment& segment : program.segments) verify_segment(program, segment);
-  for (const ActionList& list : program.lists) ListCheck(program, list).run();
+  for (const ActionList& list : program.lists) {
+    if (list.name != "fill") ListCheck(program, list).run();  // that goes before `step`
+  }
 }
 
 }  // namespace trireme

@@ -46,12 +46,24 @@ class Events {
  public:
   explicit Events(const Program& program) : program_(program), started_(program.mesh.axes().size()) {}
 
+  // Of an asynchronous pipeline: of its filling and two steps.
   std::vector<Event> of_step() {
-    const ActionList* step = program_.find_list("step");
+    const ActionList *step = program_.find_list("step"), *fill = program_.find_list("fill");
     if (!step) return {};
-    const Waits waits = waits_of(program_, *step);
-    for (size_t i = 0; i < step->actions.size(); ++i) {
-      const Action& action = step->actions[i];
+    if (fill) {
+      add(*fill);
+      add(*step);
+    }
+    add(*step);
+    return std::move(events_);
+  }
+
+ private:
+  void add(const ActionList& list) {
+    message_events_.clear();
+    const Waits waits = waits_of(program_, list);
+    for (size_t i = 0; i < list.actions.size(); ++i) {
+      const Action& action = list.actions[i];
       for (int message : waits.before[i]) wait_for(message);
       if (action.kind == Action::Kind::kRun)
         run(program_.segments[program_.segment(action.what)].graph);
@@ -59,10 +71,8 @@ class Events {
         message(action, static_cast<int>(i));
     }
     for (int message : waits.at_end) wait_for(message);
-    return std::move(events_);
   }
 
- private:
   void run(const Graph& graph) {
     std::map<int, size_t> number;  // of the collective that a node started
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -188,7 +198,7 @@ void check_rows(std::span<const Program> ranks) {
       if (action.kind != Action::Kind::kRun) continue;
       if (!program.segments[program.segment(action.what)].takes(Role::kBatch)) continue;
       for (int64_t row = list.own.begin; row < list.own.end(); ++row)
-        ++computed.at(static_cast<size_t>(action.microbatch * list.rows + row));
+        ++computed.at(static_cast<size_t>(action.microbatch % list.microbatches * list.rows + row));
     }
   }
   for (size_t row = 0; row < computed.size(); ++row) {

@@ -379,9 +379,9 @@ const Executor::Prepared& Executor::last(int segment) const {
   return prepared.slots[prepared.last];
 }
 
-void Executor::run(int segment, int slot) {
+void Executor::run(int segment, int64_t slot) {
   SegmentSlots& slots = prepared_.at(segment);
-  slots.last = slot % static_cast<int>(slots.slots.size());
+  slots.last = static_cast<int>(slot % std::ssize(slots.slots));
   Prepared& prepared = slots.slots[slots.last];
   await_next_inputs(slots);
   if (const int group = group_of_segment_[static_cast<size_t>(segment)]; group >= 0) files_->expect(group);
@@ -505,7 +505,7 @@ std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes)
   return state_address(state.offset) + offset;
 }
 
-std::byte* Executor::slot_memory(const State& state, int slot) const {
+std::byte* Executor::slot_memory(const State& state, int64_t slot) const {
   return state_address(state.offset) + state.stride() * static_cast<size_t>(slot % state.slots);
 }
 

@@ -43,7 +43,7 @@ class Executor {
   bool set_next_input(int segment, std::string_view name, const void* data, size_t bytes);
   // On one slot of the states that have several; see State::slots. States that rest in files are waited for,
   // and fetched where nobody has; to store them is left to start_store().
-  void run(int segment, int slot = 0);
+  void run(int segment, int64_t slot = 0);
   void start_fetch(int group);
   void start_store(int group);
   FileStates::Times take_file_times() { return files_ ? files_->take_times() : FileStates::Times(); }
@@ -60,7 +60,7 @@ class Executor {
   const TensorType& state_type(std::string_view name) const;  // an Error when there is no such state
   // For messages: where a slot of one of the program's states lies; what runs made is there after
   // synchronize().
-  std::byte* slot_memory(const State& state, int slot) const;
+  std::byte* slot_memory(const State& state, int64_t slot) const;
   void synchronize();
   // That reaches the device's memory; null for one rank.
   Communicator* communicator() const { return staged_ ? staged_.get() : communicator_; }

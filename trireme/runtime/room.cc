@@ -21,6 +21,8 @@ Consumer state_consumer(Role role, size_t bytes) {
   if (role == Role::kOptimizer) return {"states of the optimizer", "zero1 over more ranks", bytes};
   if (role == Role::kResidual)
     return {"what the exchange between replicas keeps", "a method without error feedback", bytes};
+  if (role == Role::kVersion)
+    return {"older versions of weights", "the schedule 2bw, or a synchronous one", bytes};
   if (role == Role::kGradient) return {"gradients", "zero2 over more ranks", bytes};
   return {"other states", "a smaller model", bytes};
 }

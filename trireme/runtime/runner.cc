@@ -51,9 +51,9 @@ std::vector<Runner::Turn> Runner::turns_of(const ActionList& list) const {
   }
   const Waits waits = waits_of(program, list);
   for (size_t i = 0; i < turns.size(); ++i) {
-    for (int message : waits.before[i]) turns[i].waits.push_back(turns[message].data);
+    for (int message : waits.before[i]) turns[i].waits.push_back(&turns[message]);
   }
-  for (int message : waits.at_end) turns.back().waits_behind.push_back(turns[message].data);
+  for (int message : waits.at_end) turns.back().waits_behind.push_back(&turns[message]);
   return turns;
 }
 
@@ -62,16 +62,14 @@ Runner::Turn Runner::message(const Action& action) const {
   if (!state) throw_error("a message is of the state %{}, which the program does not have", action.what);
   if (!executor_.communicator())
     throw_error("a message goes to rank {}, but there is nothing to send it by", action.peer);
-  return {.action = &action,
-          .data = executor_.slot_memory(*state, action.slot),
-          .bytes = static_cast<int64_t>(state->type.bytes()),
-          .tag = tag_of(state->name)};
+  return {.action = &action, .state = state, .tag = tag_of(state->name)};
 }
 
-void Runner::run(const Turn& turn) {
-  if (!trace_) return executor_.run(turn.segment, turn.action->slot);
+void Runner::run(const Turn& turn, int64_t first_slot) {
+  const int64_t slot = first_slot + turn.action->slot;
+  if (!trace_) return executor_.run(turn.segment, slot);
   const double begin = trace_->now();
-  executor_.run(turn.segment, turn.action->slot);
+  executor_.run(turn.segment, slot);
   executor_.synchronize();  // or the end of a GPU's work would not be known
   trace_->add({.name = turn.action->what,
                .begin = begin,
@@ -79,23 +77,25 @@ void Runner::run(const Turn& turn) {
                .microbatch = static_cast<int64_t>(turn.action->microbatch)});
 }
 
-void Runner::start(const Turn& turn) {
+void Runner::start(const Turn& turn, int64_t first_slot) {
   if (turn.group >= 0) {
     turn.action->kind == Action::Kind::kFetch ? executor_.start_fetch(turn.group)
                                               : executor_.start_store(turn.group);
     return;
   }
   Communicator& communicator = *executor_.communicator();
+  std::byte* const data = memory_of(turn, first_slot);
+  const auto bytes = static_cast<int64_t>(turn.state->type.bytes());
   if (turn.action->kind == Action::Kind::kSend) {
     executor_.synchronize();
-    communicator.start_send(turn.action->peer, turn.data, turn.bytes, turn.tag);
+    communicator.start_send(turn.action->peer, data, bytes, turn.tag);
   } else {
-    communicator.start_receive(turn.action->peer, turn.data, turn.bytes, turn.tag);
+    communicator.start_receive(turn.action->peer, data, bytes, turn.tag);
   }
 }
 
-void Runner::wait(const std::vector<const std::byte*>& messages) {
-  for (const std::byte* data : messages) executor_.communicator()->wait(data);
+void Runner::wait(const std::vector<const Turn*>& messages, int64_t first_slot) {
+  for (const Turn* message : messages) executor_.communicator()->wait(memory_of(*message, first_slot));
 }
 
 std::span<const Runner::Turn> Runner::turns(std::string_view list) const {

@@ -23,11 +23,10 @@ class Runner {
     int segment = -1;  // of a run
     int group = -1;    // of a fetch or a store, which are only started here; a run waits for what it needs
     // Of a message, which is started here and waited for where another turn says.
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
+    const State* state = nullptr;
     int tag = 0;
-    std::vector<const std::byte*> waits = {};         // messages that must be through before
-    std::vector<const std::byte*> waits_behind = {};  // and behind it: of the last turn
+    std::vector<const Turn*> waits = {};         // messages that must be through before
+    std::vector<const Turn*> waits_behind = {};  // and behind it: of the last turn
     bool runs() const { return segment >= 0; }
   };
   // A list's actions; an Error when there is no such list. Those before the first update make the gradients.
@@ -35,28 +34,32 @@ class Runner {
   std::span<const Turn> gradient_turns() const { return turns("step").first(updates_from_); }
   std::span<const Turn> update_turns() const { return turns("step").subspan(updates_from_); }
 
-  // Does them in order. before(turn) and after(turn) are called around each that runs a segment.
+  // Does them in order. before(turn) and after(turn) are called around each that runs a segment. Slots are
+  // counted from `first_slot` on: a pipeline that is not empty between steps goes on with the next ones.
   template <typename Before, typename After>
-  void run(std::span<const Turn> turns, const Before& before, const After& after) {
+  void run(std::span<const Turn> turns, const Before& before, const After& after, int64_t first_slot = 0) {
     for (const Turn& turn : turns) {
       if (turn.runs()) before(turn);
-      wait(turn.waits);
+      wait(turn.waits, first_slot);
       if (turn.runs()) {
-        run(turn);
+        run(turn, first_slot);
         after(turn);
       } else {
-        start(turn);
+        start(turn, first_slot);
       }
-      wait(turn.waits_behind);
+      wait(turn.waits_behind, first_slot);
     }
   }
 
  private:
   std::vector<Turn> turns_of(const ActionList& list) const;
   Turn message(const Action& action) const;
-  void run(const Turn& turn);
-  void start(const Turn& turn);
-  void wait(const std::vector<const std::byte*>& messages);
+  void run(const Turn& turn, int64_t first_slot);
+  void start(const Turn& turn, int64_t first_slot);
+  void wait(const std::vector<const Turn*>& messages, int64_t first_slot);
+  std::byte* memory_of(const Turn& message, int64_t first_slot) const {
+    return executor_.slot_memory(*message.state, first_slot + message.action->slot);
+  }
 
   Executor& executor_;
   Trace* trace_;

@@ -25,8 +25,9 @@ std::string to_string(const ChunkTurn& turn) {
   return fmt::format("{} of chunk {}, microbatch {}", name(turn.phase), turn.chunk, turn.microbatch);
 }
 
-Pipeline unroll(const Pipeline& pipeline, int64_t steps) {
-  Pipeline whole{pipeline.microbatches * steps, pipeline.chunks, pipeline.holds, {}};
+Unrolled unroll_with_begins(const Pipeline& pipeline, int64_t steps) {
+  Unrolled result{{pipeline.microbatches * steps, pipeline.chunks, pipeline.holds, {}}, {}};
+  Pipeline& whole = result.whole;
   for (const std::vector<ChunkTurn>& order : pipeline.order) {
     int64_t ahead = 0;  // steps from which it takes microbatches before their time
     std::vector<int64_t> updates(static_cast<size_t>(pipeline.chunks));
@@ -35,15 +36,18 @@ Pipeline unroll(const Pipeline& pipeline, int64_t steps) {
       if (turn.phase == Phase::kUpdate) ++updates.at(turn.chunk);
     }
     std::vector<ChunkTurn>& turns = whole.order.emplace_back();
+    std::vector<int>& begins = result.begins.emplace_back();
     for (int64_t step = -ahead; step < steps; ++step) {
+      if (step >= 0) begins.push_back(static_cast<int>(turns.size()));
       for (ChunkTurn turn : order) {
         turn.microbatch += step * pipeline.microbatches;
         turn.version = std::max<int64_t>(0, turn.version + step * updates.at(turn.chunk));
         if (turn.microbatch >= 0 && turn.microbatch < whole.microbatches) turns.push_back(turn);
       }
     }
+    begins.push_back(static_cast<int>(turns.size()));
   }
-  return whole;
+  return result;
 }
 
 bool has_phase(const Pipeline& pipeline, Phase phase) {

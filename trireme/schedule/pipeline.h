@@ -61,9 +61,22 @@ struct PipelineShape {
 // `steps` steps after one another as one, from the empty pipeline until it is empty again, with no drain
 // between them where the schedule knows none: what belongs to steps before the first and after the last is
 // left out. One step of a synchronous schedule is what it was.
-Pipeline unroll(const Pipeline& pipeline, int64_t steps);
+struct Unrolled {
+  Pipeline whole;
+  // Of each stage: the turn at which each step begins, and the end; what comes before the first step fills the
+  // pipeline.
+  std::vector<std::vector<int>> begins;
+};
+Unrolled unroll_with_begins(const Pipeline& pipeline, int64_t steps);
+inline Pipeline unroll(const Pipeline& pipeline, int64_t steps) {
+  return unroll_with_begins(pipeline, steps).whole;
+}
 
 // Whether any stage has a turn of it.
 bool has_phase(const Pipeline& pipeline, Phase phase);
+// Whether stages go on to later steps before all others have updated their weights.
+inline bool is_asynchronous(const Pipeline& pipeline) {
+  return has_phase(pipeline, Phase::kUpdate);
+}
 
 }  // namespace trireme

@@ -110,14 +110,18 @@ Pipeline make_pipeline(const PipelineSchedule& schedule, PipelineShape shape) {
 
 Pipeline pipeline_of(const Plan& plan, int64_t microbatches) {
   const PipelineSchedule& schedule = find_schedule(plan.schedule.value_or("1f1b"));
-  const std::string runs_yet =
-      "; it can be drawn (`trireme inspect schedule`), but not be run yet: use 1f1b, "
-      "gpipe, interleaved, chimera, zb_h1, zb_h2 or zb_v";
-  if (schedule.updates == PipelineSchedule::Updates::kBetweenTurns)
-    throw_error("the schedule {} updates weights between microbatches{}", schedule.name, runs_yet);
-  Pipeline pipeline = make_pipeline(schedule, {.stages = plan.pipeline_stages(),
-                                               .microbatches = microbatches,
-                                               .chunks_per_stage = plan.chunks.value_or(0)});
+  using Versions = PipelineShape::Versions;
+  Pipeline pipeline = make_pipeline(
+      schedule, {.stages = plan.pipeline_stages(),
+                 .microbatches = microbatches,
+                 .chunks_per_stage = plan.chunks.value_or(0),
+                 .versions = plan.vertical_sync.value_or(false) ? Versions::kVerticalSync : Versions::kNewest});
+  const auto updates = std::ranges::count(pipeline.order[0], Phase::kUpdate, &ChunkTurn::phase);
+  if (updates > 1)
+    throw_error(
+        "the schedule {} updates weights after every microbatch, so that a step has one, but there are {} "
+        "(train.accumulate); use 1, or 2bw, which updates after all of a step",
+        schedule.name, microbatches);
   size_t held = 0;
   for (const std::vector<int>& chunks : pipeline.holds) held += chunks.size();
   if (held > static_cast<size_t>(pipeline.chunks) && microbatches < 2)

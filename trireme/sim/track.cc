@@ -25,6 +25,10 @@ class Maker {
     std::map<int, int> made;  // segments that a step runs
     const ActionList* step = program_.find_list("step");
     TRIREME_CHECK(step != nullptr);
+    if (program_.find_list("fill"))
+      throw_error(
+          "the plan's schedule is asynchronous: steps overlap, and the simulator times one by itself; use a "
+          "synchronous schedule, or look at `trireme inspect schedule`");
     const Waits waits = waits_of(program_, *step);
     const int pipe = program_.mesh.find(kPipeAxis);
     for (size_t i = 0; i < step->actions.size(); ++i) {

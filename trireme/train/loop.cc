@@ -76,7 +76,8 @@ class Run {
                  {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
         loader_(data_.train, {.batch = config_.train.batch,
                               .seed = static_cast<uint64_t>(config_.train.seed),
-                              .parts = trainer_.own_rows()}),
+                              .parts = trainer_.own_rows(),
+                              .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
         replicas_(trainer_, context.ranks),
         folder_(make_run_folder(config_.run)),
         checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {
@@ -111,7 +112,7 @@ class Run {
       Batch& batch = loader_.next();
       const double rate =
           learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
-      const StepResult done = trainer_.step(batch, step, rate, loader_.peek());
+      const StepResult done = trainer_.step(batch, step, rate, batches_ahead());
       result.steps = step + 1;
       result.loss = done.loss;
       if (Trace* trace = context_.ranks.trace)
@@ -216,6 +217,14 @@ class Run {
                        precision_of(config_.train) == DType::f16
                            ? fmt::format(", loss scale now {}", trainer_.loss_scale)
                            : "");
+  }
+  // Those that the step needs; or the next one, where it is made already.
+  std::span<Batch* const> batches_ahead() {
+    ahead_.clear();
+    const int needed = static_cast<int>(trainer_.steps_ahead());
+    if (needed == 0) ahead_.push_back(loader_.peek());
+    for (int i = 1; i <= needed; ++i) ahead_.push_back(&loader_.ahead(i));
+    return ahead_;
   }
   bool language() const { return data_.vocab > 0; }
   static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
@@ -344,6 +353,7 @@ class Run {
   std::unique_ptr<Device> device_;
   Trainer trainer_;
   Loader loader_;
+  std::vector<Batch*> ahead_;
   ReplicaCheck replicas_;
   std::string folder_;
   Checkpoints checkpoints_;

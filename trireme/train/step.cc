@@ -285,6 +285,67 @@ void check_exchange_precision(const TrainOptions& train, const Plan& plan) {
         train.gradient_precision);
 }
 
+// Stages that do not wait for one another have nothing in common but what passes along the pipeline.
+void check_asynchronous(const TrainOptions& train, const Graph& forward, const std::string& schedule) {
+  const std::string what = fmt::format("the schedule {} is asynchronous: no stage waits for another's update", schedule);
+  if (train.clip_norm > 0)
+    throw_error(
+        "{}, but train.clip_norm = {} is about the norm of all stages' gradients; set train.clip_norm=0, or "
+        "use a synchronous schedule",
+        what, train.clip_norm);
+  if (precision_of(train) == DType::f16)
+    throw_error(
+        "{}, but train.precision is f16, whose loss scale all stages agree on in every step; use bf16 or "
+        "f32, or a synchronous schedule",
+        what);
+  if (const std::vector<Value> renewed = renewed_states(forward); !renewed.empty())
+    throw_error(
+        "{}, but every microbatch renews {} from what the one before left (batch norm); use a model without "
+        "it, or a synchronous schedule",
+        what, renewed[0].name);
+}
+
+// The chunk that reads each parameter, where no two of them share one.
+std::vector<int> chunks_of_parameters(const Graph& forward, const Cut& cut) {
+  std::vector<int> chunk_of(forward.values.size(), -1), result;
+  for (const Node& node : forward.nodes) {
+    const int chunk = cut.chunk_of_name(forward.values[node.outputs[0]].name);
+    for (ValueId input : node.inputs) {
+      if (chunk < 0 || forward.values[input].role != Role::kParameter) continue;
+      if (chunk_of[input] >= 0 && chunk_of[input] != chunk)
+        throw_error(
+            "{} is a weight of two stages (a tied head), which would update it at different times under an "
+            "asynchronous schedule; use a model that ties no weights, or a synchronous schedule",
+            forward.values[input].name);
+      chunk_of[input] = chunk;
+    }
+  }
+  for (ValueId parameter : parameters_of(forward)) result.push_back(std::max(0, chunk_of[parameter]));
+  return result;
+}
+
+// One for each chunk, of its own parameters.
+std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const OptimOptions& optim,
+                                 const TrainOptions& train) {
+  const std::vector<int> chunk_of = chunks_of_parameters(forward, cut);
+  const std::vector<ValueId> parameters = parameters_of(forward);
+  std::vector<Graph> result;
+  for (int chunk = 0; chunk < cut.chunks; ++chunk) {
+    std::vector<Value> own;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (chunk_of[i] == chunk) own.push_back(forward.values[parameters[i]]);
+    }
+    if (own.empty())
+      throw_error(
+          "chunk {} of the pipeline has no parameters to update; cut the model elsewhere (the plan's key "
+          "stages), or use fewer stages",
+          chunk);
+    result.push_back(update_graph(own, {}, optim, train, 0, {}));
+    result.back().name = fmt::format("update.{}", chunk);
+  }
+  return result;
+}
+
 void check_pipeline(const TrainOptions& train, const Schedule& schedule) {
   if (schedule.deal == Schedule::Deal::kWholes)
     throw_error(
@@ -332,9 +393,15 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     result.segments.emplace_back(
         with_gradients(std::move(next), Accumulate::kAdd, pending, train, result.cut));
   }
-  result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,
-                                            wholes ? schedule.microbatches : 0, shared),
-                               SegmentKind::kUpdate);
+  if (plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, schedule.microbatches))) {
+    check_asynchronous(train, forward, *plan.schedule);
+    for (Graph& update : chunk_updates(forward, result.cut, optim, train))
+      result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
+  } else {
+    result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,
+                                              wholes ? schedule.microbatches : 0, shared),
+                                 SegmentKind::kUpdate);
+  }
   result.segments.emplace_back(std::move(evaluate), SegmentKind::kEvaluate);
   for (const Graph& merge : merges)
     result.segments.emplace_back(merge, SegmentKind::kForwardBackward, Rows::kOfOneRank);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
@@ -119,7 +120,8 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
                 ranks.plan.offload ? ranks.plan.offload->folder : ""),
       runner_(executor_, ranks.trace),
       step_list_(list_named("step", executor_.program())),
-      evaluation_list_(list_named("evaluate", executor_.program())) {
+      evaluation_list_(list_named("evaluate", executor_.program())),
+      fill_list_(executor_.program().find_list("fill")) {
   TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
   TRIREME_CHECK((this->program().sums == Schedule::Sums::kAnyOrder || ranks.plan.mesh.ranks() == 1 ||
                  ranks.communicator->adds_in_pairs()));
@@ -147,13 +149,11 @@ bool Trainer::agrees_after(int64_t steps) const {
 }
 
 std::vector<Part> Trainer::rows_of(const ActionList& list) const {
-  // In the order in which they are first wanted. A stage in the middle of a pipeline wants none, but all
-  // ranks read alike.
-  std::vector<int64_t> microbatches;
+  // A stage in the middle of a pipeline wants none, but all ranks read alike.
+  std::set<int64_t> microbatches;
   for (const Runner::Turn& turn : runner_.turns(list.name)) {
     if (!turn.runs() || !computes_rows(turn.segment)) continue;
-    if (std::ranges::find(microbatches, turn.action->microbatch) == microbatches.end())
-      microbatches.push_back(turn.action->microbatch);
+    microbatches.insert(turn.action->microbatch % list.microbatches);
   }
   std::vector<Part> parts;
   for (int64_t microbatch : microbatches)
@@ -214,6 +214,10 @@ void Trainer::load_ahead(int segment, Batch& next) {
 }
 
 void Trainer::forward_backward(Batch& batch, int64_t step) {
+  if (fill_list_)
+    throw_error(
+        "an asynchronous pipeline computes the gradients of a step beside those of others; run whole steps "
+        "(Trainer::step), or use a synchronous schedule");
   make_gradients(runner_.gradient_turns(), 0, batch, step);
 }
 
@@ -236,13 +240,39 @@ void Trainer::forward_backward(Batch& microbatch, int64_t step, int64_t number) 
   make_gradients({begin, std::find_if_not(begin, all.end(), is_of)}, number, microbatch, step);
 }
 
+int64_t Trainer::steps_ahead() const {
+  int64_t most = 0;
+  for (const Action& action : step_list_.actions) {
+    if (action.kind == Action::Kind::kRun) most = std::max(most, action.microbatch / step_list_.microbatches);
+  }
+  return most;
+}
+
+void Trainer::fill(Batch& batch, int64_t step, std::span<Batch* const> ahead) {
+  if (filled_for_ != step && fill_list_)
+    make_gradients(runner_.turns(fill_list_->name), 0, batch, step, ahead);
+  filled_for_ = step + 1;
+}
+
 // The batch begins with microbatch `first`.
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
-                             Batch* next) {
+                             std::span<Batch* const> ahead) {
+  const auto batch_after = [&](int64_t steps) -> Batch& {
+    if (steps == 0) return batch;
+    if (steps > std::ssize(ahead) || !ahead[steps - 1])
+      throw_error(
+          "step {} of an asynchronous pipeline begins with the batch of step {}, which was not given; see "
+          "Trainer::step",
+          step + 1, step + steps + 1);
+    return *ahead[steps - 1];
+  };
+  Batch* const next = ahead.empty() ? nullptr : ahead[0];
   const auto before = [&](const Runner::Turn& turn) {
     const Segment& segment = program().segments[turn.segment];
+    const int64_t microbatch = turn.action->microbatch - first;
     if (segment.takes(Role::kBatch))
-      load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);
+      load_rows(turn.segment, step_list_, microbatch % step_list_.microbatches,
+                batch_after(microbatch / step_list_.microbatches));
     ahead_ = {};
     if (has_input(segment.graph, "loss_scale")) set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (segment.takes(Role::kRng)) {
@@ -260,7 +290,7 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
     load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);  // to be looked at again
     explain_bad_loss({&turn, 1}, loss, step);
   };
-  runner_.run(turns, before, after);
+  runner_.run(turns, before, after, first_slot(step));
 }
 
 StepResult Trainer::update(int64_t step, double rate) {
@@ -286,7 +316,7 @@ StepResult Trainer::update(int64_t step, double rate) {
                         count};
     }
   };
-  runner_.run(runner_.update_turns(), before, after);
+  runner_.run(runner_.update_turns(), before, after, first_slot(step));
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss)) explain_bad_loss(runner_.gradient_turns(), result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;

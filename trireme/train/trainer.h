@@ -72,12 +72,15 @@ class Trainer {
   // non-finite number when the loss is not finite, and one that names the first gradient when more than
   // train.max_skipped steps in a row had a gradient that is not finite (f16: when the loss scale cannot be
   // lowered). Either way all states are as before the step.
-  // `next`: the batch that the next call will be given, where it is known; what takes long to move goes to
-  // the device while this step computes.
-  StepResult step(Batch& batch, int64_t step, double rate, Batch* next = nullptr) {
-    make_gradients(runner_.gradient_turns(), 0, batch, step, next);
+  // `ahead`: the batches that the next calls will be given, where they are known; what takes long to move goes
+  // to the device while this step computes. An asynchronous pipeline begins with them in this step, and needs
+  // steps_ahead() of them. It is filled by the first step, and by one that does not follow the last.
+  StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {}) {
+    fill(batch, step, ahead);
+    make_gradients(runner_.gradient_turns(), 0, batch, step, ahead);
     return update(step, rate);
   }
+  int64_t steps_ahead() const;
   // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
   // from there.
   void forward_backward(Batch& batch, int64_t step);
@@ -100,7 +103,10 @@ class Trainer {
     Trainer& trainer_;
   };
   // After weights were set by somebody else; and after the states of a meeting were.
-  void begin_from_weights() { run_list("begin"); }
+  void begin_from_weights() {
+    filled_for_ = -1;
+    run_list("begin");
+  }
   void part_from_meeting() { run_list("part"); }
   // Whether ranks hear of each other after so many steps.
   bool agrees_after(int64_t steps) const;
@@ -130,8 +136,10 @@ class Trainer {
  private:
   std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
   std::vector<Part> rows_of(const ActionList& list) const;
+  void fill(Batch& batch, int64_t step, std::span<Batch* const> ahead);
   void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
-                      Batch* next = nullptr);
+                      std::span<Batch* const> ahead = {});
+  int64_t first_slot(int64_t step) const { return fill_list_ ? step * step_list_.microbatches : 0; }
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
   void load_ahead(int segment, Batch& next);
   double count_correct(int segment, int64_t microbatch, Batch& batch);
@@ -148,6 +156,8 @@ class Trainer {
   Executor executor_;
   Runner runner_;
   const ActionList &step_list_, &evaluation_list_;  // of the program
+  const ActionList* fill_list_;                     // null: the pipeline, if any, is empty between steps
+  int64_t filled_for_ = -1;                         // the step that may come next
   int64_t bad_gradients_ = 0;                       // steps in a row
   std::vector<float> logits_;
   // What the device has already of the batch that is to come.

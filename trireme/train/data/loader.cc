@@ -160,8 +160,12 @@ struct Loader::State {
     stopping = false;
   }
 
-  Slot& take_made() {
+  void start() {
     if (!thread.joinable()) thread = std::thread([this] { run(); });
+  }
+
+  Slot& take_made() {
+    start();
     std::unique_lock lock(mutex);
     held = false;  // the caller is done with the last one
     changed.notify_all();
@@ -207,6 +211,16 @@ Batch& Loader::next() {
 Batch* Loader::peek() {
   const std::lock_guard lock(state_->mutex);
   return state_->made > 0 ? &state_->slots[state_->next_slot].batch : nullptr;
+}
+
+Batch& Loader::ahead(int calls) {
+  State& state = *state_;
+  TRIREME_CHECK((calls >= 1 && calls <= state.options.prefetch));
+  state.start();
+  std::unique_lock lock(state.mutex);
+  state.changed.wait(lock, [&] { return state.made >= static_cast<size_t>(calls) || state.error; });
+  if (state.made < static_cast<size_t>(calls)) std::rethrow_exception(state.error);
+  return state.slots[(state.next_slot + static_cast<size_t>(calls) - 1) % state.slots.size()].batch;
 }
 
 DataPosition Loader::position() const {

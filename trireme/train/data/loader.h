@@ -57,6 +57,8 @@ class Loader {
 
   // The batch that next() will return, where it is made already; null otherwise.
   Batch* peek();
+  // The one that it will return after so many calls, up to `prefetch`; waits until it is made.
+  Batch& ahead(int calls);
 
   // Where the batch after the one last returned begins.
   DataPosition position() const;

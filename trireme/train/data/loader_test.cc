@@ -216,5 +216,20 @@ TEST(Loader, ShowsTheNextBatchOnceItIsMade) {
   EXPECT_EQ(values(next), seen);
 }
 
+TEST(Loader, WaitsForBatchesFurtherAhead) {
+  Loader loader(std::make_shared<Numbers>(10), {.batch = 2, .prefetch = 3});
+  loader.next();
+  for (int round = 0; round < 6; ++round) {  // once round the ring and on
+    const DataPosition position = loader.position();
+    std::vector<std::vector<int32_t>> seen;
+    for (int calls = 1; calls <= 3; ++calls) seen.push_back(values(loader.ahead(calls)));
+    EXPECT_EQ(loader.position().index, position.index);
+    EXPECT_NE(seen[0], seen[1]);
+    EXPECT_EQ(values(loader.next()), seen[0]);
+    EXPECT_EQ(values(loader.ahead(1)), seen[1]);
+    EXPECT_EQ(values(loader.ahead(2)), seen[2]);
+  }
+}
+
 }  // namespace
 }  // namespace trireme

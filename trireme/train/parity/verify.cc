@@ -11,6 +11,7 @@
 #include "trireme/exchange/choice.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/plan_settings.h"
 
@@ -33,6 +34,11 @@ struct PlanRun {
 };
 
 std::vector<Program> make_programs(const Training& training, const Plan& plan, const ProgramMaker& make) {
+  if (plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, training.train.accumulate)))
+    throw_error(
+        "the schedule {} is asynchronous: its gradients belong to older weights, so that it computes other "
+        "numbers than one rank; verify its layouts under 1f1b",
+        *plan.schedule);
   std::vector<Program> programs;
   const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
   for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
