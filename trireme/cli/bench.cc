@@ -11,6 +11,8 @@ constexpr Command kParts[] = {
     {"collectives", "check collectives on ranks and time them beside what the links predict",
      bench_collectives},
     {"train", "time training steps on random data; --profile shows where the time goes", bench_train},
+    {"scaling", "strong and weak scaling of training steps over ranks, beside what the simulator says",
+     bench_scaling},
 };
 
 }  // namespace

@@ -9,5 +9,6 @@ namespace trireme::cli {
 int bench_collectives(std::span<const std::string> arguments);
 int bench_kernels(std::span<const std::string> arguments);
 int bench_train(std::span<const std::string> arguments);
+int bench_scaling(std::span<const std::string> arguments);
 
 }  // namespace trireme::cli

@@ -1,4 +1,5 @@
-// `trireme inspect run`: a summary of what a run wrote to its metrics.jsonl.
+// `trireme inspect run`: a summary of what a run wrote to its metrics.jsonl; with --learning, how fast it
+// learned, of one run or of several that repeat it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -13,6 +15,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
 #include "trireme/cli/run_metrics.h"
+#include "trireme/train/learning.h"
 
 namespace trireme::cli {
 namespace {
@@ -57,21 +60,88 @@ void print_summary(const RunMetrics& m) {
   if (m.broken_lines > 0) line("broken lines", fmt::format("{}, passed over", m.broken_lines));
 }
 
-}  // namespace
-
-int inspect_run(std::span<const std::string> arguments) {
-  std::string path;
-  int width = 72;
-  CLI::App app("Shows how a run went.", "trireme inspect run");
-  app.add_option("dir", path, "the run's folder, or its metrics.jsonl")->required();
-  app.add_option("--width", width, "of the curve, in characters; default 72")->check(CLI::Range(20, 400));
-  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
-
+std::string file_of(const std::string& path) {
   const fs::path file = fs::is_directory(path) ? fs::path(path) / "metrics.jsonl" : fs::path(path);
   if (!fs::exists(file))
     throw_error("{}: there is no such file; is {} the folder of a run?", file.string(), path);
-  const RunMetrics metrics = read_metrics(file);
-  fmt::print("{}\n", path);
+  return file;
+}
+
+void print_learning_row(const std::string& name, const Learning& learning) {
+  fmt::print("  {:<24} {:>9.4f} {:>9.4f} {:>12.4g} {:>12.4g} {:>14.4g} {:>12.4g}\n", name,
+             learning.first_loss, learning.last_loss, learning.records, learning.per_record(),
+             learning.records_per_second(), learning.per_second());
+}
+
+void print_spread(std::string_view what, const std::vector<double>& values, size_t runs) {
+  if (values.empty()) return;
+  const Spread spread = spread_of(values);
+  line(what, fmt::format("{:.4g} ± {:.2g} ({:.4g} to {:.4g}; {} of {} runs)", spread.mean, spread.deviation,
+                         spread.least, spread.most, spread.runs, runs));
+}
+
+int print_learning(const std::vector<std::string>& paths, std::optional<double> target) {
+  constexpr int kParts = 4;
+  std::vector<double> per_record, rates, per_second, last, seconds_to, records_to;
+  std::string unit;
+  for (const std::string& path : paths) {
+    const RunMetrics metrics = read_metrics(file_of(path));
+    if (!unit.empty() && unit != metrics.unit)
+      throw_error("{} counts {}, and a run before it {}; runs to compare are of one kind", path, metrics.unit,
+                  unit);
+    unit = metrics.unit;
+    fmt::print("{}\n  {:<24} {:>9} {:>9} {:>12} {:>12} {:>14} {:>12}\n", path, "", "loss from", "to", unit,
+               "learned/" + unit.substr(0, unit.size() - 1), unit + "/s", "learned/s");
+    const std::vector<Learning> parts = learning_by_part(metrics.steps, kParts);
+    for (size_t i = 0; i < parts.size(); ++i)
+      print_learning_row(fmt::format("part {} of {}", i + 1, parts.size()), parts[i]);
+    const Learning whole = learning_of(metrics.steps);
+    print_learning_row("all", whole);
+    per_record.push_back(whole.per_record());
+    rates.push_back(whole.records_per_second());
+    per_second.push_back(whole.per_second());
+    last.push_back(whole.last_loss);
+    if (!target) continue;
+    if (const auto when = reached(metrics.steps, *target)) {
+      seconds_to.push_back(when->seconds);
+      records_to.push_back(when->records);
+      line(fmt::format("loss {:g}", *target), fmt::format("after {:.1f} s, {:.4g} {}, at step {:g}",
+                                                          when->seconds, when->records, unit, when->step));
+    } else {
+      line(fmt::format("loss {:g}", *target), "not reached");
+    }
+  }
+  if (paths.size() < 2) return kOk;
+  fmt::print("\nspread over {} runs: mean ± deviation\n", paths.size());
+  print_spread("last loss", last, paths.size());
+  print_spread("learned/record", per_record, paths.size());
+  print_spread(unit + "/s", rates, paths.size());
+  print_spread("learned/s", per_second, paths.size());
+  print_spread("s to target", seconds_to, paths.size());
+  print_spread(unit + " to target", records_to, paths.size());
+  return kOk;
+}
+
+}  // namespace
+
+int inspect_run(std::span<const std::string> arguments) {
+  std::vector<std::string> paths;
+  int width = 72;
+  bool learning = false;
+  std::optional<double> target;
+  CLI::App app("Shows how a run went.", "trireme inspect run");
+  app.add_option("dir", paths, "the run's folder, or its metrics.jsonl; several with --learning")->required();
+  app.add_option("--width", width, "of the curve, in characters; default 72")->check(CLI::Range(20, 400));
+  CLI::Option* learns = app.add_flag("--learning", learning,
+                                     "learning per second: learning per record times records per second");
+  app.add_option("--target", target, "a loss: when it was reached")->needs(learns);
+  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
+  if (learning) return print_learning(paths, target);
+  if (paths.size() > 1)
+    throw_error("{} runs given; one expected, or --learning to compare them", paths.size());
+
+  const RunMetrics metrics = read_metrics(file_of(paths[0]));
+  fmt::print("{}\n", paths[0]);
   print_summary(metrics);
   fmt::print("\nloss (*){} by step\n{}", metrics.validation.empty() ? "" : " and validation loss (o)",
              draw_curve(metrics.loss, metrics.validation, width));

@@ -12,6 +12,7 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
+#include "trireme/cli/plan_fit.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/planner/report.h"
@@ -150,12 +151,15 @@ int run(const Options& options) {
 }  // namespace
 
 int plan(std::span<const std::string> arguments) {
+  if (asks_for_fit(arguments)) return plan_fit(arguments);
   const SplitArguments split = split_settings(arguments);
   Options options;
   options.source.settings = split.settings;
   CLI::App app(
       fmt::format(
           "Searches for the fastest plan of a training step on a cluster that need not be here.\n"
+          "With --fit: which techniques fit the memory of which devices instead; see trireme plan --fit "
+          "--help.\n"
           "Ctrl-C ends the search, prints the best plan so far and its bound, and exits with code {}.",
           static_cast<int>(kInterrupted)),
       "trireme plan");

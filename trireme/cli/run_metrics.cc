@@ -38,6 +38,7 @@ RunMetrics read_metrics(const std::string& path) {
   if (!in) throw_error("{}: cannot open the metrics: {}", path, std::strerror(errno));
   RunMetrics metrics;
   std::map<double, double> loss, validation;
+  std::map<double, LearningStep> steps;
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) continue;
     const Json object = Json::parse(line, nullptr, false);
@@ -46,7 +47,14 @@ RunMetrics read_metrics(const std::string& path) {
       ++metrics.broken_lines;
       continue;
     }
-    if (object.contains("loss")) loss[step] = number(object, "loss");
+    if (object.contains("loss")) {
+      loss[step] = number(object, "loss");
+      const double seconds = number(object, "step_seconds");
+      const double rate =
+          number(object, object.contains("samples_per_second") ? "samples_per_second" : "tokens_per_second");
+      steps[step] = {step, loss[step], std::isfinite(seconds) ? seconds : 0,
+                     std::isfinite(seconds * rate) ? seconds * rate : 0};
+    }
     if (object.contains("validation_loss")) validation[step] = number(object, "validation_loss");
     if (object.contains("samples_per_second")) metrics.unit = "samples";
     append_finite(metrics.rates, number(object, "tokens_per_second"));
@@ -59,6 +67,7 @@ RunMetrics read_metrics(const std::string& path) {
   }
   metrics.loss = points_of(loss);
   metrics.validation = points_of(validation);
+  for (const auto& [step, learned] : steps) metrics.steps.push_back(learned);
   if (metrics.loss.empty() && metrics.validation.empty())
     throw_error("{}: no step found; expected one JSON object a line, with `step` and `loss`", path);
   return metrics;

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "trireme/cli/curve.h"
+#include "trireme/train/learning.h"
 
 namespace trireme::cli {
 
 struct RunMetrics {
   std::vector<CurvePoint> loss;        // by step
   std::vector<CurvePoint> validation;  // by step
-  std::vector<double> rates;           // tokens or samples a second
+  std::vector<LearningStep> steps;     // in order; records are tokens or samples
+  std::vector<double> rates;           // of them a second
   std::string unit = "tokens";
   std::vector<double> step_seconds, comm_seconds, grad_norms;
   double last_rate = 0;      // learning rate

@@ -30,6 +30,9 @@ void print_sample(const Arguments& arguments) {
   const Config& config = saved.config;
   if (saved.model.record.input != InputKind::kTokens)
     throw_error("model.family = {} does not generate text", config.model.family);
+  if (saved.model.record.targets == Targets::kMasked)
+    throw_error("model.family = {} finds tokens that are hidden, and does not write text",
+                config.model.family);
   for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
 
   const std::shared_ptr<const Tokenizer> tokenizer =

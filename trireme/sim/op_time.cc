@@ -37,7 +37,8 @@ NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& devi
   const double moving = cost.bytes / device.bytes_per_second(cost.bytes);
   const auto op = device.ops.find(node.op->name);
   const double of_roofline = op == device.ops.end() ? 1 : op->second;
-  return {device.launch_seconds + std::max(computing, moving) / of_roofline, cost.flops};
+  return {device.launch_seconds + std::max(computing, moving) / of_roofline, cost.flops,
+          computing / of_roofline, moving / of_roofline};
 }
 
 }  // namespace trireme::sim

@@ -14,6 +14,8 @@ namespace trireme::sim {
 struct NodeTime {
   double seconds = 0;
   double flops = 0;
+  // What the larger of was taken: arithmetic, and memory traffic.
+  double computing_seconds = 0, moving_seconds = 0;
 };
 
 // Of a node that is no collective. A node that only looks at memory in another shape takes none.

@@ -333,7 +333,9 @@ class Run {
   }
 
   void show_sample() {
-    const bool writes = model_.record.input == InputKind::kTokens && data_.tokenizer;
+    const ModelRecord& record = model_.record;
+    const bool writes =
+        record.input == InputKind::kTokens && record.targets == Targets::kNext && data_.tokenizer;
     if (!writes || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
     Sampler sampler(model_, *device_);
     sampler.load(open_checkpoint(saved_).model);  // this rank alone may not have all weights
@@ -378,6 +380,8 @@ OpenedData open_run_data(const Config& config, const std::string& default_path) 
   options.tokenizer_path = config.data.tokenizer_path;
   options.seq = config.model.seq;
   options.vocab = config.model.vocab;
+  options.masked_fraction =
+      find_model(config.model.family).targets == Targets::kMasked ? config.data.masked_fraction : 0;
   options.folder.height = config.data.image_height;
   options.folder.width = config.data.image_width;
   options.mean.assign(config.data.mean.begin(), config.data.mean.end());

@@ -60,6 +60,8 @@ void DataOptions::validate() const {
   if (!(validation >= 0 && validation < 1))
     throw_error("data.validation is {}, a fraction from 0 to below 1 was expected", validation);
   if (seq < 1) throw_error("model.seq is {}, at least 1 was expected", seq);
+  if (!(masked_fraction >= 0 && masked_fraction < 1))
+    throw_error("data.masked_fraction is {}, a share from 0 to below 1 was expected", masked_fraction);
   if (vocab < 0)
     throw_error("model.vocab is {}, at least 1 was expected, or 0 for what the data needs", vocab);
   if (folder.height < 0 || folder.width < 0 || folder.height > 16384 || folder.width > 16384 ||

@@ -26,6 +26,9 @@ struct DataOptions {
   std::string tokenizer_path;       // for gpt2: the folder of encoder.json and vocab.bpe
   int64_t seq = 256;                // tokens in a sample
   int64_t vocab = 0;                // the model's, which every token must fit; 0: whatever the data needs
+  // Above 0: this share of tokens is hidden and to be found (masked_tokens.h), and the vocabulary's last id
+  // is the mask, one more than the data needs.
+  double masked_fraction = 0;
   TextOptions text;
 
   // Images.
@@ -41,7 +44,7 @@ struct OpenedData {
   std::string kind;                            // as found, never "auto"
   std::shared_ptr<const DataSet> train;        // never null
   std::shared_ptr<const DataSet> validation;   // null when nothing is held out
-  int64_t vocab = 0;                           // tokens: ids are below it; 0 for images
+  int64_t vocab = 0;                           // tokens: ids are below it, a mask's too; 0 for images
   std::vector<std::string> classes;            // images: names by label; empty for tokens
   Shape input;                                 // of one sample: [seq] or [channels,height,width]
   std::shared_ptr<const Tokenizer> tokenizer;  // null for images, and for token files without one

@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/train/data/data_source.h"
 #include "trireme/train/data/file.h"
+#include "trireme/train/data/masked_tokens.h"
 #include "trireme/train/data/token_file.h"
 #include "trireme/train/data/token_windows.h"
 
@@ -38,6 +39,20 @@ TokenParts scan_parts(TokenArray train, TokenArray held_out, const DataOptions& 
   return {std::move(train), std::move(held_out), train_scan, held_out_scan};
 }
 
+// Ids that no token has.
+int64_t mask_ids(const DataOptions& options) {
+  return options.masked_fraction > 0 ? 1 : 0;
+}
+
+// Of `vocab` ids, the mask among them.
+std::shared_ptr<const DataSet> make_windows(TokenArray tokens, int64_t vocab, WindowStart start,
+                                            const DataOptions& options) {
+  TokenWindows windows(std::move(tokens), vocab - mask_ids(options), options.seq, start, options.seed);
+  if (options.masked_fraction == 0) return std::make_shared<TokenWindows>(std::move(windows));
+  return std::make_shared<MaskedTokens>(std::move(windows), static_cast<int32_t>(vocab - 1),
+                                        options.masked_fraction, options.seed);
+}
+
 // Windows over both parts.
 OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& options) {
   OpenedData data;
@@ -46,12 +61,10 @@ OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& o
   data.summary =
       fmt::format("{} tokens for training, {} held out", parts.train.size(), parts.held_out.size());
   try {
-    data.train = std::make_shared<TokenWindows>(std::move(parts.train), vocab, options.seq,
-                                                WindowStart::per_epoch, options.seed);
+    data.train = make_windows(std::move(parts.train), vocab, WindowStart::per_epoch, options);
     if (parts.held_out.size() > 0) {
       data.validation_hash = parts.held_out_scan.xxh64;
-      data.validation = std::make_shared<TokenWindows>(std::move(parts.held_out), vocab, options.seq,
-                                                       WindowStart::fixed, options.seed);
+      data.validation = make_windows(std::move(parts.held_out), vocab, WindowStart::fixed, options);
     }
   } catch (const Error& error) {
     throw_error("{} ({}): {}", options.path, data.summary, error.what());
@@ -62,9 +75,10 @@ OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& o
 OpenedData open_text(const DataOptions& options) {
   auto tokenizer = open_tokenizer(options.tokenizer, options.tokenizer_path);
   TokenParts parts = scan_parts(tokenize_text(options.path, *tokenizer, options.text), {}, options);
-  if (options.vocab > 0) parts.check(options.vocab);
-  OpenedData data =
-      make_token_data(std::move(parts), options.vocab > 0 ? options.vocab : tokenizer->vocab_size(), options);
+  if (options.vocab > 0) parts.check(options.vocab - mask_ids(options));
+  OpenedData data = make_token_data(
+      std::move(parts), options.vocab > 0 ? options.vocab : tokenizer->vocab_size() + mask_ids(options),
+      options);
   data.summary += fmt::format(", tokenizer {} of {} ids", tokenizer->name(), tokenizer->vocab_size());
   data.tokenizer = std::move(tokenizer);
   return data;
@@ -99,10 +113,10 @@ OpenedData open_tokens(const DataOptions& options) {
   std::shared_ptr<const Tokenizer> tokenizer;
   if (options.tokenizer != "bytes") tokenizer = open_tokenizer(options.tokenizer, options.tokenizer_path);
   int64_t vocab = options.vocab;
-  if (vocab == 0 && tokenizer) vocab = tokenizer->vocab_size();
+  if (vocab == 0 && tokenizer) vocab = tokenizer->vocab_size() + mask_ids(options);
   TokenParts parts = scan_parts(std::move(train), std::move(held_out), options);
   if (vocab == 0) {
-    vocab = parts.largest() + 1;
+    vocab = parts.largest() + 1 + mask_ids(options);
     if (vocab > kLargestGuessedVocab) {
       throw_error(
           "{}: the largest token is {}, which no tokenizer makes; the file is damaged, or not of token ids. "
@@ -110,7 +124,7 @@ OpenedData open_tokens(const DataOptions& options) {
           options.path, vocab - 1);
     }
   } else {
-    parts.check(vocab);
+    parts.check(vocab - mask_ids(options));
   }
   OpenedData data = make_token_data(std::move(parts), vocab, options);
   data.tokenizer = std::move(tokenizer);

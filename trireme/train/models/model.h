@@ -24,12 +24,17 @@ namespace trireme {
 // channels, height, width], and `labels`, i32 [batch]. kOwn: what the record says.
 enum class InputKind { kTokens, kImages, kOwn };
 
+// What is expected of tokens: at each place the one that follows, or those that were hidden
+// (data/masked_tokens.h). Only the first writes text.
+enum class Targets { kNext, kMasked };
+
 // Whether it can go on from states that it left, token by token (Mode::kDecode).
 enum class Decodes { kNo, kYes };
 
 struct ModelRecord {
   std::string family;  // its name, for people and in files
   InputKind input = InputKind::kOwn;
+  Targets targets = Targets::kNext;  // kTokens only
   // kOwn: the tensors of a batch, one sample of each, under the names that the data gives them.
   std::vector<SampleTensor> inputs = {};
 
@@ -85,9 +90,14 @@ int64_t head_size(const ModelOptions& options);
 // The records in the table, each beside its code.
 const ModelRecord& gpt_model();
 const ModelRecord& llama_model();
+const ModelRecord& bert_model();
 const ModelRecord& lstm_model();
 const ModelRecord& mlp_model();
 const ModelRecord& lenet_model();
 const ModelRecord& resnet_model();
+const ModelRecord& wide_resnet_model();
+const ModelRecord& alexnet_model();
+const ModelRecord& vgg_model();
+const ModelRecord& swin_model();
 
 }  // namespace trireme

@@ -133,10 +133,9 @@ ValueId Network::conv2d(ValueId x, const std::string& name, Conv conv) {
   const int64_t channels = shape(x)[1], padding = conv.padding >= 0 ? conv.padding : (conv.kernel - 1) / 2;
   const double fan_in = static_cast<double>(channels * conv.kernel * conv.kernel);
   const double fan_out = static_cast<double>(conv.filters * conv.kernel * conv.kernel);
-  // He et al., by fan-out for plain convolutions before a batch norm; PyTorch's default where there is a
-  // bias.
-  const Init init =
-      conv.bias == Bias::kNone ? Init::normal(std::sqrt(2 / fan_out)) : Init::uniform(1 / std::sqrt(fan_in));
+  // He et al., by fan-out; PyTorch's default where the bias has it too.
+  const Init init = conv.bias == Bias::kUniform ? Init::uniform(1 / std::sqrt(fan_in))
+                                                : Init::normal(std::sqrt(2 / fan_out));
   const ValueId weight = parameter(name + ".weight", {conv.filters, channels, conv.kernel, conv.kernel}, init,
                                    {{"layer", "convolution"}});
   const ValueId y = op("conv2d", {x, weight},
@@ -205,14 +204,15 @@ ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
   return rows;
 }
 
-ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq) {
+ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq, Sees sees) {
   const double scale = 1 / std::sqrt(static_cast<double>(shape(q).back()));
   if (mode_ == Mode::kPrefill || mode_ == Mode::kDecode) {
+    TRIREME_CHECK(sees == Sees::kEarlier);
     k = kept(k, name + ".keys", seq);
     v = kept(v, name + ".values", seq);
   }
   if (mode_ == Mode::kDecode) return op("attention_at", {q, k, v, position()}, {{"scale", scale}});
-  return op("attention", {q, k, v}, {{"causal", int64_t{1}}, {"scale", scale}});
+  return op("attention", {q, k, v}, {{"causal", int64_t{sees == Sees::kEarlier}}, {"scale", scale}});
 }
 
 ValueId Network::rows_for_logits(ValueId x) {

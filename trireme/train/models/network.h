@@ -102,9 +102,12 @@ class Network {
   // there are at most.
   ValueId position_rows(ValueId table, int64_t t);  // of a table [seq, h]: to be added to [b, t, h]
   ValueId rope(ValueId x, double base);
-  // Causal attention over heads of q [b, t, groups, heads of a group, d] and k, v [b, t, groups, d]. `name`
-  // is that of the states that keep k and v.
-  ValueId attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq);
+  // Attention over heads of q [b, t, groups, heads of a group, d] and k, v [b, t, groups, d], to tokens up to
+  // each one's own place or to all. `name` is that of the states that keep k and v; text is not generated
+  // with kAll.
+  enum class Sees { kEarlier, kAll };
+  ValueId attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq,
+                    Sees sees = Sees::kEarlier);
   // The rows of x [b, t, h] that logits are wanted of.
   ValueId rows_for_logits(ValueId x);
 

@@ -166,9 +166,42 @@ class Drawing {
     draw_image(dice_.between(1, 3), dice_.between(1, 6), dice_.between(1, 6));
   }
   void draw_lenet() { draw_image(dice_.number({1, 3}), 28, dice_.number({28, 28, 31})); }
+  void draw_alexnet() {
+    set("model.channels", dice_.between(1, 3));
+    set("model.feed_forward", dice_.between(1, 24));
+    draw_image(dice_.number({1, 3}), dice_.between(8, 12), dice_.between(8, 12));
+  }
+  void draw_vgg() {
+    set("model.layers", dice_.number({11, 11, 13, 16, 19}));
+    set("model.channels", dice_.between(1, 2));
+    set("model.feed_forward", dice_.between(1, 24));
+    draw_image(dice_.number({1, 3}), 32, dice_.number({32, 33}));
+  }
   void draw_resnet() {
-    set("model.layers", dice_.number({8, 8, 8, 14, 20}));
+    const int64_t layers = set("model.layers", dice_.number({8, 8, 8, 14, 20, 18, 50}));
+    if (layers == 18 || layers == 50) {
+      set("model.channels", dice_.between(1, 4));
+      set("model.stem", dice_.word({"3x3", "7x7"}));
+    }
+    if (layers == 50) set("model.width", dice_.between(1, 2));
     draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
+  }
+  void draw_wide_resnet() {
+    set("model.layers", dice_.number({10, 10, 16}));
+    set("model.channels", dice_.between(1, 4));
+    set("model.width", dice_.between(1, 3));
+    draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
+  }
+
+  // Four stages, each of half the patches a side; windows that some of them fill and others do not.
+  void draw_swin() {
+    set("model.layers", dice_.number({8, 8, 9}));
+    const int64_t heads =
+        set("model.heads", dice_.between(std::clamp<int64_t>(size_of_axis("tensor"), 1, 4), 4));
+    set("model.hidden", heads * dice_.between(1, 3));
+    const int64_t patch = set("model.patch", dice_.between(1, 2));
+    set("model.window", dice_.number({2, 4}));
+    draw_image(dice_.number({1, 3}), patch * 8, patch * dice_.number({8, 16}));
   }
 
   // The fewest heads, which mostly are enough for the ranks that share them.
@@ -325,10 +358,15 @@ class Drawing {
 const std::vector<Drawing::DrawnFamily> Drawing::kFamilies = {
     {"gpt", 3, &Drawing::draw_gpt, {"megatron", "megatron", "megatron+sequence"}},
     {"llama", 2, &Drawing::draw_llama, {"megatron", "megatron", "megatron+sequence"}},
+    {"bert", 2, &Drawing::draw_gpt, {"megatron", "megatron", "megatron+sequence"}},
     {"lstm", 1, &Drawing::draw_lstm, {"megatron", "megatron"}},
     {"mlp", 2, &Drawing::draw_mlp, {"megatron", "megatron"}},
     {"lenet", 1, &Drawing::draw_lenet, {"hybrid_cnn", "hybrid_cnn"}},
+    {"alexnet", 1, &Drawing::draw_alexnet, {"hybrid_cnn", "hybrid_cnn"}},
+    {"vgg", 1, &Drawing::draw_vgg, {"hybrid_cnn", "hybrid_cnn"}},
     {"resnet", 1, &Drawing::draw_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
+    {"wide_resnet", 1, &Drawing::draw_wide_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
+    {"swin", 1, &Drawing::draw_swin, {"megatron", "megatron"}},
 };
 
 // Nothing in a case holds a quote of its own.

@@ -56,7 +56,8 @@ TEST(RandomCase, DrawsOfEverything) {
       if (setting.starts_with("train.batch=")) uneven += std::stoi(setting.substr(12)) % mesh.ranks() != 0;
     }
   }
-  EXPECT_EQ(families, (std::set<std::string>{"gpt", "llama", "lstm", "mlp", "lenet", "resnet"}));
+  EXPECT_EQ(families, (std::set<std::string>{"gpt", "llama", "bert", "lstm", "mlp", "lenet", "alexnet", "vgg",
+                                             "resnet", "wide_resnet", "swin"}));
   EXPECT_EQ(precisions, (std::set<std::string>{"f32", "bf16", "f16"}));
   EXPECT_EQ(kinds.size(), 7);
   EXPECT_THAT(presets, IsSupersetOf({"data", "zero1", "zero2", "zero3", "megatron", "zero3+megatron",
