@@ -7,9 +7,9 @@ namespace trireme {
 namespace {
 
 // In the order of the enumerators.
-constexpr EnumNames<13> kRoles = {"",         "parameter", "buffer",  "master", "optimizer",
-                                  "residual", "gradient",  "pending", "cache",  "stash",
-                                  "batch",    "rng",       "scalar"};
+constexpr EnumNames<14> kRoles = {"",         "parameter", "buffer",  "master",  "optimizer",
+                                  "residual", "gradient",  "pending", "message", "cache",
+                                  "stash",    "batch",     "rng",     "scalar"};
 constexpr EnumNames<3> kOutputRoles = {"", "addend", "rows"};
 
 }  // namespace
