@@ -14,8 +14,9 @@ namespace {
 // Queues of the transport grow when one rank gets ahead of the other for the first time, whenever that is; so
 // of many rounds one must do without.
 TEST(ExchangeAllocation, NoneInTheSteadyState) {
-  for (const char* method : {"top_k", "dgc", "power_sgd", "one_bit", "threshold", "terngrad", "qsgd",
-                             "signum", "local", "fedavg", "diloco", "delayed"}) {
+  for (const char* method :
+       {"top_k", "dgc", "power_sgd", "one_bit", "threshold", "terngrad", "qsgd", "signum", "shared_pattern",
+        "local", "fedavg", "diloco", "delayed", "d_psgd", "sgp"}) {
     const Training training = small_mlp();
     const Plan plan = plan_of("data:2", fmt::format(R"("{}")", method));
     comm::run_rank_threads(2, [&](comm::Context& context) {

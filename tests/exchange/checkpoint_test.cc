@@ -65,7 +65,7 @@ class ExchangeCheckpoint : public ::testing::Test {
 };
 
 TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
-  for (const char* method : {"top_k", "dgc", "power_sgd", "one_bit", "signum"}) {
+  for (const char* method : {"top_k", "dgc", "power_sgd", "one_bit", "signum", "shared_pattern"}) {
     const Plan plan = plan_of("data:2", fmt::format(R"("{}")", method));
     const std::string once = folder("once"), twice = folder("twice");
     const Outcome whole = train(once, plan, 0, 6);
@@ -81,7 +81,7 @@ TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
   for (const char* exchange :
        {R"({"method": "local", "steps": 4})", R"({"method": "fedavg", "steps": 4})",
         R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 3, "period": 2})",
-        R"({"method": "delayed", "delay": 2, "correction": false})"}) {
+        R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
     const Plan plan = plan_of("data:2", exchange);
     const std::string once = folder("once"), twice = folder("twice");
     const Outcome whole = train(once, plan, 0, 6, "adamw");

@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-#include "tests/exchange/ranks.h"
+#include "tests/exchange/local_ranks.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
@@ -16,87 +16,6 @@ namespace trireme::testing {
 namespace {
 
 using Doubles = std::vector<double>;
-
-struct LocalStep {
-  // By parameter, of each rank. Gradients are of the mean over the rank's own targets.
-  std::map<std::string, std::vector<Floats>> gradients, after;
-  std::vector<double> counts;        // of each rank
-  std::vector<uint64_t> bytes_sent;  // by each rank, in the update
-};
-
-struct LocalRun {
-  std::map<std::string, Floats> start;  // weights
-  std::vector<LocalStep> steps;
-};
-
-// Of a batch in which each rank's rows have another number of targets that count.
-Batch uneven_batch(const Training& training, int64_t step) {
-  Batch batch = random_batch(training, step);
-  for (auto& [name, tensor] : batch.tensors) {
-    if (name == "labels") tensor.values<int32_t>()[1] = tensor.values<int32_t>()[2] = -1;
-  }
-  return batch;
-}
-
-double own_count(Batch& batch, Part own) {
-  double count = 0;
-  const std::span<int32_t> labels = batch.at("labels").values<int32_t>();
-  for (int64_t i = own.begin; i < own.end(); ++i) count += labels[i] >= 0;
-  return count;
-}
-
-std::map<std::string, Floats> read(Trainer& trainer, Role role) {
-  std::map<std::string, Floats> result;
-  for (const State& state : trainer.program().states) {
-    if (state.role != role || (role == Role::kGradient && !state.attrs.has("of"))) continue;
-    Floats values(state.type.shape.elements());
-    trainer.executor().read_state(state.name, values.data(), state.type.bytes());
-    result[role == Role::kGradient ? std::string(state.attrs.text("of")) : state.name] = std::move(values);
-  }
-  return result;
-}
-
-LocalRun run_of(const Plan& plan, const Training& training) {
-  LocalRun run;
-  run.steps.resize(training.steps);
-  std::mutex mutex;
-  const int ranks = plan.mesh.ranks();
-  comm::run_rank_threads(ranks, [&](comm::Context& context) {
-    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
-    const std::unique_ptr<Device> device = make_cpu_device(1);
-    Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
-                    {plan, context.rank(), &communicator});
-    trainer.initialise(1);
-    {
-      const std::lock_guard lock(mutex);
-      run.start = read(trainer, Role::kParameter);
-    }
-    for (int64_t step = 0; step < training.steps; ++step) {
-      Batch batch = uneven_batch(training, step);
-      const double count = own_count(batch, trainer.own_rows()[0]);
-      trainer.forward_backward(batch, step);
-      const std::map<std::string, Floats> gradients = read(trainer, Role::kGradient);
-      communicator.take_bytes();
-      trainer.update(step, training.rate);
-      const uint64_t bytes = communicator.take_bytes();
-      const std::map<std::string, Floats> after = read(trainer, Role::kParameter);
-      const std::lock_guard lock(mutex);
-      LocalStep& record = run.steps[step];
-      record.counts.resize(ranks);
-      record.bytes_sent.resize(ranks);
-      record.counts[context.rank()] = count;
-      record.bytes_sent[context.rank()] = bytes;
-      for (const auto& [name, values] : after) {
-        record.after[name].resize(ranks);
-        record.after[name][context.rank()] = values;
-        record.gradients[name].resize(ranks);
-        record.gradients[name][context.rank()] = gradients.at(name);
-        for (float& value : record.gradients[name][context.rank()]) value /= static_cast<float>(count);
-      }
-    }
-  });
-  return run;
-}
 
 struct LocalCase {
   std::string name, exchange;

@@ -42,6 +42,7 @@ std::vector<MethodCase> method_cases() {
           {"terngrad", "terngrad", {{"seed", 5}}},
           {"terngrad_unclipped", "terngrad", {{"clip", 0}}},
           {"qsgd", "qsgd", {{"bits", 4}, {"bucket", 16}}},
+          {"shared_pattern", "shared_pattern", {{"ratio", 0.2}, {"block", 16}}},
           {"signum", "signum", {}}};
 }
 

@@ -235,13 +235,41 @@ void all_reduce(Exchanged& x, const Settings&) {
   for (const Doubles& g : x.gradients) x.sum = x.sum + g;
 }
 
+void shared_pattern(Exchanged& x, const Settings& settings) {
+  const size_t block = static_cast<size_t>(settings.at("block"));
+  const size_t blocks = (static_cast<size_t>(x.shape.elements()) + block - 1) / block;
+  Doubles norms(blocks, 0);
+  std::vector<Doubles> all;
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    all.push_back(x.gradients[p] + x.kept["residual"][p]);
+    for (size_t i = 0; i < all[p].size(); ++i) norms[i / block] += all[p][i] * all[p][i];
+  }
+  const size_t chosen = std::max<size_t>(
+      1, static_cast<size_t>(std::llround(settings.at("ratio") * static_cast<double>(blocks))));
+  const Doubles pattern = largest(norms, chosen);
+  x.sum = zeros(x);
+  for (size_t p = 0; p < all.size(); ++p) {
+    for (size_t i = 0; i < all[p].size(); ++i) {
+      const bool sent = pattern[i / block] != 0;
+      if (sent) x.sum[i] += all[p][i];
+      x.kept["residual"][p][i] = sent ? 0 : all[p][i];
+    }
+  }
+}
+
 }  // namespace
 
 ReferenceMethod reference_of(const std::string& method) {
-  static const std::map<std::string, ReferenceMethod> methods = {
-      {"all_reduce", all_reduce}, {"top_k", top_k},         {"dgc", dgc},   {"power_sgd", power_sgd},
-      {"one_bit", one_bit},       {"threshold", threshold}, {"qsgd", qsgd}, {"terngrad", terngrad},
-      {"signum", signum}};
+  static const std::map<std::string, ReferenceMethod> methods = {{"all_reduce", all_reduce},
+                                                                 {"top_k", top_k},
+                                                                 {"dgc", dgc},
+                                                                 {"power_sgd", power_sgd},
+                                                                 {"one_bit", one_bit},
+                                                                 {"threshold", threshold},
+                                                                 {"qsgd", qsgd},
+                                                                 {"terngrad", terngrad},
+                                                                 {"signum", signum},
+                                                                 {"shared_pattern", shared_pattern}};
   TRIREME_CHECK(methods.contains(method));
   return methods.at(method);
 }

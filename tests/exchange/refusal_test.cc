@@ -17,8 +17,20 @@ std::string refusal(const Plan& plan, const Training& training) {
     step_program(training.model, training.train, training.optim, training.shape, *device, {plan, 0, nullptr});
   });
 }
+// With data:2 for the small mlp: when the plan is read, or held against the model.
 std::string refusal(const std::string& exchange) {
-  return refusal(plan_of("data:2", exchange), small_mlp());
+  const std::string when_read = error_of([&] { plan_of("data:2", exchange); });
+  return when_read == "no error" ? refusal(plan_of("data:2", exchange), small_mlp()) : when_read;
+}
+
+// Before there is a model to build anything of.
+TEST(ExchangeRefusal, OfBadSettingsIsWhenThePlanIsRead) {
+  for (const char* exchange :
+       {R"({"method": "top_k", "ratio": 0})", R"({"method": "top_k", "ratio": 1.5})",
+        R"({"method": "power_sgd", "rank": 0})", R"({"method": "delayed", "delay": -1})",
+        R"({"method": "delayed", "delay": 65})", R"({"method": "qsgd", "bit": 4})", R"("gossip")",
+        R"([{"method": "top_k", "for": "*"}, {"method": "local"}])"})
+    EXPECT_NE(error_of([&] { plan_of("data:2", exchange); }), "no error") << exchange;
 }
 
 TEST(ExchangeRefusal, OfBadSettings) {
@@ -36,7 +48,7 @@ TEST(ExchangeRefusal, OfBadSettings) {
   EXPECT_THAT(refusal(R"({"method": "dgc", "momentum": 1})"), HasSubstr("momentum = 1"));
   EXPECT_THAT(refusal(R"({"method": "qsgd", "bits": 1})"), HasSubstr("bits = 1"));
   EXPECT_THAT(refusal(R"({"method": "threshold", "threshold": 0})"), HasSubstr("threshold = 0"));
-  EXPECT_THAT(refusal(R"({"method": "atomo"})"), HasSubstr("can not be done yet"));
+  EXPECT_THAT(refusal(R"({"method": "topk"})"), HasSubstr("did you mean 'top_k'"));
   EXPECT_THAT(refusal(R"({"method": "top_k", "for": "nothing"})"),
               HasSubstr("no parameter that is called so"));
   EXPECT_EQ(refusal(R"({"method": "top_k", "ratio": 1})"), "no error");

@@ -11,6 +11,7 @@ constexpr Command kParts[] = {
     {"plan", "what a plan makes of a model: stages, memory, layouts, traffic, the timeline", inspect_plan},
     {"program", "what a rank does under a plan: layouts, collectives, bytes", inspect_program},
     {"exchange", "what each method by which replicas agree would send and keep", inspect_exchange},
+    {"collectives", "what each all-reduce algorithm sends, and its time over a link", inspect_collectives},
     {"schedule", "when each stage of a pipeline does what: the timeline, as text and SVG", inspect_schedule},
     {"checkpoint", "the tensors in a checkpoint or safetensors file; are its checksums right?",
      inspect_checkpoint},

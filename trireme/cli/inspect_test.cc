@@ -60,9 +60,18 @@ TEST_F(InspectTest, ExchangeHasARowForEveryMethod) {
       run({"exchange", "--plan", plan, "--model.layers=1", "--model.seq=8", "--train.batch=4"});
   EXPECT_EQ(code, kOk);
   EXPECT_THAT(text, HasSubstr("| the plan's own |"));
-  for (const char* row : {"| dense |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |",
-                          "| one_bit |", "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |",
-                          "| local steps=8 |", "| fedavg ", "| diloco ", "| delayed "})
+  for (const char* row :
+       {"| dense |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |", "| one_bit |",
+        "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |", "| shared_pattern ",
+        "| d_psgd graph=ring |", "| sgp ", "| local steps=8 |", "| fedavg ", "| diloco ", "| delayed "})
+    EXPECT_THAT(text, HasSubstr(row));
+}
+
+TEST_F(InspectTest, CollectivesHasARowForEveryAlgorithm) {
+  const auto [code, text] = run({"collectives", "-n", "4", "--bytes", "1M", "--link", "home"});
+  EXPECT_EQ(code, kOk);
+  for (const char* row : {"| `naive` | 1 | 12 n | 3 n | 3 |", "| `ring` | 6 | 6 n | 1.5 n | 1 |",
+                          "| `linear` | 6 | 6 n | 2 n | 2 |", "| `tree` |", "| `reduce_scatter_gather` |"})
     EXPECT_THAT(text, HasSubstr(row));
 }
 

@@ -5,20 +5,6 @@
 
 namespace trireme {
 
-double ExchangeSettings::real(std::string_view name) const {
-  const auto found = numbers.find(name);
-  TRIREME_CHECK(found != numbers.end());
-  return found->second;
-}
-int64_t ExchangeSettings::whole(std::string_view name) const {
-  return static_cast<int64_t>(real(name));
-}
-const std::string& ExchangeSettings::word(std::string_view name) const {
-  const auto found = words.find(name);
-  TRIREME_CHECK(found != words.end());
-  return found->second;
-}
-
 Addend::Addend(Builder& builder, const Common& of_all, const ExchangeSettings& of_method,
                std::string_view parameter, ValueId gradient)
     : b(builder), common(of_all), settings(of_method), parameter_(parameter), gradient_(gradient) {}

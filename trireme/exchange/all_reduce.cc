@@ -43,11 +43,9 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 
 ExchangeMethod all_reduce_method() {
   return {
-      .name = "all_reduce",
-      .settings = {{.name = "wire", .kind = ExchangeSetting::Kind::kWord, .words = {"f32", "bf16", "f16"}}},
-      .begin = begin,
-      .bytes = bytes,
-      .loses = [](const ExchangeSettings& settings) { return settings.word("wire") != "f32"; }};
+      .name = "all_reduce", .begin = begin, .bytes = bytes, .loses = [](const ExchangeSettings& settings) {
+        return settings.word("wire") != "f32";
+      }};
 }
 
 }  // namespace trireme

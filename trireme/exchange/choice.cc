@@ -6,7 +6,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/consistency.h"
-#include "trireme/exchange/settings.h"
 
 namespace trireme {
 namespace {
@@ -68,14 +67,8 @@ std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
   if (consistency_of(plan)) return choices;
   for (const ExchangeRule& rule : plan.exchange) {
     const ExchangeMethod* method = find_exchange_method(rule.method);
-    if (!method) {
-      std::vector<std::string> names;
-      for (const ExchangeMethod& one : exchange_methods()) names.emplace_back(one.name);
-      for (const ExchangeRule& one : consistency_rules()) names.push_back(one.method);
-      throw_error("the plan's exchange is {}, which can not be done yet; there are {}", rule.method,
-                  join(names, ", "));
-    }
-    choices.push_back({method, checked_settings(rule, method->settings), rule.pattern});
+    TRIREME_CHECK(method != nullptr);  // check_rules() knows them
+    choices.push_back({method, checked_settings(rule), rule.pattern});
   }
   return choices;
 }

@@ -17,8 +17,7 @@ struct ExchangeChoice {
   bool is_dense() const { return !method->loses(settings); }
 };
 
-// In the order of the plan's rules. Throws Error for methods that do not exist yet, and for settings that a
-// method does not have or that are out of range.
+// In the order of the plan's rules. Throws Error for what check_rules() refuses.
 std::vector<ExchangeChoice> exchange_choices(const Plan& plan);
 
 // Whether the plan asks for anything else than dense sums, and whether results then differ from one rank's by

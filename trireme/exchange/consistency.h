@@ -1,6 +1,6 @@
-// How replicas agree that do not add up gradients in every step: each goes on by itself for some steps, with
-// weights of its own, and then they agree on weights. A rule of the plan's exchange that stands alone and
-// speaks of all parameters.
+// How replicas agree that do not add up gradients in every step: each has weights of its own, and goes on by
+// itself for some steps until all agree on weights, or mixes them with those of its neighbours in every step.
+// A rule of the plan's exchange that stands alone and speaks of all parameters.
 #pragma once
 
 #include <optional>
@@ -16,15 +16,20 @@ struct Consistency {
     kFedavg,   // likewise, weighed by the targets that each rank has counted since
     kDiloco,   // likewise; a step of Nesterov from the last agreement towards the mean
     kDelayed,  // what `period` steps have changed becomes the mean of it `delay` steps later
+    kGossip,   // in every step: w becomes the mean of one's own and one's neighbours', and then the step is
+               // made
+    kPushSum,  // in every step half of w, and half of the weight of it, goes to one other rank
   } kind;
   ExchangeSettings settings;
 
   // After how many steps ranks agree on something.
-  int64_t period() const { return settings.whole(kind == Kind::kDelayed ? "period" : "steps"); }
+  int64_t period() const {
+    if (kind == Kind::kGossip || kind == Kind::kPushSum) return 1;
+    return settings.whole(kind == Kind::kDelayed ? "period" : "steps");
+  }
 };
 
-// Nothing where the plan's exchange is of another kind. Throws Error for settings that it does not have or
-// that are out of range, and where it does not stand alone.
+// Nothing where the plan's exchange is of another kind. Throws Error for what check_rules() refuses.
 std::optional<Consistency> consistency_of(const Plan& plan);
 
 // For who shows all: a rule for each, as it is where the plan says nothing of its settings.

@@ -36,16 +36,7 @@ Turn begin(Addend& x) {
 }  // namespace
 
 ExchangeMethod dgc_method() {
-  using enum ExchangeSetting::Kind;
   return {.name = "dgc",
-          .settings = {{.name = "ratio",
-                        .standard = 0.001,
-                        .most = 1,
-                        .bounds = ExchangeSetting::Bounds::kAboveLeast},
-                       {.name = "momentum", .standard = 0.9, .most = 0.9999},
-                       {.name = "nesterov", .most = 1, .kind = kWhole},
-                       {.name = "masking", .standard = 1, .most = 1, .kind = kWhole},
-                       {.name = "clip", .most = 1e9}},
           .begin = begin,
           .bytes = top_k_method().bytes,
           .direction = ExchangeMethod::Direction::kOwnMomentum};

@@ -1,16 +1,16 @@
-// A method by which replicas agree on a gradient: what it may be set to, what it sends, and the nodes that it
-// puts in the place of a sum over the ranks of an axis. One record and one function, in one file; see
-// README.md.
+// A method by which replicas agree on a gradient: what it sends, and the nodes that it puts in the place of a
+// sum over the ranks of an axis. One record and one function, in one file; what it may be set to is in
+// plan/exchange_rule.cc. See README.md.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "trireme/ir/builder.h"
+#include "trireme/plan/exchange_rule.h"
 
 namespace trireme {
 
@@ -19,27 +19,6 @@ inline constexpr std::string_view kKeptPrefix = "exchange.";
 // The output of the update that has the squares of all that a rank has not sent yet; absent where none of its
 // methods keeps that.
 inline constexpr std::string_view kResidualSquares = "residual_squares";
-
-// A setting of a method: a number in a range, or one of some words.
-struct ExchangeSetting {
-  std::string_view name;
-  double standard = 0;  // where the plan does not say
-  double least = 0, most = 0;
-  enum class Kind { kReal, kWhole, kWord } kind = Kind::kReal;
-  // kAboveLeast: `least` itself is too small.
-  enum class Bounds { kClosed, kAboveLeast } bounds = Bounds::kClosed;
-  std::vector<std::string_view> words = {};  // kWord: the first where nothing is said
-};
-
-// All settings of a method with their values.
-struct ExchangeSettings {
-  std::map<std::string, double, std::less<>> numbers;
-  std::map<std::string, std::string, std::less<>> words;
-
-  double real(std::string_view name) const;
-  int64_t whole(std::string_view name) const;
-  const std::string& word(std::string_view name) const;
-};
 
 // How tensors go from rank to rank. What one move of all gradients sends goes together.
 enum class Move {
@@ -137,7 +116,6 @@ class Addend {
 
 struct ExchangeMethod {
   std::string_view name;
-  std::vector<ExchangeSetting> settings;
   Turn (*begin)(Addend& addend);
   // Bytes that a rank sends for a gradient of this shape in a step, by the best algorithms of comm/.
   double (*bytes)(const Shape& shape, int64_t ranks, const ExchangeSettings& settings);

@@ -10,6 +10,7 @@ ExchangeMethod dgc_method();
 ExchangeMethod one_bit_method();
 ExchangeMethod power_sgd_method();
 ExchangeMethod qsgd_method();
+ExchangeMethod shared_pattern_method();
 ExchangeMethod signum_method();
 ExchangeMethod terngrad_method();
 ExchangeMethod threshold_method();

@@ -51,7 +51,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
 }  // namespace
 
 ExchangeMethod one_bit_method() {
-  return {.name = "one_bit", .settings = {}, .begin = begin, .bytes = bytes};
+  return {.name = "one_bit", .begin = begin, .bytes = bytes};
 }
 
 }  // namespace trireme

@@ -50,16 +50,13 @@ std::string problem(const Shape& shape, const ExchangeSettings& settings) {
 }  // namespace
 
 ExchangeMethod power_sgd_method() {
-  return {
-      .name = "power_sgd",
-      .settings =
-          {{.name = "rank", .standard = 2, .least = 1, .most = 1024, .kind = ExchangeSetting::Kind::kWhole}},
-      .begin = begin,
-      .bytes = bytes,
-      .problem = problem,
-      .pays = [](const Shape& shape, const ExchangeSettings& settings) {
-        return 2 * settings.whole("rank") * (rows_of(shape) + columns_of(shape)) < shape.elements();
-      }};
+  return {.name = "power_sgd",
+          .begin = begin,
+          .bytes = bytes,
+          .problem = problem,
+          .pays = [](const Shape& shape, const ExchangeSettings& settings) {
+            return 2 * settings.whole("rank") * (rows_of(shape) + columns_of(shape)) < shape.elements();
+          }};
 }
 
 }  // namespace trireme

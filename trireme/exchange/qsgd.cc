@@ -26,13 +26,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 }  // namespace
 
 ExchangeMethod qsgd_method() {
-  using enum ExchangeSetting::Kind;
-  return {.name = "qsgd",
-          .settings = {{.name = "bits", .standard = 4, .least = 2, .most = 8, .kind = kWhole},
-                       {.name = "bucket", .standard = 512, .least = 1, .most = 0x1p20, .kind = kWhole},
-                       {.name = "seed", .most = 0x1p31, .kind = kWhole}},
-          .begin = begin,
-          .bytes = bytes};
+  return {.name = "qsgd", .begin = begin, .bytes = bytes};
 }
 
 }  // namespace trireme

@@ -40,11 +40,8 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
 }  // namespace
 
 ExchangeMethod signum_method() {
-  return {.name = "signum",
-          .settings = {{.name = "momentum", .standard = 0.9, .most = 0.9999}},
-          .begin = begin,
-          .bytes = bytes,
-          .direction = ExchangeMethod::Direction::kOwnSteps};
+  return {
+      .name = "signum", .begin = begin, .bytes = bytes, .direction = ExchangeMethod::Direction::kOwnSteps};
 }
 
 }  // namespace trireme

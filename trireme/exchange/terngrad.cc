@@ -38,12 +38,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
 }  // namespace
 
 ExchangeMethod terngrad_method() {
-  using enum ExchangeSetting::Kind;
-  return {.name = "terngrad",
-          .settings = {{.name = "clip", .standard = 2.5, .most = 1e6},
-                       {.name = "seed", .most = 0x1p31, .kind = kWhole}},
-          .begin = begin,
-          .bytes = bytes};
+  return {.name = "terngrad", .begin = begin, .bytes = bytes};
 }
 
 }  // namespace trireme

@@ -25,13 +25,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
 }  // namespace
 
 ExchangeMethod threshold_method() {
-  return {.name = "threshold",
-          .settings = {{.name = "threshold",
-                        .standard = 1e-3,
-                        .most = 1e6,
-                        .bounds = ExchangeSetting::Bounds::kAboveLeast}},
-          .begin = begin,
-          .bytes = bytes};
+  return {.name = "threshold", .begin = begin, .bytes = bytes};
 }
 
 }  // namespace trireme

@@ -33,13 +33,7 @@ int64_t kept_elements(const Shape& shape, double ratio) {
 }
 
 ExchangeMethod top_k_method() {
-  using enum ExchangeSetting::Kind;
-  return {.name = "top_k",
-          .settings =
-              {{.name = "ratio", .standard = 0.01, .most = 1, .bounds = ExchangeSetting::Bounds::kAboveLeast},
-               {.name = "feedback", .standard = 1, .most = 1, .kind = kWhole}},
-          .begin = begin,
-          .bytes = bytes};
+  return {.name = "top_k", .begin = begin, .bytes = bytes};
 }
 
 }  // namespace trireme

@@ -7,8 +7,8 @@ namespace trireme {
 namespace {
 
 // In the order of the enumerators.
-constexpr EnumNames<14> kRoles = {"",         "parameter", "buffer",  "master", "optimizer",
-                                  "residual", "gradient",  "pending", "cache",  "version",
+constexpr EnumNames<15> kRoles = {"",         "parameter", "buffer",  "master",  "optimizer",
+                                  "residual", "gradient",  "pending", "message", "cache",   "version",
                                   "stash",    "batch",     "rng",     "scalar"};
 constexpr EnumNames<3> kOutputRoles = {"", "addend", "rows"};
 

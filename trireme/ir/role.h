@@ -17,6 +17,7 @@ enum class Role {
   kResidual,   // what a method of exchange keeps of gradients: parts not sent yet, velocities
   kGradient,   // what microbatches add up for the update
   kPending,    // what a buffer becomes if the step is not skipped
+  kMessage,    // what goes to other ranks as it is, and what came from them: for a step, or less
   kCache,      // keys and values of tokens that were read
   kVersion,    // what a parameter was before one of the last updates, for microbatches that began with it
   kStash,      // what a segment leaves of a microbatch for a later one, on this rank or another

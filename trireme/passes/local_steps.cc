@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/exchange/gossip.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -24,6 +25,7 @@ class Maker {
       if (value.kind != Value::Kind::kState || !is_lasting(value.role)) continue;
       lasting_.push_back(value);
       if (value.role != Role::kOptimizer) agreed_.push_back(value);
+      if (value.role == Role::kParameter) parameters_.push_back(value);
     }
   }
 
@@ -40,6 +42,12 @@ class Maker {
         break;
       case kDelayed:
         add_delayed();
+        break;
+      case kGossip:
+        add_gossip();
+        break;
+      case kPushSum:
+        add_pushes();
         break;
     }
     add_meeting();
@@ -78,8 +86,13 @@ class Maker {
         add_change(b, state, locals[update.state], locals[update.value]);
         if (!corrects()) continue;
       }
+      if (mixes() && state.role == Role::kParameter) {
+        add_share(b, state, locals[update.state], locals[update.value]);
+        continue;
+      }
       b.update(locals[update.state], locals[update.value]);
     }
+    if (how_.kind == Consistency::Kind::kPushSum) share_weight(b);
     for (const Output& output : graph_.outputs) b.output(output.name, locals[output.value], output.role);
     if (how_.kind == Consistency::Kind::kFedavg) count_samples(b, locals);
     debug_verify(b.graph());
@@ -88,6 +101,11 @@ class Maker {
 
   // Whether a rank makes its own steps at once, which the mean of all ranks' then takes the place of.
   bool corrects() const { return how_.settings.whole("correction") != 0; }
+
+  // Whether weights are mixed with those of some others in every step.
+  bool mixes() const {
+    return how_.kind == Consistency::Kind::kGossip || how_.kind == Consistency::Kind::kPushSum;
+  }
 
   // Adds what the step changes to what the steps before have.
   void add_change(Builder& b, const Value& parameter, ValueId before, ValueId after) {
@@ -115,7 +133,13 @@ class Maker {
   ValueId keep_samples(Builder& b) {
     return keep_named(b, fmt::format("{}samples", kKeptPrefix), Shape{}, Of::kRank);
   }
-  ValueId keep_named(Builder& b, const std::string& name, const Shape& shape, Of whose) {
+  // Of a rank's weights, how much of one rank's that is.
+  ValueId keep_weight(Builder& b) {
+    return keep_named(b, fmt::format("{}weight", kKeptPrefix), Shape{}, Of::kRank, "ones");
+  }
+  ValueId keep_named(Builder& b, const std::string& name, const Shape& shape, Of whose,
+                     const char* start = "zeros") {
+    if (const ValueId known = b.graph().find(name); known != kNoValue) return known;
     Shape one{1};
     for (const int64_t extent : shape) one.push_back(extent);
     KeptState state{one, replicated(mesh_)};
@@ -124,7 +148,7 @@ class Maker {
       state.whole.set(0, ranks_);
     }
     result_.kept[name] = state;
-    return b.state(name, {DType::f32, one}, Role::kResidual, {{"init", "zeros"}});
+    return b.state(name, {DType::f32, one}, Role::kResidual, {{"init", start}});
   }
 
   static ValueId reshaped(Builder& b, ValueId value, const std::vector<int64_t>& shape) {
@@ -147,8 +171,11 @@ class Maker {
         {{"axis", std::string(kAxis)}, {"ways", ranks_}, {"coordinate", rank_}, {"reduction", "sum"}});
   }
 
-  // The part of the mean that this rank is, by the targets it has counted; none where all are alike.
+  // The part of the mean that this rank is, by the targets it has counted, or by the weight of what it has;
+  // none where all are alike.
   ValueId own_share(Builder& b) {
+    if (how_.kind == Consistency::Kind::kPushSum)
+      return b.op("affine", {out_of_row(b, keep_weight(b))}, {{"scale", 1.0 / static_cast<double>(ranks_)}});
     if (how_.kind != Consistency::Kind::kFedavg) return kNoValue;
     const ValueId own =
         b.op("affine", {out_of_row(b, keep_samples(b))}, {{"scale", 1.0}, {"shift", kAlmostNothing}});
@@ -166,6 +193,12 @@ class Maker {
     result_.segments.push_back(b.take());
   }
 
+  static std::vector<Action> runs(const std::vector<std::string>& segments) {
+    std::vector<Action> actions;
+    for (const std::string& segment : segments) actions.push_back(Action::run(segment));
+    return actions;
+  }
+
   void add_average() {
     add_segment("exchange", [&](Builder& b) {
       const ValueId share = own_share(b);
@@ -177,7 +210,7 @@ class Maker {
       const ValueId samples = b.graph().find(fmt::format("{}samples", kKeptPrefix));
       b.update(samples, b.op("affine", {samples}, {{"scale", 0.0}}));
     });
-    result_.lists.push_back({"exchange", {"exchange"}, how_.period(), how_.period()});
+    result_.lists.push_back({"exchange", runs({"exchange"}), how_.period(), how_.period()});
   }
 
   // Nesterov's momentum on the way from where all were last to the mean, as if that were a gradient.
@@ -202,7 +235,7 @@ class Maker {
         b.update(own, out_of_row(b, next));
       }
     });
-    result_.lists.push_back({"exchange", {"exchange"}, how_.period(), how_.period()});
+    result_.lists.push_back({"exchange", runs({"exchange"}), how_.period(), how_.period()});
     add_beginning();
   }
 
@@ -215,7 +248,7 @@ class Maker {
         b.update(keep(b, "anchor", state, Of::kAll), in_row(b, own));
       }
     });
-    result_.lists.push_back({"begin", {"begin"}});
+    result_.lists.push_back({"begin", runs({"begin"})});
   }
 
   // What is under way is kept in as many places as there are periods in the delay. It is added up when it is
@@ -252,20 +285,16 @@ class Maker {
     });
     if (corrects()) add_beginning();
     if (delay == 0) {
-      result_.lists.push_back({"exchange", {"pack0", "clear", "arrive0"}, period, period});
+      result_.lists.push_back({"exchange", runs({"pack0", "clear", "arrive0"}), period, period});
       return;
     }
     // What arrives makes room for what is sent in the same step.
     for (int64_t place = 0; place < places; ++place)
-      result_.lists.push_back({fmt::format("arrive{}", place),
-                               {fmt::format("arrive{}", place)},
-                               period * places,
-                               period * (place + 1) + delay});
+      result_.lists.push_back({fmt::format("arrive{}", place), runs({fmt::format("arrive{}", place)}),
+                               period * places, period * (place + 1) + delay});
     for (int64_t place = 0; place < places; ++place)
-      result_.lists.push_back({fmt::format("pack{}", place),
-                               {fmt::format("pack{}", place), "clear"},
-                               period * places,
-                               period * (place + 1)});
+      result_.lists.push_back({fmt::format("pack{}", place), runs({fmt::format("pack{}", place), "clear"}),
+                               period * places, period * (place + 1)});
   }
 
   // With correction, a rank's weights are what all agree on and then what it alone has changed since: not its
@@ -288,6 +317,94 @@ class Maker {
     b.update(sent, b.op("affine", {sent}, {{"scale", 0.0}}));
   }
 
+  // What goes to others lies in slot 0, what comes from them in the slots behind it.
+  ValueId message(Builder& b, const std::string& of, const Shape& shape) {
+    const std::string name = fmt::format("{}mixed.{}", kKeptPrefix, of);
+    result_.slots[name] = 2;
+    if (how_.kind == Consistency::Kind::kGossip) result_.slots[name] = 1 + static_cast<int>(around().size());
+    return b.state(name, {DType::f32, shape}, Role::kMessage);
+  }
+  GossipGraph gossip() const { return gossip_graph(how_.settings.word("graph")); }
+  std::vector<int> around() const {
+    return neighbours(gossip(), static_cast<int>(ranks_), static_cast<int>(rank_));
+  }
+
+  // What goes to each of the others is also what stays: shares are equal. The step is made on what stays,
+  // from the weights that its gradient is of.
+  void add_share(Builder& b, const Value& parameter, ValueId before, ValueId after) {
+    const Builder::Scope scope(b, "exchange");
+    const ValueId step = b.op("sub", {after, before}),
+                  sent = message(b, parameter.name, parameter.type.shape);
+    if (how_.kind == Consistency::Kind::kGossip) {
+      const double share = 1.0 / static_cast<double>(1 + around().size());
+      const ValueId part = b.op("affine", {before}, {{"scale", share}});
+      b.update(sent, part);
+      b.update(before, b.op("add", {part, step}));
+      return;
+    }
+    const ValueId whole = b.op("add", {b.op("mul", {before, out_of_row(b, keep_weight(b))}), step});
+    const ValueId half = b.op("affine", {whole}, {{"scale", 0.5}});
+    b.update(sent, half);
+    b.update(before, half);
+  }
+  void share_weight(Builder& b) {
+    const Builder::Scope scope(b, "exchange");
+    const ValueId weight = keep_weight(b), half = b.op("affine", {weight}, {{"scale", 0.5}});
+    b.update(message(b, "weight", {1}), half);
+    b.update(weight, half);
+  }
+
+  std::vector<std::string> message_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, slots] : result_.slots) names.push_back(name);
+    return names;
+  }
+
+  void add_gossip() {
+    add_segment("mix", [&](Builder& b) {
+      for (const Value& state : parameters_) {
+        const ValueId own = b.declare(state);
+        b.update(own, b.op("add", {own, message(b, state.name, state.type.shape)}));
+      }
+    });
+    LocalSteps::List list{"exchange", {}, 1, 1};
+    const std::vector<int> peers = around();
+    for (size_t i = 0; i < peers.size(); ++i) {
+      for (const std::string& name : message_names()) {
+        list.actions.push_back(Action::send(name, peers[i]));
+        list.actions.push_back(Action::receive(name, peers[i], static_cast<int>(i) + 1));
+      }
+    }
+    for (size_t i = 0; i < peers.size(); ++i)
+      list.actions.push_back(Action::run("mix", 0, static_cast<int>(i) + 1));
+    result_.lists.push_back(std::move(list));
+  }
+
+  // To another one in each step, in turn, so that after so many steps all have heard of all.
+  void add_pushes() {
+    add_segment("mix", [&](Builder& b) {
+      const ValueId weight = keep_weight(b);
+      const ValueId sum = b.op("add", {weight, message(b, "weight", {1})});
+      b.update(weight, sum);
+      for (const Value& state : parameters_) {
+        const ValueId own = b.declare(state);
+        const ValueId all = b.op("add", {own, message(b, state.name, state.type.shape)});
+        b.update(own, b.op("div", {all, out_of_row(b, sum)}));
+      }
+    });
+    const std::vector<int> distances = push_distances(gossip(), static_cast<int>(ranks_));
+    for (size_t i = 0; i < distances.size(); ++i) {
+      LocalSteps::List list{fmt::format("push{}", i), {}, std::ssize(distances), static_cast<int64_t>(i) + 1};
+      for (const std::string& name : message_names()) {
+        list.actions.push_back(Action::send(name, static_cast<int>((rank_ + distances[i]) % ranks_)));
+        list.actions.push_back(
+            Action::receive(name, static_cast<int>((rank_ + ranks_ - distances[i]) % ranks_), 1));
+      }
+      list.actions.push_back(Action::run("mix", 0, 1));
+      result_.lists.push_back(std::move(list));
+    }
+  }
+
   void add_meeting() {
     add_segment("keep", [&](Builder& b) {
       for (const Value& state : lasting_) {
@@ -308,8 +425,8 @@ class Maker {
         b.update(value, out_of_row(b, keep(b, "own", state)));
       }
     });
-    result_.lists.push_back({"meet", {"keep", "meet"}});
-    result_.lists.push_back({"part", {"part"}});
+    result_.lists.push_back({"meet", runs({"keep", "meet"})});
+    result_.lists.push_back({"part", runs({"part"})});
   }
 
   const Graph& graph_;
@@ -319,6 +436,7 @@ class Maker {
   const OpTable& ops_;
   int64_t ranks_ = 1, rank_ = 0;
   std::vector<Value> lasting_, agreed_;  // states; those that ranks agree on: weights and running statistics
+  std::vector<Value> parameters_;
   LocalSteps result_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "trireme/mesh/layout.h"
 #include "trireme/mesh/mesh.h"
+#include "trireme/plan/exchange_rule.h"
 #include "trireme/plan/preset.h"
 
 namespace trireme {
@@ -24,16 +25,6 @@ struct Recompute {
   std::vector<std::string> names = {};  // kNamed: of scopes and values, patterns (fits_pattern)
 
   friend bool operator==(const Recompute&, const Recompute&) = default;
-};
-
-// How replicas agree on the gradients of some parameters: a method of exchange/ and its settings.
-struct ExchangeRule {
-  std::string method = "all_reduce";
-  std::string pattern = {};  // of names (fits_pattern); "": all matrices and filters
-  std::map<std::string, double, std::less<>> numbers = {};
-  std::map<std::string, std::string, std::less<>> words = {};
-
-  friend bool operator==(const ExchangeRule&, const ExchangeRule&) = default;
 };
 
 struct Plan {

@@ -217,20 +217,13 @@ void read_offload(const Json& value, Plan& plan, std::string_view source) {
   plan.offload = {value["folder"].get<std::string>()};
 }
 
-// How replicas agree: the name of a method, or an object with its settings. What a method may be set to is
-// exchange/'s to say.
+// How replicas agree: the name of a method, or an object with its settings.
 ExchangeRule exchange_rule(const Json& value, std::string_view source) {
   if (value.is_object() && !value.contains("method"))
     throw_error("{}: exchange is {}, which names no method; say for example {{\"method\": \"all_reduce\"}}",
                 source, value.dump());
   const Json& method = value.is_object() ? value["method"] : value;
-  check_word(method, "exchange",
-             {"all_reduce",   "top_k",   "dgc",    "power_sgd", "one_bit",      "threshold",
-              "terngrad",     "qsgd",    "signum", "atomo",     "one_bit_adam", "shared_pattern",
-              "pruned_ring",  "delayed", "local",  "fedavg",    "diloco",       "server",
-              "async_server", "ssp",     "d_psgd", "sgp",       "ad_psgd"},
-             source);
-  ExchangeRule rule{.method = method.get<std::string>()};
+  ExchangeRule rule{.method = text_of(method, "exchange", source)};
   if (!value.is_object()) return rule;
   for (const auto& [key, setting] : value.items()) {
     if (key == "method") continue;
@@ -248,12 +241,17 @@ ExchangeRule exchange_rule(const Json& value, std::string_view source) {
 
 // One for all, or a list of such for some names each.
 void read_exchange(const Json& value, Plan& plan, std::string_view source) {
-  if (!value.is_array()) {
+  if (value.is_array()) {
+    for (const Json& one : value)
+      plan.exchange.push_back(exchange_rule(object_of(one, "exchange", source), source));
+  } else {
     plan.exchange = {exchange_rule(value, source)};
-    return;
   }
-  for (const Json& one : value)
-    plan.exchange.push_back(exchange_rule(object_of(one, "exchange", source), source));
+  try {
+    check_rules(plan.exchange);
+  } catch (const Error& error) {
+    throw_error("{}: {}", source, error.what());
+  }
 }
 
 Json exchange_json(const std::vector<ExchangeRule>& rules) {

@@ -180,6 +180,13 @@ TEST(Plan, MistakesInSingleKeysAreNamed) {
               HasSubstr("there is no exchange 'gossip'; known are all_reduce"));
   EXPECT_THAT(with(R"("exchange": [{"method": "topk"}])"), HasSubstr("did you mean 'top_k'?"));
   EXPECT_THAT(with(R"("exchange": {"ratio": 1})"), HasSubstr("names no method"));
+  EXPECT_THAT(with(R"("exchange": {"method": "top_k", "ratio": 0})"),
+              HasSubstr("plan.json: the exchange top_k has ratio = 0; a number above 0, at most 1"));
+  EXPECT_THAT(with(R"("exchange": {"method": "power_sgd", "rank": 0})"), HasSubstr("rank = 0"));
+  EXPECT_THAT(with(R"("exchange": {"method": "delayed", "delay": -1})"), HasSubstr("delay = -1"));
+  EXPECT_THAT(with(R"("exchange": {"method": "qsgd", "bit": 4})"), HasSubstr("did you mean 'bits'?"));
+  EXPECT_THAT(with(R"("exchange": [{"method": "local"}, {"method": "top_k"}])"),
+              HasSubstr("it stands alone"));
   EXPECT_THAT(with(R"("exchange": ["top_k"])"), HasSubstr("an object expected"));
   EXPECT_THAT(with(R"("schedule": "1f1")"), HasSubstr("did you mean '1f1b'?"));
   EXPECT_THAT(with(R"("chunks": 0)"), HasSubstr("chunks is 0; a whole number"));

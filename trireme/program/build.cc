@@ -211,6 +211,7 @@ void ProgramBuilder::add_local_steps(RankPart& part, Graph& update, int rank, Ke
   LocalSteps local = local_steps(update, *consistency_, stage_plan_.mesh, rank, ops());
   update = std::move(local.update);
   kept = std::move(local.kept);
+  for (const auto& [name, slots] : local.slots) part.slots[name] = slots;
   for (const Graph& graph : local.segments) {
     const Graph made = optimized(graph);
     part.agreeing.emplace_back(bucket(made, made, ops()), SegmentKind::kUpdate);
@@ -218,7 +219,7 @@ void ProgramBuilder::add_local_steps(RankPart& part, Graph& update, int rank, Ke
   for (LocalSteps::List& list : local.lists) {
     ActionList& added = part.lists.emplace_back();
     added.name = std::move(list.name);
-    for (std::string& segment : list.segments) added.actions.push_back(Action::run(std::move(segment)));
+    added.actions = std::move(list.actions);
     added.every = list.every;
     added.first = list.first;
   }

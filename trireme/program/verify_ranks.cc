@@ -1,5 +1,5 @@
-// Checks of all ranks together: each rank's step as a list of what it starts and waits for, held against its
-// partners' and then played until all are through.
+// Checks of all ranks together: each of their lists as a list of what a rank starts and waits for, held
+// against its partners' and then played until all are through.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,15 +46,15 @@ class Events {
  public:
   explicit Events(const Program& program) : program_(program), started_(program.mesh.axes().size()) {}
 
-  // Of an asynchronous pipeline: of its filling and two steps.
-  std::vector<Event> of_step() {
-    const ActionList *step = program_.find_list("step"), *fill = program_.find_list("fill");
-    if (!step) return {};
-    if (fill) {
+  // Of the steps of an asynchronous pipeline: of its filling and two of them.
+  std::vector<Event> of(std::string_view name) {
+    const ActionList *list = program_.find_list(name), *fill = program_.find_list("fill");
+    if (!list) return {};
+    if (name == "step" && fill) {
       add(*fill);
-      add(*step);
+      add(*list);
     }
-    add(*step);
+    add(*list);
     return std::move(events_);
   }
 
@@ -210,7 +210,6 @@ void check_rows(std::span<const Program> ranks) {
 }  // namespace
 
 void verify(std::span<const Program> ranks) {
-  std::vector<std::vector<Event>> events;
   for (size_t r = 0; r < ranks.size(); ++r) {
     verify(ranks[r]);
     if (ranks[r].rank != static_cast<int>(r) || ranks[r].mesh != ranks[0].mesh ||
@@ -219,10 +218,13 @@ void verify(std::span<const Program> ranks) {
           "program {} of {} is rank {} of the mesh '{}'; programs of all ranks of one mesh expected, in "
           "order",
           r, ranks.size(), ranks[r].rank, to_string(ranks[r].mesh));
-    events.push_back(Events(ranks[r]).of_step());
   }
-  match(ranks, events);
-  play(ranks[0].mesh, events);
+  for (const ActionList& list : ranks[0].lists) {
+    std::vector<std::vector<Event>> events;
+    for (const Program& program : ranks) events.push_back(Events(program).of(list.name));
+    match(ranks, events);
+    play(ranks[0].mesh, events);
+  }
   check_rows(ranks);
 }
 

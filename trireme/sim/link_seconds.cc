@@ -1,5 +1,4 @@
-// See link_seconds.h. A message's bytes are on the wire of its sender, and arrive on that of its receiver the
-// latency later: what comm/transport/emulated does.
+// See link_seconds.h.
 #include "trireme/sim/link_seconds.h"
 
 #include <numeric>
@@ -7,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/choice.h"
-#include "trireme/comm/collective/cost.h"
+#include "trireme/comm/collective/comparison.h"
 #include "trireme/sim/track.h"
 
 namespace trireme::sim {
@@ -27,34 +26,23 @@ comm::Collective collective_of(CollectiveKind kind) {
   return comm::Collective::all_reduce;
 }
 
-comm::Costs costs_of(const comm::EmulatedLink& link) {
-  const comm::Link costs = link.costs();
-  return {.transfer =
-              [costs](int, int, size_t bytes, bool) {
-                const double on_wire = static_cast<double>(bytes) * costs.beta_seconds_per_byte;
-                return comm::Transfer{.send_seconds = on_wire,
-                                      .delay_seconds = costs.alpha_seconds,
-                                      .receive_seconds = on_wire};
-              },
-          .reduce_seconds = [](size_t) { return 0.0; },
-          .ports = comm::Ports::one_each_way};
-}
-
 double call_seconds(comm::Collective collective, double bytes, int ranks, const comm::EmulatedLink& link) {
   const comm::Call call{.collective = collective, .dtype = DType::u8, .count = static_cast<int64_t>(bytes)};
   const comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false);
   const comm::Steps steps = comm::make_steps(collective, choice.algorithm, ranks);
   const std::vector<size_t> chunks(static_cast<size_t>(steps.chunks()),
                                    static_cast<size_t>(bytes / static_cast<double>(steps.chunks())));
-  return comm::predict_seconds(steps, chunks, choice.segment_bytes, costs_of(link));
+  return comm::predict_seconds(steps, chunks, choice.segment_bytes, comm::costs_over(link));
 }
 
 }  // namespace
 
 double link_seconds(const Program& program, const ActionList& list, const comm::EmulatedLink& link) {
-  double seconds = 0;
+  double seconds = 0, sent = 0;
   for (const Action& action : list.actions) {
-    TRIREME_CHECK(action.kind == Action::Kind::kRun);
+    if (action.kind == Action::Kind::kSend)
+      sent += static_cast<double>(program.find_state(action.what)->type.bytes());
+    if (action.kind != Action::Kind::kRun) continue;
     const Segment& segment = program.segments[program.segment(action.what)];
     for (size_t n = 0; n < segment.graph.nodes.size(); ++n) {
       const Node& node = segment.graph.nodes[n];
@@ -66,6 +54,8 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
       seconds += call_seconds(collective_of(node.op->collective->kind), bytes, ranks, link);
     }
   }
+  // Messages are all under way together, and as much comes as goes.
+  if (sent > 0) seconds += link.costs().alpha_seconds + sent * link.costs().beta_seconds_per_byte;
   return seconds;
 }
 

@@ -12,6 +12,7 @@ namespace trireme::comm {
 Steps naive_all_reduce(int ranks);
 Steps parameter_server_all_reduce(int ranks);
 Steps sharded_parameter_server_all_reduce(int ranks);
+Steps linear_all_reduce(int ranks);
 Steps ring_all_reduce(int ranks);
 Steps tree_all_reduce(int ranks);
 Steps double_tree_all_reduce(int ranks);
@@ -36,6 +37,7 @@ Steps naive_broadcast(int ranks, int root);
 Steps ring_broadcast(int ranks, int root);
 Steps tree_broadcast(int ranks, int root);
 Steps naive_reduce(int ranks, int root);
+Steps linear_reduce(int ranks, int root);
 Steps tree_reduce(int ranks, int root);
 Steps butterfly_barrier(int ranks);
 

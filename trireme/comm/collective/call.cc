@@ -13,10 +13,10 @@ namespace {
 constexpr EnumNames<10> kCollectives = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
                                         "gather",     "scatter",        "all_to_all", "barrier",   "message"};
 constexpr EnumNames<5> kOps = {"sum", "average", "max", "min", "product"};
-constexpr EnumNames<11> kAlgorithms = {
-    "automatic",   "native", "naive",       "parameter_server", "sharded_parameter_server",
-    "ring",        "tree",   "double_tree", "butterfly",        "reduce_scatter_gather",
-    "hierarchical"};
+constexpr EnumNames<12> kAlgorithms = {
+    "automatic",    "native", "naive",       "parameter_server", "sharded_parameter_server",
+    "ring",         "tree",   "double_tree", "butterfly",        "reduce_scatter_gather",
+    "hierarchical", "linear"};
 
 // A word that comes from another rank may hold anything, so a number without a name still has to print.
 template <size_t N>

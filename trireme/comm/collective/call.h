@@ -40,6 +40,7 @@ enum class Algorithm : uint8_t {
   butterfly,
   reduce_scatter_gather,
   hierarchical,
+  linear,
 };
 
 std::string_view name(Collective collective);

@@ -255,7 +255,7 @@ TEST(Steps, OneRoundSendsWhatWasThereBefore) {
 TEST(Algorithms, RefuseWhatIsNotThere) {
   using testing::HasSubstr;
   EXPECT_EQ(error_of([] { make_steps(Collective::reduce, Algorithm::ring, 4); }),
-            "no steps for reduce by ring: there are naive, tree");
+            "no steps for reduce by ring: there are naive, tree, linear");
   EXPECT_THAT(error_of([] { make_steps(Collective::message, Algorithm::ring, 4); }),
               HasSubstr("has no algorithms"));
   EXPECT_THAT(error_of([] { make_steps(Collective::reduce, Algorithm::tree, 4, 4); }),

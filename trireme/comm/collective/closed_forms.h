@@ -41,6 +41,11 @@ inline Formula naive_formula(int p) {
   return {p > 1, p - 1., p - 1, p - 1., p - 1.};
 }
 
+inline Formula linear_formula(int p) {
+  // An inner rank, there from 3 ranks on, sends one vector on and one back.
+  return {2 * (p - 1), 1. * std::min(p - 1, 2), 2 * (p - 1), 2. * (p - 1), p - 1.};
+}
+
 inline Formula parameter_server_formula(int p) {
   return {p > 1 ? 2 : 0, p - 1., 2 * (p - 1), 2. * (p - 1), p - 1.};
 }
@@ -152,6 +157,10 @@ inline Formula tree_broadcast_formula(int p) {
 
 inline Formula naive_reduce_formula(int p) {
   return {p > 1, p > 1 ? 1. : 0, p - 1, p - 1., p - 1.};
+}
+
+inline Formula linear_reduce_formula(int p) {
+  return {p - 1, p > 1 ? 1. : 0, p - 1, p - 1., p - 1.};
 }
 
 inline Formula tree_reduce_formula(int p) {

@@ -1,0 +1,30 @@
+// Ranks that have weights of their own, as threads, with all that went into each step and came out.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/exchange/ranks.h"
+
+namespace trireme::testing {
+
+struct LocalStep {
+  // By parameter, of each rank. Gradients are of the mean over the rank's own targets.
+  std::map<std::string, std::vector<Floats>> gradients, after;
+  std::vector<double> counts;        // of each rank
+  std::vector<uint64_t> bytes_sent;  // by each rank, in the update
+};
+
+struct LocalRun {
+  std::map<std::string, Floats> start;  // weights
+  std::vector<LocalStep> steps;
+};
+
+// The states of a role; gradients by the names of their parameters.
+std::map<std::string, Floats> read(Trainer& trainer, Role role);
+
+// Of batches in which each rank's rows have another number of targets that count.
+LocalRun run_of(const Plan& plan, const Training& training);
+
+}  // namespace trireme::testing

@@ -1,0 +1,61 @@
+// See comparison.h.
+#include "trireme/comm/collective/comparison.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "trireme/base/part.h"
+#include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/check.h"
+
+namespace trireme::comm {
+namespace {
+
+int fan_in(const Steps& steps) {
+  size_t most = 0;
+  for (int rank = 0; rank < steps.ranks(); ++rank) {
+    std::set<int> senders;
+    for (const Step& step : steps.of(rank)) {
+      if (step.kind == Step::Kind::receive) senders.insert(step.peer);
+    }
+    most = std::max(most, senders.size());
+  }
+  return static_cast<int>(most);
+}
+
+}  // namespace
+
+Costs costs_over(const EmulatedLink& link) {
+  const Link costs = link.costs();
+  return {.transfer =
+              [costs](int, int, size_t bytes, bool) {
+                const double on_wire = static_cast<double>(bytes) * costs.beta_seconds_per_byte;
+                return Transfer{.send_seconds = on_wire,
+                                .delay_seconds = costs.alpha_seconds,
+                                .receive_seconds = on_wire};
+              },
+          .reduce_seconds = [](size_t) { return 0.0; },
+          .ports = Ports::one_each_way};
+}
+
+std::vector<Compared> compared(Collective collective, int ranks, size_t bytes, size_t segment_bytes,
+                               const Costs& costs) {
+  std::vector<Compared> result;
+  for (const Algorithm algorithm : algorithms_for(collective, std::vector<int>(ranks, 0))) {
+    const Steps steps = make_steps(collective, algorithm, ranks);
+    std::vector<size_t> chunks;
+    for (int chunk = 0; chunk < steps.chunks(); ++chunk)
+      chunks.push_back(static_cast<size_t>(part_of(static_cast<int64_t>(bytes), steps.chunks(), chunk).size));
+    const std::vector<size_t> sent = bytes_sent(steps, chunks);
+    result.push_back({.algorithm = algorithm,
+                      .rounds = check_steps(steps, collective).rounds,
+                      .total_bytes = std::accumulate(sent.begin(), sent.end(), size_t{0}),
+                      .busiest_bytes = *std::ranges::max_element(sent),
+                      .fan_in = fan_in(steps),
+                      .seconds = predict_seconds(steps, chunks, segment_bytes, costs)});
+  }
+  return result;
+}
+
+}  // namespace trireme::comm
