@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 from cluster_commands import MACHINE, SMALL, ClusterCommands
+from training import read_metrics
 
 
 class Planner(ClusterCommands):
@@ -23,6 +24,53 @@ class Planner(ClusterCommands):
         self.assertAlmostEqual(json.loads(Path(result).read_text())[0]["predicted_seconds"] * 1e3, step, delta=0.06)
         self.run_command("train", *SMALL, "-n", "2", "--plan", plan, "--train.steps=2", "--train.eval_every=0",
                          f"--run.dir={self.folder / 'run'}")
+
+    def train(self, *arguments, code=0):
+        return self.run_command("train", *SMALL, "--train.eval_every=0", "--run.sample_tokens=0",
+                                f"--run.dir={self.folder / 'run'}", *arguments, code=code)
+
+    def metrics(self):
+        return read_metrics(self.folder / "run")
+
+    def test_train_runs_the_plan_that_it_chose(self):
+        cluster = self.machine()
+        said = self.train("-n", "2", "--plan", "auto", "--cluster", cluster, "--train.steps=3",
+                          "--lr_schedule.decay_steps=30")
+        self.assertIn("chosen   ", said)
+        self.assertRegex(said, r"step +[0-9.]+ ms measured \(median\), [0-9.]+ ms predicted")
+        plan = self.folder / "run" / "plan.json"
+        chosen = json.loads(plan.read_text())
+        self.assertIn("accumulate", chosen)
+        # What is promised of the step is what the simulator says of the plan, and the memory is that of the run.
+        result = str(self.folder / "result.json")
+        self.run_command("simulate", *SMALL, "--plan", str(plan), "--cluster", cluster, "--json", result)
+        simulated = json.loads(Path(result).read_text())[0]
+        for line in self.metrics():
+            self.assertEqual(line["predicted_seconds"], simulated["predicted_seconds"])
+            self.assertEqual(line["predicted_bytes"], line["peak_bytes"])
+        # A run goes on with its plan, whatever would be chosen now: with links this slow another would be.
+        slow = self.machine(MACHINE.replace("2e-6\nbytes_per_second = 4e9", "2e-2\nbytes_per_second = 4e3"))
+        said = self.train("-n", "2", "--plan", "auto", "--cluster", slow, "--train.steps=5", "--lr_schedule.decay_steps=30")
+        self.assertIn("which goes on", said)
+        self.assertEqual(json.loads(plan.read_text()), chosen)
+
+    def test_train_holds_the_planner_to_what_was_given(self):
+        said = self.train("--plan", "auto", "--cluster", self.machine(), "--train.steps=1", "--train.accumulate=4")
+        self.assertIn("4 microbatches", said)
+        self.assertEqual(json.loads((self.folder / "run" / "plan.json").read_text())["accumulate"], 4)
+        self.assertIn("say train.batch", self.train("--plan", "auto", "--cluster", self.machine(),
+                                                    "--train.batch_per_rank=4", "--run.resume=never", code=1))
+
+    def test_a_given_plan_is_compared_with_its_prediction(self):
+        self.train("-n", "2", "--plan", "zero1", "--cluster", self.machine(), "--train.steps=2")
+        self.assertTrue(all(line["predicted_bytes"] == line["peak_bytes"] for line in self.metrics()))
+        self.assertEqual(json.loads((self.folder / "run" / "plan.json").read_text())["preset"], "zero1")
+
+    def test_without_a_machine_nothing_is_chosen(self):
+        said = self.train("-n", "2", "--plan", "auto", code=1)
+        self.assertIn("trireme profile -n 2 -o local.toml", said)
+        self.assertNotIn("launched by", said)
+        self.assertIn("too few for 3 ranks", self.train("-n", "3", "--plan", "auto", "--cluster", self.machine(), code=1))
 
     def test_explains_another_choice(self):
         said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "--explain", "tensor=2", "--baseline", "inter")

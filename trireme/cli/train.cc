@@ -1,5 +1,5 @@
-// `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--trace FILE]
-// [--print-config]`.
+// `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--cluster CLUSTER]
+// [--trace FILE] [--print-config]`.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <termios.h>
@@ -20,6 +20,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
+#include "trireme/cli/auto_plan.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
 #include "trireme/cli/launch_flags.h"
@@ -78,9 +79,10 @@ double peak_flops(const TrainOptions& train, int rank_here, int ranks_here, int 
 }
 
 // The exit code.
-int run_config(const ResolvedConfig& config, const RunContext& context, TrainReport report) {
-  const RunResult result = run_training(config, find_model(config.config.model.family),
-                                        open_run_data(config.config, default_text()), context, report);
+int run_config(const ResolvedConfig& config, const OpenedData& data, const RunContext& context,
+               TrainReport report) {
+  const RunResult result =
+      run_training(config, find_model(config.config.model.family), data, context, report);
   return result.end == RunResult::End::kStopped ? kInterrupted : kOk;
 }
 
@@ -92,9 +94,27 @@ Progress::Options::Screen screen_under(comm::Launcher launcher) {
 
 // What the command line says beside the settings.
 struct TrainFlags {
-  std::string plan = "data", links, trace, slow;
+  std::string plan = "data", links, trace, slow, cluster;
   ProductFile products = {};
+
+  bool plans() const { return plan == kAutoPlan; }
 };
+
+// What the planner chooses, told to people.
+Plan auto_plan(const TrainFlags& flags, const ResolvedConfig& config, int ranks, int ranks_here) {
+  const OpenedData data = open_run_data(config.config, default_text());
+  const ChosenPlan chosen = choose_plan(config, data, cluster_of_ranks(flags.cluster, ranks), ranks_here);
+  fmt::print("chosen   {}\n", chosen.said);
+  return chosen.plan;
+}
+
+// What a step is expected to take, where a cluster is known.
+std::optional<ExpectedStep> expected(const TrainFlags& flags, const ResolvedConfig& config,
+                                     const OpenedData& data, const Plan& plan, int ranks_here) {
+  if (!flags.plans() && flags.cluster.empty()) return std::nullopt;
+  const int ranks = std::max(1, plan.mesh.ranks());
+  return expected_step(config.config, data, plan, cluster_of_ranks(flags.cluster, ranks), ranks_here);
+}
 
 void write_trace(const std::string& path, const Trace& trace, const Plan& plan, comm::Group* world) {
   write_trace_file(path, trace, plan.mesh, world);
@@ -107,18 +127,31 @@ std::optional<SlowRank> slow_rank(const std::string& text, int ranks) {
   return text.empty() ? std::nullopt : std::optional(parse_slow_rank(text, ranks));
 }
 
+// The same on all ranks: rank 0's choice, where there is one to make.
+Plan agreed_plan(const comm::Context& context, const TrainFlags& flags, const ResolvedConfig& config,
+                 int ranks_here, comm::Group& world) {
+  const bool chooses = flags.plans() && context.rank() == 0;
+  const std::string chosen = comm::broadcast_text(
+      chooses ? to_json(auto_plan(flags, config, context.ranks(), ranks_here)) : "", world);
+  if (!flags.plans()) return read_plan(flags.plan, context.ranks());
+  if (chosen.empty()) throw_error("--plan is auto on rank {}, but not on rank 0", context.rank());
+  return parse_plan(chosen, "the plan that rank 0 chose");
+}
+
 int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& flags,
                Progress::Options::Screen screen) {
-  const auto& [plan_text, links, trace_path, slow, products] = flags;
-  const Plan plan = read_plan(plan_text, context.ranks());
-  apply_plan(plan, config);
+  const std::string &links = flags.links, &trace_path = flags.trace, &slow = flags.slow;
   comm::Group world = context.world();
+  const std::vector<int>& hosts = context.hosts();
+  const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
+  const Plan plan = agreed_plan(context, flags, config, here, world);
+  apply_plan(plan, config);
   Facts facts = facts_of(config, plan);
   facts.push_back(
       {"SIMD target", bench::simd_target(), "this processor"});  // lanes decide how sums are rounded
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
-  facts.push_back({"--products", products.path.empty() ? "not given" : "a file"});
+  facts.push_back({"--products", flags.products.path.empty() ? "not given" : "a file"});
   facts.push_back({"--slow", slow.empty() ? "not given" : slow});
   facts.push_back({"--trace", trace_path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
@@ -127,8 +160,6 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, config.config.train));
   RunOptions& run = config.config.run;
   run.dir = comm::broadcast_text(context.rank() == 0 ? make_run_folder(run) : "", world);
-  const std::vector<int>& hosts = context.hosts();
-  const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
   RankOptions ranks{plan, context.rank(), &communicator};
   std::optional<SlowedCommunicator> slowed;
   if (const std::optional<SlowRank> one = slow_rank(slow, context.ranks());
@@ -141,15 +172,17 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
     ranks.trace = &*trace;
     ranks.communicator = &traced.emplace(*ranks.communicator, *trace, context.rank());
   }
+  const OpenedData data = open_run_data(config.config, default_text());
   const int code =
-      run_config(config,
+      run_config(config, data,
                  {.stop = &stop_requested,
                   .on_signal = set_signals,
                   .ranks = ranks,
                   .world = &world,
                   .ranks_here = here,
                   .rank_here = context.rank_here(),
-                  .products = products},
+                  .products = flags.products,
+                  .expected = context.rank() == 0 ? expected(flags, config, data, plan, here) : std::nullopt},
                  {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
   if (trace) write_trace(trace_path, *trace, plan, &world);
   return code;
@@ -185,8 +218,14 @@ int train(std::span<const std::string> arguments) {
   add_launch_flags(app, launch);
   app.add_option(
          "--plan", flags.plan,
-         fmt::format("how it is spread over the ranks: a plan in JSON, a file with one, or {}", join(preset_plans(), ", ")))
+         fmt::format("how it is spread over the ranks: a plan in JSON, a file with one, or {}; auto: the "
+                     "fastest on --cluster",
+                     join(preset_plans(), ", ")))
       ->capture_default_str();
+  app.add_option("--cluster", flags.cluster,
+                 "what the ranks run on, as `trireme profile` writes it: --plan auto chooses by it, and the "
+                 "log has what a step was expected to take; for --plan auto local.toml, if not said")
+      ->type_name("FILE");
   app.add_option(
          "--links", flags.links,
          "choose the algorithms of collectives by measured links: a file that `trireme bench collectives "
@@ -217,19 +256,26 @@ int train(std::span<const std::string> arguments) {
   if (environment.ranks == 1 && !environment.starts_ranks) {
     if (!flags.slow.empty())
       throw_error("--slow is of one rank among several, and there is one; -n starts more");
-    RankOptions alone{app.count("--plan") > 0 ? read_plan(flags.plan, 1) : Plan()};
+    RankOptions alone{flags.plans()             ? auto_plan(flags, config, 1, 1)
+                      : app.count("--plan") > 0 ? read_plan(flags.plan, 1)
+                                                : Plan()};
     apply_plan(alone.plan, config);
     Trace trace;
     if (!flags.trace.empty()) alone.trace = &trace;
-    const int code = run_config(
-        config,
-        {.stop = &stop_requested, .on_signal = set_signals, .ranks = alone, .products = flags.products},
-        {peak_flops(config.config.train, 0, 1, 1), screen});
+    const OpenedData data = open_run_data(config.config, default_text());
+    const int code = run_config(config, data,
+                                {.stop = &stop_requested,
+                                 .on_signal = set_signals,
+                                 .ranks = alone,
+                                 .products = flags.products,
+                                 .expected = expected(flags, config, data, alone.plan, 1)},
+                                {peak_flops(config.config.train, 0, 1, 1), screen});
     if (alone.trace) write_trace(flags.trace, trace, alone.plan, nullptr);
     return code;
   }
   slow_rank(flags.slow, environment.ranks);  // or an Error, told once
-  check_before_start(read_plan(flags.plan, environment.ranks), config);
+  if (flags.plans() || !flags.cluster.empty()) cluster_of_ranks(flags.cluster, environment.ranks);
+  if (!flags.plans()) check_before_start(read_plan(flags.plan, environment.ranks), config);
   return comm::run_launched(
       launch, [&](comm::Context& context) { return train_rank(context, config, flags, screen); });
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "trireme/base/text.h"
+#include "trireme/bench/statistics.h"
 
 namespace trireme::cli {
 
@@ -53,6 +54,21 @@ void TrainReport::started(const RunStart& run) {
 
 void TrainReport::stepped(const StepMetrics& step) {
   progress_->step(step);
+  if (!step.expected) return;
+  last_ = step;
+  step_seconds_.push_back(step.step_seconds);
+}
+
+// Steps in which memory is first touched take longer, hence the median.
+void TrainReport::compare_with_prediction() {
+  if (!last_) return;
+  const ExpectedStep& expected = *last_->expected;
+  const double seconds = bench::median_of(std::move(step_seconds_));
+  fmt::print("step     {:.2f} ms measured (median), {:.2f} ms predicted ({:+.1f}%)\n", 1e3 * seconds,
+             1e3 * expected.seconds, 100 * (expected.seconds / seconds - 1));
+  fmt::print("memory   {} measured on rank 0, {} predicted ({:+.1f}%)\n", format_bytes(last_->peak_bytes),
+             format_bytes(expected.peak_bytes),
+             100 * (static_cast<double>(expected.peak_bytes) / static_cast<double>(last_->peak_bytes) - 1));
 }
 
 void TrainReport::validated(const ValidationMetrics& validation) {
@@ -71,6 +87,7 @@ void TrainReport::ended(const RunResult& result) {
   }
   progress_->finish();
   progress_.reset();
+  compare_with_prediction();
   if (steps_done_ >= steps_) {
     fmt::print(
         "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "trireme/cli/progress.h"
 #include "trireme/train/observer.h"
@@ -24,10 +25,14 @@ class TrainReport final : public RunObserver {
   void sampled(const std::string& text) override;
 
  private:
+  void compare_with_prediction();
+
   double peak_flops_;
   Progress::Options::Screen screen_;
   int64_t steps_ = 0, steps_done_ = 0;  // of the whole run, and before this one
   std::optional<Progress> progress_;    // while steps are done
+  std::optional<StepMetrics> last_;
+  std::vector<double> step_seconds_;  // kept where a step's time was predicted
 };
 
 }  // namespace trireme::cli

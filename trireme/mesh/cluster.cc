@@ -178,4 +178,19 @@ Cluster with_hosts(Cluster cluster, int count) {
   return cluster;
 }
 
+Cluster with_devices(Cluster cluster, int ranks) {
+  const int devices = cluster.device_count();
+  if (ranks == devices) return cluster;
+  if (ranks > devices)
+    throw_error("the cluster '{}' has {} devices, too few for {} ranks; one with as many is needed",
+                cluster.name, devices, ranks);
+  const int of_host = cluster.hosts[0].devices;
+  if (ranks > of_host && ranks % of_host != 0)
+    throw_error("{} ranks would use hosts of the cluster '{}' in part: they have {} devices each", ranks,
+                cluster.name, of_host);
+  cluster = with_hosts(std::move(cluster), std::max(1, ranks / of_host));
+  cluster.hosts[0].devices = std::min(ranks, of_host);
+  return cluster;
+}
+
 }  // namespace trireme

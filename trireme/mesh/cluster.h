@@ -96,5 +96,8 @@ void check(const Cluster& cluster, std::string_view origin);
 
 // The same cluster with so many hosts, all of its one class. Throws Error where there are several.
 Cluster with_hosts(Cluster cluster, int count);
+// As much of it as so many ranks use, one on each device: whole hosts, or a part of one. Throws Error where
+// it has too few devices, where hosts would be used unevenly, and as with_hosts() does.
+Cluster with_devices(Cluster cluster, int ranks);
 
 }  // namespace trireme

@@ -51,6 +51,17 @@ std::string refusal(const std::string& text) {
   return error_of([&] { parse_cluster(text, "my.toml"); });
 }
 
+TEST(Cluster, ThePartThatRanksUse) {
+  const Cluster whole = parse_cluster(kTwoHosts, "my.toml");
+  EXPECT_EQ(with_devices(whole, 8), whole);
+  EXPECT_EQ(with_devices(whole, 4), with_hosts(whole, 1));
+  const Cluster part = with_devices(whole, 3);
+  EXPECT_EQ(part.device_count(), 3);
+  EXPECT_EQ(part.host_count(), 1);
+  EXPECT_THAT(error_of([&] { with_devices(whole, 6); }), testing::HasSubstr("they have 4 devices each"));
+  EXPECT_THAT(error_of([&] { with_devices(whole, 9); }), testing::HasSubstr("too few for 9 ranks"));
+}
+
 TEST(ClusterFile, AllShippedOnesAreRead) {
   for (const std::string& name : shipped_clusters()) {
     SCOPED_TRACE(name);

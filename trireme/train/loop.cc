@@ -34,11 +34,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-int thread_count(const TrainOptions& train, int ranks_here) {
-  return train.threads ? static_cast<int>(train.threads)
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
-}
-
 // With the batch that the ranks of the plan share, and the name of the model.
 Config completed(Config config, const ModelRecord& model, const Plan& plan) {
   config.model.family = model.family;
@@ -132,6 +127,7 @@ class Run {
                        seconds_before + seconds_since(start_of_steps),
                        critical_batch(done)};
       note_exchange(done, line);
+      line.expected = context_.expected;
       if (leads()) {
         metrics_->write(line);
         observer_.stepped(line);
@@ -248,7 +244,7 @@ class Run {
     }
     if (leads()) {
       checkpoints_.clean_up();
-      write_run_description(folder_, config_);
+      write_run_description(folder_, config_, context_.ranks.plan);
     }
     return found ? found->state.step : 0;
   }
@@ -369,6 +365,11 @@ class Run {
 };
 
 }  // namespace
+
+int thread_count(const TrainOptions& train, int ranks_here) {
+  return train.threads ? static_cast<int>(train.threads)
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
+}
 
 OpenedData open_run_data(const Config& config, const std::string& default_path) {
   DataOptions options;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "trireme/comm/group.h"
@@ -21,6 +22,9 @@ OpenedData open_run_data(const Config& config, const std::string& default_path);
 // The settings with everything automatic filled in from the data, which must be what the model learns from.
 ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data);
 
+// Of one of so many ranks on a host: train.threads, or its share of the cores.
+int thread_count(const TrainOptions& train, int ranks_here);
+
 // What a run takes from the process around it.
 struct RunContext {
   const std::atomic<bool>* stop =
@@ -34,6 +38,7 @@ struct RunContext {
   int ranks_here = 1;            // on this host, which share its cores
   int rank_here = 0;             // number of this one among them
   ProductFile products = {};     // of a GPU
+  std::optional<ExpectedStep> expected = {};  // goes into the log, beside what was measured
 };
 
 // Trains until train.steps are done or it is stopped. The data is what open_run_data() gives, or one's own:

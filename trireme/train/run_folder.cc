@@ -32,6 +32,7 @@ void write_file(const fs::path& path, const std::string& text) {
 }
 
 constexpr const char* kConfig = "config.toml";
+constexpr const char* kPlan = "plan.json";
 constexpr const char* kVersion = "version.txt";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kCheckpoints = "checkpoints";
@@ -94,7 +95,7 @@ std::string set_aside(const std::string& folder) {
       earlier = run / fmt::format("earlier-{}", number);
       if (fs::create_directory(earlier)) break;
     }
-    for (const char* name : {kCheckpoints, kMetrics, kConfig, kVersion}) {
+    for (const char* name : {kCheckpoints, kMetrics, kConfig, kPlan, kVersion}) {
       if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
     }
     return earlier.string();
@@ -106,9 +107,18 @@ std::string set_aside(const std::string& folder) {
   }
 }
 
-void write_run_description(const std::string& folder, const Config& config) {
+void write_run_description(const std::string& folder, const Config& config, const Plan& plan) {
   write_file(fs::path(folder) / kConfig, config_toml(config));
+  write_file(fs::path(folder) / kPlan, to_json(plan) + "\n");
   write_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
+}
+
+std::optional<Plan> plan_of_earlier_run(const std::string& folder) {
+  const fs::path plan = fs::path(folder) / kPlan, checkpoints = fs::path(folder) / kCheckpoints;
+  std::error_code error;
+  const bool saved = fs::is_directory(checkpoints, error) && !fs::is_empty(checkpoints, error);
+  if (folder.empty() || !saved || !fs::exists(plan, error)) return std::nullopt;
+  return read_plan(plan.string(), 0);
 }
 
 std::string_view version() {
@@ -163,6 +173,10 @@ void MetricsFile::write(const StepMetrics& m) {
   if (m.compression_ratio) object["compression_ratio"] = number(*m.compression_ratio);
   if (m.residual_norm) object["residual_norm"] = number(*m.residual_norm);
   if (m.waiting_share) object["waiting_share"] = *m.waiting_share;
+  if (m.expected) {
+    object["predicted_seconds"] = m.expected->seconds;
+    object["predicted_bytes"] = m.expected->peak_bytes;
+  }
   line(object.dump());
 }
 

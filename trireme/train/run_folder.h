@@ -1,6 +1,7 @@
 // The folder that a run leaves behind:
 //
 //   config.toml      the resolved settings
+//   plan.json        how it is spread over ranks
 //   version.txt      which Trireme wrote it
 //   metrics.jsonl    one JSON object a step; and one for each validation
 //   checkpoints/     see checkpoint/checkpoint.h
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "trireme/plan/plan.h"
 #include "trireme/train/config.h"
 
 namespace trireme {
@@ -23,8 +25,16 @@ namespace trireme {
 std::string make_run_folder(const RunOptions& run);
 // Moves what an earlier run left into a folder of its own, and returns that; "" when there is nothing.
 std::string set_aside(const std::string& folder);
-void write_run_description(const std::string& folder, const Config& config);
+void write_run_description(const std::string& folder, const Config& config, const Plan& plan);
+// The plan of the run that `folder` has a checkpoint of; nothing where there is none.
+std::optional<Plan> plan_of_earlier_run(const std::string& folder);
 std::string_view version();  // of Trireme, "0.1.0"
+
+// What a step was expected to take before the run, by a model of the machine.
+struct ExpectedStep {
+  double seconds = 0;
+  size_t peak_bytes = 0;  // of rank 0
+};
 
 struct StepMetrics {
   int64_t step = 0;  // from 1
@@ -40,6 +50,7 @@ struct StepMetrics {
   // this run so far; the norm of what this rank has not sent yet, where its method keeps that; and the share
   // of the step that went by in waiting for other ranks.
   std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
+  std::optional<ExpectedStep> expected = {};
 };
 struct ValidationMetrics {
   int64_t step = 0;

@@ -58,7 +58,7 @@ void write_numbers(Executor& executor, const State& slot, std::span<const float>
   write_from(executor, slot, 0, values);
 }
 
-Reach rounding_reach(Executor& executor, const State& slot) {
+TensorReach rounding_reach(Executor& executor, const State& slot) {
   return {.write = [&executor, &slot](size_t offset, const void* from, size_t bytes) {
     write_from(executor, slot, offset / sizeof(float),
                {static_cast<const float*>(from), bytes / sizeof(float)});

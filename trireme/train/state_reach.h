@@ -12,7 +12,7 @@
 namespace trireme {
 
 // The executor must outlive the result.
-inline Reach reach_of(Executor& executor, const std::string& state) {
+inline TensorReach reach_of(Executor& executor, const std::string& state) {
   return {.read = [&executor, state](size_t offset, void* to,
                                      size_t bytes) { executor.read_state(state, offset, to, bytes); },
           .write = [&executor, state](size_t offset, const void* from,
@@ -33,7 +33,7 @@ std::vector<float> read_numbers(Executor& executor, const State& slot);
 void write_numbers(Executor& executor, const State& slot, std::span<const float> values);
 
 // For files that have f32 of what the state keeps in 16 bits. The executor must outlive the result.
-Reach rounding_reach(Executor& executor, const State& slot);
+TensorReach rounding_reach(Executor& executor, const State& slot);
 
 // A view of the state's type, without memory.
 inline TensorView view_of(const State& slot) {

@@ -436,7 +436,7 @@ std::vector<NamedTensor> Trainer::tensors(const std::vector<Role>& roles) {
   std::vector<NamedTensor> result;
   for (const State& slot : program().states) {
     if (std::ranges::find(roles, slot.role) == roles.end() || has_master(slot.role, slot.type)) continue;
-    Reach reach = reach_of(executor_, slot.name);
+    TensorReach reach = reach_of(executor_, slot.name);
     if (slot.role == Role::kMaster) {
       const State& weight = *program().find_state(slot.attrs.text("of"));
       TRIREME_CHECK(weight.type.shape == slot.type.shape);

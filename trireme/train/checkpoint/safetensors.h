@@ -20,7 +20,7 @@ namespace trireme {
 struct NamedTensor {
   std::string name;
   TensorView view;  // as in PartView
-  Reach reach = {};
+  TensorReach reach = {};
 };
 
 class SafetensorsFile {

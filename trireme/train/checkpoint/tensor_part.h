@@ -25,7 +25,7 @@ struct TensorPart {
 TensorPart all_of(const Shape& whole);
 
 // How files get at a tensor that is not in host memory: `bytes` of it from `offset` on are read or written.
-struct Reach {
+struct TensorReach {
   std::function<void(size_t offset, void* to, size_t bytes)> read;
   std::function<void(size_t offset, const void* from, size_t bytes)> write;
 };
@@ -35,7 +35,7 @@ struct PartView {
   std::string name;
   TensorView view;  // of host memory, or without memory where `reach` leads to it
   TensorPart part;  // view.shape is its shape
-  Reach reach = {};
+  TensorReach reach = {};
 };
 
 // Calls body(first element in `from`, first element in `to`, elements) for each run of elements that both

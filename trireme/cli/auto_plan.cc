@@ -1,0 +1,87 @@
+// See auto_plan.h. The model is completed from the data as the run does it, so that memory is that of the
+// run.
+#include "trireme/cli/auto_plan.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "trireme/base/error.h"
+#include "trireme/mesh/cluster_file.h"
+#include "trireme/planner/search.h"
+#include "trireme/runtime/executor.h"
+#include "trireme/train/loop.h"
+#include "trireme/train/plan_settings.h"
+#include "trireme/train/plan_subject.h"
+#include "trireme/train/step_programs.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* kLocalCluster = "local.toml";
+constexpr double kSearchSeconds = 10;  // the other ranks wait for it
+
+Config completed(Config config, const OpenedData& data, int ranks_here) {
+  config.model = complete_model(find_model(config.model.family), config, data);
+  config.train.threads = thread_count(config.train, ranks_here);
+  return config;
+}
+
+}  // namespace
+
+Cluster cluster_of_ranks(const std::string& text, int ranks) {
+  const std::string measure = fmt::format("`trireme profile -n {} -o {}` measures this machine in a minute",
+                                          ranks, text.empty() ? kLocalCluster : text);
+  if (text.empty() && !std::filesystem::exists(kLocalCluster))
+    throw_error(
+        "--plan auto chooses by what this machine can do, and there is no {} here; {}. --cluster names "
+        "another file",
+        kLocalCluster, measure);
+  try {
+    return with_devices(read_cluster(text.empty() ? kLocalCluster : text), ranks);
+  } catch (const Error& error) {
+    throw_error("{}; {}", error.what(), measure);
+  }
+}
+
+ChosenPlan choose_plan(const ResolvedConfig& resolved, const OpenedData& data, const Cluster& cluster,
+                       int ranks_here) {
+  const Config& config = resolved.config;
+  if (config.run.resume != "never") {
+    if (const std::optional<Plan> earlier = plan_of_earlier_run(config.run.dir);
+        earlier && earlier->mesh.ranks() == cluster.device_count())
+      return {*earlier, fmt::format("that of the run in {}, which goes on", config.run.dir)};
+  }
+  if (config.train.batch_per_rank > 0)
+    throw_error(
+        "train.batch_per_rank is {}, but how many ranks share a batch is what --plan auto decides; say "
+        "train.batch",
+        config.train.batch_per_rank);
+  planner::Wish wish;
+  if (!resolved.is_default("train.accumulate"))
+    wish["microbatches"] = std::to_string(config.train.accumulate);
+  const planner::Subject subject = plan_subject(completed(config, data, ranks_here), data.input);
+  const planner::SearchResult found =
+      planner::search(subject, cluster, {.wish = wish, .seconds = kSearchSeconds});
+  const planner::Found& best = found.best();
+  return {best.plan, fmt::format("{}; of {} plans on '{}', none is faster by more than {:.0f}%",
+                                 to_string(best.choice), found.choices, cluster.name, 100 * found.gap())};
+}
+
+ExpectedStep expected_step(Config config, const OpenedData& data, const Plan& plan, const Cluster& cluster,
+                           int ranks_here) {
+  config = completed(std::move(config), data, ranks_here);
+  const StepPrograms programs(Model(config.model), config.train, config.optim,
+                              {config.train.batch / config.train.accumulate, data.input}, plan);
+  const DeviceMap device_map(plan.mesh, cluster);
+  const auto cpu = config.train.device == "cpu" ? make_cpu_device(static_cast<int>(config.train.threads))
+                                                : std::unique_ptr<Device>();
+  const WorkspaceQuery workspace =
+      cpu ? workspace_query(*cpu) : [](const Graph&, const Node&) { return size_t{0}; };
+  const sim::SimReport report =
+      sim::simulate(device_map, [&](int rank) { return programs.rank(rank, workspace); },
+                    {.algorithms = axis_algorithms(plan, config.train)});
+  return {report.step_seconds, report.ranks.front().memory.peak_bytes};
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,36 @@
+// What `trireme train` can know of a run before it: the plan that is the fastest on the machine at hand, and
+// what a step of a plan takes there. Both by a cluster file (docs/simulator.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "trireme/mesh/cluster.h"
+#include "trireme/train/config.h"
+#include "trireme/train/data/open_data.h"
+#include "trireme/train/run_folder.h"
+
+namespace trireme::cli {
+
+// The word for --plan that leaves the choice to the planner.
+inline constexpr std::string_view kAutoPlan = "auto";
+
+// What so many ranks run on: the cluster that `text` names, or where it is "" that of local.toml in this
+// folder. Throws Error, also where there is no such file, with the command that measures one.
+Cluster cluster_of_ranks(const std::string& text, int ranks);
+
+struct ChosenPlan {
+  Plan plan;
+  std::string said;  // for people: what it is, and how sure that is
+};
+// The fastest for all devices of the cluster; or, where run.dir has a checkpoint to go on from, the plan of
+// that, so that the run gives the same bits as one that was never stopped. Microbatches are searched over
+// unless train.accumulate was given. Throws Error as planner::search() does.
+ChosenPlan choose_plan(const ResolvedConfig& config, const OpenedData& data, const Cluster& cluster,
+                       int ranks_here);
+
+// `config` is what the plan was applied to.
+ExpectedStep expected_step(Config config, const OpenedData& data, const Plan& plan, const Cluster& cluster,
+                           int ranks_here);
+
+}  // namespace trireme::cli
