@@ -147,10 +147,12 @@ class Placing {
 
 class Stager {
  public:
-  Stager(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops, std::string_view prefix)
+  Stager(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops, std::string_view prefix,
+         const CrossingParts* parts)
       : graph_(graph),
         ops_(ops),
         prefix_(prefix),
+        parts_(parts),
         of_states_(made_of_states(graph)),
         places_(Placing(graph, cut, of_states_).run(weights)),
         end_{cut.chunks - 1, Phase::kForward} {}
@@ -209,22 +211,86 @@ class Stager {
       add(place, what.node);
       return here.locals.at(value);
     }
-    TRIREME_CHECK(places_[what.node] != place);
+    const Place& maker = places_[what.node];
+    TRIREME_CHECK(maker != place);
+    if (const int dim = maker.chunk == place.chunk ? -1 : part_dim(what, maker.chunk, place.chunk); dim >= 0)
+      return here.locals[value] = gathered(place, value, dim);
     crossings_[value].insert({place.chunk, place.phase});
     return here.locals[value] = here.builder.state(stash_name(what), what.type, Role::kStash);
   }
 
   std::string stash_name(const Value& value) const { return fmt::format("{}.{}", prefix_, value.name); }
+  std::string part_name(const Value& value) const { return stash_name(value) + ".part"; }
+  std::string gathered_name(const Value& value, int chunk) const {
+    return fmt::format("{}.in.{}", stash_name(value), chunk);
+  }
+
+  // The dim that is cut where a value goes in parts; −1 where it goes whole.
+  int part_dim(const Value& value, int from, int to) const {
+    if (!parts_ || !parts_->are_apart(from, to) || !parts_->are_alike(value)) return -1;
+    for (int dim = 0; dim < value.type.shape.rank(); ++dim) {
+      const int64_t extent = value.type.shape[dim];
+      if (extent > 1 && extent % parts_->ways == 0) return dim;
+    }
+    return -1;
+  }
+  TensorType part_type(TensorType type, int dim) const {
+    type.shape.set(dim, type.shape[dim] / parts_->ways);
+    return type;
+  }
+
+  // By the first piece of a chunk that reads it; the chunk's others find it whole.
+  ValueId gathered(const Place& place, ValueId value, int dim) {
+    const Value& what = graph_.values[value];
+    Builder& b = piece(place).builder;
+    const auto [found, is_first] = gatherers_.try_emplace({value, place.chunk}, Gatherer{place, {}});
+    if (!is_first) {
+      found->second.readers.insert({place.chunk, place.phase});
+      return b.state(gathered_name(what, place.chunk), what.type, Role::kStash);
+    }
+    InParts& sent = in_parts_[value];
+    sent.dim = dim;
+    sent.readers.insert({place.chunk, place.phase});
+    const ValueId part = b.state(part_name(what), part_type(what.type, dim), Role::kStash);
+    return b.op("all_gather", {part},
+                {{"axis", parts_->axis},
+                 {"ways", parts_->ways},
+                 {"coordinate", parts_->coordinate},
+                 {"dim", int64_t{dim}},
+                 {"extent", what.type.shape[dim]}},
+                what.name + ".parts");
+  }
+
+  // What a piece leaves in a state for others.
+  void leave(Staged& result, const Place& place, const std::string& state, ValueId local,
+             const std::set<Crossing::Reader>& readers) {
+    Builder& b = piece(place).builder;
+    b.update(b.state(state, b.type(local), Role::kStash), local);
+    result.crossings.push_back({state, place.chunk, place.phase, readers});
+  }
 
   Staged finish() {
     Staged result;
     for (const auto& [value, readers] : crossings_) {
       const Value& what = graph_.values[value];
       const Place& place = places_[what.node];
-      Building& here = piece(place);
-      const ValueId stash = here.builder.state(stash_name(what), what.type, Role::kStash);
-      here.builder.update(stash, here.locals.at(value));
-      result.crossings.push_back({stash_name(what), place.chunk, place.phase, readers});
+      leave(result, place, stash_name(what), piece(place).locals.at(value), readers);
+    }
+    for (const auto& [value, sent] : in_parts_) {
+      const Value& what = graph_.values[value];
+      const Place& place = places_[what.node];
+      const int64_t size = what.type.shape[sent.dim] / parts_->ways;
+      const ValueId part =
+          piece(place).builder.op("slice", {piece(place).locals.at(value)},
+                                  {{"dim", int64_t{sent.dim}}, {"start", parts_->coordinate * size}, {"size", size}},
+                                  what.name + ".part");
+      leave(result, place, part_name(what), part, sent.readers);
+    }
+    for (const auto& [key, gatherer] : gatherers_) {
+      const auto& [value, chunk] = key;
+      if (!gatherer.readers.empty())
+        leave(result, gatherer.place, gathered_name(graph_.values[value], chunk),
+              piece(gatherer.place).locals.at(value), gatherer.readers);
     }
     for (auto& [place, building] : pieces_) {
       result.pieces.push_back({place.chunk, place.phase, building.builder.take()});
@@ -239,11 +305,22 @@ class Stager {
   const Graph& graph_;
   const OpTable& ops_;
   std::string_view prefix_;
+  const CrossingParts* parts_;  // null: all goes whole
   std::vector<bool> of_states_;
   std::vector<Place> places_;
   Place end_;  // of the forward part, where all outputs are: whoever reads logits has the targets too
   std::map<Place, Building> pieces_;
   std::map<ValueId, std::set<Crossing::Reader>> crossings_;
+  struct InParts {
+    int dim = 0;
+    std::set<Crossing::Reader> readers;
+  };
+  std::map<ValueId, InParts> in_parts_;
+  struct Gatherer {
+    Place place;
+    std::set<Crossing::Reader> readers;  // beside itself
+  };
+  std::map<std::pair<ValueId, int>, Gatherer> gatherers_;  // by value and chunk
 };
 
 }  // namespace
@@ -253,8 +330,8 @@ std::string piece_name(std::string_view whole, int chunk, Phase phase) {
 }
 
 Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,
-             std::string_view prefix) {
-  return Stager(graph, cut, weights, ops, prefix).run();
+             std::string_view prefix, const CrossingParts* parts) {
+  return Stager(graph, cut, weights, ops, prefix, parts).run();
 }
 
 }  // namespace trireme

@@ -4,12 +4,13 @@
 //
 //   made of states alone   casts and gathers of weights: made again in every piece that reads it
 //   crosses phases         a stash: a state that one piece leaves and a later one reads
-//   crosses chunks         the same, and a message where the chunks are on different ranks
+//   crosses chunks         the same, and a message where the chunks are on different ranks: whole, or in parts
 //
 // The last chunk's forward piece has all outputs. Of a view (reshape) its source is kept. A stash of the value
 // h.3/add is the state stash.h.3/add, or with another prefix.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -48,9 +49,18 @@ struct Staged {
 // Whether gradients of weights are a phase of their own.
 enum class WeightPhase { kNone, kApart };
 
+// Ranks along an axis may have the same of what crosses chunks, and all would send it: each then sends a part,
+// and the receivers, which lie along the axis too, gather it.
+struct CrossingParts {
+  std::string axis;
+  int64_t ways = 1, coordinate = 0;
+  std::function<bool(const Value& value)> are_alike;  // on all ranks of the axis
+  std::function<bool(int from, int to)> are_apart;    // chunks: on different ranks
+};
+
 // `graph` is one rank's, partitioned and not yet fused; its outputs, and what it leaves in pending states,
 // are the forward part's.
 Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,
-             std::string_view prefix = "stash");
+             std::string_view prefix = "stash", const CrossingParts* parts = nullptr);
 
 }  // namespace trireme

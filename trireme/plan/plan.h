@@ -48,6 +48,9 @@ struct Plan {
   std::optional<int> chunks = {};  // 1
   std::optional<bool> vertical_sync = {};  // of pipedream (PipelineShape::Versions)
   std::vector<std::string> stages = {};
+  // What ranks along the axis tensor all have goes from stage to stage whole, or each rank sends a part.
+  enum class Boundaries { kWhole, kParts };
+  std::optional<Boundaries> boundaries = {};  // whole
   std::optional<Recompute> recompute = {};  // none
   std::vector<ExchangeRule> exchange = {};  // the first that fits a parameter counts; none: a dense sum
   // States that rest elsewhere than in memory: those of the optimizer, in a file of each rank in this folder.

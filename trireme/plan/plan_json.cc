@@ -155,6 +155,11 @@ void read_chunks(const Json& value, Plan& plan, std::string_view source) {
   plan.chunks = value.get<int>();
 }
 
+void read_boundaries(const Json& value, Plan& plan, std::string_view source) {
+  check_word(value, "boundaries", {"whole", "parts"}, source);
+  plan.boundaries = value == "parts" ? Plan::Boundaries::kParts : Plan::Boundaries::kWhole;
+}
+
 void read_vertical_sync(const Json& value, Plan& plan, std::string_view source) {
   if (!value.is_boolean())
     throw_error("{}: vertical_sync is {}; true or false expected", source, value.dump());
@@ -174,6 +179,12 @@ void check_pipeline(const Plan& plan, std::string_view source) {
   if (!pipe && plan.chunks.value_or(1) > 1) refuse("chunks");
   if (!pipe && !plan.stages.empty()) refuse("stages");
   if (!pipe && plan.vertical_sync) refuse("vertical_sync");
+  if (!pipe && plan.boundaries) refuse("boundaries");
+  if (plan.boundaries == Plan::Boundaries::kParts && plan.mesh.find("tensor") < 0)
+    throw_error(
+        "{}: boundaries is parts, of what the ranks along the axis tensor all have, but the mesh '{}' has no "
+        "such axis; take the key out",
+        source, to_string(plan.mesh));
   for (const auto& [pattern, layout] : plan.layouts) {
     if (pipe && layout[plan.mesh.find(kPipeAxis)].kind != Placement::Kind::kReplicated)
       throw_error(
@@ -294,7 +305,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
   const std::vector<std::string> known = {"mesh",      "preset",     "layouts",  "accumulate", "precision",
                                           "algorithm", "batch_norm", "schedule", "chunks",     "stages",
-                                          "recompute", "exchange",   "offload",  "vertical_sync"};
+                                          "recompute", "exchange",   "offload",  "vertical_sync", "boundaries"};
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
   }
@@ -311,6 +322,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("schedule")) read_schedule(root["schedule"], plan, source);
   if (root.contains("chunks")) read_chunks(root["chunks"], plan, source);
   if (root.contains("vertical_sync")) read_vertical_sync(root["vertical_sync"], plan, source);
+  if (root.contains("boundaries")) read_boundaries(root["boundaries"], plan, source);
   if (root.contains("stages")) plan.stages = scopes_of(root["stages"], "stages", source);
   if (root.contains("recompute")) read_recompute(root["recompute"], plan, source);
   if (root.contains("exchange")) read_exchange(root["exchange"], plan, source);
@@ -331,6 +343,7 @@ std::string to_json(const Plan& plan) {
   if (plan.schedule) json["schedule"] = *plan.schedule;
   if (plan.chunks) json["chunks"] = *plan.chunks;
   if (plan.vertical_sync) json["vertical_sync"] = *plan.vertical_sync;
+  if (plan.boundaries) json["boundaries"] = *plan.boundaries == Plan::Boundaries::kParts ? "parts" : "whole";
   if (!plan.stages.empty()) json["stages"] = plan.stages;
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);

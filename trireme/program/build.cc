@@ -246,8 +246,11 @@ struct ProgramBuilder::InStages {
   RankPart whole;
   Stages stages;
 
-  InStages(int number, RankPart part, const Pipeline& pipeline, const Cut& cut)
-      : in_stage(number), whole(pruned(std::move(part))), stages(whole.segments, pipeline, cut) {}
+  InStages(int number, RankPart part, const Pipeline& pipeline, const Cut& cut, const Plan& plan)
+      : in_stage(number),
+        whole(pruned(std::move(part))),
+        stages(whole.segments, pipeline, cut,
+               {plan.mesh, number, whole.layouts, plan.boundaries.value_or(Plan::Boundaries::kWhole)}) {}
 
   // What nobody needs would be sent.
   static RankPart pruned(RankPart part) {
@@ -259,7 +262,8 @@ struct ProgramBuilder::InStages {
 const ProgramBuilder::InStages& ProgramBuilder::in_stages(int in_stage) const {
   std::shared_ptr<const InStages>& kept = in_stage == 0 ? leading_ : latest_;
   if (!kept || kept->in_stage != in_stage)
-    kept = std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_);
+    kept = std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_,
+                                            stage_plan_);
   return *kept;
 }
 

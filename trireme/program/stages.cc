@@ -2,6 +2,7 @@
 #include "trireme/program/stages.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "trireme/base/error.h"
@@ -42,7 +43,31 @@ bool same_graph(Graph a, const Graph& b) {
 
 }  // namespace
 
-Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut)
+namespace {
+
+// How what crosses chunks is sent by the ranks along the axis tensor.
+CrossingParts crossing_parts(const Stages::Place& place, const NamedLayouts& layouts, const Pipeline& pipeline) {
+  const int axis = place.mesh.axis("tensor");
+  return {.axis = "tensor",
+          .ways = place.mesh.axes()[axis].size,
+          .coordinate = place.mesh.coordinate(place.in_stage, axis),
+          .are_alike =
+              [&layouts, axis](const Value& value) {
+                const auto found = layouts.find(value.name);
+                return found != layouts.end() && found->second[axis].kind == Placement::Kind::kReplicated;
+              },
+          .are_apart =
+              [&pipeline](int from, int to) {
+                return std::ranges::none_of(pipeline.holds, [&](const std::vector<int>& chunks) {
+                  return std::ranges::count(chunks, from) > 0 && std::ranges::count(chunks, to) > 0;
+                });
+              }};
+}
+
+}  // namespace
+
+Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut,
+               const Place& place)
     : local_(local), pipeline_(pipeline), evaluation_(forward_only(pipeline)) {
   const WeightPhase phases = has_phase(pipeline, Phase::kWeight) ? WeightPhase::kApart : WeightPhase::kNone;
   for (size_t s = 0; s < local.size(); ++s) {
@@ -52,8 +77,11 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
       update_of_.push_back(s);
       staged_.emplace_back();
     } else {
+      std::optional<CrossingParts> parts;
+      if (place.boundaries == Plan::Boundaries::kParts && place.mesh.axes()[place.mesh.axis("tensor")].size > 1)
+        parts = crossing_parts(place, place.layouts[s], pipeline);
       staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : phases, ops(),
-                                       evaluates ? "evaluate" : "stash"));
+                                       evaluates ? "evaluate" : "stash", parts ? &*parts : nullptr));
     }
   }
   add_state_stages();

@@ -33,7 +33,14 @@ class Stages {
   // where a step has several microbatches, update and evaluate. Ranks that differ along the axis pipe alone
   // have the same. Stages of an asynchronous pipeline do not wait for one another's updates: there is one for
   // each chunk, in their order.
-  Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut);
+  // `layouts` are of the segments' values, on a mesh without the axis pipe, in which this is rank `in_stage`.
+  struct Place {
+    const Mesh& mesh;
+    int in_stage = 0;
+    const std::vector<NamedLayouts>& layouts;
+    Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
+  };
+  Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut, const Place& place);
 
   // `peers` are the ranks of all stages.
   Stage stage(int number, const std::vector<int>& peers) const;

@@ -77,6 +77,7 @@ class Drawing {
       plan["schedule"] =
           dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
     if (dice_.chance(0.1)) plan["offload"] = Json{{"optimizer", "file"}, {"folder", "/tmp"}};
+    if (has_axis(kPipeAxis) && has_axis("tensor") && dice_.chance(0.4)) plan["boundaries"] = "parts";
     case_.plan = plan.dump();
     return std::move(case_);
   }
