@@ -42,6 +42,8 @@ std::vector<MethodCase> method_cases() {
           {"terngrad", "terngrad", {{"seed", 5}}},
           {"terngrad_unclipped", "terngrad", {{"clip", 0}}},
           {"qsgd", "qsgd", {{"bits", 4}, {"bucket", 16}}},
+          {"atomo", "atomo", {{"rank", 1}, {"seed", 4}}, "", 1e-4},
+          {"atomo_2", "atomo", {{"rank", 2}}, "", 1e-4},
           {"shared_pattern", "shared_pattern", {{"ratio", 0.2}, {"block", 16}}},
           {"signum", "signum", {}}};
 }

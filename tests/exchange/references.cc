@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/support/singular_parts.h"
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 
@@ -235,6 +236,20 @@ void all_reduce(Exchanged& x, const Settings&) {
   for (const Doubles& g : x.gradients) x.sum = x.sum + g;
 }
 
+void atomo(Exchanged& x, const Settings& settings) {
+  x.sum = zeros(x);
+  const int64_t rows = x.shape[0], columns = x.shape.elements() / rows;
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const double number = static_cast<double>(uniform(key_of(x, p, settings), 0));
+    for (const SingularPart& part :
+         drawn_parts(x.gradients[p], rows, columns, static_cast<int64_t>(settings.at("rank")), number)) {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) x.sum[i * columns + j] += part.left[i] * part.right[j];
+      }
+    }
+  }
+}
+
 void shared_pattern(Exchanged& x, const Settings& settings) {
   const size_t block = static_cast<size_t>(settings.at("block"));
   const size_t blocks = (static_cast<size_t>(x.shape.elements()) + block - 1) / block;
@@ -269,7 +284,8 @@ ReferenceMethod reference_of(const std::string& method) {
                                                                  {"qsgd", qsgd},
                                                                  {"terngrad", terngrad},
                                                                  {"signum", signum},
-                                                                 {"shared_pattern", shared_pattern}};
+                                                                 {"shared_pattern", shared_pattern},
+                                                                 {"atomo", atomo}};
   TRIREME_CHECK(methods.contains(method));
   return methods.at(method);
 }

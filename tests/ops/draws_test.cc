@@ -67,6 +67,27 @@ TEST(Draws, OfLevelsAreRightInTheMean) {
   }
 }
 
+// Of a matrix of all elements but the last, which is left as it is.
+TEST(Draws, OfSingularPartsAreRightInTheMean) {
+  for (const Shape& shape : {Shape{4, kElements / 4}, Shape{kElements / 4, 4}}) {
+    const TensorType left{DType::f32, {2, shape[0]}}, right{DType::f32, {2, shape[1]}};
+    const Attrs attrs{{"seed", int64_t{1}}, {"stream", int64_t{2}}, {"count", int64_t{2}}};
+    expect_right_in_the_mean([&](const RefTensor& x, double step) {
+      RefTensor matrix = RefTensor::zeros(shape), sum = x;
+      std::copy_n(x.values.begin(), shape.elements(), matrix.values.begin());
+      std::fill_n(sum.values.begin(), shape.elements(), 0.0);
+      const RefTensors parts = run_kernel("svd_sample", attrs, {matrix, scalar(step)}, {left, right}, 1);
+      for (int64_t k = 0; k < 2; ++k) {
+        for (int64_t i = 0; i < shape[0]; ++i) {
+          for (int64_t j = 0; j < shape[1]; ++j)
+            sum.values[i * shape[1] + j] += parts[0].at({k, i}) * parts[1].at({k, j});
+        }
+      }
+      return sum;
+    });
+  }
+}
+
 TEST(Draws, DifferByStreamAndStep) {
   const TensorType codes{DType::u8, {(kElements + 3) / 4}};
   const auto drawn = [&](int64_t stream, double step) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/ops/reference.h"
+#include "tests/support/singular_parts.h"
 #include "trireme/base/rng.h"
 
 namespace trireme::testing {
@@ -92,6 +93,21 @@ RefTensors orthogonalise(const RefTensors& in, const Attrs&) {
     }
   }
   return {y};
+}
+
+RefTensors svd_sample(const RefTensors& in, const Attrs& attrs) {
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], count = attrs.integer("count");
+  const RngKey key{static_cast<uint64_t>(attrs.integer("seed")),
+                   static_cast<uint64_t>(attrs.integer("stream")) +
+                       static_cast<uint64_t>(value(in[1])) * 0x9E3779B97F4A7C15u};
+  RefTensor left = like(in[0], {count, rows}), right = like(in[0], {count, columns});
+  const std::vector<SingularPart> parts =
+      drawn_parts(in[0].values, rows, columns, count, static_cast<double>(uniform(key, 0)));
+  for (int64_t k = 0; k < count; ++k) {
+    for (int64_t i = 0; i < rows; ++i) left.at({k, i}) = parts[k].left[i];
+    for (int64_t i = 0; i < columns; ++i) right.at({k, i}) = parts[k].right[i];
+  }
+  return {left, right};
 }
 
 // Bit i of packed bytes.
@@ -285,6 +301,14 @@ std::vector<OpCase> exchange_cases() {
         orthogonalise, 1e-4);
   add("orthogonalise", "zeros", {kept_f32({6, 3}, 0, 0)}, {}, orthogonalise);
   add("orthogonalise", "equal", {kept_f32({6, 3}, 2, 2)}, {}, orthogonalise);
+  for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{4, 9}, Shape{21, 6}}) {
+    for (const int64_t count : {1, 3, 6}) {
+      if (count > std::min(shape[0], shape[1])) continue;
+      const std::string label = std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
+      add("svd_sample", label + "_" + std::to_string(count), {kept_f32(shape), scalar(3)},
+          {{"count", count}, {"seed", int64_t{7}}, {"stream", int64_t{99}}}, svd_sample, 1e-4);
+    }
+  }
   for (const int64_t rows : {1, 2, 3, 4})
     add("sign_vote", std::to_string(rows), {bytes({rows, 37})}, {}, sign_vote);
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 8}, Shape{5, 21}, Shape{0, 4}, Shape{4, 0}}) {

@@ -62,7 +62,7 @@ TEST_F(InspectTest, ExchangeHasARowForEveryMethod) {
   EXPECT_THAT(text, HasSubstr("| the plan's own |"));
   for (const char* row :
        {"| dense |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |", "| one_bit |",
-        "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |", "| shared_pattern ",
+        "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |", "| atomo ", "| shared_pattern ",
         "| d_psgd graph=ring |", "| sgp ", "| local steps=8 |", "| fedavg ", "| diloco ", "| delayed "})
     EXPECT_THAT(text, HasSubstr(row));
 }

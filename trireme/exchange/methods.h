@@ -6,6 +6,7 @@
 namespace trireme {
 
 ExchangeMethod all_reduce_method();
+ExchangeMethod atomo_method();
 ExchangeMethod dgc_method();
 ExchangeMethod one_bit_method();
 ExchangeMethod power_sgd_method();

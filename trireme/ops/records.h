@@ -22,6 +22,7 @@ void add_layer_norm(OpTable& table);
 void add_matmul(OpTable& table);
 void add_optimizer(OpTable& table);
 void add_orthogonalise(OpTable& table);
+void add_svd_sample(OpTable& table);
 void add_pool2d(OpTable& table);
 void add_quantise(OpTable& table);
 void add_reduce(OpTable& table);

@@ -12,6 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kAxis = "data", kScale = "scale", kCount = "count";
+const std::string kMixed = fmt::format("{}mixed", kKeptPrefix);  // the state that goes to neighbours
 // So that shares are equal where nobody has counted anything; less than half a unit of any count.
 constexpr double kAlmostNothing = 1e-30;
 
@@ -80,6 +81,7 @@ class Maker {
       const std::vector<ValueId> outputs = b.copy(graph_, node, inputs, node.attrs);
       for (size_t i = 0; i < outputs.size(); ++i) locals[node.outputs[i]] = outputs[i];
     }
+    std::map<std::string, ValueId, std::less<>> shares;
     for (const Update& update : graph_.updates) {
       const Value& state = graph_.values[update.state];
       if (how_.kind == Consistency::Kind::kDelayed && state.role == Role::kParameter) {
@@ -87,12 +89,12 @@ class Maker {
         if (!corrects()) continue;
       }
       if (mixes() && state.role == Role::kParameter) {
-        add_share(b, state, locals[update.state], locals[update.value]);
+        shares[state.name] = add_share(b, locals[update.state], locals[update.value]);
         continue;
       }
       b.update(locals[update.state], locals[update.value]);
     }
-    if (how_.kind == Consistency::Kind::kPushSum) share_weight(b);
+    if (mixes()) send_shares(b, shares);
     for (const Output& output : graph_.outputs) b.output(output.name, locals[output.value], output.role);
     if (how_.kind == Consistency::Kind::kFedavg) count_samples(b, locals);
     debug_verify(b.graph());
@@ -317,63 +319,80 @@ class Maker {
     b.update(sent, b.op("affine", {sent}, {{"scale", 0.0}}));
   }
 
-  // What goes to others lies in slot 0, what comes from them in the slots behind it.
-  ValueId message(Builder& b, const std::string& of, const Shape& shape) {
-    const std::string name = fmt::format("{}mixed.{}", kKeptPrefix, of);
-    result_.slots[name] = 2;
-    if (how_.kind == Consistency::Kind::kGossip) result_.slots[name] = 1 + static_cast<int>(around().size());
-    return b.state(name, {DType::f32, shape}, Role::kMessage);
-  }
   GossipGraph gossip() const { return gossip_graph(how_.settings.word("graph")); }
   std::vector<int> around() const {
     return neighbours(gossip(), static_cast<int>(ranks_), static_cast<int>(rank_));
   }
 
+  // All that goes to a rank goes together: a message for each tensor would wait for the link each time. What
+  // goes to others lies in slot 0, what comes from them in the slots behind it.
+  ValueId message(Builder& b) {
+    int64_t elements = how_.kind == Consistency::Kind::kPushSum ? 1 : 0;
+    for (const Value& parameter : parameters_) elements += parameter.type.shape.elements();
+    const bool pushes = how_.kind == Consistency::Kind::kPushSum;
+    result_.slots[kMixed] = 1 + static_cast<int>(pushes ? 1 : around().size());
+    return b.state(kMixed, {DType::f32, {elements}}, Role::kMessage);
+  }
+
   // What goes to each of the others is also what stays: shares are equal. The step is made on what stays,
-  // from the weights that its gradient is of.
-  void add_share(Builder& b, const Value& parameter, ValueId before, ValueId after) {
+  // from the weights that its gradient is of. Returns what is sent.
+  ValueId add_share(Builder& b, ValueId before, ValueId after) {
     const Builder::Scope scope(b, "exchange");
-    const ValueId step = b.op("sub", {after, before}),
-                  sent = message(b, parameter.name, parameter.type.shape);
+    const ValueId step = b.op("sub", {after, before});
     if (how_.kind == Consistency::Kind::kGossip) {
       const double share = 1.0 / static_cast<double>(1 + around().size());
       const ValueId part = b.op("affine", {before}, {{"scale", share}});
-      b.update(sent, part);
       b.update(before, b.op("add", {part, step}));
-      return;
+      return part;
     }
     const ValueId whole = b.op("add", {b.op("mul", {before, out_of_row(b, keep_weight(b))}), step});
     const ValueId half = b.op("affine", {whole}, {{"scale", 0.5}});
-    b.update(sent, half);
     b.update(before, half);
+    return half;
   }
-  void share_weight(Builder& b) {
-    const Builder::Scope scope(b, "exchange");
+  ValueId share_weight(Builder& b) {
     const ValueId weight = keep_weight(b), half = b.op("affine", {weight}, {{"scale", 0.5}});
-    b.update(message(b, "weight", {1}), half);
     b.update(weight, half);
+    return half;
+  }
+  // By the names of parameters, whose order is that of the message.
+  void send_shares(Builder& b, const std::map<std::string, ValueId, std::less<>>& shares) {
+    const Builder::Scope scope(b, "exchange");
+    std::vector<ValueId> parts;
+    for (const Value& parameter : parameters_)
+      parts.push_back(reshaped(b, shares.at(parameter.name), {parameter.type.shape.elements()}));
+    if (how_.kind == Consistency::Kind::kPushSum) parts.push_back(share_weight(b));
+    b.update(message(b), b.op("concat", parts, {{"dim", 0}}));
   }
 
-  std::vector<std::string> message_names() const {
-    std::vector<std::string> names;
-    for (const auto& [name, slots] : result_.slots) names.push_back(name);
-    return names;
+  // Calls body(parameter, what came of it) for each; returns what came behind them.
+  template <typename Body>
+  ValueId each_arrived(Builder& b, const Body& body) {
+    const ValueId all = message(b);
+    int64_t start = 0;
+    const auto next = [&](int64_t size) {
+      start += size;
+      return b.op("slice", {all}, {{"dim", 0}, {"start", start - size}, {"size", size}});
+    };
+    for (const Value& parameter : parameters_) {
+      const Shape& shape = parameter.type.shape;
+      body(parameter, reshaped(b, next(shape.elements()), {shape.begin(), shape.end()}));
+    }
+    return start < b.shape(all).elements() ? next(1) : kNoValue;
   }
 
   void add_gossip() {
     add_segment("mix", [&](Builder& b) {
-      for (const Value& state : parameters_) {
-        const ValueId own = b.declare(state);
-        b.update(own, b.op("add", {own, message(b, state.name, state.type.shape)}));
-      }
+      each_arrived(b, [&](const Value& parameter, ValueId arrived) {
+        const ValueId own = b.declare(parameter);
+        b.update(own, b.op("add", {own, arrived}));
+      });
     });
     LocalSteps::List list{"exchange", {}, 1, 1};
     const std::vector<int> peers = around();
     for (size_t i = 0; i < peers.size(); ++i) {
-      for (const std::string& name : message_names()) {
-        list.actions.push_back(Action::send(name, peers[i]));
-        list.actions.push_back(Action::receive(name, peers[i], static_cast<int>(i) + 1));
-      }
+      list.actions.push_back(Action::send(kMixed, peers[i]));
+      list.actions.push_back(Action::receive(kMixed, peers[i], static_cast<int>(i) + 1));
     }
     for (size_t i = 0; i < peers.size(); ++i)
       list.actions.push_back(Action::run("mix", 0, static_cast<int>(i) + 1));
@@ -383,23 +402,22 @@ class Maker {
   // To another one in each step, in turn, so that after so many steps all have heard of all.
   void add_pushes() {
     add_segment("mix", [&](Builder& b) {
+      std::vector<std::pair<ValueId, ValueId>> sums;  // of weights
       const ValueId weight = keep_weight(b);
-      const ValueId sum = b.op("add", {weight, message(b, "weight", {1})});
+      const ValueId arrived_weight = each_arrived(b, [&](const Value& parameter, ValueId arrived) {
+        const ValueId own = b.declare(parameter);
+        sums.emplace_back(own, b.op("add", {own, arrived}));
+      });
+      const ValueId sum = b.op("add", {weight, arrived_weight}), divisor = out_of_row(b, sum);
       b.update(weight, sum);
-      for (const Value& state : parameters_) {
-        const ValueId own = b.declare(state);
-        const ValueId all = b.op("add", {own, message(b, state.name, state.type.shape)});
-        b.update(own, b.op("div", {all, out_of_row(b, sum)}));
-      }
+      for (const auto& [own, all] : sums) b.update(own, b.op("div", {all, divisor}));
     });
     const std::vector<int> distances = push_distances(gossip(), static_cast<int>(ranks_));
     for (size_t i = 0; i < distances.size(); ++i) {
       LocalSteps::List list{fmt::format("push{}", i), {}, std::ssize(distances), static_cast<int64_t>(i) + 1};
-      for (const std::string& name : message_names()) {
-        list.actions.push_back(Action::send(name, static_cast<int>((rank_ + distances[i]) % ranks_)));
-        list.actions.push_back(
-            Action::receive(name, static_cast<int>((rank_ + ranks_ - distances[i]) % ranks_), 1));
-      }
+      list.actions.push_back(Action::send(kMixed, static_cast<int>((rank_ + distances[i]) % ranks_)));
+      list.actions.push_back(
+          Action::receive(kMixed, static_cast<int>((rank_ + ranks_ - distances[i]) % ranks_), 1));
       list.actions.push_back(Action::run("mix", 0, 1));
       result_.lists.push_back(std::move(list));
     }

@@ -103,6 +103,7 @@ const std::vector<ExchangeKind>& exchange_kinds() {
       {"terngrad", kGradients, {real("clip", 2.5, 0, 1e6), seed}},
       {"qsgd", kGradients, {whole("bits", 4, 2, 8), whole("bucket", 512, 1, 0x1p20), seed}},
       {"signum", kGradients, {real("momentum", 0.9, 0, kMostMomentum)}},
+      {"atomo", kGradients, {whole("rank", 3, 1, 1024), seed}},
       {"shared_pattern", kGradients, {above_zero("ratio", 0.01, 1), whole("block", 64, 1, 0x1p20)}},
       {"local", kWeights, {steps}},
       {"fedavg", kWeights, {steps}},

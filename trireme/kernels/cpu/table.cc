@@ -30,6 +30,7 @@ namespace cpu {
   X(add_max_pool2d) \
   X(add_optimizer) \
   X(add_orthogonalise) \
+  X(add_svd_sample)    \
   X(add_quantise) \
   X(add_reduce) \
   X(add_reshape) \

@@ -29,6 +29,7 @@ inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
     {"sign_pack", kNoExchange},
     {"sign_unpack", kNoExchange},
     {"sign_vote", kNoExchange},
+    {"svd_sample", kNoExchange},
     {"ternary_pack", kNoExchange},
     {"ternary_unpack", kNoExchange},
     {"threshold_pack", kNoExchange},
