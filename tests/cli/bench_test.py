@@ -33,8 +33,8 @@ class Cli(unittest.TestCase):
             return text, json.loads(path.read_text())
 
     def test_help(self):
-        for command in (["bench"], ["bench", "kernels"], ["bench", "train"], ["bench", "scaling"], ["plan", "--fit"], ["inspect"], ["inspect", "graph"],
-                        ["inspect", "schedule"], ["inspect", "checkpoint"], ["inspect", "run"], ["doctor"]):
+        for command in (["bench"], ["bench", "kernels"], ["bench", "train"], ["bench", "scaling"], ["plan", "--fit"],
+                        ["inspect"], ["inspect", "graph"], ["inspect", "schedule"], ["inspect", "checkpoint"], ["inspect", "run"], ["doctor"]):
             self.assertIn("trireme " + command[0], self.run_command(*command, "--help"))
 
     def test_misspelt_names_get_the_nearest(self):

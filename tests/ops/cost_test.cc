@@ -26,6 +26,14 @@ TEST_P(CostOfCase, IsFinite) {
   EXPECT_EQ(cost.bytes, computes ? static_cast<double>(bytes) : 0);
 }
 
+// The scalar that comes first is not what the op works on.
+TEST(Cost, OfCrossEntropysGradientIsByItsLogits) {
+  const TensorType scalar{DType::f32, {}}, logits{DType::f32, {4, 10}}, targets{DType::i32, {4}},
+      lse{DType::f32, {4}};
+  const OpRecord& record = ops().at("cross_entropy_grad");
+  EXPECT_EQ(cost_of(record, {scalar, logits, targets, lse}, {{"ignore_index", int64_t{-1}}}).flops, 200);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, CostOfCase, ::testing::ValuesIn(all_cases()), [](const auto& tested) {
   return case_name(tested.param) + "_" + std::to_string(tested.index);
 });

@@ -33,13 +33,13 @@ void print_fit(const bench::StepSource& source, const std::vector<DeviceClass>& 
   fmt::print("{}: {}, batch {} of {}, {}, on {} device{}\n", setup.name, setup.config.model.family,
              setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision, count,
              count == 1 ? "" : "s");
-  fmt::print("  {:<34} {:>12}", "technique", "needs");
+  fmt::print("  {:<44} {:>12}", "technique", "needs");
   for (const DeviceClass& device : devices)
     fmt::print("  {:<28}",
                fmt::format("{}, {}", device.name, format_bytes(static_cast<size_t>(device.memory_bytes))));
   fmt::print("\n");
   for (const planner::Need& need : planner::needs_of(subject, count)) {
-    fmt::print("  {:<34} ", need.technique);
+    fmt::print("  {:<44} ", need.technique);
     if (!need.refused.empty()) {
       fmt::print("{:>12}  {}\n", "refused", need.refused);
       continue;

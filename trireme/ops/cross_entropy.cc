@@ -1,6 +1,8 @@
 // Softmax and cross-entropy in one. The loss is a sum, with the count beside it, so that microbatches and
 // ranks of uneven size average exactly. Where the classes are split, the loss is made in three: the largest
 // logit of a row, sums over its classes relative to that, and the loss from both.
+#include <algorithm>
+
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -8,8 +10,11 @@ namespace {
 
 constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32, kId = DTypeRule::kI32;
 
+// By the logits, which are the largest input of each of these ops, wherever they stand.
 double flops(const OpInstance& op, const IndexRule&) {
-  return 5.0 * static_cast<double>(op.shape(0).elements());
+  int64_t logits = 0;
+  for (const TensorType& input : op.inputs) logits = std::max(logits, input.shape.elements());
+  return 5.0 * static_cast<double>(logits);
 }
 
 // A part of the classes must know which they are, and of how many.

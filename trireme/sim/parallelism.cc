@@ -131,6 +131,10 @@ double depth_of(const Graph& graph, const Node& node) {
   double terms = 1;
   for (const IndexRule::Operand& result : rule.outputs) terms = std::max(terms, terms_of(rule, result));
   if (terms == 1) terms = whole_extents(rule);
+  // Indices of several inputs that each run alone (total_squares) do not multiply.
+  double elements = 0;
+  for (const TensorType& input : inputs) elements += static_cast<double>(input.shape.elements());
+  terms = std::min(terms, elements);
   return std::max(1.0, std::log2(terms));
 }
 

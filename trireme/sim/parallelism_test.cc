@@ -50,6 +50,7 @@ TEST(WorkAndDepth, ReductionsAreAsDeepAsTheirTrees) {
   EXPECT_EQ(of("sum", {{8, 64}}, {{"dims", Ints{1}}}).depth, 6);
   EXPECT_EQ(of("softmax", {{8, 256}}).depth, 8);
   EXPECT_EQ(of("transpose", {{8, 256}}, {{"perm", Ints{1, 0}}}).depth, 1);
+  EXPECT_EQ(of("total_squares", {{64}, {8, 4}, {32}}).depth, 7);
   EXPECT_EQ(of("reshape", {{8, 256}}, {{"shape", Ints{2048}}}).depth, 0);
   // The gradient of weights is a sum over rows and pixels.
   EXPECT_DOUBLE_EQ(
