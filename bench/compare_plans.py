@@ -101,8 +101,11 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--cluster", help="a cluster file; this machine is profiled if not said")
     parser.add_argument("--json", help="write what was found to this file")
-    parser.add_argument("settings", nargs="*", help="of the config, after --")
-    options = parser.parse_args()
+    own, settings = sys.argv[1:], []
+    if "--" in own:
+        own, settings = own[:own.index("--")], own[own.index("--") + 1:]
+    options = parser.parse_args(own)
+    options.settings = settings
     options.trireme = str(Path(options.trireme).resolve())
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     with tempfile.TemporaryDirectory() as folder:
