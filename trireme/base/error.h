@@ -62,9 +62,10 @@ struct CheckLeft {
   TRIREME_CHECK_OPERATOR(>)
   TRIREME_CHECK_OPERATOR(>=)
 #undef TRIREME_CHECK_OPERATOR
-  // A bare condition, without a comparison.
+  // A bare condition, without a comparison. Text is made of what failed alone: checks stand in inner loops.
   operator CheckResult() const {
-    return {static_cast<bool>(left), operand_text(left)};
+    if (left) return {true, {}};
+    return {false, operand_text(left)};
   }
 };
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -36,7 +37,7 @@ void request_stop(int signal) {
 struct Options {
   bench::StepSource source;
   ClusterFlags cluster;
-  std::string output, explain, baseline;
+  std::string output, explain, baseline, space;
   double budget_tokens = 0;
   double seconds = planner::SearchOptions().seconds;
   int threads = planner::SearchOptions().threads;
@@ -120,6 +121,22 @@ void print_part(const planner::Subject& subject, const Cluster& cluster, const S
   }
 }
 
+// Every plan that may fit, for who wants to try them all.
+int write_space(const planner::Subject& subject, const Cluster& cluster,
+                const planner::SearchOptions& options, const std::string& path) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const planner::Candidate& one : planner::candidates(subject, cluster, options))
+    list.push_back(
+        {{"choice", to_string(one.choice)},
+         {"estimated_seconds", one.estimate.seconds},
+         {"least_seconds", one.estimate.least_seconds},
+         {"estimated_bytes", one.estimate.bytes},
+         {"plan", nlohmann::ordered_json::parse(to_json(plan_of(one.choice, one.estimate.begins)))}});
+  write_json(path, list);
+  fmt::print("{} plans, by their estimates, in {}\n", list.size(), path);
+  return kOk;
+}
+
 int run(const Options& options) {
   const planner::Wish explained =
       options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
@@ -132,6 +149,10 @@ int run(const Options& options) {
   std::signal(SIGINT, request_stop);
   fmt::print("{}: {}, batch {} of {} on {} devices of {}\n", setup.name, setup.config.model.family,
              setup.config.train.batch, to_string(setup.shape.sample), cluster.device_count(), cluster.name);
+  if (!options.space.empty()) {
+    search.wish = explained;
+    return write_space(subject, cluster, search, options.space);
+  }
   const SearchResult result = planner::search(subject, cluster, search);
   print_best(result, subject, cluster, options);
   print_others(result);
@@ -173,6 +194,11 @@ int plan(std::span<const std::string> arguments) {
                  "compare with a part of the space: intra (no pipeline), inter (no tensor axis), manual "
                  "(tensor over a host, 1f1b, no sharing of states)")
       ->check(CLI::IsMember({"manual", "intra", "inter"}));
+  app.add_option(
+         "--space", options.space,
+         "write all plans that may fit, with their estimates, to this file, and search for none; with "
+         "--explain those that have it")
+      ->type_name("FILE");
   app.add_option("--seconds", options.seconds, "simulate no other plan after so long")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -47,9 +47,21 @@ std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inp
 
 std::vector<ValueId> Builder::copy(const Graph& from, const Node& node, std::vector<ValueId> inputs,
                                    Attrs attrs) {
-  return add_node(
-      ops_.at(node.op->name), std::move(inputs), std::move(attrs),
-      [&](const std::vector<ValueId>& made) { return from.values[node.outputs.at(made.size())].name; });
+  const OpRecord& record = ops_.at(node.op->name);
+  // Passes copy most nodes as they are, and what these make is known.
+  if (graph_.types_of(inputs) == from.types_of(node.inputs) && attrs == node.attrs) {
+    const int index = static_cast<int>(graph_.nodes.size());
+    std::vector<ValueId> outputs;
+    for (const ValueId output : node.outputs) {
+      const Value& value = from.values.at(output);
+      outputs.push_back(add_value(value.name, value.type, Value::Kind::kResult, index));
+    }
+    graph_.nodes.push_back({&record, std::move(inputs), outputs, std::move(attrs)});
+    return outputs;
+  }
+  return add_node(record, std::move(inputs), std::move(attrs), [&](const std::vector<ValueId>& made) {
+    return from.values[node.outputs.at(made.size())].name;
+  });
 }
 
 template <typename NameOfNext>

@@ -29,7 +29,7 @@ std::vector<std::vector<int>> Graph::readers() const {
 }
 
 Cost cost_of(const Graph& graph, const Node& node) {
-  return cost_of(*node.op, graph.types_of(node.inputs), node.attrs);
+  return cost_of(*node.op, graph.types_of(node.inputs), graph.types_of(node.outputs), node.attrs);
 }
 
 Cost cost_of(const Graph& graph) {

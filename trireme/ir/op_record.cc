@@ -73,6 +73,11 @@ std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<Tensor
 }
 
 Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const Attrs& attrs) {
+  return cost_of(op, inputs, infer_types(op, inputs, attrs), attrs);
+}
+
+Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs,
+             const std::vector<TensorType>& outputs, const Attrs& attrs) {
   if (op.memory == OpRecord::Memory::kShared) return {};
   const OpInstance instance{op.name, inputs, attrs};
   Cost cost;
@@ -82,7 +87,7 @@ Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const At
     largest = std::max(largest, type.shape.elements());
   };
   for (const TensorType& type : inputs) count(type);
-  for (const TensorType& type : infer_types(op, inputs, attrs)) count(type);
+  for (const TensorType& type : outputs) count(type);
   cost.flops = op.flops ? op.flops(instance, op.index(instance)) : static_cast<double>(largest);
   return cost;
 }

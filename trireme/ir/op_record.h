@@ -105,6 +105,9 @@ inline bool takes_pieces(const OpRecord& op) {
 std::vector<TensorType> infer_types(const OpRecord& op, const std::vector<TensorType>& inputs,
                                     const Attrs& attrs);
 Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs, const Attrs& attrs);
+// The same where the types of the results are known.
+Cost cost_of(const OpRecord& op, const std::vector<TensorType>& inputs,
+             const std::vector<TensorType>& outputs, const Attrs& attrs);
 // Bytes that a rank sends in a node of this op; 0 for all but collectives, and for their waits.
 double bytes_sent(const OpRecord& op, const std::vector<TensorType>& inputs,
                   const std::vector<TensorType>& outputs, const Attrs& attrs);

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/planner/layout_finder.h"
 #include "trireme/schedule/pipeline_table.h"
 
 namespace trireme::planner {
@@ -31,6 +32,11 @@ bool shares_rows(const std::string& preset) {
   return found && found->rows == Preset::Rows::kShared;
 }
 
+std::string tensor_words(const Choice& choice) {
+  if (choice.layouts.empty()) return choice.tensor_preset;
+  return choice.tensor_preset.empty() ? "layouts" : choice.tensor_preset + " with layouts";
+}
+
 std::map<std::string, std::string, std::less<>> words_of(const Choice& choice) {
   return {{"data", std::to_string(choice.data)},
           {"tensor", std::to_string(choice.tensor)},
@@ -39,13 +45,14 @@ std::map<std::string, std::string, std::less<>> words_of(const Choice& choice) {
           {"microbatches", std::to_string(choice.microbatches)},
           {"chunks", std::to_string(choice.chunks)},
           {"sharing", choice.sharing},
-          {"tensor_preset", choice.tensor_preset},
+          {"tensor_preset", choice.layouts.empty() ? choice.tensor_preset : "layouts"},
           {"schedule", choice.schedule},
           {"recompute", std::string(name(choice.recompute))}};
 }
 
 struct Space {
   const Subject& subject;
+  LayoutFinder layouts;
   std::vector<Choice> found = {};
 
   void add_pipelines(Choice choice) {
@@ -66,12 +73,25 @@ struct Space {
     }
   }
 
-  void add_microbatches(Choice choice) {
+  // What is done along the axis tensor: what a choice's preset says, or what is found over it.
+  enum class Tensor { kPreset, kFound };
+
+  void add_microbatches(Choice choice, Tensor tensor = Tensor::kPreset) {
+    const std::string given = choice.tensor_preset;
     const int64_t own = subject.batch / choice.row_parts();
     if (own == 0 || subject.batch % choice.row_parts() != 0) return;
     for (choice.rows = 1; choice.rows <= std::min(own, kMostRows); choice.rows *= 2) {
       if (own % choice.rows != 0) break;
       choice.microbatches = own / choice.rows;
+      if (tensor == Tensor::kFound) {
+        const AxisQuestion::Rows rows =
+            given.empty() ? AxisQuestion::Rows::kSame : AxisQuestion::Rows::kShared;
+        const std::optional<TensorSplit> split =
+            layouts.find(choice.tensor, rows, choice.rows, choice.microbatches);
+        if (!split) continue;
+        choice.tensor_preset = split->preset;
+        choice.layouts = split->layouts;
+      }
       for (const Recompute::Kind recompute : kRecomputes) {
         choice.recompute = recompute;
         for (const std::string_view sharing : kSharings) {
@@ -92,7 +112,7 @@ int64_t Choice::row_parts() const {
 
 Split Choice::split() const {
   const bool apart = schedule.starts_with("zb_");
-  return {tensor, tensor_preset, rows, recompute, apart ? WeightPhase::kApart : WeightPhase::kNone};
+  return {tensor, tensor_preset, layouts, rows, recompute, apart ? WeightPhase::kApart : WeightPhase::kNone};
 }
 
 std::string to_string(const Choice& choice) {
@@ -103,7 +123,7 @@ std::string to_string(const Choice& choice) {
     text += ")";
   }
   if (choice.data > 1) text += ", " + choice.sharing;
-  if (choice.tensor > 1) text += ", " + choice.tensor_preset;
+  if (choice.tensor > 1) text += ", " + tensor_words(choice);
   return text + fmt::format(", {} microbatch{} of {} rows a rank, recompute {}", choice.microbatches,
                             choice.microbatches == 1 ? "" : "es", choice.rows, name(choice.recompute));
 }
@@ -114,8 +134,11 @@ Plan plan_of(const Choice& choice, const std::vector<std::string>& begins) {
   if (choice.data > 1) axes.push_back({"data", choice.data});
   if (choice.tensor > 1) axes.push_back({"tensor", choice.tensor});
   Plan plan{.mesh = Mesh(std::move(axes))};
-  plan.preset = choice.tensor > 1 ? choice.tensor_preset : choice.sharing;
-  if (choice.tensor > 1 && choice.data > 1) plan.preset += "+" + choice.sharing;
+  std::vector<std::string> presets;
+  if (!choice.tensor_preset.empty()) presets.push_back(choice.tensor_preset);
+  if (presets.empty() || choice.data > 1) presets.push_back(choice.sharing);
+  plan.preset = join(presets, "+");
+  plan.layouts = layouts_on(plan.mesh, choice.layouts);
   plan.accumulate = choice.microbatches;
   if (choice.pipe > 1) {
     plan.schedule = choice.schedule;
@@ -152,7 +175,7 @@ std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster) 
   for (const HostClass& host : cluster.hosts) in_host = std::min(in_host, host.devices);
   const int devices = cluster.device_count();
   const int most_tensor = in_host > 1 ? in_host : devices;
-  Space space{subject};
+  Space space{subject, LayoutFinder(subject, cluster)};
   for (int tensor = 1; tensor <= std::min(devices, most_tensor); ++tensor) {
     if (devices % tensor != 0 || subject.tensor_divides % tensor != 0) continue;
     for (int pipe = 1; pipe <= std::min<int>(devices / tensor, static_cast<int>(subject.units.size()));
@@ -166,7 +189,10 @@ std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster) 
       for (const std::string& preset : subject.tensor_presets) {
         choice.tensor_preset = preset;
         space.add_microbatches(choice);
+        if (shares_rows(preset)) space.add_microbatches(choice, Space::Tensor::kFound);
       }
+      choice.tensor_preset.clear();
+      space.add_microbatches(choice, Space::Tensor::kFound);
     }
   }
   return std::move(space.found);

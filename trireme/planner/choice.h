@@ -17,6 +17,7 @@ struct Choice {
   int data = 1, tensor = 1, pipe = 1;
   std::string sharing = "data";  // a preset over the axis data
   std::string tensor_preset;     // "": none
+  LayoutTexts layouts = {};      // over that, of the axis tensor
   int64_t rows = 1;              // of a microbatch, on one rank
   int64_t microbatches = 1;
   std::string schedule;  // "" without a pipeline

@@ -24,12 +24,6 @@ constexpr double kMemorySlack = 0.8;
 // Simulations without a faster one, after which estimates are believed.
 constexpr int kPatience = 4;
 
-struct Candidate {
-  Choice choice;
-  Estimate estimate;
-  enum class State { kOpen, kDone } state = State::kOpen;
-};
-
 struct Simulated {
   std::optional<sim::SimReport> report;
   std::string why;  // there is none
@@ -42,8 +36,14 @@ class Search {
     for (const DeviceClass& device : cluster.devices) memory_ = std::max(memory_, device.memory_bytes);
   }
 
+  std::vector<Candidate> all() {
+    estimate_all();
+    return std::move(candidates_);
+  }
+
   SearchResult run() {
     estimate_all();
+    done_.resize(candidates_.size());
     while (true) {
       const std::vector<size_t> round = next_round();
       if (round.empty()) break;
@@ -51,9 +51,9 @@ class Search {
     }
     if (result_.fitting.empty()) refuse();
     result_.least_seconds = result_.best().report.step_seconds;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.state == Candidate::State::kOpen)
-        result_.least_seconds = std::min(result_.least_seconds, candidate.estimate.least_seconds);
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (!done_[i])
+        result_.least_seconds = std::min(result_.least_seconds, candidates_[i].estimate.least_seconds);
     }
     if (result_.least_seconds >= result_.best().report.step_seconds) result_.end = SearchResult::End::kProved;
     return std::move(result_);
@@ -142,7 +142,7 @@ class Search {
   std::vector<size_t> round_for_room() {
     std::vector<size_t> open;
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (candidates_[i].state == Candidate::State::kOpen) open.push_back(i);
+      if (!done_[i]) open.push_back(i);
     }
     if (tried_ >= 3 * kPatience) return {};
     if (tried_ >= kPatience)
@@ -165,8 +165,7 @@ class Search {
     bool unlikely = false;
     for (size_t i = 0; i < candidates_.size() && std::ssize(round) < options_.threads; ++i) {
       const Candidate& candidate = candidates_[i];
-      if (candidate.state == Candidate::State::kDone || candidate.estimate.least_seconds >= best_seconds())
-        continue;
+      if (done_[i] || candidate.estimate.least_seconds >= best_seconds()) continue;
       // Estimates are believed, with the errors that were seen, once a few have not led to anything faster.
       const bool slower = candidate.estimate.seconds * lowest_ratio_ >= best_seconds();
       if (corrected_bytes(candidate) > memory_ || (slower && since_better_ >= kPatience) ||
@@ -203,13 +202,13 @@ class Search {
       done[0] = simulate_one(candidates_[round[0]].choice, plans[0]);
     }
     const double before = best_seconds();
-    for (size_t i = 0; i < round.size(); ++i)
-      take(candidates_[round[i]], std::move(plans[i]), std::move(done[i]));
+    for (size_t i = 0; i < round.size(); ++i) take(round[i], std::move(plans[i]), std::move(done[i]));
     since_better_ = best_seconds() < before ? 0 : since_better_ + static_cast<int>(round.size());
   }
 
-  void take(Candidate& candidate, Plan plan, Simulated simulated) {
-    candidate.state = Candidate::State::kDone;
+  void take(size_t number, Plan plan, Simulated simulated) {
+    const Candidate& candidate = candidates_[number];
+    done_[number] = true;
     ++tried_;
     if (!simulated.report) {
       ++result_.refused;
@@ -285,6 +284,7 @@ class Search {
   UnitCosts costs_;
   double memory_ = 0;
   std::vector<Candidate> candidates_;  // by estimate
+  std::vector<bool> done_;             // of candidates: simulated, or refused
   std::set<Split> outgrown_;           // with any rows
   std::map<Kind, double> memory_ratio_;
   double usual_memory_ratio_ = 1;  // of kinds of which none was simulated
@@ -298,6 +298,11 @@ class Search {
 };
 
 }  // namespace
+
+std::vector<Candidate> candidates(const Subject& subject, const Cluster& cluster,
+                                  const SearchOptions& options) {
+  return Search(subject, cluster, options).all();
+}
 
 SearchResult search(const Subject& subject, const Cluster& cluster, const SearchOptions& options) {
   return Search(subject, cluster, options).run();

@@ -24,6 +24,15 @@ struct SearchOptions {
   const std::atomic<bool>* stop = nullptr;  // ends the search with what there is
 };
 
+// A choice that may fit.
+struct Candidate {
+  Choice choice;
+  Estimate estimate;
+};
+// All of them, the fastest by their estimates first. Throws Error where there is no choice at all.
+std::vector<Candidate> candidates(const Subject& subject, const Cluster& cluster,
+                                  const SearchOptions& options = {});
+
 // A choice that was simulated.
 struct Found {
   Choice choice;

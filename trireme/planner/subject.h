@@ -38,6 +38,9 @@ struct Subject {
   // May be called by several threads; what it returns is for one of them.
   enum class Model { kWhole, kSmall };
   std::function<sim::ProgramSource(const Plan&, const BatchShape&, Model)> programs;
+  // Forward and backward of a microbatch of so many rows, of the small model on whole tensors: what layouts
+  // are derived from. Null: presets are all that is known of the axis tensor.
+  std::function<Graph(int64_t rows)> graph;
   // FLOPs that the model asks for in a step, of a model with so many parameters; by a rule of the model where
   // it has one, otherwise 0.
   std::function<double(int64_t parameters)> model_flops = [](int64_t) { return 0.0; };

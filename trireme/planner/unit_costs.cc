@@ -114,10 +114,17 @@ double sent_to(const Program& program, int peer) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, Layout>> layouts_on(const Mesh& mesh, const LayoutTexts& texts) {
+  std::vector<std::pair<std::string, Layout>> result;
+  for (const auto& [pattern, text] : texts) result.emplace_back(pattern, parse_layout(text, mesh));
+  return result;
+}
+
 UnitCosts::Table UnitCosts::measured(const Split& split) const {
   const int stages = static_cast<int>(subject_.small_units.size());
   Plan plan{.mesh = Mesh({{std::string(kPipeAxis), stages}, {"tensor", split.tensor}}),
             .preset = split.preset.empty() ? "data" : split.preset};
+  plan.layouts = layouts_on(plan.mesh, split.layouts);
   if (stages > 1) plan.stages.assign(subject_.small_units.begin() + 1, subject_.small_units.end());
   plan.recompute = Recompute{split.recompute};
   plan.schedule = split.weights == WeightPhase::kApart ? "zb_h1" : "1f1b";

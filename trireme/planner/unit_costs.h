@@ -14,11 +14,17 @@
 
 namespace trireme::planner {
 
+// Layouts over those of a preset: a pattern of names and a layout as text, "{tensor:1}". By names of axes, so
+// that it does not matter which others a mesh has.
+using LayoutTexts = std::vector<std::pair<std::string, std::string>>;
+std::vector<std::pair<std::string, Layout>> layouts_on(const Mesh& mesh, const LayoutTexts& texts);
+
 // How the ranks of one stage share a microbatch: everything but data, pipe and schedule.
 struct Split {
   int tensor = 1;
   std::string preset;  // over the axis tensor; "": none
-  int64_t rows = 1;    // of a microbatch on one rank
+  LayoutTexts layouts = {};
+  int64_t rows = 1;  // of a microbatch on one rank
   Recompute::Kind recompute = Recompute::Kind::kNone;
   WeightPhase weights = WeightPhase::kNone;  // what is kept for a phase of its own is kept longer
 

@@ -27,11 +27,7 @@ double efficiency(const Graph& graph, const Node& node, double flops, const Prod
   return grid.at(elements / n, n, std::max(1.0, flops / (2 * elements)));
 }
 
-}  // namespace
-
-NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device) {
-  const Cost cost = cost_of(graph, node);
-  if (node.op->memory == OpRecord::Memory::kShared) return {};
+NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device, const Cost& cost) {
   const double share = efficiency(graph, node, cost.flops, device.products);
   const double computing = cost.flops / (device.peak(format_of(graph, node)) * share);
   const double moving = cost.bytes / device.bytes_per_second(cost.bytes);
@@ -39,6 +35,20 @@ NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& devi
   const double of_roofline = op == device.ops.end() ? 1 : op->second;
   return {device.launch_seconds + std::max(computing, moving) / of_roofline, cost.flops,
           computing / of_roofline, moving / of_roofline};
+}
+
+}  // namespace
+
+NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device) {
+  if (node.op->memory == OpRecord::Memory::kShared) return {};
+  return time_of(graph, node, device, cost_of(graph, node));
+}
+
+double part_seconds(const Graph& graph, const Node& node, const DeviceClass& device, double flops_share,
+                    double bytes_share) {
+  if (node.op->memory == OpRecord::Memory::kShared) return 0;
+  const Cost cost = cost_of(graph, node);
+  return time_of(graph, node, device, {cost.flops * flops_share, cost.bytes * bytes_share}).seconds;
 }
 
 }  // namespace trireme::sim

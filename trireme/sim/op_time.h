@@ -20,5 +20,8 @@ struct NodeTime {
 
 // Of a node that is no collective. A node that only looks at memory in another shape takes none.
 NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device);
+// Of a rank that does these shares of a node's FLOPs and traffic, where others do the rest.
+double part_seconds(const Graph& graph, const Node& node, const DeviceClass& device, double flops_share,
+                    double bytes_share);
 
 }  // namespace trireme::sim

@@ -1,5 +1,5 @@
-// Units that differ in a number alone ("h.3", "h.7") and cost the same are one kind. A transformer with two
-// layers has one of each kind, and is what the planner takes its costs from.
+// Units that differ in a number alone ("h.3", "h.7") and cost the same are one kind. A transformer with one
+// layer has one of each kind, and is what the planner takes its costs from.
 #include "trireme/train/plan_subject.h"
 
 #include <algorithm>
@@ -75,8 +75,8 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
   Model small = model;
   const Units units = model_units(model, config.train, {1, sample});
   Units of_small = units;
-  if (tokens && config.model.layers > 2) {
-    small.options.layers = 2;
+  if (tokens && config.model.layers > 1) {
+    small.options.layers = 1;
     of_small = model_units(small, config.train, {1, sample});
   }
   subject.kind = kinds(units, of_small);
@@ -104,6 +104,11 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
       return programs->rank(
           rank, cpu ? workspace_query(*cpu) : [](const Graph&, const Node&) { return size_t{0}; });
     };
+  };
+  subject.graph = [=](int64_t rows) {
+    TrainOptions train = config.train;
+    train.accumulate = 1;
+    return step_graphs(small, train, config.optim, {rows, sample}, schedule_of(train)).segments.front().graph;
   };
   subject.model_flops = [=](int64_t parameters) {
     if (!model.record.flops_per_token) return 0.0;
