@@ -127,41 +127,43 @@ TEST(Pipelines, GoWithTheOtherAxes) {
   }
 }
 
+// Of all ranks in a step.
 double bytes_in_messages(const Training& training, const Plan& plan) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  const Program program =
-      step_program(training.model, training.train, training.optim, training.shape, *device, {plan, 0});
   double bytes = 0;
-  for (const Action& action : program.find_list("step")->actions) {
-    if (action.kind == Action::Kind::kSend)
-      bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
+  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+    const Program program =
+        step_program(training.model, training.train, training.optim, training.shape, *device, {plan, rank});
+    for (const Action& action : program.find_list("step")->actions) {
+      if (action.kind == Action::Kind::kSend)
+        bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
+    }
   }
   return bytes;
 }
 
-// What all ranks of a tensor axis have is put together again as it was.
-TEST(Pipelines, ChangeNoBitWhereBoundariesGoInParts) {
+// With Megatron's layouts an activation of n bytes goes forward as addends and as their sum, its gradient goes
+// back: 3n, in parts 2 · n/2. With sequence parallelism it goes forward as n/2, and back as n/2 and gathered: 2n,
+// in parts 2 · n/2.
+TEST(Pipelines, SendLessWhereBoundariesGoInParts) {
   for (const char* golden : {"gpt", "llama"}) {
     for (const char* precision : {"f32", "bf16"}) {
       Training training = training_of({golden, precision, {}});
       training.train.accumulate = 2;
       training.shape.rows /= 2;
       Reference reference(training);
-      for (const char* keys :
-           {R"("pipe:2 tensor:2", "preset": "megatron")",
-            R"("pipe:2 tensor:2", "preset": "megatron", "schedule": "zb_h1", "recompute": "full")",
-            R"("tensor:2 pipe:2", "preset": "megatron+sequence", "schedule": "gpipe")",
-            R"("pipe:2 data:2 tensor:2", "preset": "megatron+zero2")"}) {
+      for (const auto& [keys, share] :
+           {std::pair(R"("pipe:2 tensor:2", "preset": "megatron")", 1.0 / 3),
+            std::pair(R"("pipe:2 tensor:2", "preset": "megatron", "schedule": "zb_h1", "recompute": "full")",
+                      1.0 / 3),
+            std::pair(R"("tensor:2 pipe:2", "preset": "megatron+sequence", "schedule": "gpipe")", 0.5),
+            std::pair(R"("pipe:2 data:2 tensor:2", "preset": "megatron+zero2")", 1.0 / 3)}) {
         const Plan whole = parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan");
         const Plan parts = parse_plan(fmt::format(R"({{"mesh": {}, "boundaries": "parts"}})", keys), "plan");
-        const Result expected = verify(reference, whole), found = verify(reference, parts);
-        ASSERT_EQ(found.verdict, Verdict::kRounding) << golden << ", " << keys << ": " << found.reason;
-        for (size_t step = 0; step < found.losses.size(); ++step)
-          EXPECT_EQ(found.losses[step].plan, expected.losses[step].plan) << golden << ", " << keys;
-        EXPECT_EQ(found.worst, expected.worst) << golden << ", " << keys;
+        const Result found = verify(reference, parts);
+        EXPECT_EQ(found.verdict, Verdict::kRounding) << golden << ", " << keys << ": " << found.reason;
         if (std::string_view(golden) == "gpt") continue;  // a tied head's gradients are messages too
-        EXPECT_EQ(bytes_in_messages(training, parts),
-                  bytes_in_messages(training, whole) * (whole.has("sequence") ? 1 : 0.5))
+        EXPECT_NEAR(bytes_in_messages(training, parts) / bytes_in_messages(training, whole), share, 1e-9)
             << keys;
       }
     }

@@ -153,9 +153,12 @@ class Stager {
         ops_(ops),
         prefix_(prefix),
         parts_(parts),
+        readers_(parts ? graph.readers() : std::vector<std::vector<int>>()),
         of_states_(made_of_states(graph)),
         places_(Placing(graph, cut, of_states_).run(weights)),
-        end_{cut.chunks - 1, Phase::kForward} {}
+        end_{cut.chunks - 1, Phase::kForward} {
+    if (parts_) find_sums();
+  }
 
   Staged run() {
     for (size_t n = 0; n < places_.size(); ++n) {
@@ -213,6 +216,16 @@ class Stager {
     }
     const Place& maker = places_[what.node];
     TRIREME_CHECK(maker != place);
+    if (parts_ && maker.chunk != place.chunk && parts_->are_apart(maker.chunk, place.chunk)) {
+      if (const auto sum = sum_of_.find(value); sum != sum_of_.end())
+        return here.locals[value] =
+                   here.builder.op("affine", {had(place, sum->second)},
+                                   {{"scale", parts_->coordinate == 0 ? 1.0 : 0.0}}, what.name + ".addend");
+      if (is_over_axis(graph_.nodes[what.node], CollectiveKind::kAllGather)) {
+        add(place, what.node);
+        return here.locals.at(value);
+      }
+    }
     if (const int dim = maker.chunk == place.chunk ? -1 : part_dim(what, maker.chunk, place.chunk); dim >= 0)
       return here.locals[value] = gathered(place, value, dim);
     crossings_[value].insert({place.chunk, place.phase});
@@ -239,13 +252,44 @@ class Stager {
     return type;
   }
 
+  bool is_over_axis(const Node& node, CollectiveKind kind) const {
+    return node.op->collective && node.op->collective->kind == kind &&
+           node.attrs.text("axis", "") == parts_->axis;
+  }
+  void find_sums() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (!is_over_axis(node, CollectiveKind::kAllReduce) || node.attrs.text("reduction", "") != "sum") continue;
+      const int maker = graph_.values[node.inputs[0]].node;
+      if (maker < 0 || of_states_[maker] || places_[maker] != places_[n]) continue;
+      sum_of_.emplace(node.inputs[0], node.outputs[0]);
+      addends_of_[node.outputs[0]] = node.inputs[0];
+    }
+  }
+
+  // The first phase in which a chunk reads a value, itself, as a view or as addends.
+  Phase first_phase(ValueId value, int chunk) const {
+    Phase first = end_.chunk == chunk && is_output(value) ? Phase::kForward : Phase::kWeight;
+    if (const auto addends = addends_of_.find(value); addends != addends_of_.end())
+      first = first_phase(addends->second, chunk);
+    for (int reader : readers_[value]) {
+      if (places_[reader].chunk == chunk) first = std::min(first, places_[reader].phase);
+      if (is_view(reader)) first = std::min(first, first_phase(graph_.nodes[reader].outputs[0], chunk));
+    }
+    return first;
+  }
+  bool is_output(ValueId value) const {
+    return std::ranges::find(graph_.outputs, value, &Output::value) != graph_.outputs.end();
+  }
+
   // By the first piece of a chunk that reads it; the chunk's others find it whole.
   ValueId gathered(const Place& place, ValueId value, int dim) {
     const Value& what = graph_.values[value];
     Builder& b = piece(place).builder;
-    const auto [found, is_first] = gatherers_.try_emplace({value, place.chunk}, Gatherer{place, {}});
-    if (!is_first) {
-      found->second.readers.insert({place.chunk, place.phase});
+    Gatherer& gatherer = gatherers_[{value, place.chunk}];
+    gatherer.place = {place.chunk, first_phase(value, place.chunk)};
+    if (gatherer.place != place) {
+      gatherer.readers.insert({place.chunk, place.phase});
       return b.state(gathered_name(what, place.chunk), what.type, Role::kStash);
     }
     InParts& sent = in_parts_[value];
@@ -305,7 +349,9 @@ class Stager {
   const Graph& graph_;
   const OpTable& ops_;
   std::string_view prefix_;
-  const CrossingParts* parts_;  // null: all goes whole
+  const CrossingParts* parts_;             // null: all goes whole
+  std::vector<std::vector<int>> readers_;  // of values; where anything goes in parts
+  std::map<ValueId, ValueId> sum_of_, addends_of_;
   std::vector<bool> of_states_;
   std::vector<Place> places_;
   Place end_;  // of the forward part, where all outputs are: whoever reads logits has the targets too

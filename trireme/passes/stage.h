@@ -50,7 +50,8 @@ struct Staged {
 enum class WeightPhase { kNone, kApart };
 
 // Ranks along an axis may have the same of what crosses chunks, and all would send it: each then sends a part,
-// and the receivers, which lie along the axis too, gather it.
+// and the receivers, which lie along the axis too, gather it. Of a value that is had as addends and as their
+// sum, the sum alone is sent: as an addend the first rank has it. What was gathered is gathered again.
 struct CrossingParts {
   std::string axis;
   int64_t ways = 1, coordinate = 0;
