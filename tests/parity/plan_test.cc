@@ -10,6 +10,7 @@
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/parity/random_case.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {
@@ -167,6 +168,22 @@ TEST(Pipelines, SendLessWhereBoundariesGoInParts) {
             << keys;
       }
     }
+  }
+}
+
+// Ranks that have more rows than others cut what they send alike.
+TEST(Pipelines, SendPartsOfUnevenRows) {
+  for (const char* plan :
+       {R"({"mesh":"pipe:2 tensor:2 data:2","preset":"megatron","schedule":"zb_v","boundaries":"parts",)"
+        R"("layouts":{"model.layers.0.input_layernorm.weight":"data:0"}})",
+        R"({"mesh":"data:2 pipe:2 tensor:2","preset":"zero2+megatron","boundaries":"parts"})"}) {
+    RandomCase uneven;
+    uneven.plan = plan;
+    uneven.settings = {"model.family=llama", "model.layers=1",  "model.heads=3", "model.hidden=6",
+                       "model.kv_heads=3",   "model.vocab=31", "model.seq=3",   "train.batch=7",
+                       "train.seed=352"};
+    const Result result = verify_case(uneven);
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << plan << ": " << result.reason;
   }
 }
 

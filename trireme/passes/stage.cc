@@ -243,7 +243,8 @@ class Stager {
     if (!parts_ || !parts_->are_apart(from, to) || !parts_->are_alike(value)) return -1;
     for (int dim = 0; dim < value.type.shape.rank(); ++dim) {
       const int64_t extent = value.type.shape[dim];
-      if (extent > 1 && extent % parts_->ways == 0) return dim;
+      // All ranks decide alike.
+      if (extent > 1 && extent % parts_->ways == 0 && parts_->is_whole(value, dim)) return dim;
     }
     return -1;
   }

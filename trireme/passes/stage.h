@@ -55,8 +55,9 @@ enum class WeightPhase { kNone, kApart };
 struct CrossingParts {
   std::string axis;
   int64_t ways = 1, coordinate = 0;
-  std::function<bool(const Value& value)> are_alike;  // on all ranks of the axis
-  std::function<bool(int from, int to)> are_apart;    // chunks: on different ranks
+  std::function<bool(const Value& value)> are_alike;          // on all ranks of the axis
+  std::function<bool(const Value& value, int dim)> is_whole;  // on all ranks: all have as much of this dim
+  std::function<bool(int from, int to)> are_apart;            // chunks: on different ranks
 };
 
 // `graph` is one rank's, partitioned and not yet fused; its outputs, and what it leaves in pending states,

@@ -56,6 +56,12 @@ CrossingParts crossing_parts(const Stages::Place& place, const NamedLayouts& lay
                 const auto found = layouts.find(value.name);
                 return found != layouts.end() && found->second[axis].kind == Placement::Kind::kReplicated;
               },
+          .is_whole =
+              [&layouts](const Value& value, int dim) {
+                return std::ranges::none_of(layouts.at(value.name), [&](const Placement& placement) {
+                  return placement.kind == Placement::Kind::kSplit && placement.dim == dim;
+                });
+              },
           .are_apart =
               [&pipeline](int from, int to) {
                 return std::ranges::none_of(pipeline.holds, [&](const std::vector<int>& chunks) {
