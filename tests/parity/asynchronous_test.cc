@@ -177,7 +177,8 @@ TEST_P(Asynchronous, ComputesWithTheWeightsOfItsTime) {
   const Case& param = GetParam();
   const Training training = training_of(param.settings);
   const PlanRun found = run_of(
-      training, parse_plan(fmt::format(R"({{"mesh": "pipe:{}", "schedule": {}}})", param.stages, param.keys), "plan"));
+      training,
+      parse_plan(fmt::format(R"({{"mesh": "pipe:{}", "schedule": {}}})", param.stages, param.keys), "plan"));
   const Course expected = delayed_run(training, found.stage_of, param.delay);
   EXPECT_EQ(found.run.losses, expected.losses);
   EXPECT_EQ(found.run.evaluated, expected.evaluated);
@@ -204,8 +205,7 @@ TEST(AsynchronousPipelines, KeepAsManyVersionsAsAreUnderWay) {
   }
   const Training several = training_of({"model.family=llama", "train.batch=4", "train.accumulate=4"});
   const PlanRun two = run_of(several, parse_plan(R"({"mesh": "pipe:4", "schedule": "2bw"})", "plan"));
-  for (int stage = 0; stage < 4; ++stage)
-    EXPECT_EQ(two.kept_bytes[stage], two.weight_bytes[stage]) << stage;
+  for (int stage = 0; stage < 4; ++stage) EXPECT_EQ(two.kept_bytes[stage], two.weight_bytes[stage]) << stage;
 }
 
 // Replicas of a stage add up gradients as elsewhere.
@@ -217,8 +217,8 @@ TEST(AsynchronousPipelines, GoWithReplicasTensorPartsAndZero) {
         R"({"mesh": "pipe:2 tensor:2", "schedule": "pipedream", "preset": "megatron+sequence"})"}) {
     const Plan plan = parse_plan(plan_text, "plan");
     const bool two = *plan.schedule == "2bw";
-    const Training training = training_of(
-        {"model.family=llama", "train.batch=4", fmt::format("train.accumulate={}", two ? 2 : 1)});
+    const Training training =
+        training_of({"model.family=llama", "train.batch=4", fmt::format("train.accumulate={}", two ? 2 : 1)});
     const PlanRun found = run_of(training, plan);
     const Course expected = delayed_run(training, found.stage_of, two ? always(1) : of_pipedream(2));
     for (int64_t step = 0; step < kSteps; ++step)
@@ -286,7 +286,8 @@ TEST(AsynchronousPipelines, RefuseWhatStagesWouldHaveToAgreeOn) {
   constexpr const char* kPlan = R"({"mesh": "pipe:2", "schedule": "pipedream"})";
   EXPECT_THAT(refusal({"model.family=gpt"}, kPlan), HasSubstr("a tied head"));
   EXPECT_THAT(refusal({"model.family=llama", "train.precision=f16"}, kPlan), HasSubstr("loss scale"));
-  EXPECT_THAT(refusal({"model.family=llama", "train.accumulate=2"}, kPlan), HasSubstr("so that a step has one"));
+  EXPECT_THAT(refusal({"model.family=llama", "train.accumulate=2"}, kPlan),
+              HasSubstr("so that a step has one"));
   Training training = training_of({"model.family=llama", "train.batch=4"});
   training.train.clip_norm = 1;
   EXPECT_THAT(error_of([&] { programs_of(training, parse_plan(kPlan, "plan")); }),

@@ -29,10 +29,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMicrobatches = 8;
 
 Training small_training(const char* family, int accumulate) {
-  const ResolvedConfig config = resolve_config(
-      {.command_line = {fmt::format("model.family={}", family), "model.layers=8", "model.heads=1",
-                        "model.hidden=2", "model.seq=2", "model.vocab=4", "train.batch=8",
-                        fmt::format("train.accumulate={}", accumulate), "train.clip_norm=0", "data.path=none"}});
+  const ResolvedConfig config =
+      resolve_config({.command_line = {fmt::format("model.family={}", family), "model.layers=8",
+                                       "model.heads=1", "model.hidden=2", "model.seq=2", "model.vocab=4",
+                                       "train.batch=8", fmt::format("train.accumulate={}", accumulate),
+                                       "train.clip_norm=0", "data.path=none"}});
   return random_training(config.config, Shape{2}, 1);
 }
 
@@ -107,7 +108,8 @@ double measured_step(const Training& training, const Plan& plan,
 }
 
 // Seconds of a step of an asynchronous pipeline that has been filled, on the average over some.
-double measured_steps(const Training& training, const Plan& plan, const std::map<std::string, double>& sleeps) {
+double measured_steps(const Training& training, const Plan& plan,
+                      const std::map<std::string, double>& sleeps) {
   constexpr int kWarmUp = 4, kSteps = 8;
   double seconds = 0;
   comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {

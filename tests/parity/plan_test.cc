@@ -143,9 +143,9 @@ double bytes_in_messages(const Training& training, const Plan& plan) {
   return bytes;
 }
 
-// With Megatron's layouts an activation of n bytes goes forward as addends and as their sum, its gradient goes
-// back: 3n, in parts 2 · n/2. With sequence parallelism it goes forward as n/2, and back as n/2 and gathered: 2n,
-// in parts 2 · n/2.
+// With Megatron's layouts an activation of n bytes goes forward as addends and as their sum, its gradient
+// goes back: 3n, in parts 2 · n/2. With sequence parallelism it goes forward as n/2, and back as n/2 and
+// gathered: 2n, in parts 2 · n/2.
 TEST(Pipelines, SendLessWhereBoundariesGoInParts) {
   for (const char* golden : {"gpt", "llama"}) {
     for (const char* precision : {"f32", "bf16"}) {
@@ -179,9 +179,9 @@ TEST(Pipelines, SendPartsOfUnevenRows) {
         R"({"mesh":"data:2 pipe:2 tensor:2","preset":"zero2+megatron","boundaries":"parts"})"}) {
     RandomCase uneven;
     uneven.plan = plan;
-    uneven.settings = {"model.family=llama", "model.layers=1",  "model.heads=3", "model.hidden=6",
-                       "model.kv_heads=3",   "model.vocab=31", "model.seq=3",   "train.batch=7",
-                       "train.seed=352"};
+    uneven.settings = {"model.family=llama", "model.layers=1",   "model.heads=3",
+                       "model.hidden=6",     "model.kv_heads=3", "model.vocab=31",
+                       "model.seq=3",        "train.batch=7",    "train.seed=352"};
     const Result result = verify_case(uneven);
     EXPECT_EQ(result.verdict, Verdict::kRounding) << plan << ": " << result.reason;
   }

@@ -18,7 +18,8 @@ void add_step_flags(CLI::App& app, bench::StepSource& source) {
 }
 
 CLI::Option* add_plan_flag(CLI::App& app, std::string& plan) {
-  return app.add_option("--plan", plan, fmt::format("a plan in JSON, a file with one, or {}", join(preset_plans(), ", ")));
+  return app.add_option("--plan", plan,
+                        fmt::format("a plan in JSON, a file with one, or {}", join(preset_plans(), ", ")));
 }
 
 Cluster ClusterFlags::read() const {

@@ -8,8 +8,8 @@ namespace {
 
 // In the order of the enumerators.
 constexpr EnumNames<15> kRoles = {"",         "parameter", "buffer",  "master",  "optimizer",
-                                  "residual", "gradient",  "pending", "message", "cache",   "version",
-                                  "stash",    "batch",     "rng",     "scalar"};
+                                  "residual", "gradient",  "pending", "message", "cache",
+                                  "version",  "stash",     "batch",   "rng",     "scalar"};
 constexpr EnumNames<3> kOutputRoles = {"", "addend", "rows"};
 
 }  // namespace

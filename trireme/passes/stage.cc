@@ -260,7 +260,8 @@ class Stager {
   void find_sums() {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (!is_over_axis(node, CollectiveKind::kAllReduce) || node.attrs.text("reduction", "") != "sum") continue;
+      if (!is_over_axis(node, CollectiveKind::kAllReduce) || node.attrs.text("reduction", "") != "sum")
+        continue;
       const int maker = graph_.values[node.inputs[0]].node;
       if (maker < 0 || of_states_[maker] || places_[maker] != places_[n]) continue;
       sum_of_.emplace(node.inputs[0], node.outputs[0]);
@@ -325,10 +326,10 @@ class Stager {
       const Value& what = graph_.values[value];
       const Place& place = places_[what.node];
       const int64_t size = what.type.shape[sent.dim] / parts_->ways;
-      const ValueId part =
-          piece(place).builder.op("slice", {piece(place).locals.at(value)},
-                                  {{"dim", int64_t{sent.dim}}, {"start", parts_->coordinate * size}, {"size", size}},
-                                  what.name + ".part");
+      const ValueId part = piece(place).builder.op(
+          "slice", {piece(place).locals.at(value)},
+          {{"dim", int64_t{sent.dim}}, {"start", parts_->coordinate * size}, {"size", size}},
+          what.name + ".part");
       leave(result, place, part_name(what), part, sent.readers);
     }
     for (const auto& [key, gatherer] : gatherers_) {

@@ -4,10 +4,11 @@
 //
 //   made of states alone   casts and gathers of weights: made again in every piece that reads it
 //   crosses phases         a stash: a state that one piece leaves and a later one reads
-//   crosses chunks         the same, and a message where the chunks are on different ranks: whole, or in parts
+//   crosses chunks         the same, and a message where the chunks are on different ranks: whole, or in
+//   parts
 //
-// The last chunk's forward piece has all outputs. Of a view (reshape) its source is kept. A stash of the value
-// h.3/add is the state stash.h.3/add, or with another prefix.
+// The last chunk's forward piece has all outputs. Of a view (reshape) its source is kept. A stash of the
+// value h.3/add is the state stash.h.3/add, or with another prefix.
 #pragma once
 
 #include <functional>
@@ -49,9 +50,9 @@ struct Staged {
 // Whether gradients of weights are a phase of their own.
 enum class WeightPhase { kNone, kApart };
 
-// Ranks along an axis may have the same of what crosses chunks, and all would send it: each then sends a part,
-// and the receivers, which lie along the axis too, gather it. Of a value that is had as addends and as their
-// sum, the sum alone is sent: as an addend the first rank has it. What was gathered is gathered again.
+// Ranks along an axis may have the same of what crosses chunks, and all would send it: each then sends a
+// part, and the receivers, which lie along the axis too, gather it. Of a value that is had as addends and as
+// their sum, the sum alone is sent: as an addend the first rank has it. What was gathered is gathered again.
 struct CrossingParts {
   std::string axis;
   int64_t ways = 1, coordinate = 0;

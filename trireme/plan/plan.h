@@ -42,17 +42,17 @@ struct Plan {
   std::optional<BatchNorm> batch_norm = {};  // synchronised
   // An algorithm of comm/ for the collectives along an axis; automatic where an axis is not named.
   std::map<std::string, std::string, std::less<>> algorithms = {};
-  // A pipeline over the axis pipe: the order of its stages' work (schedule/pipeline.h), the chunks of the model
-  // that each stage has, and the scopes at which chunks begin; none: where it balances costs.
+  // A pipeline over the axis pipe: the order of its stages' work (schedule/pipeline.h), the chunks of the
+  // model that each stage has, and the scopes at which chunks begin; none: where it balances costs.
   std::optional<std::string> schedule = {};
-  std::optional<int> chunks = {};  // 1
+  std::optional<int> chunks = {};          // 1
   std::optional<bool> vertical_sync = {};  // of pipedream (PipelineShape::Versions)
   std::vector<std::string> stages = {};
   // What ranks along the axis tensor all have goes from stage to stage whole, or each rank sends a part.
   enum class Boundaries { kWhole, kParts };
   std::optional<Boundaries> boundaries = {};  // whole
-  std::optional<Recompute> recompute = {};  // none
-  std::vector<ExchangeRule> exchange = {};  // the first that fits a parameter counts; none: a dense sum
+  std::optional<Recompute> recompute = {};    // none
+  std::vector<ExchangeRule> exchange = {};    // the first that fits a parameter counts; none: a dense sum
   // States that rest elsewhere than in memory: those of the optimizer, in a file of each rank in this folder.
   struct Offload {
     std::string folder;

@@ -303,9 +303,9 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   const Json root = parse_json(json, source);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
-  const std::vector<std::string> known = {"mesh",      "preset",     "layouts",  "accumulate", "precision",
-                                          "algorithm", "batch_norm", "schedule", "chunks",     "stages",
-                                          "recompute", "exchange",   "offload",  "vertical_sync", "boundaries"};
+  const std::vector<std::string> known = {
+      "mesh",   "preset", "layouts",   "accumulate", "precision", "algorithm",     "batch_norm", "schedule",
+      "chunks", "stages", "recompute", "exchange",   "offload",   "vertical_sync", "boundaries"};
   for (const auto& [key, value] : root.items()) {
     if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
   }

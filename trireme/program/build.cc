@@ -95,8 +95,7 @@ void note_layouts_again(const Graph& graph, NamedLayouts& layouts) {
 // Another state lies as one does, in all segments.
 void note_layouts_like(const std::string& one, const std::string& other, std::vector<NamedLayouts>& layouts) {
   for (NamedLayouts& of_segment : layouts) {
-    if (const auto known = of_segment.find(one); known != of_segment.end())
-      of_segment[other] = known->second;
+    if (const auto known = of_segment.find(one); known != of_segment.end()) of_segment[other] = known->second;
   }
 }
 
@@ -119,7 +118,8 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   consistency_ = consistency_of(plan_);
   if (consistency_ && plan_.offload)
     throw_error(
-        "the plan has an exchange by which ranks go on by themselves for some steps, and offload, which cuts the "
+        "the plan has an exchange by which ranks go on by themselves for some steps, and offload, which cuts "
+        "the "
         "update into parts; the two do not go together yet. Take one of them out");
   const Microbatches several =
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
@@ -262,8 +262,8 @@ struct ProgramBuilder::InStages {
 const ProgramBuilder::InStages& ProgramBuilder::in_stages(int in_stage) const {
   std::shared_ptr<const InStages>& kept = in_stage == 0 ? leading_ : latest_;
   if (!kept || kept->in_stage != in_stage)
-    kept = std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_,
-                                            stage_plan_);
+    kept =
+        std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_, stage_plan_);
   return *kept;
 }
 

@@ -1,5 +1,5 @@
-// Who makes and who reads each crossing of each microbatch follows from the pipeline's turns alone. Those of an
-// asynchronous one are looked at over so many steps that all that is ever under way together is seen.
+// Who makes and who reads each crossing of each microbatch follows from the pipeline's turns alone. Those of
+// an asynchronous one are looked at over so many steps that all that is ever under way together is seen.
 #include "trireme/program/stage_order.h"
 
 #include <algorithm>
@@ -125,11 +125,9 @@ class Orders {
       const ChunkTurn& turn = pipeline_.order[stage][from + i];
       if (turn.phase == Phase::kUpdate && versions.kept > 0)
         items.push_back({.kind = Kind::kKeep, .microbatch = versions.kept_for});
-      items.push_back({.kind = Kind::kRun,
-                       .turn = turn,
-                       .weights = step < 0 ? versions.to_fill : versions.of_turn[i]});
-      for (const Message* m : sent[i])
-        items.push_back({Kind::kSend, {}, m->crossing, m->microbatch, m->to});
+      items.push_back(
+          {.kind = Kind::kRun, .turn = turn, .weights = step < 0 ? versions.to_fill : versions.of_turn[i]});
+      for (const Message* m : sent[i]) items.push_back({Kind::kSend, {}, m->crossing, m->microbatch, m->to});
     }
     add_asked(to - from);
   }

@@ -41,33 +41,29 @@ bool same_graph(Graph a, const Graph& b) {
       state);
 }
 
-}  // namespace
-
-namespace {
-
-// How what crosses chunks is sent by the ranks along the axis tensor.
-CrossingParts crossing_parts(const Stages::Place& place, const NamedLayouts& layouts, const Pipeline& pipeline) {
-  const int axis = place.mesh.axis("tensor");
-  return {.axis = "tensor",
-          .ways = place.mesh.axes()[axis].size,
-          .coordinate = place.mesh.coordinate(place.in_stage, axis),
-          .are_alike =
-              [&layouts, axis](const Value& value) {
-                const auto found = layouts.find(value.name);
-                return found != layouts.end() && found->second[axis].kind == Placement::Kind::kReplicated;
-              },
-          .is_whole =
-              [&layouts](const Value& value, int dim) {
-                return std::ranges::none_of(layouts.at(value.name), [&](const Placement& placement) {
-                  return placement.kind == Placement::Kind::kSplit && placement.dim == dim;
-                });
-              },
-          .are_apart =
-              [&pipeline](int from, int to) {
-                return std::ranges::none_of(pipeline.holds, [&](const std::vector<int>& chunks) {
-                  return std::ranges::count(chunks, from) > 0 && std::ranges::count(chunks, to) > 0;
-                });
-              }};
+// How the ranks along the axis tensor send what crosses chunks; nothing where each sends it whole.
+std::optional<CrossingParts> crossing_parts(const Stages::Place& place, const NamedLayouts& layouts,
+                                            const Pipeline& pipeline) {
+  if (place.boundaries == Plan::Boundaries::kWhole) return std::nullopt;
+  const int axis = place.mesh.axis("tensor"), ways = place.mesh.axes()[axis].size;
+  if (ways == 1) return std::nullopt;
+  CrossingParts parts{
+      .axis = "tensor", .ways = ways, .coordinate = place.mesh.coordinate(place.in_stage, axis)};
+  parts.are_alike = [&layouts, axis](const Value& value) {
+    const auto found = layouts.find(value.name);
+    return found != layouts.end() && found->second[axis].kind == Placement::Kind::kReplicated;
+  };
+  parts.is_whole = [&layouts](const Value& value, int dim) {
+    return std::ranges::none_of(layouts.at(value.name), [&](const Placement& placement) {
+      return placement.kind == Placement::Kind::kSplit && placement.dim == dim;
+    });
+  };
+  parts.are_apart = [&pipeline](int from, int to) {
+    return std::ranges::none_of(pipeline.holds, [&](const std::vector<int>& chunks) {
+      return std::ranges::count(chunks, from) > 0 && std::ranges::count(chunks, to) > 0;
+    });
+  };
+  return parts;
 }
 
 }  // namespace
@@ -83,9 +79,7 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
       update_of_.push_back(s);
       staged_.emplace_back();
     } else {
-      std::optional<CrossingParts> parts;
-      if (place.boundaries == Plan::Boundaries::kParts && place.mesh.axes()[place.mesh.axis("tensor")].size > 1)
-        parts = crossing_parts(place, place.layouts[s], pipeline);
+      const std::optional<CrossingParts> parts = crossing_parts(place, place.layouts[s], pipeline);
       staged_.push_back(trireme::stage(local[s].graph, cut, evaluates ? WeightPhase::kNone : phases, ops(),
                                        evaluates ? "evaluate" : "stash", parts ? &*parts : nullptr));
     }
@@ -272,15 +266,17 @@ void Stages::add_parts(Stage& stage, int number, const StageOrder& order) const 
   }
   for (size_t s = 0; s < staged_.size(); ++s) {
     for (const Piece& piece : staged_[s].pieces) {
-      if (!run.contains(piece.graph.name)) continue;
-      const bool second = is_second_holder(piece.chunk, number);
       const auto add = [&](Graph graph) { stage.parts.push_back({{std::move(graph), local_[s].kind}, s}); };
-      const Reads reads = s == evaluate_ ? Reads::kNewest : reads_of(order.items, piece.phase);
-      if (reads != Reads::kKept) add(second ? for_second_holder(piece.graph) : piece.graph);
-      if (reads == Reads::kNewest) continue;
-      Graph kept = with_kept_weights(piece.graph);
-      if (reads == Reads::kBoth) kept.name = on_kept_weights(kept.name);
-      add(std::move(kept));
+      const std::string& name = piece.graph.name;
+      const bool old = s != evaluate_ && reads_of(order.items, piece.phase) == Reads::kKept;
+      if (run.contains(name))
+        add(old                                     ? with_kept_weights(piece.graph)
+            : is_second_holder(piece.chunk, number) ? for_second_holder(piece.graph)
+                                                    : piece.graph);
+      if (run.contains(on_kept_weights(name))) {
+        add(with_kept_weights(piece.graph));
+        stage.parts.back().segment.graph.name = on_kept_weights(name);
+      }
     }
   }
   stage.parts.push_back({{updates_[number].graph, SegmentKind::kUpdate}, update_of_[number]});

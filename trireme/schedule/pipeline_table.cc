@@ -112,10 +112,11 @@ Pipeline pipeline_of(const Plan& plan, int64_t microbatches) {
   const PipelineSchedule& schedule = find_schedule(plan.schedule.value_or("1f1b"));
   using Versions = PipelineShape::Versions;
   Pipeline pipeline = make_pipeline(
-      schedule, {.stages = plan.pipeline_stages(),
-                 .microbatches = microbatches,
-                 .chunks_per_stage = plan.chunks.value_or(0),
-                 .versions = plan.vertical_sync.value_or(false) ? Versions::kVerticalSync : Versions::kNewest});
+      schedule,
+      {.stages = plan.pipeline_stages(),
+       .microbatches = microbatches,
+       .chunks_per_stage = plan.chunks.value_or(0),
+       .versions = plan.vertical_sync.value_or(false) ? Versions::kVerticalSync : Versions::kNewest});
   const auto updates = std::ranges::count(pipeline.order[0], Phase::kUpdate, &ChunkTurn::phase);
   if (updates > 1)
     throw_error(

@@ -287,7 +287,8 @@ void check_exchange_precision(const TrainOptions& train, const Plan& plan) {
 
 // Stages that do not wait for one another have nothing in common but what passes along the pipeline.
 void check_asynchronous(const TrainOptions& train, const Graph& forward, const std::string& schedule) {
-  const std::string what = fmt::format("the schedule {} is asynchronous: no stage waits for another's update", schedule);
+  const std::string what =
+      fmt::format("the schedule {} is asynchronous: no stage waits for another's update", schedule);
   if (train.clip_norm > 0)
     throw_error(
         "{}, but train.clip_norm = {} is about the norm of all stages' gradients; set train.clip_norm=0, or "

@@ -72,9 +72,9 @@ class Trainer {
   // non-finite number when the loss is not finite, and one that names the first gradient when more than
   // train.max_skipped steps in a row had a gradient that is not finite (f16: when the loss scale cannot be
   // lowered). Either way all states are as before the step.
-  // `ahead`: the batches that the next calls will be given, where they are known; what takes long to move goes
-  // to the device while this step computes. An asynchronous pipeline begins with them in this step, and needs
-  // steps_ahead() of them. It is filled by the first step, and by one that does not follow the last.
+  // `ahead`: the batches that the next calls will be given, where they are known; what takes long to move
+  // goes to the device while this step computes. An asynchronous pipeline begins with them in this step, and
+  // needs steps_ahead() of them. It is filled by the first step, and by one that does not follow the last.
   StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {}) {
     fill(batch, step, ahead);
     make_gradients(runner_.gradient_turns(), 0, batch, step, ahead);
