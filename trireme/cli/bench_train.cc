@@ -160,7 +160,8 @@ int bench_train(std::span<const std::string> arguments) {
                  fmt::format("{}; default {}", join(bench::preset_names(), ", "), options.source.preset));
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   add_launch_flags(app, options.launch);
-  app.add_option("--plan", options.plan, "how it is spread over the ranks: a JSON file or a preset")
+  app.add_option("--plan", options.plan,
+                 "how it is spread over the ranks: a plan in JSON, a file with one, or a preset")
       ->capture_default_str();
   app.add_option_function<std::string>(
       "--device",

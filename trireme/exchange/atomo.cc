@@ -1,19 +1,11 @@
 // ATOMO on singular parts: of each rank's matrix as many as `rank` says, drawn with probabilities that grow
 // with their singular values, and divided by them, so that the sum is right in the mean. All that is drawn
 // has one size, because the parts are drawn together (ops/svd_sample.cc).
-#include <algorithm>
-
+#include "trireme/exchange/low_rank.h"
 #include "trireme/exchange/methods.h"
 
 namespace trireme {
 namespace {
-
-int64_t rows_of(const Shape& shape) {
-  return shape.rank() == 0 ? 1 : shape[0];
-}
-int64_t columns_of(const Shape& shape) {
-  return rows_of(shape) == 0 ? 0 : shape.elements() / rows_of(shape);
-}
 
 Turn begin(Addend& x) {
   Builder& b = x.b;
@@ -31,27 +23,14 @@ Turn begin(Addend& x) {
 }
 
 double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
-  return bytes_of_gather(
-      ranks, 4.0 * settings.real("rank") * static_cast<double>(rows_of(shape) + columns_of(shape)));
-}
-
-std::string problem(const Shape& shape, const ExchangeSettings& settings) {
-  const int64_t most = std::min(rows_of(shape), columns_of(shape));
-  if (settings.whole("rank") <= most) return "";
-  return fmt::format("rank {} is larger than that of a matrix {}x{}", settings.whole("rank"), rows_of(shape),
-                     columns_of(shape));
+  return bytes_of_gather(ranks, low_rank::bytes(shape, settings));
 }
 
 }  // namespace
 
 ExchangeMethod atomo_method() {
-  return {.name = "atomo",
-          .begin = begin,
-          .bytes = bytes,
-          .problem = problem,
-          .pays = [](const Shape& shape, const ExchangeSettings& settings) {
-            return 2 * settings.whole("rank") * (rows_of(shape) + columns_of(shape)) < shape.elements();
-          }};
+  return {
+      .name = "atomo", .begin = begin, .bytes = bytes, .problem = low_rank::problem, .pays = low_rank::pays};
 }
 
 }  // namespace trireme

@@ -1,18 +1,10 @@
 // PowerSGD: a matrix is sent as the product of two narrow ones, by one turn of the power method that begins
 // where the last step ended.
-#include <algorithm>
-
+#include "trireme/exchange/low_rank.h"
 #include "trireme/exchange/methods.h"
 
 namespace trireme {
 namespace {
-
-int64_t rows_of(const Shape& shape) {
-  return shape.rank() == 0 ? 1 : shape[0];
-}
-int64_t columns_of(const Shape& shape) {
-  return rows_of(shape) == 0 ? 0 : shape.elements() / rows_of(shape);
-}
 
 Turn begin(Addend& x) {
   Builder& b = x.b;
@@ -36,15 +28,7 @@ Turn begin(Addend& x) {
 }
 
 double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
-  return bytes_of_sum(ranks,
-                      4.0 * settings.real("rank") * static_cast<double>(rows_of(shape) + columns_of(shape)));
-}
-
-std::string problem(const Shape& shape, const ExchangeSettings& settings) {
-  const int64_t most = std::min(rows_of(shape), columns_of(shape));
-  if (settings.whole("rank") <= most) return "";
-  return fmt::format("rank {} is larger than that of a matrix {}x{}", settings.whole("rank"), rows_of(shape),
-                     columns_of(shape));
+  return bytes_of_sum(ranks, low_rank::bytes(shape, settings));
 }
 
 }  // namespace
@@ -53,10 +37,8 @@ ExchangeMethod power_sgd_method() {
   return {.name = "power_sgd",
           .begin = begin,
           .bytes = bytes,
-          .problem = problem,
-          .pays = [](const Shape& shape, const ExchangeSettings& settings) {
-            return 2 * settings.whole("rank") * (rows_of(shape) + columns_of(shape)) < shape.elements();
-          }};
+          .problem = low_rank::problem,
+          .pays = low_rank::pays};
 }
 
 }  // namespace trireme

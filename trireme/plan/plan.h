@@ -74,8 +74,8 @@ struct Plan {
 };
 
 // `text`: a preset that needs one axis, which gets all ranks; a plan itself, in JSON; or the path of a file
-// with one. Throws Error for unknown
-// keys, presets and axes, and when the mesh has another number of ranks. 0 ranks: as many as the file says.
+// with one. Throws Error for unknown keys, presets and axes, and when the mesh has another number of ranks. 0
+// ranks: as many as the plan says.
 Plan read_plan(const std::string& text, int ranks);
 Plan parse_plan(std::string_view json, std::string_view source);
 // With every key that was read.

@@ -43,8 +43,9 @@ struct Segment {
   bool takes(Role role) const;  // whether it has an input of this role
 };
 
-// Actions that are done after one another for one purpose: "step", "evaluate"; and where ranks go on by
-// themselves for some steps, those by which they agree (passes/local_steps.h).
+// Actions that are done after one another for one purpose: "step", "evaluate"; before the first step of an
+// asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they agree
+// (passes/local_steps.h).
 struct ActionList {
   std::string name;
   std::vector<Action> actions;

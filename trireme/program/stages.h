@@ -29,17 +29,17 @@ struct Stage {
 
 class Stages {
  public:
+  // Where the segments are from.
+  struct Place {
+    const Mesh& mesh;                          // without the axis pipe
+    int in_stage = 0;                          // the rank there
+    const std::vector<NamedLayouts>& layouts;  // of the segments' values
+    Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
+  };
   // `local` are the segments of a step on one rank, partitioned and not yet fused: first (at the front), next
   // where a step has several microbatches, update and evaluate. Ranks that differ along the axis pipe alone
   // have the same. Stages of an asynchronous pipeline do not wait for one another's updates: there is one for
   // each chunk, in their order.
-  // `layouts` are of the segments' values, on a mesh without the axis pipe, in which this is rank `in_stage`.
-  struct Place {
-    const Mesh& mesh;
-    int in_stage = 0;
-    const std::vector<NamedLayouts>& layouts;
-    Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
-  };
   Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut, const Place& place);
 
   // `peers` are the ranks of all stages.
