@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "trireme/base/error.h"
@@ -15,56 +16,75 @@
 namespace trireme {
 namespace {
 
-constexpr int kFirst = 0;  // the part that reads nothing from files
 // Of all states' bytes, what a part has unless a parameter needs more: more parts are smaller in memory, but
 // disks like long reads.
 constexpr size_t kShares = 32;
+constexpr int kInMemory = -1;  // the chunk of a parameter whose weights and gradients stay there
 
 bool rests_in_file(const Value& value) {
-  return value.kind == Value::Kind::kState && value.role == Role::kOptimizer;
+  return value.role == Role::kOptimizer || value.role == Role::kMaster;
 }
 
-// State -> part, from 1 on. A parameter's states go together.
-std::map<std::string, int, std::less<>> parts_of_states(const Graph& update) {
-  std::vector<std::string> order;  // parameters
+// The parameter that a state is, or goes with.
+std::string parameter_of(const Value& state) {
+  return std::string(state.role == Role::kParameter ? state.name : state.attrs.text("of", ""));
+}
+
+int chunk_of(const ChunksInFiles& chunks, const std::string& parameter) {
+  const auto found = chunks.of_parameter.find(parameter);
+  return found == chunks.of_parameter.end() ? kInMemory : found->second;
+}
+
+struct Parts {
+  std::map<std::string, int, std::less<>> of_parameter;  // from `first` on
+  std::vector<int> chunks;                               // of those parts
+};
+
+// Parameters, chunk by chunk, in parts of about as many bytes in files.
+Parts parts_of_parameters(const Graph& update, const ChunksInFiles& chunks, int first) {
+  std::vector<std::string> order;
   std::map<std::string, size_t, std::less<>> bytes;
   size_t all = 0;
   for (const Value& value : update.values) {
-    if (!rests_in_file(value)) continue;
-    const std::string of(value.attrs.text("of"));
+    const std::string of = parameter_of(value);
+    const bool in_file = rests_in_file(value);
+    if (of.empty() || !(in_file || chunk_of(chunks, of) != kInMemory)) continue;
     if (!bytes.contains(of)) order.push_back(of);
-    bytes[of] += value.type.bytes();
-    all += value.type.bytes();
+    bytes[of] += in_file ? value.type.bytes() : 0;
+    all += in_file ? value.type.bytes() : 0;
   }
+  std::ranges::stable_sort(order, {}, [&](const std::string& of) { return chunk_of(chunks, of); });
   size_t most = all / kShares;
   for (const auto& [of, size] : bytes) most = std::max(most, size);
-  std::map<std::string, int, std::less<>> part_of_parameter, result;
-  int part = kFirst;
+  Parts parts;
   size_t room = 0;
   for (const std::string& of : order) {
-    if (part == kFirst || bytes[of] > room) {
-      ++part;
+    const int chunk = chunk_of(chunks, of);
+    if (parts.chunks.empty() || parts.chunks.back() != chunk || bytes[of] > room) {
+      parts.chunks.push_back(chunk);
       room = most;
     }
     room -= bytes[of];
-    part_of_parameter[of] = part;
+    parts.of_parameter[of] = first + static_cast<int>(parts.chunks.size()) - 1;
   }
-  for (const Value& value : update.values) {
-    if (rests_in_file(value)) result[value.name] = part_of_parameter[std::string(value.attrs.text("of"))];
-  }
-  return result;
+  return parts;
 }
 
 class Splitter {
  public:
-  Splitter(const Graph& update, const Graph& like, const OpTable& ops)
-      : graph_(update), ops_(ops), part_of_state_(parts_of_states(like)), readers_(update.readers()) {
-    for (const auto& [state, part] : part_of_state_) last_ = std::max(last_, part);
+  Splitter(const Graph& update, const Graph& like, const OpTable& ops, const ChunksInFiles& chunks)
+      : graph_(update),
+        ops_(ops),
+        chunks_(chunks),
+        first_(std::max(1, chunks.chunks)),
+        parts_(parts_of_parameters(like, chunks, first_)),
+        last_(first_ + static_cast<int>(parts_.chunks.size()) - 1),
+        readers_(update.readers()) {
     place_nodes();
   }
 
   std::vector<UpdatePart> run() {
-    for (int part = kFirst; part <= last_; ++part) {
+    for (int part = 0; part <= last_; ++part) {
       const std::string name = part == last_ ? graph_.name : fmt::format("{}.{}", graph_.name, part);
       building_.push_back({Builder(ops_, name), {}});
       for (size_t v = 0; v < graph_.values.size(); ++v) {
@@ -91,8 +111,11 @@ class Splitter {
     std::map<ValueId, ValueId> locals;  // of the whole update's values
   };
 
+  bool is_one_of_the_first(int part) const { return part < first_; }
+  int chunk_of_part(int part) const { return parts_.chunks[static_cast<size_t>(part - first_)]; }
+
   void place_nodes() {
-    part_of_node_.assign(graph_.nodes.size(), kFirst);
+    part_of_node_.assign(graph_.nodes.size(), 0);
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       for (ValueId input : graph_.nodes[n].inputs)
         part_of_node_[n] = std::max(part_of_node_[n], part_of(input));
@@ -101,17 +124,11 @@ class Splitter {
     for (const Update& update : graph_.updates) wanted[update.value] = true;
     for (const Output& output : graph_.outputs) wanted[output.value] = true;
     for (size_t n = graph_.nodes.size(); n-- > 0;) {
-      if (part_of_node_[n] != kFirst) continue;
-      int only = -1;
-      bool one = true;
-      for (ValueId output : graph_.nodes[n].outputs) {
-        one = one && !wanted[output];
-        for (int reader : readers_[output]) {
-          one = one && (only < 0 || only == part_of_node_[reader]);
-          only = part_of_node_[reader];
-        }
-      }
-      if (one && only > kFirst) part_of_node_[n] = only;
+      if (!is_one_of_the_first(part_of_node_[n])) continue;
+      const bool one = std::ranges::none_of(graph_.nodes[n].outputs, [&](ValueId v) { return wanted[v]; });
+      const std::set<int> readers = parts_that_read(graph_.nodes[n]);
+      if (one && readers.size() == 1 && may_move(static_cast<int>(n), *readers.begin()))
+        part_of_node_[n] = *readers.begin();
     }
     for (const Update& update : graph_.updates) {
       for (int reader : readers_[update.state]) {
@@ -124,11 +141,32 @@ class Splitter {
     }
   }
 
+  std::set<int> parts_that_read(const Node& node) const {
+    std::set<int> parts;
+    for (ValueId output : node.outputs) {
+      for (int reader : readers_[output]) parts.insert(part_of_node_[reader]);
+    }
+    return parts;
+  }
+
+  // To a part that has the optimizer's states, and the gradients that the node reads.
+  bool may_move(int node, int part) const {
+    if (is_one_of_the_first(part)) return false;
+    return std::ranges::all_of(graph_.nodes[node].inputs, [&](ValueId input) {
+      const Value& what = graph_.values[input];
+      const int chunk = what.kind == Value::Kind::kState ? chunk_of(chunks_, parameter_of(what)) : kInMemory;
+      return chunk == kInMemory || chunk == chunk_of_part(part);
+    });
+  }
+
   int part_of(ValueId value) const {
     const Value& what = graph_.values[value];
     if (what.kind == Value::Kind::kResult) return part_of_node_[what.node];
-    const auto found = part_of_state_.find(what.name);
-    return found == part_of_state_.end() ? kFirst : found->second;
+    if (what.kind != Value::Kind::kState) return 0;
+    const std::string of = parameter_of(what);
+    const int chunk = chunk_of(chunks_, of);
+    if (what.role == Role::kGradient) return std::max(0, chunk);
+    return rests_in_file(what) || chunk != kInMemory ? parts_.of_parameter.at(of) : 0;
   }
 
   void add(int n) {
@@ -154,21 +192,46 @@ class Splitter {
 
   std::vector<UpdatePart> finish() {
     std::vector<UpdatePart> parts;
-    for (Building& building : building_) {
-      debug_verify(building.builder.graph());
-      parts.push_back({building.builder.take(), {}});
+    for (int part = 0; part <= last_; ++part) {
+      debug_verify(building_[part].builder.graph());
+      parts.push_back({building_[part].builder.take()});
+      if (!is_one_of_the_first(part))
+        parts.back().chunk = chunk_of_part(part);
+      else if (part < chunks_.chunks)
+        parts.back().chunk = part;
     }
     for (const Value& value : graph_.values) {
-      if (rests_in_file(value)) parts[part_of_state_.at(value.name)].states.push_back(value.name);
+      if (value.kind == Value::Kind::kState && rests_in_file(value))
+        parts[parts_.of_parameter.at(parameter_of(value))].states.push_back(value.name);
     }
+    for (const auto& [value, kept] : kept_) {
+      const int part = part_of(value);
+      if (is_one_of_the_first(part) && is_for_chunk(value, parts[part].chunk))
+        parts[part].kept.push_back(kept.name);
+    }
+    // Of chunks without gradients.
+    std::erase_if(parts, [&](const UpdatePart& part) {
+      return part.graph.nodes.empty() && part.graph.updates.empty() && part.graph.name != graph_.name;
+    });
     return parts;
+  }
+
+  // Whether, beside its own part, those of a chunk alone read it.
+  bool is_for_chunk(ValueId value, int chunk) const {
+    if (chunk == kInMemory) return false;
+    return std::ranges::all_of(readers_[value], [&](int reader) {
+      const int part = part_of_node_[reader];
+      return is_one_of_the_first(part) ? part == chunk : chunk_of_part(part) == chunk;
+    });
   }
 
   const Graph& graph_;
   const OpTable& ops_;
-  std::map<std::string, int, std::less<>> part_of_state_;
+  const ChunksInFiles& chunks_;
+  int first_;  // of the parts that have states of the optimizer; those before have none
+  Parts parts_;
+  int last_;
   std::vector<std::vector<int>> readers_;
-  int last_ = kFirst;
   std::vector<int> part_of_node_;
   std::vector<Building> building_;
   std::map<ValueId, Value> kept_;
@@ -176,8 +239,9 @@ class Splitter {
 
 }  // namespace
 
-std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, const OpTable& ops) {
-  return Splitter(update, like, ops).run();
+std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, const OpTable& ops,
+                                     const ChunksInFiles& chunks) {
+  return Splitter(update, like, ops, chunks).run();
 }
 
 }  // namespace trireme

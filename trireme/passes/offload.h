@@ -1,8 +1,10 @@
-// The update in parts, so that the optimizer's states can rest in files: each part needs the states of some
-// parameters alone, which are read before it and written back behind it. What does not read them (norms, the
-// scale of the gradients) is a part of its own, before the others.
+// The update in parts, so that states can rest in files: each part needs the states of some parameters alone,
+// which are read before it and written back behind it. What does not read the optimizer's states (norms, the
+// scale of the gradients) comes before that, in a part or, where gradients rest in files too, a part for each
+// chunk of the model.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,16 +12,26 @@
 
 namespace trireme {
 
+// Where the weights or gradients of chunks rest in files: how many chunks there are, and which one alone has
+// a parameter. What is not named stays in memory.
+struct ChunksInFiles {
+  int chunks = 0;
+  std::map<std::string, int, std::less<>> of_parameter = {};
+};
+
 struct UpdatePart {
   Graph graph;
-  std::vector<std::string> states;  // that it reads from files; none: the first part
+  std::vector<std::string> states = {};  // of the optimizer, that it reads from files
+  int chunk = -1;                      // whose weights and gradients it needs; −1: none that rest in files
+  std::vector<std::string> kept = {};  // states that it leaves for later parts of that chunk alone
 };
 
 // Parts in the order in which they are run; the last has the outputs and the name of the whole, the others
 // are called update.0, update.1, … All have all inputs. Parts have as much as the largest parameter's states,
-// or a share of all. `like` decides who goes together: the update of another rank, whose shapes may differ. A
-// value that a later part reads is left in a state (kept.NAME). Throws Error when a part would read what an
-// earlier one has renewed.
-std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, const OpTable& ops);
+// or a share of all, and those of one chunk at most. `like` decides who goes together: the update of another
+// rank, whose shapes may differ. A value that a later part reads is left in a state (kept.NAME). Throws Error
+// when a part would read what an earlier one has renewed.
+std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, const OpTable& ops,
+                                     const ChunksInFiles& chunks = {});
 
 }  // namespace trireme

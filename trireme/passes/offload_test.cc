@@ -71,6 +71,41 @@ TEST(Offload, PartsHaveTheStatesOfSomeParametersEach) {
   for (const UpdatePart& part : parts) EXPECT_GE(part.graph.find("lr"), 0);
 }
 
+// Of three chunks the first has w0, the last w2; w1 is of both and stays in memory.
+TEST(Offload, PartsHaveTheGradientsOfOneChunkAtATime) {
+  const Graph update = update_graph({8, 3, 4});
+  const std::vector<UpdatePart> parts = split_update(update, update, ops(), {3, {{"w0", 0}, {"w2", 2}}});
+  ASSERT_EQ(parts.size(), 5u);  // nothing in between is of the chunk in the middle
+  EXPECT_THAT(results(parts[0].graph), ElementsAre("w0/squares", "w1/squares", "w1/sum"));
+  EXPECT_THAT(results(parts[1].graph), ElementsAre("w2/squares", "w2/sum"));
+  EXPECT_THAT(parts[2].states, ElementsAre("m.w1"));
+  EXPECT_THAT(results(parts[2].graph), ElementsAre("w1/half", "w1/next", "w1/sgd"));
+  EXPECT_THAT(parts[3].states, ElementsAre("m.w0"));
+  EXPECT_THAT(parts[4].states, ElementsAre("m.w2"));
+  std::vector<int> chunks;
+  for (const UpdatePart& part : parts) chunks.push_back(part.chunk);
+  EXPECT_THAT(chunks, ElementsAre(0, 2, -1, 0, 2));
+  for (const UpdatePart& part : parts) EXPECT_TRUE(part.kept.empty());
+}
+
+// What is made of a gradient for its norm and for its update, as a sum over ranks is, rests beside it.
+TEST(Offload, KeepsWhatPartsOfOneChunkShare) {
+  Builder b(ops(), "update");
+  const TensorType type{DType::f32, {4}};
+  const ValueId lr = b.input("lr", {DType::f32, {}}, Role::kScalar);
+  const ValueId weight = b.state("w", type, Role::kParameter),
+                gradient = b.state("grad.w", type, Role::kGradient, {{"of", "w"}});
+  const ValueId sum = b.op("affine", {gradient}, {{"scale", 0.5}}, "sum");
+  const ValueId squares = b.op("sum_squares", {sum}, {}, "squares");
+  b.update(weight, b.op("sgd", {weight, sum, lr, squares}, {{"weight_decay", 0.0}}, "sgd"));
+  const Graph update = b.take();
+  const std::vector<UpdatePart> parts = split_update(update, update, ops(), {1, {{"w", 0}}});
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_THAT(results(parts[0].graph), ElementsAre("sum", "squares"));
+  EXPECT_THAT(results(parts[1].graph), ElementsAre("sgd"));
+  EXPECT_THAT(parts[0].kept, testing::UnorderedElementsAre("kept.sum", "kept.squares"));
+}
+
 TEST(Offload, AnotherRanksShapesDecide) {
   // Of the leader the first two fit together; here the first is smaller.
   const Graph leader = update_graph({2, 2, 4}), own = update_graph({1, 2, 4});

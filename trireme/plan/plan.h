@@ -53,14 +53,20 @@ struct Plan {
   std::optional<Boundaries> boundaries = {};  // whole
   std::optional<Recompute> recompute = {};    // none
   std::vector<ExchangeRule> exchange = {};    // the first that fits a parameter counts; none: a dense sum
-  // States that rest elsewhere than in memory: those of the optimizer, in a file of each rank in this folder.
+  // States that rest elsewhere than in memory, in a file of each rank in this folder: those of the optimizer
+  // and, where it says so, weights and gradients, for which the model is computed unit by unit.
   struct Offload {
     std::string folder;
+    bool weights = false, gradients = false;
+
+    bool cuts_model() const { return weights || gradients; }
     friend bool operator==(const Offload&, const Offload&) = default;
   };
   std::optional<Offload> offload = {};
 
   int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none
+  // Whether it is computed in chunks: by the stages of a pipeline, or for offload.
+  bool cuts_model() const { return pipeline_stages() > 1 || (offload && offload->cuts_model()); }
   // Without the axis pipe, whose ranks do different things with the same layouts; and a rank's place in it.
   Plan of_one_stage() const;
   int rank_in_stage(int rank) const;

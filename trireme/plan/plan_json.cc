@@ -213,19 +213,39 @@ Json recompute_json(const Recompute& recompute) {
 void read_offload(const Json& value, Plan& plan, std::string_view source) {
   constexpr std::string_view kExample = R"({"optimizer": "file", "folder": "/fast/disk"})";
   if (object_of(value, "offload", source).empty()) return;
+  const std::vector<std::string> known = {"optimizer", "weights", "gradients", "folder"};
   for (const auto& [what, where] : value.items()) {
     const std::string text = text_of(where, "the offload of " + what, source);
-    if (what == "folder") continue;
-    if (what != "optimizer" || text != "file")
-      throw_error(
-          "{}: offload has {}: \"{}\", but the states of the optimizer can rest in files, and nothing "
-          "else can rest elsewhere yet; say {}",
-          source, what, text, kExample);
+    if (!contains(known, what))
+      throw_error("{}: offload has the unknown key '{}'; {}", source, what, suggestion(what, known));
+    if (what != "folder" && text != "file")
+      throw_error("{}: offload has {}: \"{}\", but states can rest in files, and nowhere else yet; say {}",
+                  source, what, text, kExample);
   }
   if (!value.contains("optimizer") || !value.contains("folder"))
-    throw_error("{}: offload says {}; what rests where and in which folder is expected: {}", source,
-                value.dump(), kExample);
-  plan.offload = {value["folder"].get<std::string>()};
+    throw_error(
+        "{}: offload says {}; what rests where (the optimizer's states first, with them weights and "
+        "gradients) and in which folder is expected: {}",
+        source, value.dump(), kExample);
+  plan.offload = {value["folder"].get<std::string>(), value.contains("weights"), value.contains("gradients")};
+}
+
+// What computes the model unit by unit has no stages beside, and an update of its own.
+void check_offload(const Plan& plan, std::string_view source) {
+  if (!plan.offload || !plan.offload->cuts_model()) return;
+  if (plan.pipeline_stages() > 1)
+    throw_error(
+        "{}: offload of weights or gradients has each rank compute the model unit by unit, and the axis pipe "
+        "has {} "
+        "stages with a schedule of their own; offload the optimizer's states alone, or take pipe out of "
+        "the mesh",
+        source, plan.pipeline_stages());
+  if (!plan.exchange.empty())
+    throw_error(
+        "{}: offload of weights or gradients cuts the update into parts, and an exchange takes all gradients "
+        "at once; "
+        "take one of them out",
+        source);
 }
 
 // How replicas agree: the name of a method, or an object with its settings.
@@ -329,6 +349,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("offload")) read_offload(root["offload"], plan, source);
   check_axes(plan, source);
   check_pipeline(plan, source);
+  check_offload(plan, source);
   return plan;
 }
 
@@ -347,7 +368,11 @@ std::string to_json(const Plan& plan) {
   if (!plan.stages.empty()) json["stages"] = plan.stages;
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);
-  if (plan.offload) json["offload"] = {{"optimizer", "file"}, {"folder", plan.offload->folder}};
+  if (plan.offload) {
+    json["offload"] = {{"optimizer", "file"}, {"folder", plan.offload->folder}};
+    if (plan.offload->weights) json["offload"]["weights"] = "file";
+    if (plan.offload->gradients) json["offload"]["gradients"] = "file";
+  }
   return json.dump(2);
 }
 

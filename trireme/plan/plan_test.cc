@@ -122,7 +122,7 @@ TEST(Plan, AllKeysRoundTrip) {
 TEST(Plan, IsWrittenAsItWasRead) {
   const std::string_view text = R"({"mesh": "pipe:2 data:2", "preset": "zero1", "batch_norm": "synchronised",
       "schedule": "1f1b", "chunks": 2, "stages": ["h.3", "h.6"],
-      "offload": {"optimizer": "file", "folder": "/tmp/x"},
+      "offload": {"optimizer": "file", "weights": "file", "gradients": "file", "folder": "/tmp/x"},
       "exchange": [{"method": "top_k", "ratio": 0.001, "for": "h.*"}, {"method": "all_reduce", "wire": "bf16"}]})";
   const Plan plan = parse_plan(text, "plan.json");
   ASSERT_EQ(plan.exchange.size(), 2u);
@@ -131,7 +131,7 @@ TEST(Plan, IsWrittenAsItWasRead) {
   const auto read = nlohmann::json::parse(text), written = nlohmann::json::parse(to_json(plan));
   EXPECT_EQ(written, read);
   EXPECT_EQ(to_json(parse_plan(to_json(plan), "again")), to_json(plan));
-  EXPECT_EQ(plan.offload, Plan::Offload{"/tmp/x"});
+  EXPECT_EQ(plan.offload, (Plan::Offload{"/tmp/x", true, true}));
 }
 
 TEST(Plan, OfAPipelineHasStagesOfEqualPlans) {
@@ -194,7 +194,11 @@ TEST(Plan, MistakesInSingleKeysAreNamed) {
   EXPECT_THAT(with(R"("recompute": "ful")"), HasSubstr("did you mean 'full'?"));
   EXPECT_THAT(with(R"("recompute": [3])"), HasSubstr("recompute is [3]; a list of scopes"));
   EXPECT_THAT(with(R"("offload": {"optimizer": 3})"), HasSubstr("the offload of optimizer is 3; a text"));
-  EXPECT_THAT(with(R"("offload": {"weights": "host"})"), HasSubstr("nothing else can rest elsewhere yet"));
+  EXPECT_THAT(with(R"("offload": {"weights": "host"})"),
+              HasSubstr("states can rest in files, and nowhere else"));
+  EXPECT_THAT(with(R"("offload": {"wights": "file"})"), HasSubstr("weights"));
+  EXPECT_THAT(with(R"("offload": {"weights": "file", "folder": "/x"})"),
+              HasSubstr("the optimizer's states first"));
   EXPECT_THAT(with(R"("offload": {"optimizer": "host", "folder": "/x"})"), HasSubstr("\"file\""));
   EXPECT_THAT(with(R"("offload": {"optimizer": "file"})"), HasSubstr("in which folder"));
   EXPECT_THAT(with(R"("batch_norm": "locale")"), HasSubstr("did you mean 'local'?"));
@@ -222,7 +226,8 @@ TEST(Plan, MistakesAreNamed) {
   EXPECT_THAT(parse_error(R"({"mesh": "pipe:2", "vertical_sync": 1})"), HasSubstr("true or false expected"));
   EXPECT_THAT(parse_error(R"({"mesh": "data:2", "vertical_sync": true})"), HasSubstr("has no axis pipe"));
   EXPECT_THAT(error_of([] { read_plan("zero9", 2); }), HasSubstr("neither a preset nor a file"));
-  EXPECT_THAT(error_of([] { read_plan(R"({"mesh": "data:3"})", 2); }), HasSubstr("start that many with -n 3"));
+  EXPECT_THAT(error_of([] { read_plan(R"({"mesh": "data:3"})", 2); }),
+              HasSubstr("start that many with -n 3"));
 }
 
 TEST(Plan, IsReadFromTheCommandLineToo) {

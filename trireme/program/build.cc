@@ -16,11 +16,11 @@
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
 #include "trireme/passes/local_steps.h"
-#include "trireme/passes/offload.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
 #include "trireme/passes/second_holder.h"
+#include "trireme/program/file_groups.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/program/stages.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -108,7 +108,10 @@ Graph optimized(const Graph& graph) {
 ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches,
                                const Cut& cut)
     : whole_(std::move(whole)), plan_(plan), stage_plan_(plan.of_one_stage()), cut_(cut) {
-  if (plan_.pipeline_stages() > 1) pipeline_ = pipeline_of(plan_, microbatches);
+  if (plan_.pipeline_stages() > 1)
+    pipeline_ = pipeline_of(plan_, microbatches);
+  else if (plan_.cuts_model())
+    pipeline_ = one_stage(cut.chunks, microbatches);
   const bool own = std::ranges::any_of(whole_, is_own);
   if (own || pipeline_) check_no_exchange(plan_);
   if (!own) check_plan(stage_plan_, whole_);
@@ -195,7 +198,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
   for (size_t s = 0; s < whole_.size(); ++s) {
     if (plan_.offload && local[s].kind == SegmentKind::kUpdate) {
-      add_update(result, local[s], common_[s] ? common_[s]->leader : local[s].graph, layouts[s]);
+      add_update(result, local[s], common_[s] ? common_[s]->leader : local[s].graph, layouts[s], {});
       continue;
     }
     StepSegment& segment = result.segments.emplace_back(local[s]);
@@ -227,18 +230,20 @@ void ProgramBuilder::add_local_steps(RankPart& part, Graph& update, int rank, Ke
 
 // In parts, whose optimizer's states come from files and go back there.
 void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, const Graph& leader,
-                                const NamedLayouts& layouts) const {
-  const std::vector<UpdatePart> parts = split_update(update.graph, leader, ops()),
-                                of_leader = split_update(leader, leader, ops());
-  std::vector<std::string> segments;
+                                const NamedLayouts& layouts, const ChunksInFiles& chunks) const {
+  const std::vector<UpdatePart> parts = split_update(update.graph, leader, ops(), chunks),
+                                of_leader = split_update(leader, leader, ops(), chunks);
+  std::vector<Action> runs;
   for (size_t i = 0; i < parts.size(); ++i) {
-    segments.push_back(parts[i].graph.name);
-    if (!parts[i].states.empty()) result.in_files.emplace_back(segments.back(), parts[i].states);
+    runs.push_back(Action::run(parts[i].graph.name));
     result.segments.emplace_back(bucket(optimized(parts[i].graph), optimized(of_leader[i].graph), ops()),
                                  SegmentKind::kUpdate);
     result.layouts.push_back(layouts);
   }
-  result.step = with_file_turns(result.step, update.graph.name, segments);
+  const auto at = std::ranges::find(result.step, Action::run(update.graph.name));
+  TRIREME_CHECK(at != result.step.end());
+  result.step.insert(result.step.erase(at), runs.begin(), runs.end());
+  result.in_files = file_groups(*plan_.offload, update.graph, parts, chunks);
 }
 
 struct ProgramBuilder::InStages {
@@ -269,8 +274,8 @@ const ProgramBuilder::InStages& ProgramBuilder::in_stages(int in_stage) const {
 
 // Of whole segments, the pieces that the rank's stage has.
 ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
-  const int axis = plan_.mesh.axis(kPipeAxis), number = plan_.mesh.coordinate(rank, axis);
-  const std::vector<int> peers = plan_.mesh.members(rank, axis);
+  const int axis = plan_.mesh.find(kPipeAxis), number = axis < 0 ? 0 : plan_.mesh.coordinate(rank, axis);
+  const std::vector<int> peers = axis < 0 ? std::vector<int>{rank} : plan_.mesh.members(rank, axis);
   const InStages &leader = in_stages(0), &mine = in_stages(plan_.rank_in_stage(rank));
   Stage own = mine.stages.stage(number, peers);
   const Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
@@ -281,7 +286,9 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
     const StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
     const NamedLayouts& layouts = mine.whole.layouts[own.parts[i].of];
     if (plan_.offload && segment.kind == SegmentKind::kUpdate) {
-      add_update(part, segment, leads.graph, layouts);
+      ChunksInFiles chunks;
+      if (plan_.offload->cuts_model()) chunks = {cut_.chunks, mine.stages.parameter_chunks()};
+      add_update(part, segment, leads.graph, layouts, chunks);
       continue;
     }
     const Graph graph = optimized(segment.graph);
@@ -295,7 +302,7 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   }
   for (const auto& [name, holders] : mine.stages.state_stages()) {
     const auto known = part.states.find(name);
-    if (known != part.states.end()) known->second.stages = holders;
+    if (axis >= 0 && known != part.states.end()) known->second.stages = holders;
   }
   for (const Stage::Part& piece : own.parts) {
     for (const Value& value : piece.segment.graph.values) {
@@ -308,7 +315,7 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   std::set<std::string_view> seen;
   for (const StepSegment& segment : whole_) {
     for (const Value& value : segment.graph.values) {
-      if (!is_lasting(value.role) || !seen.insert(value.name).second) continue;
+      if (axis < 0 || !is_lasting(value.role) || !seen.insert(value.name).second) continue;
       const std::vector<int>& holders = part.states.at(value.name).stages;
       if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
     }
@@ -356,6 +363,9 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   for (size_t s = 0; s < program.segments.size(); ++s)
     program.segments[s].layouts = std::move(local.layouts[s]);
   program.lists = std::move(lists);
+  if (!program.groups.empty()) {
+    for (ActionList& each : program.lists) each.actions = with_file_turns(program, each.actions);
+  }
   return program;
 }
 

@@ -12,6 +12,7 @@
 #include "trireme/exchange/consistency.h"
 #include "trireme/passes/cut.h"
 #include "trireme/passes/exchange.h"
+#include "trireme/passes/offload.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
@@ -68,15 +69,15 @@ class ProgramBuilder {
   const InStages& in_stages(int in_stage) const;
   RankPart stage_part(int rank) const;
   // In parts, whose optimizer's states rest in files; neither it nor the leader's is fused yet.
-  void add_update(RankPart& part, const StepSegment& update, const Graph& leader,
-                  const NamedLayouts& layouts) const;
+  void add_update(RankPart& part, const StepSegment& update, const Graph& leader, const NamedLayouts& layouts,
+                  const ChunksInFiles& chunks) const;
   void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
 
   std::vector<StepSegment> whole_;
   Plan plan_;
   Plan stage_plan_;  // of the ranks of one stage; the same plan where there is no pipeline
   Cut cut_;
-  std::optional<Pipeline> pipeline_;
+  std::optional<Pipeline> pipeline_;  // of one stage where offload alone cuts the model
   std::optional<Consistency> consistency_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again

@@ -1,30 +1,102 @@
-// See file_turns.h.
+// The stays of groups in staging slots first, then the actions at their ends.
 #include "trireme/program/file_turns.h"
 
 #include <algorithm>
-
-#include "trireme/base/error.h"
-#include "trireme/program/program.h"
+#include <map>
+#include <optional>
+#include <set>
 
 namespace trireme {
 
-std::vector<Action> with_file_turns(std::vector<Action> step, const std::string& update,
-                                    const std::vector<std::string>& parts) {
-  const auto at = std::ranges::find_if(
-      step, [&](const Action& action) { return action.kind == Action::Kind::kRun && action.what == update; });
-  TRIREME_CHECK(at != step.end());
-  std::vector<Action> result;
-  const size_t slots = kStagingSlots;
-  for (size_t g = 1; g < parts.size() && g <= slots; ++g) result.push_back(Action::fetch(parts[g]));
-  result.insert(result.end(), step.begin(), at);
-  result.push_back(Action::run(parts[0]));
-  for (size_t g = 1; g < parts.size(); ++g) {
-    result.push_back(Action::run(parts[g]));
-    result.push_back(Action::store(parts[g]));
-    // The group before this one has had the time of this run to go back.
-    if (g > 1 && g - 1 + slots < parts.size()) result.push_back(Action::fetch(parts[g - 1 + slots]));
+std::vector<GroupUse> group_uses(const Program& program, const Graph& segment) {
+  if (program.groups.empty()) return {};
+  std::set<ValueId> read;
+  for (const Node& node : segment.nodes) read.insert(node.inputs.begin(), node.inputs.end());
+  for (const Output& output : segment.outputs) read.insert(output.value);
+  std::map<int, GroupUse> uses;
+  std::map<int, size_t> renewed;  // states, by group
+  const auto group_of = [&](ValueId value) {
+    const Value& what = segment.values[value];
+    return what.kind == Value::Kind::kState ? program.find_state(what.name)->group : -1;
+  };
+  for (const Update& update : segment.updates) {
+    const int group = group_of(update.state);
+    if (group < 0) continue;
+    uses[group].writes = true;
+    ++renewed[group];
   }
-  result.insert(result.end(), at + 1, step.end());
+  for (ValueId value : read) {
+    if (const int group = group_of(value); group >= 0) uses[group].reads = true;
+  }
+  std::vector<GroupUse> result;
+  for (auto& [group, use] : uses) {
+    use.group = group;
+    const size_t states = std::ranges::count(program.states, group, &State::group);
+    use.reads |= renewed[group] < states;
+    result.push_back(use);
+  }
+  return result;
+}
+
+namespace {
+
+// In a slot, without another group in between.
+struct Stay {
+  GroupUse use;                  // its first use says whether it has to be fetched
+  size_t first = 0, last = 0;    // actions
+  std::optional<size_t> before;  // the stay that the slot had before it
+};
+
+std::vector<Stay> stays_of(const Program& program, const std::vector<Action>& actions) {
+  std::vector<Stay> stays;
+  std::map<int, size_t> in_slot;
+  std::map<std::string_view, std::vector<GroupUse>> uses;
+  for (size_t a = 0; a < actions.size(); ++a) {
+    if (actions[a].kind != Action::Kind::kRun) continue;
+    const auto [known, is_new] = uses.try_emplace(actions[a].what);
+    if (is_new) known->second = group_uses(program, program.segments[program.segment(actions[a].what)].graph);
+    for (const GroupUse& use : known->second) {
+      const int slot = program.groups[use.group].slot;
+      const auto taken = in_slot.find(slot);
+      if (taken != in_slot.end() && stays[taken->second].use.group == use.group) {
+        stays[taken->second].last = a;
+        stays[taken->second].use.writes |= use.writes;
+        continue;
+      }
+      Stay& stay = stays.emplace_back(Stay{use, a, a, {}});
+      if (taken != in_slot.end()) stay.before = taken->second;
+      in_slot[slot] = stays.size() - 1;
+    }
+  }
+  return stays;
+}
+
+}  // namespace
+
+std::vector<Action> with_file_turns(const Program& program, const std::vector<Action>& actions) {
+  const std::vector<Stay> stays = stays_of(program, actions);
+  std::vector<std::vector<Action>> ahead(actions.size() + 1);  // of each action; stores before fetches
+  for (const Stay& stay : stays) {
+    if (stay.use.writes) ahead[stay.last + 1].push_back(Action::store(program.groups[stay.use.group].name));
+  }
+  for (const Stay& stay : stays) {
+    if (!stay.use.reads) continue;
+    size_t at = 0;
+    if (stay.before) {
+      const Stay& before = stays[*stay.before];
+      at = before.last + 1;
+      if (before.use.writes) {
+        while (at < stay.first && actions[at].kind != Action::Kind::kRun) ++at;
+        if (at < stay.first) ++at;
+      }
+    }
+    ahead[at].push_back(Action::fetch(program.groups[stay.use.group].name));
+  }
+  std::vector<Action> result;
+  for (size_t a = 0; a <= actions.size(); ++a) {
+    result.insert(result.end(), ahead[a].begin(), ahead[a].end());
+    if (a < actions.size()) result.push_back(actions[a]);
+  }
   return result;
 }
 

@@ -1,17 +1,24 @@
-// When states that rest in files are fetched and stored around the parts of an update (passes/offload.h).
+// When groups of states that rest in files are fetched and stored.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "trireme/schedule/schedule.h"
+#include "trireme/program/program.h"
 
 namespace trireme {
 
-// In place of running `update`, runs its parts; the first needs nothing of files. The first groups are
-// fetched at the beginning of the step, while gradients are made; a later one when the group that had its
-// staging slot has gone back during the run of the part between them.
-std::vector<Action> with_file_turns(std::vector<Action> step, const std::string& update,
-                                    const std::vector<std::string>& parts);
+// What a segment does with a group.
+struct GroupUse {
+  int group = 0;
+  // Nothing has to be fetched for a segment that makes all of the group and reads nothing of it.
+  bool reads = false;
+  bool writes = false;
+};
+std::vector<GroupUse> group_uses(const Program& program, const Graph& segment);
+
+// A list of a program with what its runs need of files: a group is fetched as soon as its staging slot is
+// free (where the group before it must be stored, one run later, for that to go on meanwhile), and stored
+// behind the last of the runs that have it in memory if they renewed it.
+std::vector<Action> with_file_turns(const Program& program, const std::vector<Action>& actions);
 
 }  // namespace trireme

@@ -116,7 +116,7 @@ void add_state(Program& program, const Value& value, const StateParts& parts, co
   program.state_bytes += state.stride() * static_cast<size_t>(state.slots);
 }
 
-// The groups after one another in the file, and in staging slots as large as the largest of them.
+// The groups after one another in the file, and in staging slots, each as large as the largest of its groups.
 void add_groups(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
                 const FileStateNames& in_files) {
   std::map<std::string_view, const Value*> values;
@@ -126,31 +126,37 @@ void add_groups(Program& program, const std::vector<StepSegment>& segments, cons
     }
   }
   const size_t staging = program.state_bytes;
-  size_t file_bytes = 0, largest = 0;
-  for (const auto& [segment, states] : in_files) {
+  size_t file_bytes = 0;
+  std::map<int, size_t> slot_bytes;
+  for (const auto& [name, states, slot] : in_files) {
     const int number = static_cast<int>(program.groups.size());
     program.state_bytes = 0;  // from the group's beginning
     for (const std::string& state : states) {
-      add_state(program, *values.at(state), parts, {}, segment);
+      add_state(program, *values.at(state), parts, {}, name);
       program.states.back().group = number;
     }
     const size_t bytes = program.state_bytes;
-    program.groups.push_back({segment, 0, file_bytes, bytes, number % kStagingSlots});
+    program.groups.push_back({name, 0, file_bytes, bytes, slot});
     file_bytes += bytes;
-    largest = std::max(largest, bytes);
+    slot_bytes[slot] = std::max(slot_bytes[slot], bytes);
   }
-  for (FileGroup& group : program.groups) group.offset = staging + largest * static_cast<size_t>(group.slot);
+  std::map<int, size_t> slot_begins;
+  program.state_bytes = staging;
+  for (const auto& [slot, bytes] : slot_bytes) {
+    slot_begins[slot] = program.state_bytes;
+    program.state_bytes += bytes;
+  }
+  for (FileGroup& group : program.groups) group.offset = slot_begins.at(group.slot);
   for (State& state : program.states) {
     if (state.group >= 0) state.offset += program.groups[state.group].offset;
   }
-  program.state_bytes = staging + largest * std::min<size_t>(kStagingSlots, program.groups.size());
 }
 
 void add_states(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
                 const StateSlots& slots, const StateNames& in_messages, const FileStateNames& in_files) {
   const StateNames in_comm_memory = states_in_comm_memory(segments, in_messages);
   StateNames in_any_file;
-  for (const auto& [segment, states] : in_files) in_any_file.insert(states.begin(), states.end());
+  for (const StatesInFile& group : in_files) in_any_file.insert(group.states.begin(), group.states.end());
   for (const bool by_collectives : {false, true}) {
     if (by_collectives) {
       add_groups(program, segments, parts, in_files);
@@ -211,9 +217,9 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
     slots[state.name] = state.slots;
   }
   FileStateNames in_files;
-  for (const FileGroup& group : program.groups) in_files.push_back({group.name, {}});
+  for (const FileGroup& group : program.groups) in_files.push_back({group.name, {}, group.slot});
   for (const State& state : program.states) {
-    if (state.group >= 0) in_files[state.group].second.push_back(state.name);
+    if (state.group >= 0) in_files[state.group].states.push_back(state.name);
   }
   std::vector<StepSegment> segments;
   for (size_t s = 0; s < graphs.size(); ++s)

@@ -44,8 +44,8 @@ struct Segment {
 };
 
 // Actions that are done after one another for one purpose: "step", "evaluate"; before the first step of an
-// asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they agree
-// (passes/local_steps.h).
+// asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they
+// agree (passes/local_steps.h).
 struct ActionList {
   std::string name;
   std::vector<Action> actions;
@@ -61,8 +61,9 @@ struct ActionList {
   }
 };
 
-// States that rest in a file and are in memory for the segment of that name alone. Groups take a few staging
-// slots in turn, places among the states' memory; what lies where within a group is the same in both.
+// States that rest in a file and are in memory together, for the segments that read or make any of them.
+// Groups take a few staging slots in turn, places among the states' memory; what lies where within a group is
+// the same in both.
 struct FileGroup {
   std::string name;
   size_t offset = 0;       // of its slot, among the states
@@ -112,9 +113,13 @@ using StateSlots = std::map<std::string, int, std::less<>>;
 
 using StateNames = std::set<std::string, std::less<>>;
 
-// The segments whose states rest in files, in the order in which they are run, and those states.
-using FileStateNames = std::vector<std::pair<std::string, std::vector<std::string>>>;
-inline constexpr int kStagingSlots = 3;  // one that is computed with, one that comes and one that goes
+// The groups of states that rest in files.
+struct StatesInFile {
+  std::string name;
+  std::vector<std::string> states;
+  int slot = 0;  // in memory
+};
+using FileStateNames = std::vector<StatesInFile>;
 
 // Puts one rank's segments together. States come in the order in which graphs name them, those that
 // collectives read or make, and those of messages, last: they lie in comm memory. States of the same name in

@@ -144,6 +144,22 @@ void Stages::add_state_stages() {
   }
 }
 
+std::map<std::string, int, std::less<>> Stages::parameter_chunks() const {
+  std::map<std::string, std::set<int>> found;
+  for (const Staged& staged : staged_) {
+    for (const Piece& piece : staged.pieces) {
+      for (const Value& value : piece.graph.values) {
+        if (value.role == Role::kParameter) found[value.name].insert(piece.chunk);
+      }
+    }
+  }
+  std::map<std::string, int, std::less<>> result;
+  for (const auto& [name, chunks] : found) {
+    if (chunks.size() == 1) result[name] = *chunks.begin();
+  }
+  return result;
+}
+
 const Piece* Stages::find(std::string_view whole, int chunk, Phase phase) const {
   const std::string name = piece_name(whole, chunk, phase);
   for (const Staged& staged : staged_) {

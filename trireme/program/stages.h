@@ -45,6 +45,8 @@ class Stages {
   // `peers` are the ranks of all stages.
   Stage stage(int number, const std::vector<int>& peers) const;
   const StateStages& state_stages() const { return state_stages_; }
+  // Of each parameter the chunk that reads it, where no other does.
+  std::map<std::string, int, std::less<>> parameter_chunks() const;
   // Gradients that a second stage adds up too (passes/second_holder.h).
   const std::set<std::string, std::less<>>& held_twice() const { return held_twice_; }
 

@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/verify.h"
 #include "trireme/passes/memory_check.h"
+#include "trireme/program/file_turns.h"
 
 namespace trireme {
 namespace {
@@ -148,7 +149,7 @@ class ListCheck {
       if (!computed_.insert({segment.kind, piece_of(action.what), action.microbatch}).second)
         throw_error("the list '{}' computes microbatch {} twice", list_.name, action.microbatch);
     }
-    if (const int group = program_.group(action.what); group >= 0) use(group);
+    for (const GroupUse& use : group_uses(program_, segment.graph)) check_use(use, action.what);
     std::set<ValueId> read;
     for (const Node& node : segment.graph.nodes) read.insert(node.inputs.begin(), node.inputs.end());
     for (const Output& output : segment.graph.outputs) read.insert(output.value);
@@ -211,14 +212,18 @@ class ListCheck {
     }
   }
 
-  // By the segment of the same name.
-  void use(int group) {
-    const FileGroup& needed = program_.groups[group];
-    const auto found = in_slot_.find(needed.slot);
-    if (found == in_slot_.end() || found->second.first != group)
-      throw_error("the list '{}' runs '{}', whose states rest in a file and were not fetched", list_.name,
-                  needed.name);
-    found->second.second = true;
+  void check_use(const GroupUse& use, std::string_view segment) {
+    const FileGroup& group = program_.groups[use.group];
+    const auto found = in_slot_.find(group.slot);
+    if (found != in_slot_.end() && found->second.first == use.group) {
+      found->second.second |= use.writes;
+      return;
+    }
+    if (use.reads)
+      throw_error("the list '{}' runs '{}', but the states of {} rest in a file and were not fetched",
+                  list_.name, segment, group.name);
+    expect_stored(group.slot);
+    in_slot_[group.slot] = {use.group, true};
   }
 
   // Before another group takes the slot, and at the end.

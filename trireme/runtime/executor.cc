@@ -118,21 +118,23 @@ Executor::Executor(Program program, Device& device, Communicator* communicator, 
       arena_(device.allocate(program_.arena_bytes)),
       comm_states_(comm_memory(program_.state_bytes - program_.comm_from)),
       comm_(comm_memory(program_.comm_bytes)) {
-  for (const Segment& segment : program_.segments)
-    group_of_segment_.push_back(program_.group(segment.graph.name));
+  for (const Segment& segment : program_.segments) file_uses_.push_back(group_uses(program_, segment.graph));
   if (!program_.groups.empty()) open_files(folder);
   for (size_t s = 0; s < program_.segments.size(); ++s) prepare(static_cast<int>(s));
 }
 
 void Executor::open_files(const std::string& folder) {
   if (device_.memory() == Device::Memory::kOwn)
-    throw_error("the plan's offload puts states into files, which the device '{}' can not do yet; use "
-                "train.device=cpu, or take the key out of the plan",
-                device_.name());
+    throw_error(
+        "the plan's offload puts states into files, which the device '{}' can not do yet; use "
+        "train.device=cpu, or take the key out of the plan",
+        device_.name());
   std::vector<FileStates::Group> groups;
   for (const FileGroup& group : program_.groups)
     groups.push_back({group.slot, state_address(group.offset), group.bytes, group.file_offset});
-  files_ = std::make_unique<FileStates>(folder, std::move(groups), kStagingSlots);
+  int slots = 0;
+  for (const FileGroup& group : program_.groups) slots = std::max(slots, group.slot + 1);
+  files_ = std::make_unique<FileStates>(folder, std::move(groups), slots);
 }
 
 void Executor::start_fetch(int group) {
@@ -304,7 +306,8 @@ void Executor::find_early_inputs(int segment) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     const bool early = !readers[i].empty() && readers[i].back() < std::ssize(graph.nodes) / 2;
-    if (value.role == Role::kBatch && value.kind == Value::Kind::kInput && value.type.bytes() >= kLeastBytes && early)
+    if (value.role == Role::kBatch && value.kind == Value::Kind::kInput &&
+        value.type.bytes() >= kLeastBytes && early)
       prepared_[static_cast<size_t>(segment)].early.push_back(static_cast<ValueId>(i));
   }
 }
@@ -384,7 +387,8 @@ void Executor::run(int segment, int64_t slot) {
   slots.last = static_cast<int>(slot % std::ssize(slots.slots));
   Prepared& prepared = slots.slots[slots.last];
   await_next_inputs(slots);
-  if (const int group = group_of_segment_[static_cast<size_t>(segment)]; group >= 0) files_->expect(group);
+  for (const GroupUse& use : file_uses_[static_cast<size_t>(segment)])
+    use.reads ? files_->expect(use.group) : files_->take(use.group);
   if (observer_)
     launch_observed(prepared);
   else
@@ -527,14 +531,16 @@ void Executor::read_state(std::string_view name, void* data, size_t bytes) {
 void Executor::write_state(std::string_view name, size_t offset, const void* data, size_t bytes) {
   std::byte* memory = stretch(name, offset, bytes);
   if (const State& state = find_state(name); state.group >= 0)
-    return files_->write(state.group, state.offset - program_.groups[state.group].offset + offset, data, bytes);
+    return files_->write(state.group, state.offset - program_.groups[state.group].offset + offset, data,
+                         bytes);
   stream_->upload(memory, data, bytes);
 }
 
 void Executor::read_state(std::string_view name, size_t offset, void* data, size_t bytes) {
   const std::byte* memory = stretch(name, offset, bytes);
   if (const State& state = find_state(name); state.group >= 0)
-    return files_->read(state.group, state.offset - program_.groups[state.group].offset + offset, data, bytes);
+    return files_->read(state.group, state.offset - program_.groups[state.group].offset + offset, data,
+                        bytes);
   stream_->download(data, memory, bytes);
 }
 

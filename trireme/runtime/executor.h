@@ -10,6 +10,7 @@
 
 #include "trireme/passes/device_fuse.h"
 #include "trireme/passes/gather.h"
+#include "trireme/program/file_turns.h"
 #include "trireme/program/program.h"
 #include "trireme/runtime/device.h"
 #include "trireme/runtime/file_states.h"
@@ -141,11 +142,11 @@ class Executor {
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Stream> uploads_;  // of inputs ahead of time, made when the first one comes
+  std::unique_ptr<Stream> uploads_;             // of inputs ahead of time, made when the first one comes
   std::unique_ptr<StagedCommunicator> staged_;  // takes the communicator's place in kernels, where need be
   Buffer states_, arena_, comm_states_, comm_;
-  std::unique_ptr<FileStates> files_;  // null where all states rest in memory
-  std::vector<int> group_of_segment_;  // −1: none
+  std::unique_ptr<FileStates> files_;             // null where all states rest in memory
+  std::vector<std::vector<GroupUse>> file_uses_;  // per segment
   std::vector<SegmentSlots> prepared_;
   Observer observer_;
   Timer timer_;

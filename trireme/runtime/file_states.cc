@@ -124,6 +124,12 @@ void FileStates::expect(int group) {
   idle(slot);
 }
 
+void FileStates::take(int group) {
+  Slot& slot = slot_of(group);
+  const auto lock = idle(slot);
+  slot.group = group;
+}
+
 FileStates::Times FileStates::take_times() {
   Times times{0, std::exchange(waited_, 0)};
   for (const std::unique_ptr<Slot>& slot : slots_) {

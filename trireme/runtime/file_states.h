@@ -37,6 +37,8 @@ class FileStates {
   void start_write(int group);
   // Until the group is in memory; reads it if nobody has asked for it.
   void expect(int group);
+  // Until its slot is free, for what will be made there.
+  void take(int group);
 
   // Seconds since the last call: of reading and writing, all slots together, and of whoever had to wait for
   // it.

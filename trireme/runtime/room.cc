@@ -32,10 +32,10 @@ std::vector<Consumer> consumers(const Program& program) {
   for (const State& state : program.states) {
     if (state.group < 0) by_role[state.role] += state.stride() * static_cast<size_t>(state.slots);
   }
-  by_role[Role::kOptimizer] += program.staging_bytes();
   std::vector<Consumer> all = {
       {"what a step makes on its way", "a smaller train.batch with train.accumulate", program.arena_bytes},
       {"what ranks exchange", "fewer ranks on this device", program.comm_bytes},
+      {"places for states that rest in files", "zero1 over more ranks", program.staging_bytes()},
       {"inputs of a step", "a smaller train.batch", program.input_bytes}};
   for (const auto& [role, bytes] : by_role) all.push_back(state_consumer(role, bytes));
   std::ranges::stable_sort(all, std::ranges::greater(), &Consumer::bytes);

@@ -25,6 +25,17 @@ std::string to_string(const ChunkTurn& turn) {
   return fmt::format("{} of chunk {}, microbatch {}", name(turn.phase), turn.chunk, turn.microbatch);
 }
 
+Pipeline one_stage(int chunks, int64_t microbatches) {
+  Pipeline pipeline{.microbatches = microbatches, .chunks = chunks, .holds = {{}}, .order = {{}}};
+  for (int chunk = 0; chunk < chunks; ++chunk) pipeline.holds[0].push_back(chunk);
+  for (int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+    for (int chunk = 0; chunk < chunks; ++chunk)
+      pipeline.order[0].push_back({Phase::kForward, chunk, microbatch});
+    for (int chunk = chunks; chunk-- > 0;) pipeline.order[0].push_back({Phase::kBackward, chunk, microbatch});
+  }
+  return pipeline;
+}
+
 Unrolled unroll_with_begins(const Pipeline& pipeline, int64_t steps) {
   Unrolled result{{pipeline.microbatches * steps, pipeline.chunks, pipeline.holds, {}}, {}};
   Pipeline& whole = result.whole;

@@ -58,13 +58,17 @@ struct PipelineShape {
   enum class Versions { kNewest, kVerticalSync } versions = Versions::kNewest;
 };
 
+// One stage that has all chunks and takes microbatches after one another: what a rank computes chunk by
+// chunk.
+Pipeline one_stage(int chunks, int64_t microbatches);
+
 // `steps` steps after one another as one, from the empty pipeline until it is empty again, with no drain
 // between them where the schedule knows none: what belongs to steps before the first and after the last is
 // left out. One step of a synchronous schedule is what it was.
 struct Unrolled {
   Pipeline whole;
-  // Of each stage: the turn at which each step begins, and the end; what comes before the first step fills the
-  // pipeline.
+  // Of each stage: the turn at which each step begins, and the end; what comes before the first step fills
+  // the pipeline.
   std::vector<std::vector<int>> begins;
 };
 Unrolled unroll_with_begins(const Pipeline& pipeline, int64_t steps);

@@ -245,6 +245,8 @@ namespace {
 
 // Where the plan cuts the model.
 Cut cut_of(const Graph& forward, const Plan& plan, int64_t microbatches) {
+  if (plan.offload && plan.offload->cuts_model())
+    return balanced_cut(forward, static_cast<int>(units_of(forward).names.size()));
   if (plan.pipeline_stages() == 1) return {};
   const int chunks = pipeline_of(plan, microbatches).chunks;
   return plan.stages.empty() ? balanced_cut(forward, chunks) : cut_at(forward, chunks, plan.stages);
@@ -347,23 +349,24 @@ std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const Opt
   return result;
 }
 
-void check_pipeline(const TrainOptions& train, const Schedule& schedule) {
+// Of a model that is cut: into the stages of a pipeline, or for offload.
+void check_cut(const TrainOptions& train, const Schedule& schedule) {
   if (schedule.deal == Schedule::Deal::kWholes)
     throw_error(
-        "train.shards = {} computes whole models on each rank, and a pipeline's stages have parts of "
-        "one; use a plan without the axis pipe, or train.shards=0",
+        "train.shards = {} computes whole models on each rank, and the plan cuts the model (axis pipe, or "
+        "offload of weights or gradients); use a plan without, or train.shards=0",
         train.shards);
   if (train.noise_scale)
     throw_error(
-        "train.noise_scale is measured on ranks that have all gradients, and the stages of a pipeline "
-        "do not; use a plan without the axis pipe, or train.noise_scale=false");
+        "train.noise_scale is measured on all gradients at once, and the plan cuts the model (axis pipe, or "
+        "offload of weights or gradients); use a plan without, or train.noise_scale=false");
 }
 
 }  // namespace
 
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape, const Schedule& schedule, const Plan& plan) {
-  if (plan.pipeline_stages() > 1) check_pipeline(train, schedule);
+  if (plan.cuts_model()) check_cut(train, schedule);
   check_exchange_precision(train, plan);
   const DType precision = precision_of(train);
   const bool wholes = schedule.deal == Schedule::Deal::kWholes;

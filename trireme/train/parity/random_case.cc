@@ -76,7 +76,7 @@ class Drawing {
     if (has_axis(kPipeAxis))
       plan["schedule"] =
           dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
-    if (dice_.chance(0.1)) plan["offload"] = Json{{"optimizer", "file"}, {"folder", "/tmp"}};
+    if (dice_.chance(0.15)) plan["offload"] = draw_offload();
     if (has_axis(kPipeAxis) && has_axis("tensor") && dice_.chance(0.4)) plan["boundaries"] = "parts";
     case_.plan = plan.dump();
     return std::move(case_);
@@ -108,6 +108,14 @@ class Drawing {
   int size_of_axis(std::string_view name) const {
     const auto found = std::ranges::find(axes_, name, &Axis::name);
     return found == axes_.end() ? 0 : found->size;
+  }
+
+  Json draw_offload() {
+    Json offload{{"optimizer", "file"}, {"folder", "/tmp"}};
+    for (const char* what : {"weights", "gradients"}) {
+      if (!has_axis(kPipeAxis) && dice_.chance(0.5)) offload[what] = "file";
+    }
+    return offload;
   }
 
   // One to four axes in many orders. `other` is one that no preset knows.
