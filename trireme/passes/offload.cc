@@ -12,13 +12,16 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ir/verify.h"
+#include "trireme/passes/row_pieces.h"
 
 namespace trireme {
 namespace {
 
 // Of all states' bytes, what a part has unless a parameter needs more: more parts are smaller in memory, but
 // disks like long reads.
-constexpr size_t kShares = 32;
+constexpr size_t kShares = 64;
+// Rows of a piece are a multiple, so that pieces begin where memory is aligned.
+constexpr int64_t kRowsTogether = 32;
 constexpr int kInMemory = -1;  // the chunk of a parameter whose weights and gradients stay there
 
 bool rests_in_file(const Value& value) {
@@ -54,15 +57,14 @@ Parts parts_of_parameters(const Graph& update, const ChunksInFiles& chunks, int 
     all += in_file ? value.type.bytes() : 0;
   }
   std::ranges::stable_sort(order, {}, [&](const std::string& of) { return chunk_of(chunks, of); });
-  size_t most = all / kShares;
-  for (const auto& [of, size] : bytes) most = std::max(most, size);
+  const size_t most = all / kShares;
   Parts parts;
   size_t room = 0;
   for (const std::string& of : order) {
     const int chunk = chunk_of(chunks, of);
     if (parts.chunks.empty() || parts.chunks.back() != chunk || bytes[of] > room) {
       parts.chunks.push_back(chunk);
-      room = most;
+      room = std::max(most, bytes[of]);
     }
     room -= bytes[of];
     parts.of_parameter[of] = first + static_cast<int>(parts.chunks.size()) - 1;
@@ -242,6 +244,28 @@ class Splitter {
 std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, const OpTable& ops,
                                      const ChunksInFiles& chunks) {
   return Splitter(update, like, ops, chunks).run();
+}
+
+PartPieces in_pieces(const UpdatePart& part, const Graph& update, const OpTable& ops) {
+  size_t all = 0, own = 0;
+  const Value* first = nullptr;
+  bool alike = true;  // one parameter's
+  for (const Value& value : update.values) {
+    if (value.kind != Value::Kind::kState || !rests_in_file(value)) continue;
+    all += value.type.bytes();
+    if (std::ranges::find(part.states, value.name) == part.states.end()) continue;
+    own += value.type.bytes();
+    if (!first) first = &value;
+    alike = alike && value.type.shape == first->type.shape && parameter_of(value) == parameter_of(*first);
+  }
+  const size_t share = all / kShares;
+  if (!first || !alike || own <= share || first->type.shape.rank() == 0) return {{part.graph}, 0};
+  const Shape& shape = first->type.shape;
+  const auto fitting = static_cast<int64_t>(share * static_cast<size_t>(shape[0]) / own);
+  const int64_t rows = std::max(kRowsTogether, fitting / kRowsTogether * kRowsTogether);
+  PartPieces pieces{in_row_pieces(part.graph, shape, rows, ops), rows};
+  if (pieces.graphs.size() == 1) pieces.rows = 0;
+  return pieces;
 }
 
 }  // namespace trireme

@@ -27,11 +27,19 @@ struct UpdatePart {
 };
 
 // Parts in the order in which they are run; the last has the outputs and the name of the whole, the others
-// are called update.0, update.1, … All have all inputs. Parts have as much as the largest parameter's states,
-// or a share of all, and those of one chunk at most. `like` decides who goes together: the update of another
+// are called update.0, update.1, … All have all inputs. Parts have the states of one parameter, or of several
+// up to a share of all, and of one chunk at most. `like` decides who goes together: the update of another
 // rank, whose shapes may differ. A value that a later part reads is left in a state (kept.NAME). Throws Error
 // when a part would read what an earlier one has renewed.
 std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, const OpTable& ops,
                                      const ChunksInFiles& chunks = {});
+
+// The part of a parameter that has more than a part's share of all states in files, in pieces of rows
+// (row_pieces.h), and how many rows each has of its states. One piece, and 0, for all others.
+struct PartPieces {
+  std::vector<Graph> graphs;
+  int64_t rows = 0;
+};
+PartPieces in_pieces(const UpdatePart& part, const Graph& update, const OpTable& ops);
 
 }  // namespace trireme

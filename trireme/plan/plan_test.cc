@@ -122,7 +122,7 @@ TEST(Plan, AllKeysRoundTrip) {
 TEST(Plan, IsWrittenAsItWasRead) {
   const std::string_view text = R"({"mesh": "pipe:2 data:2", "preset": "zero1", "batch_norm": "synchronised",
       "schedule": "1f1b", "chunks": 2, "stages": ["h.3", "h.6"],
-      "offload": {"optimizer": "file", "weights": "file", "gradients": "file", "folder": "/tmp/x"},
+      "offload": {"optimizer": "file", "folder": "/tmp/x"},
       "exchange": [{"method": "top_k", "ratio": 0.001, "for": "h.*"}, {"method": "all_reduce", "wire": "bf16"}]})";
   const Plan plan = parse_plan(text, "plan.json");
   ASSERT_EQ(plan.exchange.size(), 2u);
@@ -131,7 +131,29 @@ TEST(Plan, IsWrittenAsItWasRead) {
   const auto read = nlohmann::json::parse(text), written = nlohmann::json::parse(to_json(plan));
   EXPECT_EQ(written, read);
   EXPECT_EQ(to_json(parse_plan(to_json(plan), "again")), to_json(plan));
-  EXPECT_EQ(plan.offload, (Plan::Offload{"/tmp/x", true, true}));
+  EXPECT_EQ(plan.offload, (Plan::Offload{"/tmp/x", false, false}));
+  const Plan all = parse_plan(R"({"mesh": "data:2", "offload": {"optimizer": "file", "weights": "file",
+      "gradients": "file", "folder": "/tmp/x"}})",
+                              "plan.json");
+  EXPECT_EQ(all.offload, (Plan::Offload{"/tmp/x", true, true}));
+  EXPECT_EQ(parse_plan(to_json(all), "again").offload, all.offload);
+}
+
+TEST(Plan, OffloadOfWeightsHasNoStagesAndNoExchangeBesides) {
+  const auto complaint = [](std::string_view keys) -> std::string {
+    try {
+      parse_plan(
+          fmt::format(R"({{"offload": {{"optimizer": "file", "weights": "file", "folder": "/x"}}, {}}})",
+                      keys),
+          "plan.json");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(R"("mesh": "data:2")"), "");
+  EXPECT_THAT(complaint(R"("mesh": "pipe:2")"), HasSubstr("the axis pipe has 2 stages"));
+  EXPECT_THAT(complaint(R"("mesh": "data:2", "exchange": "signum")"), HasSubstr("take one of them out"));
 }
 
 TEST(Plan, OfAPipelineHasStagesOfEqualPlans) {

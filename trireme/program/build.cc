@@ -233,17 +233,24 @@ void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, con
                                 const NamedLayouts& layouts, const ChunksInFiles& chunks) const {
   const std::vector<UpdatePart> parts = split_update(update.graph, leader, ops(), chunks),
                                 of_leader = split_update(leader, leader, ops(), chunks);
+  FileGroups groups(*plan_.offload);
   std::vector<Action> runs;
   for (size_t i = 0; i < parts.size(); ++i) {
-    runs.push_back(Action::run(parts[i].graph.name));
-    result.segments.emplace_back(bucket(optimized(parts[i].graph), optimized(of_leader[i].graph), ops()),
-                                 SegmentKind::kUpdate);
-    result.layouts.push_back(layouts);
+    const Graph graph = bucket(optimized(parts[i].graph), optimized(of_leader[i].graph), ops());
+    PartPieces pieces = in_pieces({graph, parts[i].states}, update.graph, ops());
+    for (Graph& piece : pieces.graphs) {
+      runs.push_back(Action::run(piece.name));
+      groups.add_optimizer(piece.name, parts[i].states, pieces.rows);
+      result.segments.emplace_back(std::move(piece), SegmentKind::kUpdate);
+      result.layouts.push_back(layouts);
+    }
+    groups.add_kept(parts[i]);
   }
+  groups.add_chunks(update.graph, chunks);
   const auto at = std::ranges::find(result.step, Action::run(update.graph.name));
   TRIREME_CHECK(at != result.step.end());
   result.step.insert(result.step.erase(at), runs.begin(), runs.end());
-  result.in_files = file_groups(*plan_.offload, update.graph, parts, chunks);
+  result.in_files = groups.take();
 }
 
 struct ProgramBuilder::InStages {

@@ -8,22 +8,6 @@
 namespace trireme {
 namespace {
 
-struct StagingSlots {
-  int first, count;
-};
-// One that is computed with, one that comes and one that goes. Gradients of a microbatch only go.
-constexpr StagingSlots kOptimizerSlots{0, 3}, kGradientSlots{3, 2}, kWeightSlots{5, 3};
-
-void add(FileStateNames& groups, const StagingSlots& slots, std::string name,
-         std::vector<std::string> states) {
-  if (states.empty()) return;
-  const auto others = std::ranges::count_if(groups, [&](const StatesInFile& group) {
-    return group.slot >= slots.first && group.slot < slots.first + slots.count;
-  });
-  groups.push_back(
-      {std::move(name), std::move(states), slots.first + static_cast<int>(others) % slots.count});
-}
-
 std::vector<std::string> states_of_chunk(const Graph& update, Role role, int chunk,
                                          const ChunksInFiles& chunks) {
   std::vector<std::string> names;
@@ -38,22 +22,43 @@ std::vector<std::string> states_of_chunk(const Graph& update, Role role, int chu
 
 }  // namespace
 
-FileStateNames file_groups(const Plan::Offload& offload, const Graph& update,
-                           const std::vector<UpdatePart>& parts, const ChunksInFiles& chunks) {
-  FileStateNames groups;
-  for (const UpdatePart& part : parts) add(groups, kOptimizerSlots, part.graph.name, part.states);
+// One that is computed with, one that comes and one that goes. Gradients mostly go.
+const FileGroups::Slots FileGroups::kOptimizer{0, 3}, FileGroups::kGradients{3, 2},
+    FileGroups::kWeights{5, 3};
+
+StatesInFile& FileGroups::add(const Slots& slots, std::string name, std::vector<std::string> states) {
+  const auto others = std::ranges::count_if(groups_, [&](const StatesInFile& group) {
+    return group.slot >= slots.first && group.slot < slots.first + slots.count;
+  });
+  return groups_.emplace_back(
+      StatesInFile{std::move(name), std::move(states), slots.first + static_cast<int>(others) % slots.count});
+}
+
+void FileGroups::add_optimizer(const std::string& part, const std::vector<std::string>& states,
+                               int64_t rows) {
+  if (states.empty()) return;
+  const bool goes_on = rows > 0 && !groups_.empty() && groups_.back().states == states;
+  const int64_t first_row = goes_on ? groups_.back().first_row + rows : 0;
+  StatesInFile& group = add(kOptimizer, part, states);
+  group.rows = rows;
+  group.first_row = first_row;
+}
+
+void FileGroups::add_kept(const UpdatePart& part) {
+  std::vector<std::string>& kept = kept_[part.chunk];
+  kept.insert(kept.end(), part.kept.begin(), part.kept.end());
+}
+
+void FileGroups::add_chunks(const Graph& update, const ChunksInFiles& chunks) {
   for (int chunk = 0; chunk < chunks.chunks; ++chunk) {
-    if (offload.weights)
-      add(groups, kWeightSlots, fmt::format("weights.{}", chunk),
-          states_of_chunk(update, Role::kParameter, chunk, chunks));
-    if (!offload.gradients) continue;
-    std::vector<std::string> gradients = states_of_chunk(update, Role::kGradient, chunk, chunks);
-    for (const UpdatePart& part : parts) {
-      if (part.chunk == chunk) gradients.insert(gradients.end(), part.kept.begin(), part.kept.end());
-    }
-    add(groups, kGradientSlots, fmt::format("gradients.{}", chunk), std::move(gradients));
+    std::vector<std::string> weights = states_of_chunk(update, Role::kParameter, chunk, chunks),
+                             gradients = states_of_chunk(update, Role::kGradient, chunk, chunks);
+    gradients.insert(gradients.end(), kept_[chunk].begin(), kept_[chunk].end());
+    if (offload_.weights && !weights.empty())
+      add(kWeights, fmt::format("weights.{}", chunk), std::move(weights));
+    if (offload_.gradients && !gradients.empty())
+      add(kGradients, fmt::format("gradients.{}", chunk), std::move(gradients));
   }
-  return groups;
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace trireme {
 
@@ -17,7 +18,7 @@ std::vector<GroupUse> group_uses(const Program& program, const Graph& segment) {
   std::map<int, size_t> renewed;  // states, by group
   const auto group_of = [&](ValueId value) {
     const Value& what = segment.values[value];
-    return what.kind == Value::Kind::kState ? program.find_state(what.name)->group : -1;
+    return what.kind == Value::Kind::kState ? program.group_of(what) : -1;
   };
   for (const Update& update : segment.updates) {
     const int group = group_of(update.state);
@@ -31,8 +32,9 @@ std::vector<GroupUse> group_uses(const Program& program, const Graph& segment) {
   std::vector<GroupUse> result;
   for (auto& [group, use] : uses) {
     use.group = group;
-    const size_t states = std::ranges::count(program.states, group, &State::group);
-    use.reads |= renewed[group] < states;
+    const auto states = std::ranges::count_if(
+        program.states, [number = group](const State& state) { return state.rests_in(number); });
+    use.reads |= std::cmp_less(renewed[group], states);
     result.push_back(use);
   }
   return result;

@@ -29,6 +29,7 @@ std::string print_state(const State& state) {
   if (!state.part.stages.empty())
     at.set("stages", std::vector<int64_t>(state.part.stages.begin(), state.part.stages.end()));
   if (state.group >= 0) at.set("group", int64_t{state.group});
+  if (state.group_rows > 0) at.set("group_rows", state.group_rows);
   const Value value{state.name, state.type, Value::Kind::kState, -1, state.role, state.attrs};
   return fmt::format("{}\nat {}\n", print_declaration(value), print(at));
 }

@@ -5,12 +5,29 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/window.h"
 #include "trireme/passes/traffic.h"
 
 namespace trireme {
 
+namespace {
+
+size_t aligned(size_t bytes) {
+  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+}  // namespace
+
 size_t State::stride() const {
-  return (type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+  return aligned(type.bytes());
+}
+
+size_t State::row_bytes() const {
+  return type.shape.rank() == 0 ? type.bytes() : type.bytes() / static_cast<size_t>(type.shape[0]);
+}
+
+int State::groups() const {
+  return group_rows == 0 ? 1 : static_cast<int>((type.shape[0] + group_rows - 1) / group_rows);
 }
 
 bool Segment::takes(Role role) const {
@@ -60,6 +77,20 @@ int Program::group(std::string_view name) const {
   return found == groups.end() ? -1 : static_cast<int>(found - groups.begin());
 }
 
+int Program::group_of(const Value& state) const {
+  const State& found = *find_state(state.name);
+  const int64_t rows = std::max<int64_t>(1, found.group_rows);
+  return found.group < 0 ? -1
+                         : found.group + static_cast<int>(found.group_rows ? first_row(state) / rows : 0);
+}
+
+size_t Program::offset_of(const Value& state) const {
+  const State& found = *find_state(state.name);
+  const size_t begin = static_cast<size_t>(first_row(state)) * found.row_bytes();
+  if (found.group_rows == 0) return found.offset + begin;
+  return found.offset - groups[found.group].offset + groups[group_of(state)].offset;
+}
+
 size_t Program::file_bytes() const {
   return groups.empty() ? 0 : groups.back().file_offset + groups.back().bytes;
 }
@@ -103,16 +134,18 @@ StateNames states_in_comm_memory(const std::vector<StepSegment>& segments, const
 void add_state(Program& program, const Value& value, const StateParts& parts, const StateSlots& slots,
                const std::string& segment) {
   const State* known = program.find_state(value.name);
-  if (known && known->type != value.type) {
-    throw_error("state %{} is {} in segment '{}' but {} before", value.name, to_string(value.type), segment,
+  const TensorType type = whole_type(value);
+  if (known && known->type != type) {
+    throw_error("state %{} is {} in segment '{}' but {} before", value.name, to_string(type), segment,
                 to_string(known->type));
   }
   if (known) return;
+  const Value whole = without_window(value);
   const auto named = slots.find(value.name);
   program.state_numbers.emplace(value.name, program.states.size());
   const State& state =
-      program.states.emplace_back(State{value.name, value.type, value.role, value.attrs, program.state_bytes,
-                                        part_named(parts, value), named == slots.end() ? 1 : named->second});
+      program.states.emplace_back(State{value.name, type, value.role, whole.attrs, program.state_bytes,
+                                        part_named(parts, whole), named == slots.end() ? 1 : named->second});
   program.state_bytes += state.stride() * static_cast<size_t>(state.slots);
 }
 
@@ -128,14 +161,18 @@ void add_groups(Program& program, const std::vector<StepSegment>& segments, cons
   const size_t staging = program.state_bytes;
   size_t file_bytes = 0;
   std::map<int, size_t> slot_bytes;
-  for (const auto& [name, states, slot] : in_files) {
+  for (const auto& [name, states, slot, rows, first] : in_files) {
     const int number = static_cast<int>(program.groups.size());
-    program.state_bytes = 0;  // from the group's beginning
-    for (const std::string& state : states) {
-      add_state(program, *values.at(state), parts, {}, name);
-      program.states.back().group = number;
+    size_t bytes = first > 0 ? program.groups.back().bytes : 0;
+    for (const std::string& name_of : states) {
+      if (first > 0) continue;      // lie in this group as in the one before
+      program.state_bytes = bytes;  // from the group's beginning
+      add_state(program, *values.at(name_of), parts, {}, name);
+      State& state = program.states.back();
+      state.group = number;
+      state.group_rows = rows;
+      bytes += rows == 0 ? state.stride() : aligned(static_cast<size_t>(rows) * state.row_bytes());
     }
-    const size_t bytes = program.state_bytes;
     program.groups.push_back({name, 0, file_bytes, bytes, slot});
     file_bytes += bytes;
     slot_bytes[slot] = std::max(slot_bytes[slot], bytes);
@@ -182,8 +219,7 @@ Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& work
   for (auto& [graph, kind, rows] : local) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
     for (size_t i = 0; i < graph.values.size(); ++i) {
-      if (graph.values[i].kind == Value::Kind::kState)
-        state_offsets[i] = program.find_state(graph.values[i].name)->offset;
+      if (graph.values[i].kind == Value::Kind::kState) state_offsets[i] = program.offset_of(graph.values[i]);
     }
     for (const Node& node : graph.nodes) workspace_bytes.push_back(workspace(graph, node));
     MemoryPlan memory = plan_memory(graph, state_offsets, workspace_bytes);
@@ -219,7 +255,12 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
   FileStateNames in_files;
   for (const FileGroup& group : program.groups) in_files.push_back({group.name, {}, group.slot});
   for (const State& state : program.states) {
-    if (state.group >= 0) in_files[state.group].states.push_back(state.name);
+    for (int piece = 0; state.group >= 0 && piece < state.groups(); ++piece) {
+      StatesInFile& group = in_files[state.group + piece];
+      group.states.push_back(state.name);
+      group.rows = state.group_rows;
+      group.first_row = piece * state.group_rows;
+    }
   }
   std::vector<StepSegment> segments;
   for (size_t s = 0; s < graphs.size(); ++s)

@@ -29,9 +29,14 @@ struct State {
   // A state may be there several times: a stash for each microbatch under way, versions of weights, buffers
   // of messages. A segment that is run on slot s, and a message of it, sees slot s modulo `slots`.
   int slots = 1;
-  int group = -1;  // of Program::groups, where it rests in a file
+  // Of Program::groups, where it rests in a file: all of it in one, or so many rows in each from that one on.
+  int group = -1;
+  int64_t group_rows = 0;  // 0: all
 
-  size_t stride() const;  // bytes from a slot to the next
+  size_t stride() const;     // bytes from a slot to the next
+  size_t row_bytes() const;  // of one row
+  int groups() const;        // that it rests in
+  bool rests_in(int number) const { return group >= 0 && number >= group && number < group + groups(); }
 };
 
 struct Segment {
@@ -95,6 +100,10 @@ struct Program {
   int segment(std::string_view name) const;              // −1 when there is none
   const ActionList* find_list(std::string_view name) const;
   int group(std::string_view name) const;  // −1 when there is none
+  // Of what a graph sees of a state (ir/window.h): the group in which that rests, −1 for memory, and where it
+  // lies among the states. It must have the state.
+  int group_of(const Value& state) const;
+  size_t offset_of(const Value& state) const;
   size_t file_bytes() const;
   size_t staging_bytes() const;  // of states' memory
   size_t peak_bytes() const { return state_bytes + arena_bytes + comm_bytes + input_bytes; }
@@ -118,6 +127,8 @@ struct StatesInFile {
   std::string name;
   std::vector<std::string> states;
   int slot = 0;  // in memory
+  // Of the states so many rows, from one on; what comes before rests in the groups before. 0: all.
+  int64_t rows = 0, first_row = 0;
 };
 using FileStateNames = std::vector<StatesInFile>;
 

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/ir/verify.h"
+#include "trireme/ir/window.h"
 #include "trireme/passes/memory_check.h"
 #include "trireme/program/file_turns.h"
 
@@ -35,10 +36,18 @@ void verify_groups(const Program& program) {
 void verify_place_in_group(const Program& program, const State& state) {
   if (state.group >= std::ssize(program.groups))
     throw_error("the state %{} is in group {} of {}", state.name, state.group, program.groups.size());
-  const FileGroup& group = program.groups[state.group];
-  if (state.slots != 1 || state.offset < group.offset ||
-      state.offset + state.stride() > group.offset + group.bytes)
-    throw_error("the state %{} does not lie in its group {}", state.name, group.name);
+  if (state.group_rows < 0 || (state.group_rows > 0 && state.type.shape.rank() == 0) ||
+      state.group + state.groups() > std::ssize(program.groups))
+    throw_error("the state %{} has {} rows in each group from {} on of {}", state.name, state.group_rows,
+                state.group, program.groups.size());
+  const size_t bytes =
+      state.group_rows == 0 ? state.stride() : static_cast<size_t>(state.group_rows) * state.row_bytes();
+  const size_t within = state.offset - program.groups[state.group].offset;
+  for (int g = state.group; g < state.group + state.groups(); ++g) {
+    const FileGroup& group = program.groups[g];
+    if (state.slots != 1 || state.offset < program.groups[state.group].offset || within + bytes > group.bytes)
+      throw_error("the state %{} does not lie in its group {}", state.name, group.name);
+  }
 }
 
 void verify_states(const Program& program) {
@@ -52,7 +61,11 @@ void verify_states(const Program& program) {
     else if (begin < end)
       throw_error("the state %{} begins at {}, where the state before it ends at {}", state.name,
                   state.offset, end);
-    end = std::max(end, begin + state.stride() * static_cast<size_t>(state.slots));
+    if (state.group < 0) end = std::max(end, begin + state.stride() * static_cast<size_t>(state.slots));
+    for (int g = 0; state.group >= 0 && g < state.groups(); ++g) {
+      const FileGroup& group = program.groups[state.group + g];
+      end = std::max(end, group.offset + group.bytes);
+    }
     int64_t elements = 1;
     for (const Pieces& pieces : state.part.pieces) {
       int64_t extent = 0;
@@ -67,6 +80,17 @@ void verify_states(const Program& program) {
     throw_error("states take {} bytes, but the program has {} for them", end, program.state_bytes);
 }
 
+void verify_window(const State& state, const Value& value, std::string_view segment) {
+  if (value.type.shape.rank() == 0) return;
+  const int64_t first = first_row(value), rows = value.type.shape[0];
+  const bool within = first >= 0 && first + rows <= state.type.shape[0];
+  const bool in_one_group =
+      state.group_rows == 0 || (first % state.group_rows == 0 && rows <= state.group_rows);
+  if (!within || !in_one_group)
+    throw_error("segment '{}' sees {} rows of the state %{} from {} on; it has {}, in groups of {}", segment,
+                rows, value.name, first, state.type.shape[0], state.group_rows);
+}
+
 void verify_segment(const Program& program, const Segment& segment) {
   const Graph& graph = segment.graph;
   verify(graph);
@@ -78,11 +102,12 @@ void verify_segment(const Program& program, const Segment& segment) {
     if (!state)
       throw_error("segment '{}' names the state %{}, which the program does not have", graph.name,
                   value.name);
-    if (state->type != value.type || state->role != value.role) {
+    if (const TensorType type = whole_type(value); state->type != type || state->role != value.role) {
       throw_error("segment '{}' has the state %{} as {} {}, but the program as {} {}", graph.name, value.name,
-                  to_string(value.type), name(value.role), to_string(state->type), name(state->role));
+                  to_string(type), name(value.role), to_string(state->type), name(state->role));
     }
-    offsets[v] = state->offset;
+    verify_window(*state, value, graph.name);
+    offsets[v] = program.offset_of(value);
   }
   const MemoryPlan& memory = segment.memory;
   if (memory.arena_bytes > program.arena_bytes || memory.comm_bytes > program.comm_bytes) {

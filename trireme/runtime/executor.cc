@@ -166,9 +166,12 @@ std::byte* Executor::state_address(size_t offset) const {
 // Where what lies at an offset of the states is for a slot.
 std::byte* Executor::state_value_address(size_t offset, int slot) const {
   if (slot == 0) return state_address(offset);
-  const auto behind = std::ranges::upper_bound(program_.states, offset, {}, &State::offset);
-  const State& state = *std::prev(behind);
-  return state_address(offset) + state.stride() * static_cast<size_t>(slot % state.slots);
+  const auto holds = [&](const State& state) {
+    return state.slots > 1 && offset >= state.offset && offset < state.offset + state.stride();
+  };
+  const auto found = std::ranges::find_if(program_.states, holds);
+  const size_t shift = found == program_.states.end() ? 0 : slot % found->slots * found->stride();
+  return state_address(offset) + shift;
 }
 
 void Executor::prepare(int segment) {
@@ -528,20 +531,35 @@ void Executor::read_state(std::string_view name, void* data, size_t bytes) {
   read_state(name, 0, data, bytes);
 }
 
+// What a stretch of a state that rests in a file has in each group, as moved(group, offset there, offset in
+// the stretch, bytes).
+template <typename Move>
+void Executor::for_each_group(const State& state, size_t offset, size_t bytes, const Move& move) const {
+  const size_t within = state.offset - program_.groups[state.group].offset;
+  const size_t in_each = state.group_rows == 0 ? state.stride() : state.group_rows * state.row_bytes();
+  for (size_t done = 0; done < bytes;) {
+    const size_t at = (offset + done) % in_each, part = std::min(bytes - done, in_each - at);
+    move(state.group + static_cast<int>((offset + done) / in_each), within + at, done, part);
+    done += part;
+  }
+}
+
 void Executor::write_state(std::string_view name, size_t offset, const void* data, size_t bytes) {
   std::byte* memory = stretch(name, offset, bytes);
-  if (const State& state = find_state(name); state.group >= 0)
-    return files_->write(state.group, state.offset - program_.groups[state.group].offset + offset, data,
-                         bytes);
-  stream_->upload(memory, data, bytes);
+  const State& state = find_state(name);
+  if (state.group < 0) return stream_->upload(memory, data, bytes);
+  for_each_group(state, offset, bytes, [&](int group, size_t there, size_t done, size_t part) {
+    files_->write(group, there, static_cast<const std::byte*>(data) + done, part);
+  });
 }
 
 void Executor::read_state(std::string_view name, size_t offset, void* data, size_t bytes) {
   const std::byte* memory = stretch(name, offset, bytes);
-  if (const State& state = find_state(name); state.group >= 0)
-    return files_->read(state.group, state.offset - program_.groups[state.group].offset + offset, data,
-                        bytes);
-  stream_->download(data, memory, bytes);
+  const State& state = find_state(name);
+  if (state.group < 0) return stream_->download(data, memory, bytes);
+  for_each_group(state, offset, bytes, [&](int group, size_t there, size_t done, size_t part) {
+    files_->read(group, there, static_cast<std::byte*>(data) + done, part);
+  });
 }
 
 }  // namespace trireme

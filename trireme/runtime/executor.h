@@ -120,6 +120,8 @@ class Executor {
   std::byte* state_address(size_t offset) const;
   const State& find_state(std::string_view name) const;
   std::byte* stretch(std::string_view name, size_t offset, size_t bytes) const;
+  template <typename Move>
+  void for_each_group(const State& state, size_t offset, size_t bytes, const Move& move) const;
   void prepare(int segment);
   Prepared prepare(int segment, int slot, const Buffer& inputs) const;
   std::byte* state_value_address(size_t offset, int slot) const;

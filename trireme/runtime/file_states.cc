@@ -140,8 +140,12 @@ FileStates::Times FileStates::take_times() {
 }
 
 void FileStates::read(int group, size_t offset, void* data, size_t bytes) {
-  const auto lock = idle(slot_of(group));
-  read_file(data, bytes, groups_[group].file_offset + offset);
+  Slot& slot = slot_of(group);
+  const auto lock = idle(slot);
+  if (slot.group == group)
+    std::memcpy(data, groups_[group].memory + offset, bytes);
+  else
+    read_file(data, bytes, groups_[group].file_offset + offset);
 }
 
 void FileStates::write(int group, size_t offset, const void* data, size_t bytes) {

@@ -47,7 +47,8 @@ class FileStates {
   };
   Times take_times();
 
-  // Some bytes of a group, from and to the file, and its place in memory where it is there.
+  // Some bytes of a group: from its place in memory where it is there, as it may not be stored yet, or from
+  // the file; and to both.
   void read(int group, size_t offset, void* data, size_t bytes);
   void write(int group, size_t offset, const void* data, size_t bytes);
 

@@ -54,6 +54,15 @@ TEST_F(FileStatesTest, GroupsTakeSlotsInTurn) {
   std::array<char, 2> read{};
   files.read(0, 4, read.data(), read.size());
   EXPECT_EQ(std::string(read.data(), 2), "H0");
+  // What is made anew is not read before, and seen before it is stored.
+  files.take(0);
+  std::memcpy(memory_.data() + 4, "I0", 2);
+  files.read(0, 4, read.data(), read.size());
+  EXPECT_EQ(std::string(read.data(), 2), "I0");
+  files.start_write(0);
+  files.expect(2);
+  files.expect(0);
+  EXPECT_EQ(in_memory(0), "I0");
 }
 
 TEST_F(FileStatesTest, SaysWhatIsWrongWithTheFolder) {

@@ -282,8 +282,9 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
   };
   const auto after = [&](const Runner::Turn& turn) {
     // Several ranks find out together, in the update: the loss of one is not known to the others yet.
-    if (ranks_.communicator || !program().segments[turn.segment].takes(Role::kBatch)) return;
-    if (next) load_ahead(turn.segment, *next);
+    const Segment& segment = program().segments[turn.segment];
+    if (ranks_.communicator || !has_output(segment.graph, "loss")) return;
+    if (next && !segment.takes(Role::kStash)) load_ahead(turn.segment, *next);
     const float loss = executor_.scalar_output(turn.segment, "loss");
     if (std::isfinite(loss)) return;
     ahead_ = {};
