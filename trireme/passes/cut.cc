@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -98,6 +99,33 @@ Cut balanced_cut(const Graph& forward, int chunks) {
   const Units units = units_of(forward);
   check_number(units, chunks);
   return cut_of(units, balanced_begins(units.costs, chunks));
+}
+
+Cut cut_by_weights(const Graph& forward) {
+  std::map<ValueId, std::set<std::string_view>> readers;  // of parameters
+  for (const Node& node : forward.nodes) {
+    const std::string_view unit = unit_of(forward.values[node.outputs[0]].name);
+    for (ValueId input : node.inputs) {
+      if (!unit.empty() && forward.values[input].role == Role::kParameter) readers[input].insert(unit);
+    }
+  }
+  std::map<std::string_view, size_t> bytes;
+  for (const auto& [parameter, of] : readers) {
+    if (of.size() == 1) bytes[*of.begin()] += forward.values[parameter].type.bytes();
+  }
+  size_t largest = 0;
+  for (const auto& [unit, size] : bytes) largest = std::max(largest, size);
+  const Units units = units_of(forward);
+  std::vector<size_t> begins;
+  size_t taken = 0;
+  for (size_t u = 0; u < units.names.size(); ++u) {
+    if (taken + bytes[units.names[u]] > largest + largest / 8) {
+      begins.push_back(u);
+      taken = 0;
+    }
+    taken += bytes[units.names[u]];
+  }
+  return cut_of(units, begins);
 }
 
 Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& begins) {

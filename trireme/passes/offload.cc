@@ -93,7 +93,7 @@ class Splitter {
         if (graph_.values[v].kind == Value::Kind::kInput) had(part, static_cast<ValueId>(v));
       }
     }
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) add(static_cast<int>(n));
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) add(static_cast<int>(n), part_of_node_[n]);
     for (const Update& update : graph_.updates) {
       const int part = part_of(update.value);
       building_[part].builder.update(had(part, update.state), had(part, update.value));
@@ -171,9 +171,17 @@ class Splitter {
     return rests_in_file(what) || chunk != kInMemory ? parts_.of_parameter.at(of) : 0;
   }
 
-  void add(int n) {
+  // Of gradients that a later part has in memory: the sum of several, say. What is small is kept.
+  bool may_make_again(ValueId value, int part) const {
+    const int maker = graph_.values[value].node;
+    const Node& node = graph_.nodes[maker];
+    return graph_.type(value).shape.rank() > 0 && !node.op->collective && may_move(maker, part) &&
+           std::ranges::all_of(node.inputs,
+                               [&](ValueId input) { return graph_.values[input].role == Role::kGradient; });
+  }
+
+  void add(int n, int part) {
     const Node& node = graph_.nodes[n];
-    const int part = part_of_node_[n];
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(had(part, input));
     Building& here = building_[part];
@@ -187,6 +195,10 @@ class Splitter {
     const Value& what = graph_.values[value];
     if (what.kind != Value::Kind::kResult) return here.locals[value] = here.builder.declare(what);
     TRIREME_CHECK(part_of(value) < part);
+    if (may_make_again(value, part)) {
+      add(what.node, part);
+      return here.locals.at(value);
+    }
     const Value kept{"kept." + what.name, what.type, Value::Kind::kState, -1, Role::kStash, {}};
     kept_.emplace(value, kept);
     return here.locals[value] = here.builder.declare(kept);
@@ -220,7 +232,9 @@ class Splitter {
 
   // Whether, beside its own part, those of a chunk alone read it.
   bool is_for_chunk(ValueId value, int chunk) const {
-    if (chunk == kInMemory) return false;
+    if (chunk == kInMemory ||
+        std::ranges::find(graph_.outputs, value, &Output::value) != graph_.outputs.end())
+      return false;
     return std::ranges::all_of(readers_[value], [&](int reader) {
       const int part = part_of_node_[reader];
       return is_one_of_the_first(part) ? part == chunk : chunk_of_part(part) == chunk;

@@ -95,16 +95,41 @@ TEST(Offload, KeepsWhatPartsOfOneChunkShare) {
   const ValueId lr = b.input("lr", {DType::f32, {}}, Role::kScalar);
   const ValueId weight = b.state("w", type, Role::kParameter),
                 gradient = b.state("grad.w", type, Role::kGradient, {{"of", "w"}});
-  const ValueId sum = b.op("affine", {gradient}, {{"scale", 0.5}}, "sum");
+  const ValueId half = b.op("affine", {gradient}, {{"scale", 0.5}}, "half");
+  const ValueId sum = b.op("affine", {half}, {{"scale", 0.5}}, "sum");
   const ValueId squares = b.op("sum_squares", {sum}, {}, "squares");
   b.update(weight, b.op("sgd", {weight, sum, lr, squares}, {{"weight_decay", 0.0}}, "sgd"));
   b.output("norm", squares);
   const Graph update = b.take();
   const std::vector<UpdatePart> parts = split_update(update, update, ops(), {1, {{"w", 0}}});
   ASSERT_EQ(parts.size(), 2u);
-  EXPECT_THAT(results(parts[0].graph), ElementsAre("sum", "squares"));
+  EXPECT_THAT(results(parts[0].graph), ElementsAre("half", "sum", "squares"));
   EXPECT_THAT(results(parts[1].graph), ElementsAre("sgd"));
-  EXPECT_THAT(parts[0].kept, ElementsAre("kept.sum", "kept.squares"));
+  EXPECT_THAT(parts[0].kept, ElementsAre("kept.sum"));  // the norm is an output of the whole too
+}
+
+// The sum of two gradients in memory, as a tied head has, is made twice rather than kept.
+TEST(Offload, MakesAgainWhatIsMadeOfGradientsInMemory) {
+  Builder b(ops(), "update");
+  const TensorType type{DType::f32, {4}};
+  const ValueId lr = b.input("lr", {DType::f32, {}}, Role::kScalar);
+  const ValueId weight = b.state("w", type, Role::kParameter),
+                moment = b.state("m.w", type, Role::kOptimizer, {{"of", "w"}});
+  const ValueId sum = b.op("add",
+                           {b.state("grad.w", type, Role::kGradient, {{"of", "w"}}),
+                            b.state("grad.w~1", type, Role::kGradient, {{"of", "w"}})},
+                           {}, "sum");
+  const ValueId squares = b.op("sum_squares", {sum}, {}, "squares");
+  const ValueId next = b.op("add", {moment, sum}, {}, "next");
+  b.update(moment, next);
+  b.update(weight, b.op("sgd", {weight, next, lr, squares}, {{"weight_decay", 0.0}}, "sgd"));
+  b.output("norm", squares);
+  const Graph update = b.take();
+  const std::vector<UpdatePart> parts = split_update(update, update, ops());
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_THAT(results(parts[0].graph), ElementsAre("sum", "squares"));
+  EXPECT_THAT(results(parts[1].graph), ElementsAre("sum", "next", "sgd"));
+  EXPECT_EQ(parts[1].graph.find("kept.sum"), -1);
 }
 
 TEST(Offload, AnotherRanksShapesDecide) {

@@ -93,6 +93,31 @@ TEST(Cut, IsAsEvenAsUnitsAllow) {
   EXPECT_EQ(cut_at(forward_graph(), 2, {"out"}).chunk_of.at("mid"), 0);
 }
 
+// A tied weight is nobody's own; what has little goes with its neighbours.
+TEST(Cut, ByWeightsHasAboutTheLargestUnitsInEachChunk) {
+  Builder b(ops(), "forward");
+  const auto weight = [&](const char* name, int64_t rows) {
+    return b.state(name, {DType::f32, {rows, 64}}, Role::kParameter);
+  };
+  const ValueId tied = weight("tied", 64), small = weight("small", 64);
+  ValueId x = b.input("x", {DType::f32, {2, 64}}, Role::kBatch);
+  x = b.op("matmul", {x, tied}, {}, "embed/matmul");
+  x = b.op("matmul", {x, weight("w0", 64)}, {}, "h.0/matmul");
+  x = b.op("matmul", {x, weight("w1", 64)}, {}, "h.1/matmul");
+  x = b.op("matmul", {x, small}, {}, "h.2/matmul");
+  x = b.op("matmul",
+           {x, b.op("reshape", {weight("gain", 1)}, {{"shape", std::vector<int64_t>{64, 1}}}, "norm/gain")},
+           {}, "norm/matmul");
+  b.output("y",
+           b.op("matmul", {b.op("matmul", {x, weight("w3", 1)}, {}, "head/own"), tied}, {}, "head/matmul"));
+  const Cut cut = cut_by_weights(b.take());
+  std::vector<int> chunks;
+  for (const std::string& unit : cut.units) chunks.push_back(cut.chunk_of.at(unit));
+  EXPECT_THAT(cut.units, ElementsAre("embed", "h.0", "h.1", "h.2", "norm", "head"));
+  EXPECT_THAT(chunks, ElementsAre(0, 0, 1, 2, 2, 2));
+  EXPECT_EQ(cut.chunks, 3);
+}
+
 TEST(Cut, RefusesWhatIsNoUnit) {
   const auto complaint = [](int chunks, const std::vector<std::string>& begins) -> std::string {
     try {

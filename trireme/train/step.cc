@@ -245,8 +245,7 @@ namespace {
 
 // Where the plan cuts the model.
 Cut cut_of(const Graph& forward, const Plan& plan, int64_t microbatches) {
-  if (plan.offload && plan.offload->cuts_model())
-    return balanced_cut(forward, static_cast<int>(units_of(forward).names.size()));
+  if (plan.offload && plan.offload->cuts_model()) return cut_by_weights(forward);
   if (plan.pipeline_stages() == 1) return {};
   const int chunks = pipeline_of(plan, microbatches).chunks;
   return plan.stages.empty() ? balanced_cut(forward, chunks) : cut_at(forward, chunks, plan.stages);
