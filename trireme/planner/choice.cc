@@ -120,6 +120,7 @@ std::string to_string(const Choice& choice) {
   if (choice.pipe > 1) {
     text += fmt::format(" ({}", choice.schedule);
     if (choice.chunks > 1) text += fmt::format(", {} chunks a stage", choice.chunks);
+    if (choice.boundaries == Plan::Boundaries::kParts) text += ", boundaries in parts";
     text += ")";
   }
   if (choice.data > 1) text += ", " + choice.sharing;
@@ -144,6 +145,7 @@ Plan plan_of(const Choice& choice, const std::vector<std::string>& begins) {
     plan.schedule = choice.schedule;
     if (choice.chunks > 1) plan.chunks = choice.chunks;
     plan.stages = begins;
+    if (choice.boundaries == Plan::Boundaries::kParts) plan.boundaries = choice.boundaries;
   }
   if (choice.recompute != Recompute::Kind::kNone) plan.recompute = Recompute{choice.recompute};
   return plan;

@@ -23,6 +23,8 @@ struct Choice {
   std::string schedule;  // "" without a pipeline
   int chunks = 1;        // of each stage
   Recompute::Kind recompute = Recompute::Kind::kNone;
+  // Between stages; the search tries parts for the best of those that send all whole.
+  Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
 
   int ranks() const { return data * tensor * pipe; }
   Split split() const;

@@ -49,7 +49,7 @@ struct SearchResult {
     kStopped,
   } end = End::kProved;
   std::vector<Found> fitting;  // fastest first; at least one
-  double least_seconds = 0;    // no choice takes less
+  double least_seconds = 0;    // no choice takes less, as long as stages send all whole (Choice::boundaries)
   int64_t choices = 0, too_large = 0, refused = 0, simulated = 0;
 
   const Found& best() const { return fitting.front(); }

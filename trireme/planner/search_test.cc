@@ -153,6 +153,48 @@ TEST(Search, SlowLinksKeepDataParallelismApart) {
   EXPECT_EQ(fast.choice.data, 4);
 }
 
+// Two hosts of two devices: between hosts slowly, a part each is faster; where hosts are joined as well as their
+// devices are, gathers cost more than messages save.
+TEST(Search, LinksDecideHowBoundariesAreSent) {
+  Config config = small_gpt();
+  config.model.hidden = 256;
+  const Subject subject = subject_of(config);
+  const auto best = [&](double inside, double between) {
+    const Cluster cluster = parse_cluster(fmt::format(R"(
+name = "two hosts"
+[[device]]
+name = "d"
+memory_bytes = 1e9
+bytes_per_second = 1e10
+flops_per_second = {{f32 = 2e11}}
+launch_seconds = 1e-6
+[[host]]
+device = "d"
+devices = 2
+count = 2
+inside = "near"
+across = "far"
+[[link]]
+name = "near"
+alpha_seconds = 5e-6
+bytes_per_second = {}
+[[link]]
+name = "far"
+alpha_seconds = 5e-6
+bytes_per_second = {}
+)",
+                                                      inside, between),
+                                          "test");
+    return quick_search(subject, cluster, parse_wish("tensor=2,pipe=2,tensor_preset=megatron")).best();
+  };
+  const Found apart = best(1e11, 5e7);
+  EXPECT_EQ(apart.choice.boundaries, Plan::Boundaries::kParts) << to_string(apart.choice);
+  EXPECT_EQ(apart.plan.boundaries, Plan::Boundaries::kParts);
+  EXPECT_THAT(to_string(apart.choice), HasSubstr("boundaries in parts"));
+  const Found near = best(1e8, 1e10);
+  EXPECT_EQ(near.choice.boundaries, Plan::Boundaries::kWhole) << to_string(near.choice);
+}
+
 TEST(Report, ABudgetIsTimeTimesDevices) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = cluster_of(4, 1e9, 1e9);
