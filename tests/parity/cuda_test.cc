@@ -197,6 +197,15 @@ TEST_P(CudaPlans, WithStatesIn16BitsToo) {
                         Kept::kIn16Bits);
 }
 
+TEST_P(CudaPlans, WithStatesThatRestElsewhereToo) {
+  std::vector<Plan> plans(3, plan("data", "data:1"));
+  plans[0].offload = Plan::Offload{.folder = testing::TempDir()};
+  plans[1].offload = Plan::Offload{.folder = "", .weights = true, .gradients = true};
+  plans[2] = plan("zero1", "data:2");
+  plans[2].offload = plans[1].offload;
+  expect_rounding_alone(2, plans);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, CudaPlans,
                          testing::Values(std::pair("gpt", "f32"), std::pair("gpt", "bf16"),
                                          std::pair("llama", "f32"), std::pair("llama", "bf16")),

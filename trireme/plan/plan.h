@@ -53,10 +53,10 @@ struct Plan {
   std::optional<Boundaries> boundaries = {};  // whole
   std::optional<Recompute> recompute = {};    // none
   std::vector<ExchangeRule> exchange = {};    // the first that fits a parameter counts; none: a dense sum
-  // States that rest elsewhere than in memory, in a file of each rank in this folder: those of the optimizer
-  // and, where it says so, weights and gradients, for which the model is computed unit by unit.
+  // States that rest elsewhere than in the device's memory: those of the optimizer and, where it says so,
+  // weights and gradients, for which the model is computed chunk by chunk.
   struct Offload {
-    std::string folder;
+    std::string folder;  // each rank has a file there; "": memory of the host, for devices that have their own
     bool weights = false, gradients = false;
 
     bool cuts_model() const { return weights || gradients; }

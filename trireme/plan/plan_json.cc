@@ -211,23 +211,32 @@ Json recompute_json(const Recompute& recompute) {
 }
 
 void read_offload(const Json& value, Plan& plan, std::string_view source) {
-  constexpr std::string_view kExample = R"({"optimizer": "file", "folder": "/fast/disk"})";
+  constexpr std::string_view kExample =
+      R"({"optimizer": "file", "folder": "/fast/disk"}, or {"optimizer": "host"} on a GPU)";
   if (object_of(value, "offload", source).empty()) return;
   const std::vector<std::string> known = {"optimizer", "weights", "gradients", "folder"};
-  for (const auto& [what, where] : value.items()) {
-    const std::string text = text_of(where, "the offload of " + what, source);
+  std::string where;
+  for (const auto& [what, text] : value.items()) {
+    const std::string word = text_of(text, "the offload of " + what, source);
     if (!contains(known, what))
       throw_error("{}: offload has the unknown key '{}'; {}", source, what, suggestion(what, known));
-    if (what != "folder" && text != "file")
-      throw_error("{}: offload has {}: \"{}\", but states can rest in files, and nowhere else yet; say {}",
-                  source, what, text, kExample);
+    if (what == "folder") continue;
+    if (word != "file" && word != "host")
+      throw_error("{}: offload has {}: \"{}\", but states rest in a file or in memory of the host; say {}",
+                  source, what, word, kExample);
+    if (!where.empty() && word != where)
+      throw_error("{}: offload has states in both file and host; all rest in one of them", source);
+    where = word;
   }
-  if (!value.contains("optimizer") || !value.contains("folder"))
+  if (!value.contains("optimizer") || value.contains("folder") != (where == "file"))
     throw_error(
         "{}: offload says {}; what rests where (the optimizer's states first, with them weights and "
-        "gradients) and in which folder is expected: {}",
+        "gradients) and, for files, in which folder is expected: {}",
         source, value.dump(), kExample);
-  plan.offload = {value["folder"].get<std::string>(), value.contains("weights"), value.contains("gradients")};
+  plan.offload = {where == "file" ? value["folder"].get<std::string>() : "", value.contains("weights"),
+                  value.contains("gradients")};
+  if (where == "file" && plan.offload->folder.empty())
+    throw_error("{}: the folder of offload is empty; say {}", source, kExample);
 }
 
 // What computes the model unit by unit has no stages beside, and an update of its own.
@@ -369,9 +378,11 @@ std::string to_json(const Plan& plan) {
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
   if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);
   if (plan.offload) {
-    json["offload"] = {{"optimizer", "file"}, {"folder", plan.offload->folder}};
-    if (plan.offload->weights) json["offload"]["weights"] = "file";
-    if (plan.offload->gradients) json["offload"]["gradients"] = "file";
+    const char* where = plan.offload->folder.empty() ? "host" : "file";
+    json["offload"]["optimizer"] = where;
+    if (plan.offload->weights) json["offload"]["weights"] = where;
+    if (plan.offload->gradients) json["offload"]["gradients"] = where;
+    if (!plan.offload->folder.empty()) json["offload"]["folder"] = plan.offload->folder;
   }
   return json.dump(2);
 }

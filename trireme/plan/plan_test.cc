@@ -137,6 +137,9 @@ TEST(Plan, IsWrittenAsItWasRead) {
                               "plan.json");
   EXPECT_EQ(all.offload, (Plan::Offload{"/tmp/x", true, true}));
   EXPECT_EQ(parse_plan(to_json(all), "again").offload, all.offload);
+  const Plan host = parse_plan(R"({"mesh": "data:2", "offload": {"optimizer": "host"}})", "plan.json");
+  EXPECT_EQ(host.offload, (Plan::Offload{"", false, false}));
+  EXPECT_EQ(parse_plan(to_json(host), "again").offload, host.offload);
 }
 
 TEST(Plan, OffloadOfWeightsHasNoStagesAndNoExchangeBesides) {
@@ -216,12 +219,16 @@ TEST(Plan, MistakesInSingleKeysAreNamed) {
   EXPECT_THAT(with(R"("recompute": "ful")"), HasSubstr("did you mean 'full'?"));
   EXPECT_THAT(with(R"("recompute": [3])"), HasSubstr("recompute is [3]; a list of scopes"));
   EXPECT_THAT(with(R"("offload": {"optimizer": 3})"), HasSubstr("the offload of optimizer is 3; a text"));
-  EXPECT_THAT(with(R"("offload": {"weights": "host"})"),
-              HasSubstr("states can rest in files, and nowhere else"));
+  EXPECT_THAT(with(R"("offload": {"weights": "tape"})"), HasSubstr("in a file or in memory of the host"));
+  EXPECT_THAT(with(R"("offload": {"optimizer": "host", "weights": "file", "folder": "/x"})"),
+              HasSubstr("all rest in one of them"));
+  EXPECT_THAT(with(R"("offload": {"optimizer": "file", "folder": ""})"),
+              HasSubstr("folder of offload is empty"));
   EXPECT_THAT(with(R"("offload": {"wights": "file"})"), HasSubstr("weights"));
   EXPECT_THAT(with(R"("offload": {"weights": "file", "folder": "/x"})"),
               HasSubstr("the optimizer's states first"));
-  EXPECT_THAT(with(R"("offload": {"optimizer": "host", "folder": "/x"})"), HasSubstr("\"file\""));
+  EXPECT_THAT(with(R"("offload": {"optimizer": "host", "folder": "/x"})"),
+              HasSubstr("for files, in which folder"));
   EXPECT_THAT(with(R"("offload": {"optimizer": "file"})"), HasSubstr("in which folder"));
   EXPECT_THAT(with(R"("batch_norm": "locale")"), HasSubstr("did you mean 'local'?"));
   EXPECT_THAT(with(R"("algorithm": {"tensor": "ring"})"), HasSubstr("tensor"));

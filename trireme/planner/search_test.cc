@@ -153,8 +153,8 @@ TEST(Search, SlowLinksKeepDataParallelismApart) {
   EXPECT_EQ(fast.choice.data, 4);
 }
 
-// Two hosts of two devices: between hosts slowly, a part each is faster; where hosts are joined as well as their
-// devices are, gathers cost more than messages save.
+// Two hosts of two devices: between hosts slowly, a part each is faster; where hosts are joined as well as
+// their devices are, gathers cost more than messages save.
 TEST(Search, LinksDecideHowBoundariesAreSent) {
   Config config = small_gpt();
   config.model.hidden = 256;

@@ -124,26 +124,25 @@ Executor::Executor(Program program, Device& device, Communicator* communicator, 
 }
 
 void Executor::open_files(const std::string& folder) {
-  if (device_.memory() == Device::Memory::kOwn)
-    throw_error(
-        "the plan's offload puts states into files, which the device '{}' can not do yet; use "
-        "train.device=cpu, or take the key out of the plan",
-        device_.name());
   std::vector<FileStates::Group> groups;
   for (const FileGroup& group : program_.groups)
     groups.push_back({group.slot, state_address(group.offset), group.bytes, group.file_offset});
   int slots = 0;
   for (const FileGroup& group : program_.groups) slots = std::max(slots, group.slot + 1);
-  files_ = std::make_unique<FileStates>(folder, std::move(groups), slots);
+  files_ = std::make_unique<FileStates>(folder, std::move(groups), slots, device_);
+}
+
+// The point at which what was launched until now is through; none where that is so already.
+std::unique_ptr<Event> Executor::launched() {
+  return device_.memory() == Device::Memory::kOwn ? stream_->record() : nullptr;
 }
 
 void Executor::start_fetch(int group) {
-  files_->start_read(group);
+  files_->start_read(group, launched());
 }
 
 void Executor::start_store(int group) {
-  stream_->synchronize();
-  files_->start_write(group);
+  files_->start_write(group, launched());
 }
 
 size_t Executor::allocated_bytes() const {
@@ -548,6 +547,7 @@ void Executor::write_state(std::string_view name, size_t offset, const void* dat
   std::byte* memory = stretch(name, offset, bytes);
   const State& state = find_state(name);
   if (state.group < 0) return stream_->upload(memory, data, bytes);
+  synchronize();
   for_each_group(state, offset, bytes, [&](int group, size_t there, size_t done, size_t part) {
     files_->write(group, there, static_cast<const std::byte*>(data) + done, part);
   });
@@ -557,6 +557,7 @@ void Executor::read_state(std::string_view name, size_t offset, void* data, size
   const std::byte* memory = stretch(name, offset, bytes);
   const State& state = find_state(name);
   if (state.group < 0) return stream_->download(data, memory, bytes);
+  synchronize();
   for_each_group(state, offset, bytes, [&](int group, size_t there, size_t done, size_t part) {
     files_->read(group, there, static_cast<std::byte*>(data) + done, part);
   });

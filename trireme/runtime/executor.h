@@ -116,6 +116,7 @@ class Executor {
   };
 
   void open_files(const std::string& folder);
+  std::unique_ptr<Event> launched();
   Buffer comm_memory(size_t bytes);
   std::byte* state_address(size_t offset) const;
   const State& find_state(std::string_view name) const;

@@ -33,22 +33,43 @@ std::string no_room(const std::string& path, size_t bytes, int error) {
 
 }  // namespace
 
-FileStates::FileStates(const std::string& folder, std::vector<Group> groups, int slots)
-    : path_(folder + "/trireme-states-XXXXXX"), groups_(std::move(groups)) {
+FileStates::FileStates(const std::string& folder, std::vector<Group> groups, int slots, Device& device)
+    : groups_(std::move(groups)) {
+  const bool own_memory = device.memory() == Device::Memory::kOwn;
+  size_t end = 0;
+  for (const Group& group : groups_) end = std::max(end, group.file_offset + group.bytes);
+  if (!folder.empty())
+    open_file(folder, end);
+  else if (own_memory)
+    home_.resize(end);
+  else
+    throw_error(
+        "the plan offloads states to memory of the host, but that is where the device '{}' computes; let "
+        "them "
+        "rest in files (\"file\", with a folder), or take offload out of the plan",
+        device.name());
+  for (int s = 0; s < slots; ++s) {
+    Slot& slot = *slots_.emplace_back(std::make_unique<Slot>());
+    if (own_memory) {
+      slot.stream = device.make_stream();
+      size_t largest = 0;
+      for (const Group& group : groups_) largest = std::max(largest, group.slot == s ? group.bytes : 0);
+      if (file_ >= 0) slot.host.resize(largest);
+    }
+    slot.thread = std::thread([this, &slot] { serve(slot); });
+  }
+}
+
+void FileStates::open_file(const std::string& folder, size_t bytes) {
+  path_ = folder + "/trireme-states-XXXXXX";
   file_ = ::mkostemp(path_.data(), O_CLOEXEC);
   if (file_ < 0)
     throw_error("can not make a file for offloaded states in {}: {}; the plan's offload names the folder",
                 folder, std::strerror(errno));
   ::unlink(path_.c_str());
-  size_t end = 0;
-  for (const Group& group : groups_) end = std::max(end, group.file_offset + group.bytes);
-  if (const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(end)); error != 0) {
+  if (const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(bytes)); error != 0) {
     ::close(file_);
-    throw Error(no_room(path_, end, error));
-  }
-  for (int s = 0; s < slots; ++s) {
-    Slot& slot = *slots_.emplace_back(std::make_unique<Slot>());
-    slot.thread = std::thread([this, &slot] { serve(slot); });
+    throw Error(no_room(path_, bytes, error));
   }
 }
 
@@ -62,7 +83,7 @@ FileStates::~FileStates() {
     slot->changed.notify_all();
     slot->thread.join();
   }
-  ::close(file_);
+  if (file_ >= 0) ::close(file_);
 }
 
 void FileStates::serve(Slot& slot) {
@@ -72,12 +93,14 @@ void FileStates::serve(Slot& slot) {
     if (slot.work == Work::kEnd) return;
     const Group& group = groups_[slot.group];
     const Work work = slot.work;
+    const std::unique_ptr<Event> after = std::move(slot.after);
     lock.unlock();
-    const Clock::time_point begin = Clock::now();
+    Clock::time_point begin = Clock::now();
     std::exception_ptr failure;
     try {
-      work == Work::kRead ? read_file(group.memory, group.bytes, group.file_offset)
-                          : write_file(group.memory, group.bytes, group.file_offset);
+      if (after) after->wait();
+      begin = Clock::now();
+      work == Work::kRead ? bring(slot, group) : take_away(slot, group);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -99,22 +122,41 @@ std::unique_lock<std::mutex> FileStates::idle(Slot& slot) {
   return lock;
 }
 
-void FileStates::start(int group, Work work) {
+void FileStates::bring(Slot& slot, const Group& group) const {
+  if (!slot.stream) return read_home(group.memory, group.bytes, group.file_offset);
+  const std::byte* from = home_.data() + group.file_offset;
+  if (file_ >= 0) {
+    read_home(slot.host.data(), group.bytes, group.file_offset);
+    from = slot.host.data();
+  }
+  slot.stream->upload(group.memory, from, group.bytes);
+  slot.stream->synchronize();
+}
+
+void FileStates::take_away(Slot& slot, const Group& group) {
+  if (!slot.stream) return write_home(group.memory, group.bytes, group.file_offset);
+  std::byte* const to = file_ >= 0 ? slot.host.data() : home_.data() + group.file_offset;
+  slot.stream->download(to, group.memory, group.bytes);
+  if (file_ >= 0) write_home(to, group.bytes, group.file_offset);
+}
+
+void FileStates::start(int group, Work work, std::unique_ptr<Event> after) {
   Slot& slot = slot_of(group);
   {
     const auto lock = idle(slot);
     slot.group = group;
     slot.work = work;
+    slot.after = std::move(after);
   }
   slot.changed.notify_all();
 }
 
-void FileStates::start_read(int group) {
-  start(group, Work::kRead);
+void FileStates::start_read(int group, std::unique_ptr<Event> after) {
+  start(group, Work::kRead, std::move(after));
 }
 
-void FileStates::start_write(int group) {
-  start(group, Work::kWrite);
+void FileStates::start_write(int group, std::unique_ptr<Event> after) {
+  start(group, Work::kWrite, std::move(after));
 }
 
 void FileStates::expect(int group) {
@@ -142,20 +184,34 @@ FileStates::Times FileStates::take_times() {
 void FileStates::read(int group, size_t offset, void* data, size_t bytes) {
   Slot& slot = slot_of(group);
   const auto lock = idle(slot);
-  if (slot.group == group)
-    std::memcpy(data, groups_[group].memory + offset, bytes);
+  const std::byte* const here = groups_[group].memory + offset;
+  if (slot.group != group)
+    read_home(data, bytes, groups_[group].file_offset + offset);
+  else if (slot.stream)
+    slot.stream->download(data, here, bytes);
   else
-    read_file(data, bytes, groups_[group].file_offset + offset);
+    std::memcpy(data, here, bytes);
 }
 
 void FileStates::write(int group, size_t offset, const void* data, size_t bytes) {
   Slot& slot = slot_of(group);
   const auto lock = idle(slot);
-  write_file(data, bytes, groups_[group].file_offset + offset);
-  if (slot.group == group) std::memcpy(groups_[group].memory + offset, data, bytes);
+  write_home(data, bytes, groups_[group].file_offset + offset);
+  if (slot.group != group) return;
+  std::byte* const here = groups_[group].memory + offset;
+  if (!slot.stream) {
+    std::memcpy(here, data, bytes);
+    return;
+  }
+  slot.stream->upload(here, data, bytes);
+  slot.stream->synchronize();
 }
 
-void FileStates::read_file(void* data, size_t bytes, size_t offset) const {
+void FileStates::read_home(void* data, size_t bytes, size_t offset) const {
+  if (file_ < 0) {
+    std::memcpy(data, home_.data() + offset, bytes);
+    return;
+  }
   for (size_t done = 0; done < bytes;) {
     const ssize_t got =
         ::pread(file_, static_cast<std::byte*>(data) + done, bytes - done, static_cast<off_t>(offset + done));
@@ -167,7 +223,11 @@ void FileStates::read_file(void* data, size_t bytes, size_t offset) const {
   }
 }
 
-void FileStates::write_file(const void* data, size_t bytes, size_t offset) const {
+void FileStates::write_home(const void* data, size_t bytes, size_t offset) {
+  if (file_ < 0) {
+    std::memcpy(home_.data() + offset, data, bytes);
+    return;
+  }
   for (size_t done = 0; done < bytes;) {
     const ssize_t put = ::pwrite(file_, static_cast<const std::byte*>(data) + done, bytes - done,
                                  static_cast<off_t>(offset + done));

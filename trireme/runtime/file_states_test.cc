@@ -18,6 +18,7 @@ class FileStatesTest : public testing::Test {
   ~FileStatesTest() override { std::filesystem::remove_all(folder_); }
 
   std::string folder_ = testing::TempDir() + "/file_states";
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
   std::array<std::byte, 64> memory_{};  // two slots of 32 bytes
   FileStates::Group group(int number) {
     const int slot = number % 2;
@@ -26,7 +27,7 @@ class FileStatesTest : public testing::Test {
 };
 
 TEST_F(FileStatesTest, GroupsTakeSlotsInTurn) {
-  FileStates files(folder_, {group(0), group(1), group(2)}, 2);
+  FileStates files(folder_, {group(0), group(1), group(2)}, 2, *device_);
   EXPECT_TRUE(std::filesystem::is_empty(folder_));  // nobody else sees it
   for (int g = 0; g < 3; ++g) {
     const std::array<char, 4> text{'g', static_cast<char>('0' + g), 'x', 'x'};
@@ -68,7 +69,7 @@ TEST_F(FileStatesTest, GroupsTakeSlotsInTurn) {
 TEST_F(FileStatesTest, SaysWhatIsWrongWithTheFolder) {
   const auto complaint = [&](const std::string& folder, size_t bytes) -> std::string {
     try {
-      FileStates files(folder, {{0, memory_.data(), bytes, 0}}, 1);
+      FileStates files(folder, {{0, memory_.data(), bytes, 0}}, 1, *device_);
     } catch (const Error& error) {
       return error.what();
     }
@@ -77,6 +78,7 @@ TEST_F(FileStatesTest, SaysWhatIsWrongWithTheFolder) {
   EXPECT_THAT(complaint(folder_ + "/none", 8),
               testing::AllOf(testing::HasSubstr("/none: No such file"), testing::HasSubstr("offload")));
   EXPECT_THAT(complaint(folder_, size_t{1} << 60), testing::HasSubstr("no room for"));
+  EXPECT_THAT(complaint("", 8), testing::HasSubstr("that is where the device 'cpu' computes"));
 }
 
 }  // namespace
