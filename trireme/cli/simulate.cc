@@ -16,6 +16,9 @@
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/runtime/executor.h"
+#include "trireme/runtime/slowed_communicator.h"
+#include "trireme/sim/draw.h"
+#include "trireme/sim/goodput.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/step_programs.h"
 
@@ -25,9 +28,13 @@ namespace {
 struct Options {
   bench::StepSource source;
   ClusterFlags cluster;
-  std::string plan, json;
+  std::string plan, json, trace, svg;
   int ranks = 0;
   bool steps = false, all_ranks = false;
+  std::vector<std::string> slow;
+  double jitter = 0;
+  int draws = 32;
+  std::string failures;
 };
 
 // All that is said about a step, for people and for scripts.
@@ -176,8 +183,39 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench
           {"per_rank", ranks}};
 }
 
+sim::Disturbance disturbance_of(const Options& options, int ranks) {
+  sim::Disturbance result{.jitter = options.jitter};
+  for (const std::string& text : options.slow) {
+    const SlowRank slow = parse_slow_rank(text, ranks);
+    result.slow[slow.rank] = slow.factor;
+  }
+  return result;
+}
+
+void print_disturbed(const std::vector<double>& drawn) {
+  if (drawn.size() < 2) return;
+  double sum = 0;
+  for (const double seconds : drawn) sum += seconds;
+  fmt::print(
+      "\n{} steps with jitter: {:.3f} s on average, {:.3f} the shortest, {:.3f} nine of ten, {:.3f} the "
+      "longest\n",
+      drawn.size(), sum / static_cast<double>(drawn.size()), drawn.front(), drawn[drawn.size() * 9 / 10],
+      drawn.back());
+}
+
+void print_goodput(const sim::Failures& failures, int devices) {
+  const sim::Goodput goodput = sim::goodput_of(failures, devices);
+  fmt::print(
+      "\nfailures: one in {:.1f} h among {} devices; with a checkpoint every {:.1f} min, {:.2f} % of the "
+      "time "
+      "lasts as work\n",
+      goodput.mtbf_seconds / 3600, devices, goodput.interval_seconds / 60, 100 * goodput.share);
+}
+
 int run(const Options& options) {
   const Plan plan = read_plan(options.plan, options.ranks);
+  std::optional<sim::Failures> failures;
+  if (!options.failures.empty()) failures = sim::parse_failures(options.failures);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
   const Cluster cluster = options.cluster.read();
   const DeviceMap device_map(plan.mesh, cluster);
@@ -185,12 +223,22 @@ int run(const Options& options) {
       setup, plan,
       {.collectives = options.steps ? sim::CollectiveModel::kSteps : sim::CollectiveModel::kClosedForms,
        .algorithms = axis_algorithms(plan, setup.config.train),
-       .ranks = options.all_ranks ? sim::SimOptions::Ranks::kAll : sim::SimOptions::Ranks::kRepresentatives},
+       .ranks = options.all_ranks ? sim::SimOptions::Ranks::kAll : sim::SimOptions::Ranks::kRepresentatives,
+       .events = options.trace.empty() && options.svg.empty() ? sim::Events::kNone : sim::Events::kRecorded,
+       .disturbance = disturbance_of(options, plan.mesh.ranks()),
+       .draws = options.draws},
       device_map);
   print_prediction(prediction, setup, device_map, plan);
+  print_disturbed(prediction.report.drawn_seconds);
+  if (failures) print_goodput(*failures, plan.mesh.ranks());
   if (!options.json.empty())
     write_json(options.json,
                nlohmann::ordered_json::array({prediction_json(prediction, setup, device_map, plan)}));
+  if (!options.trace.empty()) write_trace(options.trace, sim::trace_of(prediction.report, plan.mesh));
+  if (!options.svg.empty())
+    write_picture(options.svg,
+                  sim::draw_svg(prediction.report, plan.mesh,
+                                fmt::format("{}, {} on {}", setup.name, to_string(plan.mesh), cluster.name)));
   return kOk;
 }
 
@@ -209,6 +257,18 @@ int simulate(std::span<const std::string> arguments) {
   app.add_flag("--steps", options.steps, "collectives message by message instead of by closed forms");
   app.add_flag("--all-ranks", options.all_ranks, "every rank, also where one could stand for many");
   app.add_option("--json", options.json, "write the prediction to this file");
+  app.add_option("--slow", options.slow,
+                 "a rank whose work takes longer, like rank=2,factor=3; several may be given");
+  app.add_option("--jitter", options.jitter,
+                 "how much work varies: standard deviation of its logarithm, like 0.1")
+      ->check(CLI::Range(0.0, 3.0));
+  app.add_option("--draws", options.draws, "steps that are drawn with jitter; default 32")
+      ->check(CLI::Range(1, 100000));
+  app.add_option(
+      "--failures", options.failures,
+      "what is left of the time where devices fail: mtbf=50000h,checkpoint=30s,detect=10s,restart=5min");
+  app.add_option("--trace", options.trace, "write what each rank does when, for Perfetto");
+  app.add_option("--svg", options.svg, "write the same as a picture");
   if (const auto code = parse_arguments(app, split.own)) return *code;
   return run(options);
 }

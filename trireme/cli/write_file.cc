@@ -24,6 +24,10 @@ void write_picture(const std::string& path, const std::string& svg) {
   write_file(path, svg, "picture");
 }
 
+void write_trace(const std::string& path, const std::string& json) {
+  write_file(path, json, "trace");
+}
+
 void write_plan(const std::string& path, const std::string& json) {
   write_file(path, json, "plan");
 }

@@ -7,6 +7,7 @@
 namespace trireme::cli {
 
 void write_picture(const std::string& path, const std::string& svg);
+void write_trace(const std::string& path, const std::string& json);
 void write_plan(const std::string& path, const std::string& json);
 // The list, indented.
 void write_json(const std::string& path, const nlohmann::ordered_json& list);

@@ -377,6 +377,14 @@ std::string piece_name(std::string_view whole, int chunk, Phase phase) {
   return fmt::format("{}.{}.{}", whole, chunk, name(phase));
 }
 
+std::optional<Phase> phase_of_piece(std::string_view piece) {
+  const std::string_view last = piece.substr(piece.rfind('.') + 1);
+  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kWeight}) {
+    if (last == name(phase)) return phase;
+  }
+  return std::nullopt;
+}
+
 Staged stage(const Graph& graph, const Cut& cut, WeightPhase weights, const OpTable& ops,
              std::string_view prefix, const CrossingParts* parts) {
   return Stager(graph, cut, weights, ops, prefix, parts).run();

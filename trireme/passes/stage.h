@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct Piece {
   Graph graph;  // its name: that of the whole, the chunk and the phase: first.0.forward
 };
 std::string piece_name(std::string_view whole, int chunk, Phase phase);
+// Of such a name; none where it is that of a whole segment.
+std::optional<Phase> phase_of_piece(std::string_view name);
 
 // What one piece leaves for others.
 struct Crossing {

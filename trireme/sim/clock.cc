@@ -2,11 +2,15 @@
 // maximum and the sum of times before it, so that the order in which ranks are looked at decides nothing.
 #include "trireme/sim/clock.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 
 #include "trireme/base/error.h"
+#include "trireme/base/rng.h"
 
 namespace trireme::sim {
 namespace {
@@ -34,6 +38,7 @@ struct Lane {
     double sent_seconds, arrives_seconds;
   };
   Path path;
+  int64_t number = 0;  // among all lanes
   double free_seconds = 0;
   std::deque<Message> messages = {};
   std::vector<int> waiting = {};
@@ -49,6 +54,8 @@ struct State {
   size_t action = 0, item = 0;
   double host = 0, device = 0;
   bool waited = false;          // the waits before the action are done
+  double begin = 0;             // of the action
+  uint64_t drawn = 0;           // random numbers
   std::vector<size_t> next;     // by axis: the number of its next collective
   std::vector<size_t> started;  // by item of the segment under way: the number of its collective
   struct Message {
@@ -61,8 +68,15 @@ struct State {
 
 class Clock {
  public:
-  Clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map, CollectiveTimes& times)
-      : runners_(runners), stands_(stands), map_(device_map), times_(times), states_(runners.size()) {
+  Clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map, CollectiveTimes& times,
+        Events events, const Disturbance& disturbance)
+      : runners_(runners),
+        stands_(stands),
+        map_(device_map),
+        times_(times),
+        events_(events),
+        disturbance_(disturbance),
+        states_(runners.size()) {
     const Mesh& mesh = device_map.mesh();
     pipe_ = mesh.find(kPipeAxis);
     for (size_t r = 0; r < runners.size(); ++r) {
@@ -130,7 +144,10 @@ class Clock {
   }
   Lane& lane(int from, int to) {
     const auto [entry, fresh] = lanes_.try_emplace({from, to});
-    if (fresh) entry->second.path = map_.path(runners_[from].rank, runners_[to].rank);
+    if (fresh) {
+      entry->second.path = map_.path(runners_[from].rank, runners_[to].rank);
+      entry->second.number = std::ssize(lanes_);
+    }
     return entry->second;
   }
 
@@ -143,6 +160,7 @@ class Clock {
     if (!state.waited) {
       if (!wait_for_messages(r, action.waits)) return false;
       state.waited = true;
+      state.begin = state.device;
       state.item = 0;
       if (action.kind == Action::Kind::kRun) state.started.assign(track.segments[action.segment].size(), 0);
     }
@@ -151,6 +169,11 @@ class Clock {
       for (; state.item < items.size(); ++state.item) {
         if (!do_item(r, items[state.item])) return false;
       }
+      if (events_ == Events::kRecorded)
+        record(state, {.name = track.names[action.segment],
+                       .begin = state.begin,
+                       .end = state.device,
+                       .microbatch = action.microbatch});
     } else if (state.messages[state.action].lane == nullptr) {
       start_message(r, action);
     }
@@ -163,12 +186,15 @@ class Clock {
   bool do_item(int r, const Item& item) {
     State& state = states_[r];
     switch (item.kind) {
-      case Item::Kind::kWork:
-        state.device = std::max(state.device + item.work.seconds, state.host + item.work.from_issue);
+      case Item::Kind::kWork: {
+        const double factor = disturbed(r);
+        state.device =
+            std::max(state.device + factor * item.work.seconds, state.host + factor * item.work.from_issue);
         state.host += item.work.issue_seconds;
-        state.time.work_seconds += item.work.seconds;
+        state.time.work_seconds += factor * item.work.seconds;
         state.time.flops += item.work.flops;
         return true;
+      }
       case Item::Kind::kStart:
         start(r, item);
         return true;
@@ -176,6 +202,16 @@ class Clock {
         return wait(r, item);
     }
     return true;
+  }
+
+  double disturbed(int r) {
+    if (!disturbance_.is_any()) return 1;
+    const int rank = runners_[r].rank;
+    const auto slow = disturbance_.slow.find(rank);
+    const double factor = slow == disturbance_.slow.end() ? 1 : slow->second, sigma = disturbance_.jitter;
+    if (sigma <= 0) return factor;
+    const RngKey key{disturbance_.seed, static_cast<uint64_t>(rank)};
+    return factor * std::exp(sigma * normal(key, states_[r].drawn++) - sigma * sigma / 2);
   }
 
   void start(int r, const Item& item) {
@@ -222,7 +258,28 @@ class Clock {
     }
     state.time.exposed_seconds[meeting.axis] += std::max(0.0, gathering.end_seconds - state.device);
     state.device = std::max(state.device, gathering.end_seconds);
+    if (events_ == Events::kRecorded)
+      record(state, {.name = fmt::format("{} {}", name(meeting.kind), map_.mesh().axes()[meeting.axis].name),
+                     .track = TraceEvent::Track::kCommunication,
+                     .begin = gathering.begin_seconds,
+                     .end = gathering.end_seconds,
+                     .bytes = static_cast<int64_t>(meeting.bytes_sent)});
     return true;
+  }
+
+  static void record(State& state, TraceEvent event) { state.time.events.push_back(std::move(event)); }
+  // A message as one end of it sees it.
+  void record_message(State& state, const Lane& on, size_t number, double begin, double end, double bytes,
+                      TraceEvent::Arrow arrow) const {
+    if (events_ == Events::kNone) return;
+    constexpr int64_t kPerLane = 1 << 24;
+    record(state, {.name = arrow == TraceEvent::Arrow::kLeaves ? "send" : "receive",
+                   .track = TraceEvent::Track::kCommunication,
+                   .begin = begin,
+                   .end = end,
+                   .bytes = static_cast<int64_t>(bytes),
+                   .arrow = arrow,
+                   .message = on.number * kPerLane + static_cast<int64_t>(number)});
   }
 
   void start_message(int r, const TrackAction& action) {
@@ -239,6 +296,8 @@ class Clock {
     const double begin = std::max(state.device, to.free_seconds);
     to.free_seconds = begin + to.path.alpha_seconds + action.bytes * to.path.beta_seconds_per_byte;
     state.messages[state.action] = {&to, to.messages.size()};
+    record_message(state, to, to.messages.size(), begin, to.free_seconds, action.bytes,
+                   TraceEvent::Arrow::kLeaves);
     to.messages.push_back({state.device, to.free_seconds});
     state.time.bytes_sent += action.bytes;
     state.time.bytes[static_cast<size_t>(to.path.reach)] += action.bytes;
@@ -264,6 +323,10 @@ class Clock {
       state.time.exposed_seconds[pipe_] += std::max(0.0, message.arrives_seconds - state.device);
       state.device = std::max(state.device, message.arrives_seconds);
       state.host = std::max(state.host, state.device);
+      if (receives)
+        record_message(state, *state.messages[action].lane, state.messages[action].number,
+                       message.arrives_seconds, message.arrives_seconds,
+                       runners_[r].track->actions[action].bytes, TraceEvent::Arrow::kArrives);
     }
     return true;
   }
@@ -285,6 +348,8 @@ class Clock {
   Stands stands_;
   const DeviceMap& map_;
   CollectiveTimes& times_;
+  Events events_;
+  const Disturbance& disturbance_;
   int pipe_ = -1;
   std::vector<State> states_;
   std::map<std::pair<const Track*, std::vector<int>>, std::vector<MeetingCost>> costs_;
@@ -298,8 +363,8 @@ class Clock {
 }  // namespace
 
 std::vector<RankTime> run_clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map,
-                                CollectiveTimes& times) {
-  return Clock(runners, stands, device_map, times).run();
+                                CollectiveTimes& times, Events events, const Disturbance& disturbance) {
+  return Clock(runners, stands, device_map, times, events, disturbance).run();
 }
 
 }  // namespace trireme::sim

@@ -5,9 +5,12 @@
 // bubble), and for the links.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
+#include "trireme/base/trace.h"
 #include "trireme/mesh/device_map.h"
 #include "trireme/sim/collective_time.h"
 #include "trireme/sim/track.h"
@@ -28,14 +31,28 @@ struct RankTime {
       exposed_seconds;  // by axis: work that waits for collectives and, for pipe, for messages
   double flops = 0;
   double bytes_sent = 0;
-  PerReach bytes = {};  // the same by link
+  PerReach bytes = {};                  // the same by link
+  std::vector<TraceEvent> events = {};  // where they are asked for, in the order in which they ended
 };
 
 enum class Stands { kForItself, kForItsStage };
+enum class Events { kNone, kRecorded };
+
+// What keeps devices from their usual speed.
+struct Disturbance {
+  std::map<int, double> slow = {};  // rank -> by how much more its work takes
+  // Of the logarithm of each stretch of work between two meetings: its standard deviation. On average work
+  // takes as long as without.
+  double jitter = 0;
+  uint64_t seed = 0;  // of the jitter
+
+  bool is_any() const { return !slow.empty() || jitter > 0; }
+};
 
 // The step of all runners: every rank of the mesh in order, or one of each stage in order. Throws Error where
 // ranks wait for ever.
 std::vector<RankTime> run_clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map,
-                                CollectiveTimes& times);
+                                CollectiveTimes& times, Events events = Events::kNone,
+                                const Disturbance& disturbance = {});
 
 }  // namespace trireme::sim

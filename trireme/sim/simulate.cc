@@ -92,7 +92,9 @@ const RankReport& SimReport::fullest() const {
 
 SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, const SimOptions& options) {
   std::vector<Simulated> simulated;
-  if (options.ranks == SimOptions::Ranks::kRepresentatives) simulated = representatives(device_map, programs);
+  const Disturbance& disturbance = options.disturbance;
+  if (options.ranks == SimOptions::Ranks::kRepresentatives && !disturbance.is_any())
+    simulated = representatives(device_map, programs);
   const Stands stands = simulated.empty() ? Stands::kForItself : Stands::kForItsStage;
   if (simulated.empty()) {
     for (int rank = 0; rank < device_map.mesh().ranks(); ++rank)
@@ -101,7 +103,7 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
   std::vector<Runner> runners;
   for (const Simulated& one : simulated) runners.push_back({one.report.rank, one.track.get()});
   CollectiveTimes times(device_map, options.collectives, options.algorithms);
-  std::vector<RankTime> ended = run_clock(runners, stands, device_map, times);
+  std::vector<RankTime> ended = run_clock(runners, stands, device_map, times, options.events, disturbance);
 
   SimReport report;
   report.parameters = simulated[0].parameters;
@@ -116,6 +118,16 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
     for (size_t i = 0; i < report.bytes.size(); ++i) report.bytes[i] += times_over * rank.time.bytes[i];
     waiting += times_over * rank.time.bubble_seconds;
   }
+  if (disturbance.is_any()) report.drawn_seconds.push_back(report.step_seconds);
+  for (int draw = 1; draw < options.draws && disturbance.jitter > 0; ++draw) {
+    Disturbance other = disturbance;
+    other.seed += static_cast<uint64_t>(draw);
+    double end = 0;
+    for (const RankTime& time : run_clock(runners, stands, device_map, times, Events::kNone, other))
+      end = std::max(end, time.end_seconds);
+    report.drawn_seconds.push_back(end);
+  }
+  std::ranges::sort(report.drawn_seconds);
   report.bubble = waiting / (report.step_seconds * device_map.mesh().ranks());
   return report;
 }

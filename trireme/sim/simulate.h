@@ -23,6 +23,10 @@ struct SimOptions {
   Algorithms algorithms = {};
   // kAll simulates every rank, however alike they are.
   enum class Ranks { kRepresentatives, kAll } ranks = Ranks::kRepresentatives;
+  Events events = Events::kNone;  // RankTime::events
+  // Then every rank is simulated; with jitter, so many steps with seeds after one another.
+  Disturbance disturbance = {};
+  int draws = 1;
 };
 
 // Bytes of a rank by what they are for: the roles of states, then "activations" (the arena), "comm memory"
@@ -51,6 +55,9 @@ struct SimReport {
   double flops = 0;       // of all ranks, with what is made again
   PerReach bytes = {};    // of all ranks
   double bytes_sent = 0;  // likewise, the sum
+  // Where devices are disturbed: the time of each step that was drawn, ascending; the rest is about the
+  // first.
+  std::vector<double> drawn_seconds = {};
 
   // The rank with the most memory over what its device has.
   const RankReport& fullest() const;

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/passes/traffic.h"
+#include "trireme/sim/draw.h"
 #include "trireme/sim/memory_forms.h"
 #include "trireme/train/step_programs.h"
 
@@ -153,6 +155,61 @@ TEST(Simulate, ModelStatesAreSharedAsZeroSays) {
     const double expected = model_state_bytes(static_cast<double>(report.parameters), sharing, 4, bytes);
     EXPECT_NEAR(states / expected, 1, 0.01) << states << " " << expected;
   }
+}
+
+TEST(Simulate, EventsAreWhatTimesAreMadeOf) {
+  const Case what(R"({"mesh": "pipe:2 data:2", "preset": "data", "schedule": "1f1b"})", 16, 4);
+  const SimReport report = simulate_case(what, read_cluster("a100"), {.events = Events::kRecorded});
+  ASSERT_EQ(report.ranks.size(), 2u);
+  std::map<int64_t, std::vector<TraceEvent>> messages;
+  for (const RankReport& rank : report.ranks) {
+    double computed = 0, last = 0;
+    for (const TraceEvent& event : rank.time.events) {
+      EXPECT_LE(event.begin, event.end) << event.name;
+      EXPECT_LE(event.end, report.step_seconds * (1 + 1e-12));
+      if (event.arrow != TraceEvent::Arrow::kNone) messages[event.message].push_back(event);
+      if (event.track != TraceEvent::Track::kCompute) continue;
+      EXPECT_GE(event.begin, last * (1 - 1e-12)) << event.name << " overlaps what is before it";
+      last = event.end;
+      computed += event.end - event.begin;
+    }
+    EXPECT_GE(computed, rank.time.work_seconds * (1 - 1e-9));
+    EXPECT_NEAR(computed + rank.time.bubble_seconds, report.step_seconds, 0.2 * report.step_seconds);
+  }
+  // Activations and their gradients of each microbatch at least, with two ends each.
+  EXPECT_GE(messages.size(), 8u);
+  for (const auto& [number, ends] : messages) {
+    ASSERT_EQ(ends.size(), 2u);
+    const bool sent_first = ends[0].arrow == TraceEvent::Arrow::kLeaves;
+    const TraceEvent &sent = ends[sent_first ? 0 : 1], &received = ends[sent_first ? 1 : 0];
+    EXPECT_EQ(received.arrow, TraceEvent::Arrow::kArrives);
+    EXPECT_EQ(sent.end, received.end);
+    EXPECT_EQ(sent.bytes, received.bytes);
+  }
+  EXPECT_NE(trace_of(report, what.plan.mesh).find("first.0.forward"), std::string::npos);
+  const std::string svg = draw_svg(report, what.plan.mesh, "a title");
+  for (const char* text : {"a title", ">backward<", ">communication<", "0: pipe 0, data 0", "</svg>"})
+    EXPECT_NE(svg.find(text), std::string::npos) << text;
+  EXPECT_TRUE(simulate_case(what, read_cluster("a100")).ranks[0].time.events.empty());
+}
+
+// All wait for the slow one in every step; jitter makes steps longer, since the last of several decides.
+TEST(Simulate, SlowRanksAndJitterMakeStepsLonger) {
+  const Case what(R"({"mesh": "data:4", "preset": "data"})");
+  const Cluster cluster = read_cluster("a100");
+  const SimReport calm = simulate_case(what, cluster);
+  const SimReport slow = simulate_case(what, cluster, {.disturbance = {.slow = {{2, 3.0}}}});
+  ASSERT_EQ(slow.ranks.size(), 4u);
+  EXPECT_NEAR(slow.ranks[2].time.work_seconds, 3 * calm.ranks[0].time.work_seconds, 1e-9);
+  EXPECT_NEAR(slow.ranks[1].time.work_seconds, calm.ranks[0].time.work_seconds, 1e-9);
+  EXPECT_GT(slow.step_seconds, calm.step_seconds + 1.9 * calm.ranks[0].time.work_seconds);
+  const SimOptions jittery{.disturbance = {.jitter = 0.3, .seed = 5}, .draws = 20};
+  const SimReport drawn = simulate_case(what, cluster, jittery);
+  ASSERT_EQ(drawn.drawn_seconds.size(), 20u);
+  EXPECT_LT(drawn.drawn_seconds.front(), drawn.drawn_seconds.back());
+  EXPECT_GT(drawn.drawn_seconds[10], calm.step_seconds);
+  EXPECT_EQ(simulate_case(what, cluster, jittery).drawn_seconds,
+            drawn.drawn_seconds);  // a function of the seed
 }
 
 // PTD-P's Table 1: as many parameters as printed, from the settings alone.

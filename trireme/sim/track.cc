@@ -45,6 +45,7 @@ class Maker {
         const auto [entry, fresh] = made.try_emplace(number, static_cast<int>(track_.segments.size()));
         if (fresh) add_segment(program_.segments[number]);
         added.segment = entry->second;
+        added.microbatch = action.microbatch;
         continue;
       }
       const State* state = program_.find_state(action.what);
@@ -60,6 +61,7 @@ class Maker {
   void add_segment(const Segment& segment) {
     const Graph& graph = segment.graph;
     items_ = &track_.segments.emplace_back();
+    track_.names.push_back(graph.name);
     std::map<int, int> started;  // node -> item
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "trireme/ir/collective.h"
@@ -50,6 +51,7 @@ struct Item {
 struct TrackAction {
   Action::Kind kind = Action::Kind::kRun;
   int segment = -1;                                // of a run
+  int64_t microbatch = 0;                          // likewise
   int stage = 0;                                   // of a message: the peer's
   double bytes = 0;                                // likewise
   std::vector<int> waits = {}, waits_behind = {};  // actions whose messages must be through
@@ -59,6 +61,7 @@ struct TrackAction {
 
 struct Track {
   std::vector<std::vector<Item>> segments;
+  std::vector<std::string> names;  // of the segments
   std::vector<Meeting> meetings;
   std::vector<TrackAction> actions;  // of a step
 
