@@ -257,6 +257,9 @@ class Clock {
       state.device += times_.slowdown(among.group_class) * std::max(0.0, beside);
     }
     state.time.exposed_seconds[meeting.axis] += std::max(0.0, gathering.end_seconds - state.device);
+    if (events_ == Events::kRecorded && gathering.end_seconds > state.device)
+      record(state,
+             {.name = std::string(kWaitEvent), .begin = state.device, .end = gathering.end_seconds});
     state.device = std::max(state.device, gathering.end_seconds);
     if (events_ == Events::kRecorded)
       record(state, {.name = fmt::format("{} {}", name(meeting.kind), map_.mesh().axes()[meeting.axis].name),

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "trireme/base/trace.h"
@@ -37,6 +38,8 @@ struct RankTime {
 
 enum class Stands { kForItself, kForItsStage };
 enum class Events { kNone, kRecorded };
+// Among a rank's events: within a segment, its device waits for a collective.
+inline constexpr std::string_view kWaitEvent = "wait";
 
 // What keeps devices from their usual speed.
 struct Disturbance {

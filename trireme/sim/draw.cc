@@ -77,7 +77,7 @@ class Picture {
     add(R"(<text x="10" y="{:.0f}">{}</text>)", y(row) + 13, place_of(mesh_, rank.rank));
     bar(0, report_.step_seconds, y(row), kBar, kWaits);
     for (const TraceEvent& event : rank.time.events) {
-      if (event.end <= event.begin) continue;
+      if (event.end <= event.begin || event.name == kWaitEvent) continue;
       if (event.track == TraceEvent::Track::kCommunication) {
         bar(event.begin, event.end, y(row) + kBar + 1, kThin, kCommunicates);
         communicates_ = true;
@@ -91,6 +91,9 @@ class Picture {
       if (paint.what != "update" && width > 7.0 * static_cast<double>(number.size()))
         add(R"(<text x="{:.1f}" y="{:.0f}" class="in">{}</text>)", x(event.begin) + width / 2, y(row) + 13,
             number);
+    }
+    for (const TraceEvent& event : rank.time.events) {
+      if (event.name == kWaitEvent) bar(event.begin, event.end, y(row), kBar, kWaits);
     }
   }
 
