@@ -130,7 +130,7 @@ class ProgramReader {
     state.part.sums = words(attrs, "sums");
     if (attrs.has("group"))
       state.group = static_cast<int>(std::clamp<int64_t>(attrs.integer("group"), -1, 1 << 20));
-    state.group_rows = attrs.integer("group_rows", 0);
+    state.group_rows = std::clamp<int64_t>(attrs.integer("group_rows", 0), -1, int64_t{1} << 40);
     if (attrs.has("stages")) {
       for (int64_t stage : attrs.integers("stages")) state.part.stages.push_back(static_cast<int>(stage));
     }

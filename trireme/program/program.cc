@@ -79,9 +79,8 @@ int Program::group(std::string_view name) const {
 
 int Program::group_of(const Value& state) const {
   const State& found = *find_state(state.name);
-  const int64_t rows = std::max<int64_t>(1, found.group_rows);
-  return found.group < 0 ? -1
-                         : found.group + static_cast<int>(found.group_rows ? first_row(state) / rows : 0);
+  if (found.group < 0 || found.group_rows == 0) return found.group;
+  return found.group + static_cast<int>(first_row(state) / found.group_rows);
 }
 
 size_t Program::offset_of(const Value& state) const {
@@ -163,11 +162,11 @@ void add_groups(Program& program, const std::vector<StepSegment>& segments, cons
   std::map<int, size_t> slot_bytes;
   for (const auto& [name, states, slot, rows, first] : in_files) {
     const int number = static_cast<int>(program.groups.size());
+    // Later rows lie in their group as the first do in theirs.
     size_t bytes = first > 0 ? program.groups.back().bytes : 0;
-    for (const std::string& name_of : states) {
-      if (first > 0) continue;      // lie in this group as in the one before
+    for (const std::string& state_name : first > 0 ? std::vector<std::string>() : states) {
       program.state_bytes = bytes;  // from the group's beginning
-      add_state(program, *values.at(name_of), parts, {}, name);
+      add_state(program, *values.at(state_name), parts, {}, name);
       State& state = program.states.back();
       state.group = number;
       state.group_rows = rows;

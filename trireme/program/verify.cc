@@ -83,7 +83,7 @@ void verify_states(const Program& program) {
 void verify_window(const State& state, const Value& value, std::string_view segment) {
   if (value.type.shape.rank() == 0) return;
   const int64_t first = first_row(value), rows = value.type.shape[0];
-  const bool within = first >= 0 && first + rows <= state.type.shape[0];
+  const bool within = first >= 0 && first <= state.type.shape[0] - rows;
   const bool in_one_group =
       state.group_rows == 0 || (first % state.group_rows == 0 && rows <= state.group_rows);
   if (!within || !in_one_group)
