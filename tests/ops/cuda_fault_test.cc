@@ -48,17 +48,17 @@ class BrokenDevice : public Device {
   KernelTable kernels_;
 };
 
-Program relu_between_others() {
+Program relu_between_others(const Device& device) {
   Builder b(ops(), "step");
   const ValueId x = b.input("x", {DType::f32, {kElements}});
   b.output("y", b.op("exp", {b.op("relu", {b.op("exp", {x})})}));
-  return build_program({b.take()}, {});
+  return build_program({b.take()}, workspace_query(device));
 }
 
 // Runs until the fault shows, prints it and ends the process.
 void run_into_fault(std::unique_ptr<Device> sound) {
   BrokenDevice device(std::move(sound));
-  Executor executor(relu_between_others(), device);
+  Executor executor(relu_between_others(device), device);
   const std::vector<float> x(kElements, 0.5f);
   executor.set_input(0, "x", x.data(), x.size() * sizeof(float));
   std::vector<float> y(kElements);

@@ -21,7 +21,9 @@ void with_half(DType format, const Body& body) {
   format == DType::bf16 ? body(Bf16()) : body(F16());
 }
 
-bool follows(DTypeRule rule) {
+// Records say it where it is not kFormat for all inputs.
+bool follows(const OpRecord& op, size_t input) {
+  const DTypeRule rule = input < op.inputs.size() ? op.inputs[input] : DTypeRule::kFormat;
   return rule == DTypeRule::kFormat || rule == DTypeRule::kAny;
 }
 
@@ -47,9 +49,8 @@ DeviceKernelRun::DeviceKernelRun(KernelRun& host, Device& device, DType format)
   DType dtype = format;
   bool found = false;
   for (size_t i = 0; i < input_types_.size(); ++i) {
-    const DTypeRule rule = host.op().inputs[std::min(i, host.op().inputs.size() - 1)];
     if (input_types_[i].dtype != DType::f32) continue;
-    if (follows(rule)) input_types_[i].dtype = format;
+    if (follows(host.op(), i)) input_types_[i].dtype = format;
     if (!std::exchange(found, true)) dtype = input_types_[i].dtype;
   }
   kernel_ = device.kernels().find(host.op().name, dtype);
