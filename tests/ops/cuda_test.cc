@@ -78,7 +78,8 @@ TEST(Cuda, DropoutHasTheMaskOfTheCpu) {
   }
 }
 
-// Shapes for which cuDNN proposes TF32 first: its error is near 3e-4, that of f32 below 2e-5.
+// Shapes for which cuDNN proposes TF32 first: its error is near 3e-4, that of f32, in sums of 65,536
+// products, below 3e-5.
 TEST(Cuda, F32ConvolutionIsRoundedToTf32WhereItMayBe) {
   TRIREME_NEEDS_GPU();
   const std::unique_ptr<Device> rounding = make_cuda_device(0, {}, F32Products::kTf32);
@@ -91,9 +92,9 @@ TEST(Cuda, F32ConvolutionIsRoundedToTf32WhereItMayBe) {
     const auto error = [&](Device& device) {
       return relative_difference(run_on_device(device, one.op, one.attrs, inputs, types)[0], expected[0]);
     };
-    EXPECT_LE(error(*gpu()), 2e-5) << case_name(one);
+    EXPECT_LE(error(*gpu()), 5e-5) << case_name(one);
     EXPECT_LE(error(*rounding), 2e-3) << case_name(one);
-    seen += error(*rounding) > 5e-5;
+    seen += error(*rounding) > 1e-4;
   }
   EXPECT_GT(seen, 0) << "TF32 is not used even where it may be, so that this test can not see it";
 }
