@@ -78,6 +78,27 @@ TEST(Cuda, DropoutHasTheMaskOfTheCpu) {
   }
 }
 
+// Shapes for which cuDNN proposes TF32 first: its error is near 3e-4, that of f32, in sums of 65,536
+// products, below 3e-5.
+TEST(Cuda, F32ConvolutionIsRoundedToTf32WhereItMayBe) {
+  TRIREME_NEEDS_GPU();
+  const std::unique_ptr<Device> rounding = make_cuda_device(0, {}, F32Products::kTf32);
+  int seen = 0;
+  for (const OpCase& one : all_cases()) {
+    if (one.label.find("resnet20_16_64_images") == one.label.npos) continue;
+    const RefTensors inputs = random_inputs(one, DType::f32, /*seed=*/4);
+    const std::vector<TensorType> types = types_of(one.reference(inputs, one.attrs));
+    const RefTensors expected = run_kernel(one.op, one.attrs, inputs, types, 4);
+    const auto error = [&](Device& device) {
+      return relative_difference(run_on_device(device, one.op, one.attrs, inputs, types)[0], expected[0]);
+    };
+    EXPECT_LE(error(*gpu()), 5e-5) << case_name(one);
+    EXPECT_LE(error(*rounding), 2e-3) << case_name(one);
+    seen += error(*rounding) > 1e-4;
+  }
+  EXPECT_GT(seen, 0) << "TF32 is not used even where it may be, so that this test can not see it";
+}
+
 // The formats in which nodes of the op can be: f32 alone where its first floating-point input is always f32.
 std::vector<DType> formats_of(const OpRecord& record) {
   for (const DTypeRule rule : record.inputs) {

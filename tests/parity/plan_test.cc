@@ -1,6 +1,7 @@
 // A plan changes who computes what, not what is computed: ranks as threads against one rank, on the models
 // and settings of the goldens (targets that do not count, label smoothing, clipping, every optimizer). The
 // table of docs/parity.md is made by the same engine.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "golden.h"

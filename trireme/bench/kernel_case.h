@@ -31,10 +31,25 @@ struct KernelCase {
   std::string name() const { return op + " " + shape; }
 };
 
-std::vector<KernelCase> matmul_kernel_cases();
-std::vector<KernelCase> attention_kernel_cases();
-std::vector<KernelCase> row_kernel_cases();  // norms, activations, losses, updates
-std::vector<KernelCase> conv_kernel_cases();
+// What shapes are made of.
+struct ModelSizes {
+  int64_t tokens, hidden, vocab;
+  int64_t predicted;  // tokens of which the head and the loss are timed
+  int64_t images;
+
+  int64_t inner() const { return 4 * hidden; }
+};
+// The small GPT, 8 rows of 256 tokens; GPT-2, with too little to predict for its operands to fill host
+// memory.
+inline constexpr ModelSizes kCpuSizes{
+    .tokens = 2048, .hidden = 384, .vocab = 256, .predicted = 2048, .images = 64};
+inline constexpr ModelSizes kGpuSizes{
+    .tokens = 16384, .hidden = 768, .vocab = 50304, .predicted = 2048, .images = 1024};
+
+std::vector<KernelCase> matmul_kernel_cases(const ModelSizes& sizes);
+std::vector<KernelCase> attention_kernel_cases(const ModelSizes& sizes);
+std::vector<KernelCase> row_kernel_cases(const ModelSizes& sizes);  // norms, activations, losses, updates
+std::vector<KernelCase> conv_kernel_cases(const ModelSizes& sizes);
 
 // Pseudo-random indices below `bound`, the same every time.
 std::vector<int64_t> sample_indices(int count, int64_t bound);

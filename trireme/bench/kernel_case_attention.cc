@@ -1,4 +1,4 @@
-// Causal attention and its gradient, with 6 heads of 64 features on 256 and on 1024 tokens. The checks write
+// Causal attention and its gradient, with heads of 64 features on 256 and on 1024 tokens. The checks write
 // out single rows of the matrix of scores.
 #include <fmt/format.h>
 
@@ -109,18 +109,14 @@ void prepare_attention_grad(KernelRun& run, ThreadPool& pool) {
 
 }  // namespace
 
-std::vector<KernelCase> attention_kernel_cases() {
+std::vector<KernelCase> attention_kernel_cases(const ModelSizes& sizes) {
   std::vector<KernelCase> cases;
-  struct Size {
-    int64_t batch, tokens;
-  };
-  for (const Size& size : {Size{8, 256}, Size{2, 1024}}) {
-    const int64_t heads = 6, width = 64;
-    const TensorType q{DType::f32, {size.batch, size.tokens, heads, 1, width}},
-        k{DType::f32, {size.batch, size.tokens, heads, width}},
-        lse{DType::f32, {size.batch, heads, 1, size.tokens}};
+  for (const int64_t tokens : {256, 1024}) {
+    const int64_t batch = sizes.tokens / tokens, width = 64, heads = sizes.hidden / width;
+    const TensorType q{DType::f32, {batch, tokens, heads, 1, width}},
+        k{DType::f32, {batch, tokens, heads, width}}, lse{DType::f32, {batch, heads, 1, tokens}};
     const Attrs attrs{{"causal", int64_t{1}}, {"scale", 1 / std::sqrt(static_cast<double>(width))}};
-    const std::string shape = fmt::format("B{} T{} H{} d{}", size.batch, size.tokens, heads, width);
+    const std::string shape = fmt::format("B{} T{} H{} d{}", batch, tokens, heads, width);
     cases.push_back({"attention", shape, {q, k, k}, attrs, expected_attention});
     cases.push_back({"attention_grad",
                      shape,

@@ -1,4 +1,4 @@
-// The convolutions of ResNet-20 on 64 images of 32x32: one per stage, and the two that halve the image.
+// The convolutions of ResNet-20 on images of 32x32: one per stage, and the two that halve the image.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -96,8 +96,8 @@ std::vector<ExpectedElement> expected_grad_weight(const KernelRun& run) {
 
 }  // namespace
 
-std::vector<KernelCase> conv_kernel_cases() {
-  constexpr int64_t kImages = 64, kKernel = 3;
+std::vector<KernelCase> conv_kernel_cases(const ModelSizes& sizes) {
+  constexpr int64_t kKernel = 3;
   struct Layer {
     int64_t channels, filters, extent, stride;
   };
@@ -105,16 +105,17 @@ std::vector<KernelCase> conv_kernel_cases() {
   for (const Layer& layer : {Layer{3, 16, 32, 1}, Layer{16, 16, 32, 1}, Layer{16, 32, 32, 2},
                              Layer{32, 32, 16, 1}, Layer{32, 64, 16, 2}, Layer{64, 64, 8, 1}}) {
     const int64_t half = layer.extent / layer.stride;
-    const TensorType x{DType::f32, {kImages, layer.channels, layer.extent, layer.extent}},
+    const TensorType x{DType::f32, {sizes.images, layer.channels, layer.extent, layer.extent}},
         w{DType::f32, {layer.filters, layer.channels, kKernel, kKernel}},
-        y{DType::f32, {kImages, layer.filters, half, half}};
+        y{DType::f32, {sizes.images, layer.filters, half, half}};
     const auto pair = [](int64_t value) { return std::vector<int64_t>{value, value}; };
     const Attrs attrs{{"stride", pair(layer.stride)}, {"padding", pair(1)}, {"dilation", pair(1)}};
     Attrs input_attrs = attrs, weight_attrs = attrs;
     input_attrs.set("size", pair(layer.extent));
     weight_attrs.set("kernel", pair(kKernel));
-    const std::string shape = fmt::format("{}x{}x{}x{} to {}, 3x3{}", kImages, layer.channels, layer.extent,
-                                          layer.extent, layer.filters, layer.stride == 2 ? ", stride 2" : "");
+    const std::string shape =
+        fmt::format("{}x{}x{}x{} to {}, 3x3{}", sizes.images, layer.channels, layer.extent, layer.extent,
+                    layer.filters, layer.stride == 2 ? ", stride 2" : "");
     cases.push_back({"conv2d", shape, {x, w}, attrs, expected_forward});
     // The first layer's input is the data, which nobody asks a gradient of.
     if (layer.channels != 3)

@@ -1,5 +1,5 @@
-// matmul at the shapes of a GPT of 6 layers and 384 features on 2048 tokens: forward, gradient of the input
-// (second operand transposed), gradient of the weight (first operand transposed).
+// matmul at the shapes of a GPT: forward, gradient of the input (second operand transposed), gradient of the
+// weight (first operand transposed).
 #include <fmt/format.h>
 
 #include <cmath>
@@ -41,21 +41,23 @@ KernelCase matmul(Shape a, Shape b, int64_t transpose_a, int64_t transpose_b) {
 
 }  // namespace
 
-std::vector<KernelCase> matmul_kernel_cases() {
-  constexpr int64_t kTokens = 2048;
+std::vector<KernelCase> matmul_kernel_cases(const ModelSizes& sizes) {
+  const int64_t hidden = sizes.hidden, inner = sizes.inner();
   struct Layer {
     int64_t in, out;
   };
   std::vector<KernelCase> cases;
-  for (const Layer& layer : {Layer{384, 1152}, Layer{384, 384}, Layer{384, 1536}, Layer{1536, 384}}) {
-    cases.push_back(matmul({kTokens, layer.in}, {layer.in, layer.out}, 0, 0));
-    cases.push_back(matmul({kTokens, layer.out}, {layer.in, layer.out}, 0, 1));
-    cases.push_back(matmul({kTokens, layer.in}, {kTokens, layer.out}, 1, 0));
+  for (const Layer& layer :
+       {Layer{hidden, 3 * hidden}, Layer{hidden, hidden}, Layer{hidden, inner}, Layer{inner, hidden}}) {
+    cases.push_back(matmul({sizes.tokens, layer.in}, {layer.in, layer.out}, 0, 0));
+    cases.push_back(matmul({sizes.tokens, layer.out}, {layer.in, layer.out}, 0, 1));
+    cases.push_back(matmul({sizes.tokens, layer.in}, {sizes.tokens, layer.out}, 1, 0));
   }
   // The head shares its weight with the embedding, which is stored [vocab, hidden].
-  cases.push_back(matmul({kTokens, 384}, {256, 384}, 0, 1));
-  cases.push_back(matmul({kTokens, 256}, {256, 384}, 0, 0));
-  cases.push_back(matmul({kTokens, 256}, {kTokens, 384}, 1, 0));
+  const int64_t rows = sizes.predicted, vocab = sizes.vocab;
+  cases.push_back(matmul({rows, hidden}, {vocab, hidden}, 0, 1));
+  cases.push_back(matmul({rows, vocab}, {vocab, hidden}, 0, 0));
+  cases.push_back(matmul({rows, vocab}, {rows, hidden}, 1, 0));
   return cases;
 }
 

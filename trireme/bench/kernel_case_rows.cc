@@ -1,5 +1,4 @@
-// Kernels that walk over memory: norms, activations, softmax, the loss and the optimizer's update, on 2048
-// tokens of 384 features.
+// Kernels that walk over memory: norms, activations, softmax, the loss and the optimizer's update.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,7 +9,6 @@
 namespace trireme::bench {
 namespace {
 
-constexpr int64_t kTokens = 2048, kHidden = 384, kInner = 1536, kVocab = 256;
 constexpr double kEps = 1e-5;
 
 struct Moments {
@@ -26,11 +24,12 @@ Moments moments(const float* x, int64_t count) {
 }
 
 std::vector<ExpectedElement> expected_layer_norm(const KernelRun& run) {
+  const int64_t tokens = run.shape(0)[0], hidden = run.shape(0)[1];
   std::vector<ExpectedElement> expected;
-  for (int64_t index : sample_indices(50, kTokens * kHidden)) {
-    const float* x = run.in(0) + index / kHidden * kHidden;
-    const int64_t column = index % kHidden;
-    const Moments m = moments(x, kHidden);
+  for (int64_t index : sample_indices(50, tokens * hidden)) {
+    const float* x = run.in(0) + index / hidden * hidden;
+    const int64_t column = index % hidden;
+    const Moments m = moments(x, hidden);
     const double scaled = (x[column] - m.mean) * m.rstd * run.in(1)[column], bias = run.in(2)[column];
     expected.push_back({0, index, scaled + bias, 1 + std::abs(scaled) + std::abs(bias)});
   }
@@ -39,35 +38,37 @@ std::vector<ExpectedElement> expected_layer_norm(const KernelRun& run) {
 
 // Inputs: dy x gain mean rstd.
 void prepare_layer_norm_grad(KernelRun& run, ThreadPool&) {
-  for (int64_t row = 0; row < kTokens; ++row) {
-    const Moments m = moments(run.in(1) + row * kHidden, kHidden);
+  const int64_t tokens = run.shape(1)[0], hidden = run.shape(1)[1];
+  for (int64_t row = 0; row < tokens; ++row) {
+    const Moments m = moments(run.in(1) + row * hidden, hidden);
     run.in(3)[row] = static_cast<float>(m.mean);
     run.in(4)[row] = static_cast<float>(m.rstd);
   }
 }
 
 std::vector<ExpectedElement> expected_layer_norm_grad(const KernelRun& run) {
+  const int64_t tokens = run.shape(1)[0], hidden = run.shape(1)[1];
   const float *dy = run.in(0), *x = run.in(1), *gain = run.in(2);
   const auto normed = [&](int64_t row, int64_t i) {
-    return (static_cast<double>(x[row * kHidden + i]) - run.in(3)[row]) * run.in(4)[row];
+    return (static_cast<double>(x[row * hidden + i]) - run.in(3)[row]) * run.in(4)[row];
   };
   std::vector<ExpectedElement> expected;
-  for (int64_t index : sample_indices(50, kTokens * kHidden)) {
-    const int64_t row = index / kHidden, column = index % kHidden;
+  for (int64_t index : sample_indices(50, tokens * hidden)) {
+    const int64_t row = index / hidden, column = index % hidden;
     double mean = 0, along = 0;
-    const auto pull = [&](int64_t i) { return static_cast<double>(dy[row * kHidden + i]) * gain[i]; };
-    for (int64_t i = 0; i < kHidden; ++i) {
-      mean += pull(i) / kHidden;
-      along += pull(i) * normed(row, i) / kHidden;
+    const auto pull = [&](int64_t i) { return static_cast<double>(dy[row * hidden + i]) * gain[i]; };
+    for (int64_t i = 0; i < hidden; ++i) {
+      mean += pull(i) / static_cast<double>(hidden);
+      along += pull(i) * normed(row, i) / static_cast<double>(hidden);
     }
     const double rstd = run.in(4)[row], back = normed(row, column) * along;
     expected.push_back({0, index, rstd * (pull(column) - mean - back),
                         rstd * (1 + std::abs(pull(column)) + std::abs(mean) + std::abs(back))});
   }
-  for (int64_t column : sample_indices(10, kHidden)) {
+  for (int64_t column : sample_indices(10, hidden)) {
     ExpectedElement dgain{1, column, 0, 0}, dbias{2, column, 0, 0};
-    for (int64_t row = 0; row < kTokens; ++row) {
-      const double d = dy[row * kHidden + column], term = d * normed(row, column);
+    for (int64_t row = 0; row < tokens; ++row) {
+      const double d = dy[row * hidden + column], term = d * normed(row, column);
       dgain.value += term;
       dgain.magnitude += std::abs(term);
       dbias.value += d;
@@ -105,10 +106,12 @@ std::vector<ExpectedElement> expected_softmax(const KernelRun& run) {
   return expected;
 }
 
+// `input` of a run is the targets, the one before it the logits.
 void set_targets(const KernelRun& run, int input) {
+  const int64_t tokens = run.shape(input)[0], vocab = run.shape(input - 1)[1];
   int32_t* targets = run.inputs()[input].as<int32_t>();
-  for (int64_t i = 0; i < kTokens; ++i)
-    targets[i] = static_cast<int32_t>(uniform_integer({1, stream_id("targets")}, i, kVocab));
+  for (int64_t i = 0; i < tokens; ++i)
+    targets[i] = static_cast<int32_t>(uniform_integer({1, stream_id("targets")}, i, vocab));
 }
 
 void prepare_cross_entropy(KernelRun& run, ThreadPool&) {
@@ -116,31 +119,34 @@ void prepare_cross_entropy(KernelRun& run, ThreadPool&) {
 }
 
 std::vector<ExpectedElement> expected_cross_entropy(const KernelRun& run) {
+  const int64_t tokens = run.shape(0)[0], vocab = run.shape(0)[1];
   const int32_t* targets = run.inputs()[1].as<int32_t>();
   ExpectedElement loss{0, 0, 0, 0};
-  for (int64_t row = 0; row < kTokens; ++row) {
-    const float* logits = run.in(0) + row * kVocab;
-    const double term = log_sum_exp(logits, kVocab) - logits[targets[row]];
+  for (int64_t row = 0; row < tokens; ++row) {
+    const float* logits = run.in(0) + row * vocab;
+    const double term = log_sum_exp(logits, vocab) - logits[targets[row]];
     loss.value += term;
     loss.magnitude += std::abs(term);
   }
-  return {loss, {1, 0, static_cast<double>(kTokens), 1}};
+  return {loss, {1, 0, static_cast<double>(tokens), 1}};
 }
 
 // Inputs: dloss logits targets lse.
 void prepare_cross_entropy_grad(KernelRun& run, ThreadPool&) {
+  const int64_t tokens = run.shape(1)[0], vocab = run.shape(1)[1];
   set_targets(run, 2);
   run.in(0)[0] = 1;
-  for (int64_t row = 0; row < kTokens; ++row)
-    run.in(3)[row] = static_cast<float>(log_sum_exp(run.in(1) + row * kVocab, kVocab));
+  for (int64_t row = 0; row < tokens; ++row)
+    run.in(3)[row] = static_cast<float>(log_sum_exp(run.in(1) + row * vocab, vocab));
 }
 
 std::vector<ExpectedElement> expected_cross_entropy_grad(const KernelRun& run) {
+  const int64_t tokens = run.shape(1)[0], vocab = run.shape(1)[1];
   std::vector<ExpectedElement> expected;
-  for (int64_t index : sample_indices(50, kTokens * kVocab)) {
-    const int64_t row = index / kVocab;
+  for (int64_t index : sample_indices(50, tokens * vocab)) {
+    const int64_t row = index / vocab;
     const double p = std::exp(static_cast<double>(run.in(1)[index]) - run.in(3)[row]);
-    const bool hit = run.inputs()[2].as<int32_t>()[row] == index % kVocab;
+    const bool hit = run.inputs()[2].as<int32_t>()[row] == index % vocab;
     expected.push_back({0, index, p - (hit ? 1 : 0), 1});
   }
   return expected;
@@ -178,12 +184,13 @@ TensorType f32(Shape shape) {
 
 }  // namespace
 
-std::vector<KernelCase> row_kernel_cases() {
-  const TensorType x = f32({kTokens, kHidden}), row = f32({kHidden}), stat = f32({kTokens}), scalar = f32({}),
-                   logits = f32({kTokens, kVocab}), targets{DType::i32, {kTokens}},
-                   weight = f32({kInner, kHidden});
-  const std::string hidden = fmt::format("{}x{}", kTokens, kHidden),
-                    vocab = fmt::format("{}x{}", kTokens, kVocab);
+std::vector<KernelCase> row_kernel_cases(const ModelSizes& sizes) {
+  const TensorType x = f32({sizes.tokens, sizes.hidden}), row = f32({sizes.hidden}),
+                   stat = f32({sizes.tokens}), scalar = f32({}), logits = f32({sizes.predicted, sizes.vocab}),
+                   lse = f32({sizes.predicted}), targets{DType::i32, {sizes.predicted}},
+                   weight = f32({sizes.inner(), sizes.hidden});
+  const std::string hidden = fmt::format("{}x{}", sizes.tokens, sizes.hidden),
+                    vocab = fmt::format("{}x{}", sizes.predicted, sizes.vocab);
   return {
       {"layer_norm", hidden, {x, row, row}, {{"eps", kEps}}, expected_layer_norm},
       {"layer_norm_grad",
@@ -192,17 +199,21 @@ std::vector<KernelCase> row_kernel_cases() {
        {},
        expected_layer_norm_grad,
        prepare_layer_norm_grad},
-      {"gelu", fmt::format("{}x{}", kTokens, kInner), {f32({kTokens, kInner})}, {}, expected_gelu},
+      {"gelu",
+       fmt::format("{}x{}", sizes.tokens, sizes.inner()),
+       {f32({sizes.tokens, sizes.inner()})},
+       {},
+       expected_gelu},
       {"softmax", vocab, {logits}, {}, expected_softmax},
       {"cross_entropy", vocab, {logits, targets}, {}, expected_cross_entropy, prepare_cross_entropy},
       {"cross_entropy_grad",
        vocab,
-       {scalar, logits, targets, stat},
+       {scalar, logits, targets, lse},
        {},
        expected_cross_entropy_grad,
        prepare_cross_entropy_grad},
       {"adam",
-       fmt::format("{}x{}", kInner, kHidden),
+       fmt::format("{}x{}", sizes.inner(), sizes.hidden),
        {weight, weight, weight, weight, scalar, scalar, scalar},
        {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}},
        expected_adam,

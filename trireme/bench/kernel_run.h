@@ -20,6 +20,8 @@ class KernelRun {
   // Random operands: floating-point inputs of mean 0 and variance 1, integers zero.
   KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs attrs, Results results);
 
+  const OpRecord& op() const { return op_; }
+  const std::vector<TensorType>& input_types() const { return input_types_; }
   const Attrs& attrs() const { return attrs_; }
   const std::vector<TensorView>& inputs() const { return inputs_; }
   const std::vector<TensorView>& outputs() const { return outputs_; }

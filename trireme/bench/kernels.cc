@@ -7,20 +7,24 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/device_kernel_run.h"
 #include "trireme/bench/statistics.h"
 
 namespace trireme::bench {
 namespace {
 
-// Of the magnitudes of the terms: many roundings of f32 in sums of thousands, far below any wrong term.
-constexpr double kTolerance = 2e-5;
+// Of the magnitudes of the terms: many roundings of f32 in sums of thousands, far below any wrong term; in 16
+// bits, some roundings of what is kept between the parts of an op, and that of the result.
+double tolerance(DType format) {
+  return format == DType::f32 ? 2e-5 : format == DType::bf16 ? 2e-2 : 3e-3;
+}
 constexpr int kLeastRuns = 5;
 
 // Throws an Error that names the element when a result is wrong.
-void check_results(const KernelCase& test, const KernelRun& run) {
+void check_results(const KernelCase& test, const KernelRun& run, DType format = DType::f32) {
   for (const ExpectedElement& element : test.expected(run)) {
     const double found = run.out(element.output)[element.index];
-    if (std::abs(found - element.value) <= kTolerance * element.magnitude) continue;
+    if (std::abs(found - element.value) <= tolerance(format) * element.magnitude) continue;
     throw_error("{}: element {} of result {} is {}, but double precision says {}; nothing was timed",
                 test.name(), element.index, element.output, found, element.value);
   }
@@ -56,6 +60,17 @@ KernelRun make_checked_run(const KernelCase& test, ThreadPool& pool) {
   return test.timed == Results::kOwnMemory ? std::move(run) : make_run(test, test.timed, pool);
 }
 
+void check_device(const KernelCase& test, Device& device, DType format, KernelRun& host) {
+  DeviceKernelRun run(host, device, format);
+  run.run();
+  run.read_results();
+  check_results(test, host, format);
+  const std::vector<std::vector<std::byte>> first = run.results();
+  run.run();
+  if (run.results() != first)
+    throw_error("{}: two runs on {} gave other bits; nothing was timed", test.name(), device.description());
+}
+
 double median_seconds(KernelRun& run, ThreadPool& pool, double budget_seconds) {
   using Clock = std::chrono::steady_clock;
   run.run(pool);  // touches all memory
@@ -71,10 +86,10 @@ double median_seconds(KernelRun& run, ThreadPool& pool, double budget_seconds) {
 
 }  // namespace
 
-std::vector<KernelCase> kernel_cases(const std::string& filter) {
+std::vector<KernelCase> kernel_cases(const std::string& filter, const ModelSizes& sizes) {
   std::vector<KernelCase> all;
   for (auto* cases : {matmul_kernel_cases, attention_kernel_cases, row_kernel_cases, conv_kernel_cases}) {
-    for (KernelCase& test : cases()) all.push_back(std::move(test));
+    for (KernelCase& test : cases(sizes)) all.push_back(std::move(test));
   }
   std::vector<std::string> names;
   for (const KernelCase& test : all) names.push_back(test.op);
@@ -91,6 +106,16 @@ KernelTime time_kernel(const KernelCase& test, ThreadPool& pool, Ceilings& ceili
   KernelRun timed = make_checked_run(test, pool);
   const Cost cost = timed.cost();
   return {median_seconds(timed, pool, budget_seconds), cost, ceilings.seconds(cost)};
+}
+
+KernelTime time_kernel(const KernelCase& test, ThreadPool& pool, Device& device, DType format,
+                       Ceilings& ceilings, double budget_seconds) {
+  KernelRun checked = make_run(test, Results::kOwnMemory, pool);
+  check_device(test, device, format, checked);
+  KernelRun host = test.timed == Results::kOwnMemory ? std::move(checked) : make_run(test, test.timed, pool);
+  DeviceKernelRun timed(host, device, format);
+  const Cost cost = timed.cost();
+  return {timed.median_seconds(budget_seconds), cost, ceilings.seconds(cost)};
 }
 
 }  // namespace trireme::bench

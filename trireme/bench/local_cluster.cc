@@ -62,7 +62,7 @@ double measure_launch_seconds(Device& device) {
 std::map<std::string, double, std::less<>> measure_ops(ThreadPool& pool, Ceilings& ceilings) {
   std::map<std::string, std::vector<double>> shares;
   for (auto* cases : {attention_kernel_cases, row_kernel_cases, conv_kernel_cases}) {
-    for (const KernelCase& test : cases()) {
+    for (const KernelCase& test : cases(kCpuSizes)) {
       const KernelTime time = time_kernel(test, pool, ceilings, kSecondsPerKernel);
       shares[test.op].push_back(time.ceiling_seconds / time.median_seconds);
     }

@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "trireme/base/error.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/kernels.h"
 #include "trireme/bench/machine.h"
@@ -21,6 +23,7 @@ struct Options {
   std::string filter;
   int threads = 0;
   double seconds = 0.2;  // of timing, for each kernel
+  std::string device = "cpu", precision = "f32";
   std::string json;
 };
 
@@ -54,24 +57,21 @@ void print_ceilings(bench::Ceilings& ceilings, int threads, Json& list) {
   entry("triad", threads)["bytes_per_second"] = bytes;
 }
 
-int run(const Options& options) {
-  const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter);
-  const int threads = bench::thread_count(options.threads);
-  ThreadPool pool(threads);
-  bench::Ceilings ceilings(pool);
-  Json list = Json::array();
-  print_ceilings(ceilings, threads, list);
+using TimeKernel = std::function<bench::KernelTime(const bench::KernelCase&)>;
+
+// `common`: what every entry says of where it was measured.
+int time_all(const std::vector<bench::KernelCase>& cases, const Options& options, const Json& common,
+             Json list, const TimeKernel& time) {
   fmt::print("{:<19} {:<37} {:>9} {:>9} {:>8} {:>10}\n", "op", "shape", "ms", "GFLOP/s", "GB/s",
              "of ceiling");
   for (const bench::KernelCase& test : cases) {
-    const auto [seconds, cost, ceiling] = bench::time_kernel(test, pool, ceilings, options.seconds);
+    const auto [seconds, cost, ceiling] = time(test);
     fmt::print("{:<19} {:<37} {:>9.3f} {:>9.1f} {:>8.1f} {:>9.0f}%\n", test.op, test.shape, seconds * 1e3,
                cost.flops / seconds / 1e9, cost.bytes / seconds / 1e9, 100 * ceiling / seconds);
     std::fflush(stdout);
     list.push_back({{"benchmark", "kernel"},
                     {"op", test.op},
                     {"shape", test.shape},
-                    {"threads", threads},
                     {"median_seconds", seconds},
                     {"flops", cost.flops},
                     {"bytes", cost.bytes},
@@ -79,9 +79,43 @@ int run(const Options& options) {
                     {"bytes_per_second", cost.bytes / seconds},
                     {"ceiling_seconds", ceiling},
                     {"ceiling_fraction", ceiling / seconds}});
+    list.back().update(common);
   }
   if (!options.json.empty()) write_json(options.json, list);
   return kOk;
+}
+
+int run_on_cpu(const Options& options) {
+  const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter);
+  const int threads = bench::thread_count(options.threads);
+  ThreadPool pool(threads);
+  bench::Ceilings ceilings(pool);
+  Json list = Json::array();
+  print_ceilings(ceilings, threads, list);
+  return time_all(cases, options, {{"threads", threads}}, std::move(list),
+                  [&](const bench::KernelCase& test) {
+                    return bench::time_kernel(test, pool, ceilings, options.seconds);
+                  });
+}
+
+int run_on_device(const Options& options) {
+  const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter, bench::kGpuSizes);
+  ThreadPool pool(bench::thread_count(options.threads));
+  const std::unique_ptr<Device> device = make_device({.kind = options.device});
+  const DType format = *parse_dtype(options.precision);
+  bench::Ceilings ceilings(*device, format);
+  const double bytes = ceilings.memory_bytes_per_second();
+  fmt::print("{}, {}\nceilings, measured now: product {:.1f} TFLOP/s, copy {:.1f} GB/s\n\n",
+             device->description(), options.precision, ceilings.flops_per_second() / 1e12, bytes / 1e9);
+  const Json common = {{"device", device->description()}, {"precision", options.precision}};
+  Json list = Json::array();
+  list.push_back(
+      {{"benchmark", "ceiling"}, {"op", "product"}, {"flops_per_second", ceilings.flops_per_second()}});
+  list.push_back({{"benchmark", "ceiling"}, {"op", "copy"}, {"bytes_per_second", bytes}});
+  for (Json& one : list) one.update(common);
+  return time_all(cases, options, common, std::move(list), [&](const bench::KernelCase& test) {
+    return bench::time_kernel(test, pool, *device, format, ceilings, options.seconds);
+  });
 }
 
 }  // namespace
@@ -94,9 +128,16 @@ int bench_kernels(std::span<const std::string> arguments) {
   app.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(0, 4096));
   app.add_option("--seconds", options.seconds, "of timing for each kernel; default 0.2")
       ->check(CLI::Range(0.0, 3600.0));
+  app.add_option("--device", options.device, "cpu, or cuda at the sizes of a GPT-2; default cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--precision", options.precision, "of kernels on a GPU: f32, bf16 or f16; default f32")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("--json", options.json, "write the results to this file");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
-  return run(options);
+  if (options.device != "cpu") return run_on_device(options);
+  if (options.precision != "f32")
+    throw_error("--precision {} is for --device cuda; the CPU's kernels are timed in f32", options.precision);
+  return run_on_cpu(options);
 }
 
 }  // namespace trireme::cli

@@ -9,6 +9,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/fault_rerun.h"
+#include "trireme/kernels/device_fault.h"
 #include "trireme/train/run_folder.h"
 
 namespace {
@@ -68,6 +70,9 @@ int main(int argc, char** argv) {
     if (command.name != name) continue;
     try {
       return command.run(std::span<const std::string>(arguments).subspan(1));
+    } catch (const trireme::DeviceFault& fault) {
+      fmt::print(stderr, "trireme {}: {}\n", name, fault.what());
+      trireme::cli::run_again_in_debug_order(arguments);
     } catch (const trireme::Error& error) {
       // What was found may be of a file that anybody wrote.
       fmt::print(stderr, "trireme {}: {}\n", name, trireme::printable(error.what()));

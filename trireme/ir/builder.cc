@@ -48,8 +48,12 @@ std::vector<ValueId> Builder::node(std::string_view op, std::vector<ValueId> inp
 std::vector<ValueId> Builder::copy(const Graph& from, const Node& node, std::vector<ValueId> inputs,
                                    Attrs attrs) {
   const OpRecord& record = ops_.at(node.op->name);
-  // Passes copy most nodes as they are, and what these make is known.
-  if (graph_.types_of(inputs) == from.types_of(node.inputs) && attrs == node.attrs) {
+  // Passes copy most nodes as they are, and what these make is known. One that was given another op makes
+  // something else, also where its inputs have the same types.
+  const auto has_its_op = [&] {
+    return from.nodes.at(from.values.at(node.outputs.at(0)).node).op == node.op;
+  };
+  if (graph_.types_of(inputs) == from.types_of(node.inputs) && attrs == node.attrs && has_its_op()) {
     const int index = static_cast<int>(graph_.nodes.size());
     std::vector<ValueId> outputs;
     for (const ValueId output : node.outputs) {

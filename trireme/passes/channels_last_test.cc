@@ -15,7 +15,8 @@ std::string turned_text(const std::string& text, const GainQuery& gains = kAlway
   return print(with_channels_last(parse_graph(text, ops()), ops(), gains));
 }
 
-const std::string kHead = "graph g\ninput %x: bf16[2,3,8,8]\nstate %w: bf16[16,3,3,3]\nstate %v: bf16[8,16,1,1]\n";
+const std::string kHead =
+    "graph g\ninput %x: bf16[2,3,8,8]\nstate %w: bf16[16,3,3,3]\nstate %v: bf16[8,16,1,1]\n";
 const std::string kConvs =
     "%a: bf16[2,16,8,8] = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1]}\n"
     "%b: bf16[2,16,8,8] = relu(%a)\n"
@@ -54,19 +55,30 @@ TEST(ChannelsLast, AWeightsGradientLiesAsTheWeight) {
   EXPECT_NE(text.find("%b: f32[16,3,3,3] = cast(%a.channels_first)"), std::string::npos) << text;
 }
 
+// As many channels as rows and columns: the images' types are the same in both orders, the weight's are not.
+TEST(ChannelsLast, CubesAreTurnedToo) {
+  const std::string text = turned_text(
+      "graph g\ninput %d: bf16[2,8,8,8]\ninput %x: bf16[2,8,8,8]\n"
+      "%a: bf16[8,8,3,3] = conv2d_grad_weight(%d, %x) "
+      "{stride=[1,1], padding=[1,1], dilation=[1,1], kernel=[3,3]}\n"
+      "%b: f32[8,8,3,3] = cast(%a) {to=\"f32\"}\noutput b = %b\n");
+  EXPECT_NE(text.find("%a: bf16[8,3,3,8] = conv2d_nhwc_grad_weight("), std::string::npos) << text;
+  EXPECT_NE(text.find("%b: f32[8,8,3,3] = cast(%a.channels_first)"), std::string::npos) << text;
+}
+
 TEST(ChannelsLast, NormsAndPoolsFollowButDoNotBegin) {
   const std::string norm =
       "%y: bf16[2,16,8,8], %p: f32[1,16], %q: f32[1,16], %s: f32[16], %t: f32[16] = "
       "batch_norm(%a, %g, %h, %m, %n) {eps=1e-05}\n"
       "%z: bf16[2,16,4,4] = max_pool2d(%y) {kernel=[2,2], stride=[2,2], padding=[0,0]}\noutput z = %z\n";
-  const std::string rest =
-      "input %g: bf16[16]\ninput %h: bf16[16]\ninput %m: f32[16]\ninput %n: f32[16]\n";
+  const std::string rest = "input %g: bf16[16]\ninput %h: bf16[16]\ninput %m: f32[16]\ninput %n: f32[16]\n";
   const std::string alone = "graph g\ninput %a: bf16[2,16,8,8]\n" + rest + norm;
   EXPECT_EQ(turned_text(alone), alone);
-  const std::string behind = turned_text(
-      "graph g\ninput %x: bf16[2,3,8,8]\n" + rest +
-      "state %w: bf16[16,3,3,3]\n"
-      "%a: bf16[2,16,8,8] = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1]}\n" + norm);
+  const std::string behind =
+      turned_text("graph g\ninput %x: bf16[2,3,8,8]\n" + rest +
+                  "state %w: bf16[16,3,3,3]\n"
+                  "%a: bf16[2,16,8,8] = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1]}\n" +
+                  norm);
   EXPECT_NE(behind.find("= batch_norm_nhwc(%a, "), std::string::npos) << behind;
   EXPECT_NE(behind.find("= max_pool2d_nhwc(%y)"), std::string::npos) << behind;
 }

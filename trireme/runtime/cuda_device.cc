@@ -12,8 +12,9 @@
 #include "trireme/kernels/cuda/context.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
 #include "trireme/kernels/cuda/table.h"
+#include "trireme/kernels/device_fault.h"
 #include "trireme/kernels/product_choices.h"
-#include "trireme/runtime/device.h"
+#include "trireme/runtime/cuda_debug.h"
 
 namespace trireme {
 namespace {
@@ -88,28 +89,31 @@ class CudaReplay : public Replay {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+// kOneByOne: see cuda_debug.h.
+enum class Order { kStream, kOneByOne };
+
 class CudaStream : public Stream {
  public:
-  CudaStream(int device, ProductChoices& choices, F32Products f32_products)
-      : device_(device), stream_(make()), context_(stream_, choices, f32_products), staging_(kStaging) {}
+  CudaStream(int device, ProductChoices& choices, F32Products f32_products, Order order)
+      : device_(device),
+        order_(order),
+        stream_(make()),
+        context_(stream_, choices, f32_products),
+        staging_(kStaging) {}
   ~CudaStream() override {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
   }
   void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
               const Attrs& attrs, std::byte* workspace, Communicator* communicator) override {
-    use();
-    kernel.launch({inputs, outputs, attrs, context_, workspace, communicator});
-    check(cudaGetLastError(), "a launch");
+    in_order([&] { kernel.launch({inputs, outputs, attrs, context_, workspace, communicator}); });
   }
   void launch_many(const Kernel& kernel, std::span<const LaunchArguments> nodes) override {
     if (!kernel.run_many) return Stream::launch_many(kernel, nodes);
-    use();
     std::vector<KernelContext> contexts;
     for (const LaunchArguments& node : nodes)
       contexts.push_back({node.inputs, node.outputs, *node.attrs, context_});
-    kernel.run_many(contexts);
-    check(cudaGetLastError(), "a launch");
+    in_order([&] { kernel.run_many(contexts); });
   }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override {
     use();
@@ -138,6 +142,7 @@ class CudaStream : public Stream {
     }
   }
   std::unique_ptr<Replay> capture(const std::function<void()>& work) override {
+    if (order_ == Order::kOneByOne) return nullptr;
     use();
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "noting down launches");
     cudaGraph_t graph = nullptr;
@@ -159,13 +164,13 @@ class CudaStream : public Stream {
   }
   void wait_for(Event& event) override {
     use();
-    check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0), "waiting for another stream");
+    check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
+          "waiting for another stream");
   }
   // A kernel's fault may show here, long after it was launched.
   void synchronize() override {
     use();
-    check(cudaStreamSynchronize(stream_),
-          "an op before this point (CUDA_LAUNCH_BLOCKING=1 in the environment shows which)");
+    check(cudaStreamSynchronize(stream_), "waiting for the device");
   }
 
  private:
@@ -177,10 +182,24 @@ class CudaStream : public Stream {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
     return stream;
   }
+  template <typename Work>
+  void in_order(const Work& work) {
+    use();
+    try {
+      work();
+      check(cudaGetLastError(), "a launch");
+      if (order_ == Order::kOneByOne) synchronize();
+    } catch (const DeviceFault& fault) {
+      if (order_ == Order::kOneByOne) throw DeviceError(fault.words());
+      throw;
+    }
+  }
+
   // The device is a setting of the calling thread.
   void use() const { check(cudaSetDevice(device_), "choosing the device"); }
 
   int device_;
+  Order order_;
   cudaStream_t stream_;
   cuda::CudaContext context_;
   UploadRing ring_;
@@ -189,8 +208,8 @@ class CudaStream : public Stream {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int index, const ProductFile& products, F32Products f32_products)
-      : index_(index), f32_products_(f32_products) {
+  CudaDevice(int index, const ProductFile& products, F32Products f32_products, Order order)
+      : index_(index), f32_products_(f32_products), order_(order) {
     check(cudaSetDevice(index), "choosing the device");
     check(cudaFree(nullptr), "starting the device");
     if (products.path.empty()) return;
@@ -225,15 +244,31 @@ class CudaDevice : public Device {
     return free;
   }
   Memory memory() const override { return Memory::kOwn; }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(index_, choices_, f32_products_); }
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<CudaStream>(index_, choices_, f32_products_, order_);
+  }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }
 
  private:
   int index_;
   F32Products f32_products_;
+  Order order_;
   ProductChoices choices_;
 };
+
+std::unique_ptr<Device> make_in_order(int index, const ProductFile& products, F32Products f32_products,
+                                      Order order) {
+  int count = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw_error("there is no GPU here that CUDA can use ({}); train.device=cpu computes without one",
+                status == cudaSuccess ? "none found" : cudaGetErrorString(status));
+  }
+  if (index < 0 || index >= count)
+    throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
+  return std::make_unique<CudaDevice>(index, products, f32_products, order);
+}
 
 }  // namespace
 
@@ -245,15 +280,12 @@ int cuda_device_count() {
 }
 
 std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products, F32Products f32_products) {
-  int count = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
-    cudaGetLastError();
-    throw_error("there is no GPU here that CUDA can use ({}); train.device=cpu computes without one",
-                status == cudaSuccess ? "none found" : cudaGetErrorString(status));
-  }
-  if (index < 0 || index >= count)
-    throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
-  return std::make_unique<CudaDevice>(index, products, f32_products);
+  return make_in_order(index, products, f32_products, Order::kStream);
+}
+
+std::unique_ptr<Device> make_cuda_debug_device(int index, const ProductFile& products,
+                                               F32Products f32_products) {
+  return make_in_order(index, products, f32_products, Order::kOneByOne);
 }
 
 }  // namespace trireme

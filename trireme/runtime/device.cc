@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/runtime/cuda_debug.h"
 
 namespace trireme {
 
@@ -22,10 +23,11 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options) {
       throw_error("train.tf32 is for train.device=cuda; a CPU multiplies f32 as it is");
     return make_cpu_device(options.threads);
   }
-  if (options.kind == "cuda")
-    return make_cuda_device(options.rank_here % std::max(1, cuda_device_count()), options.products,
-                            options.f32_products);
-  throw_error("there is no device '{}'; cpu or cuda expected", options.kind);
+  const int gpu = options.rank_here % std::max(1, cuda_device_count());
+  if (options.kind == "cuda") return make_cuda_device(gpu, options.products, options.f32_products);
+  if (options.kind == "cuda_debug")
+    return make_cuda_debug_device(gpu, options.products, options.f32_products);
+  throw_error("there is no device '{}'; cpu, cuda or cuda_debug expected", options.kind);
 }
 
 }  // namespace trireme

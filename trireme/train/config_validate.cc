@@ -103,7 +103,7 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
         c.train.accumulate, c.train.shards);
   }
 
-  if (c.train.tf32 && (c.train.device != "cuda" || c.train.precision != "f32")) {
+  if (c.train.tf32 && (!c.train.device.starts_with("cuda") || c.train.precision != "f32")) {
     add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}",
         c.train.device, c.train.precision);
   }

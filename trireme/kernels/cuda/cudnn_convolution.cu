@@ -1,8 +1,9 @@
-// cuDNN computes with channels last. Of tensors that have them first its plans make copies in their workspace,
-// there and back.
+// cuDNN computes with channels last. Of tensors that have them first its plans make copies in their
+// workspace, there and back.
 #include "trireme/kernels/cuda/cudnn_convolution.h"
 #include "trireme/kernels/cuda/cudnn_library.h"
 #include "trireme/kernels/cuda/cudnn_plans.h"
+#include "trireme/kernels/cuda/products.h"
 
 namespace trireme::cuda {
 namespace {
@@ -44,10 +45,9 @@ size_t turned_bytes(const Four& d, DType dtype) {
   return static_cast<size_t>(d[0] * ceil_div(d[1], 8) * 8 * d[2] * d[3]) * size_of(dtype);
 }
 
-// Of f32 ten steps of a ResNet-20 come out 0.14 away from the CPU's weights, though each op is within 1e-5 of
-// its reference, tensor cores are refused and NVIDIA_TF32_OVERRIDE is 0.
-bool takes(DType dtype) {
-  return cudnn() && dtype != DType::f32;
+CudnnFactors factors_of(DType dtype, const CudaContext& context) {
+  const bool kept = dtype == DType::f32 && context.products->f32() == F32Products::kF32;
+  return kept ? CudnnFactors::kAsTheyAre : CudnnFactors::kOfTensorCores;
 }
 
 // Beside copies, parts of the sums of a weight's gradient.
@@ -63,12 +63,12 @@ size_t plan_workspace(const Conv& c, DType dtype, Channels channels) {
 }  // namespace
 
 size_t cudnn_convolution_workspace(const Conv& conv, DType dtype, Channels channels) {
-  return takes(dtype) ? plan_workspace(conv, dtype, channels) + kCudnnAlignment : 0;
+  return cudnn() ? plan_workspace(conv, dtype, channels) + kCudnnAlignment : 0;
 }
 
 bool cudnn_convolution(Convolved made, const Conv& c, DType dtype, Channels channels,
                        const ConvArrays& arrays, CudaContext& context, std::byte* workspace) {
-  if (!takes(dtype) || c.images == 0) return false;
+  if (!cudnn() || c.images == 0) return false;
   const CudnnPlans::Key key{kFirstKind + 2 * static_cast<int64_t>(made) + static_cast<int64_t>(channels),
                             static_cast<int64_t>(dtype),
                             c.images,
@@ -86,8 +86,9 @@ bool cudnn_convolution(Convolved made, const Conv& c, DType dtype, Channels chan
                             c.y.dilation,
                             c.x.dilation};
   CudnnPlans& plans = *context.cudnn_plans;
-  const CudnnPlan* plan = plans.find(key, plan_workspace(c, dtype, channels),
-                                     [&] { return graph_of(made, c, dtype, channels); });
+  const CudnnPlan* plan = plans.find(
+      key, plan_workspace(c, dtype, channels), [&] { return graph_of(made, c, dtype, channels); },
+      factors_of(dtype, context));
   if (!plan) return false;
   const CudnnPlan::Binding bindings[] = {{kX, arrays.x}, {kWeight, arrays.weight}, {kY, arrays.y}};
   plans.run(*plan, bindings, cudnn_aligned(workspace));

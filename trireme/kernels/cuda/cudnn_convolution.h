@@ -1,4 +1,5 @@
-// Convolution and its gradients by cuDNN, in 16 bits.
+// Convolution and its gradients by cuDNN. Of f32 factors are rounded to TF32 where the context allows it
+// (train.tf32), and nowhere else.
 #pragma once
 
 #include "trireme/kernels/cuda/conv.h"

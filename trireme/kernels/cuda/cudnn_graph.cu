@@ -237,14 +237,18 @@ bool has_note(const CudnnDescriptor& configuration, std::span<const cudnnBackend
 
 }  // namespace
 
-std::optional<CudnnPlan> CudnnPlan::of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace) {
+std::optional<CudnnPlan> CudnnPlan::of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace,
+                                       CudnnFactors factors) {
   // Transforms and halved sums cost digits that no op of this project gives up.
   constexpr cudnnBackendNumericalNote_t kRefused[] = {
       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
       CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD};
+  constexpr cudnnBackendNumericalNote_t kRounds[] = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
+                                                     CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
   const CudnnDescriptor finished = graph.finish(handle);
   for (const CudnnDescriptor& configuration : configurations(finished)) {
     if (has_note(configuration, kRefused)) continue;
+    if (factors == CudnnFactors::kAsTheyAre && has_note(configuration, kRounds)) continue;
     CudnnPlan result;
     result.plan_ = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     result.plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);

@@ -87,12 +87,16 @@ class CudnnGraph {
   int64_t next_inner_ = 1000;
 };
 
+// kAsTheyAre: no engine that multiplies by tensor cores, for which f32 is rounded to TF32.
+enum class CudnnFactors { kAsTheyAre, kOfTensorCores };
+
 // How a graph is run: the first plan of cuDNN's heuristics that keeps its promises.
 class CudnnPlan {
  public:
   // No plan where cuDNN has no engine for the graph, none with so little workspace, or none of which the same
   // bits come out every time.
-  static std::optional<CudnnPlan> of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace);
+  static std::optional<CudnnPlan> of(const CudnnGraph& graph, cudnnHandle_t handle, size_t most_workspace,
+                                     CudnnFactors factors);
 
   struct Binding {
     int64_t id;

@@ -15,7 +15,7 @@ CudnnPlans::~CudnnPlans() {
 }
 
 const CudnnPlan* CudnnPlans::find(const Key& key, size_t most_workspace,
-                                  const std::function<CudnnGraph()>& build) {
+                                  const std::function<CudnnGraph()>& build, CudnnFactors factors) {
   if (!cudnn()) return nullptr;
   if (const auto found = plans_.find(key); found != plans_.end())
     return found->second ? &*found->second : nullptr;
@@ -26,7 +26,7 @@ const CudnnPlan* CudnnPlans::find(const Key& key, size_t most_workspace,
   }
   std::optional<CudnnPlan>& plan = plans_[key];
   try {
-    plan = CudnnPlan::of(build(), handle_, most_workspace);
+    plan = CudnnPlan::of(build(), handle_, most_workspace, factors);
   } catch (const DeviceError&) {
     // A graph that cuDNN takes offence at is computed by a kernel of our own, like one without an engine.
   }

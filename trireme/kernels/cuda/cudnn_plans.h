@@ -19,7 +19,8 @@ class CudnnPlans {
   // All that a graph depends on, the kind of graph first.
   using Key = std::array<int64_t, 16>;
   // Null where there is no plan for it. `build` is called once per key.
-  const CudnnPlan* find(const Key& key, size_t most_workspace, const std::function<CudnnGraph()>& build);
+  const CudnnPlan* find(const Key& key, size_t most_workspace, const std::function<CudnnGraph()>& build,
+                        CudnnFactors factors = CudnnFactors::kOfTensorCores);
   void run(const CudnnPlan& plan, std::span<const CudnnPlan::Binding> bindings, std::byte* workspace);
 
  private:

@@ -14,6 +14,7 @@ class Products {
   ~Products();
   Products(const Products&) = delete;
 
+  F32Products f32() const { return f32_; }
   // False when the library does not take such a product; nothing is done then.
   bool multiply(const Gemm& gemm, cudaStream_t stream, std::byte* workspace);
 

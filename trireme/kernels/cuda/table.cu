@@ -1,8 +1,12 @@
 // The list of all CUDA kernels, and the context that they get. Each file of this folder that holds kernels
 // offers one function that adds them to a table; to add a file, put its function's name into the list.
+#include <algorithm>
+#include <iterator>
+
 #include "trireme/kernels/cuda/context.h"
 #include "trireme/kernels/cuda/products.h"
 #include "trireme/kernels/cuda/table.h"
+#include "trireme/kernels/device_fault.h"
 
 namespace trireme {
 namespace cuda {
@@ -44,9 +48,31 @@ CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices, F32Pr
       cudnn_plans(make_cudnn_plans(its_stream)) {}
 CudaContext::~CudaContext() = default;
 
+namespace {
+
+// Those after which every call fails.
+bool is_fault(cudaError_t status) {
+  static constexpr cudaError_t kFaults[] = {cudaErrorIllegalAddress,
+                                            cudaErrorMisalignedAddress,
+                                            cudaErrorIllegalInstruction,
+                                            cudaErrorInvalidAddressSpace,
+                                            cudaErrorInvalidPc,
+                                            cudaErrorHardwareStackError,
+                                            cudaErrorAssert,
+                                            cudaErrorLaunchFailure,
+                                            cudaErrorLaunchTimeout,
+                                            cudaErrorECCUncorrectable};
+  return std::ranges::find(kFaults, status) != std::end(kFaults);
+}
+
+}  // namespace
+
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  throw DeviceError(fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status)));
+  const std::string words =
+      fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+  if (is_fault(status)) throw DeviceFault(words);
+  throw DeviceError(words);
 }
 
 }  // namespace cuda

@@ -1,0 +1,95 @@
+// A kernel that goes wrong on the GPU: relu writes to where there is no memory. In the usual order that shows
+// later, and no op must be blamed; in debug order it is relu's error, also where a replay would have hidden
+// it. Each in a process of its own, because the GPU is of no use to it afterwards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "trireme/ir/builder.h"
+#include "trireme/kernels/cuda/table.h"
+#include "trireme/kernels/device_fault.h"
+#include "trireme/ops/table.h"
+#include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/executor.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr int kExpectedError = 7;
+constexpr int64_t kElements = 1 << 20;
+constexpr int kSoundRuns = 1;  // the next one is noted down, to be replayed
+
+int runs_of_relu = 0;
+
+void broken_relu(const KernelContext& context) {
+  const Kernel& sound = *cuda_kernels().find("relu", DType::f32);
+  std::vector<TensorView> outputs(context.outputs.begin(), context.outputs.end());
+  if (++runs_of_relu > kSoundRuns) outputs[0].data = reinterpret_cast<void*>(4096);
+  sound.launch({context.inputs, outputs, context.attrs, context.device, context.workspace});
+}
+
+class BrokenDevice : public Device {
+ public:
+  explicit BrokenDevice(std::unique_ptr<Device> sound) : sound_(std::move(sound)) {
+    for (const auto& [key, kernel] : sound_->kernels().all())
+      kernels_.add(key.first, key.second, key.first == "relu" ? Kernel{.run = broken_relu} : kernel);
+  }
+  std::string name() const override { return sound_->name(); }
+  std::string description() const override { return sound_->description(); }
+  Buffer allocate(size_t bytes) override { return sound_->allocate(bytes); }
+  Memory memory() const override { return sound_->memory(); }
+  std::unique_ptr<Stream> make_stream() override { return sound_->make_stream(); }
+  const KernelTable& kernels() const override { return kernels_; }
+  int threads() const override { return sound_->threads(); }
+
+ private:
+  std::unique_ptr<Device> sound_;
+  KernelTable kernels_;
+};
+
+Program relu_between_others(const Device& device) {
+  Builder b(ops(), "step");
+  const ValueId x = b.input("x", {DType::f32, {kElements}});
+  b.output("y", b.op("exp", {b.op("relu", {b.op("exp", {x})})}));
+  return build_program({b.take()}, workspace_query(device));
+}
+
+// Runs until the fault shows, prints it and ends the process.
+void run_into_fault(std::unique_ptr<Device> sound) {
+  BrokenDevice device(std::move(sound));
+  Executor executor(relu_between_others(device), device);
+  const std::vector<float> x(kElements, 0.5f);
+  executor.set_input(0, "x", x.data(), x.size() * sizeof(float));
+  std::vector<float> y(kElements);
+  try {
+    for (int run = 0; run < kSoundRuns + 4; ++run) executor.run(0);
+    executor.read_output(0, "y", y.data(), y.size() * sizeof(float));
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}: {}\n", dynamic_cast<const DeviceFault*>(&error) ? "fault" : "error",
+               error.what());
+    std::_Exit(kExpectedError);
+  }
+  std::_Exit(0);
+}
+
+class CudaFault : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a GPU does not survive a fork
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+};
+
+TEST_F(CudaFault, IsToldWithoutAnOp) {
+  EXPECT_EXIT(run_into_fault(make_cuda_device(0)), ::testing::ExitedWithCode(kExpectedError),
+              "^fault: [^\\[]*illegal memory access.*train.device=cuda_debug");
+}
+
+TEST_F(CudaFault, InDebugOrderNamesItsOp) {
+  EXPECT_EXIT(run_into_fault(make_cuda_debug_device(0)), ::testing::ExitedWithCode(kExpectedError),
+              "^error: \\[relu\\] f32\\[1048576\\].*segment 'step'.*illegal memory access");
+}
+
+}  // namespace
+}  // namespace trireme::testing
