@@ -44,8 +44,8 @@ struct Segment {
 };
 
 // Actions that are done after one another for one purpose: "step", "evaluate"; before the first step of an
-// asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they agree
-// (passes/local_steps.h).
+// asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they
+// agree (passes/local_steps.h).
 struct ActionList {
   std::string name;
   std::vector<Action> actions;
@@ -55,6 +55,8 @@ struct ActionList {
   int64_t microbatches = 1;  // of all ranks together, for random numbers
   // Run after step `first` (counted from 1), and then every so many; 0: when it is asked for.
   int64_t every = 0, first = 0;
+  // Takes the place of `step` up to this step (counted from 1), from where another one ends; 0: never.
+  int64_t until = 0;
 
   bool is_due_after(int64_t steps) const {
     return every > 0 && steps >= first && (steps - first) % every == 0;
@@ -93,6 +95,8 @@ struct Program {
   const State* find_state(std::string_view name) const;  // null when there is none
   int segment(std::string_view name) const;              // −1 when there is none
   const ActionList* find_list(std::string_view name) const;
+  // The list that is followed in a step (counted from 1): `step`, or one that takes its place so early.
+  const ActionList& step_list(int64_t step) const;
   int group(std::string_view name) const;  // −1 when there is none
   size_t file_bytes() const;
   size_t staging_bytes() const;  // of states' memory
