@@ -82,7 +82,8 @@ TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
 TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
   for (const char* exchange :
        {R"({"method": "local", "steps": 4})", R"({"method": "fedavg", "steps": 4})",
-        R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 3, "period": 2})",
+        R"({"method": "fedavg", "steps": 2, "fraction": 0.5})", R"({"method": "diloco", "steps": 2})",
+        R"({"method": "delayed", "delay": 3, "period": 2})",
         R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
     const Plan plan = plan_of("data:2", exchange);
     const std::string once = folder("once"), twice = folder("twice");

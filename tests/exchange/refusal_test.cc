@@ -63,6 +63,10 @@ TEST(ExchangeRefusal, OfBadSettings) {
 TEST(ExchangeRefusal, OfBadSettingsOfLocalSteps) {
   EXPECT_THAT(refusal(R"({"method": "local", "steps": 0})"), HasSubstr("steps = 0"));
   EXPECT_THAT(refusal(R"({"method": "fedavg", "steps": 1.5})"), HasSubstr("steps = 1.5; a whole number"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "fraction": 0})"), HasSubstr("fraction = 0"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "fraction": 1.5})"), HasSubstr("fraction = 1.5"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "epochs": -1})"), HasSubstr("epochs = -1"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "epochs": 1, "steps": 4})"), HasSubstr("one of them expected"));
   EXPECT_THAT(refusal(R"({"method": "delayed", "delay": -1})"), HasSubstr("delay = -1"));
   EXPECT_THAT(refusal(R"({"method": "delayed", "period": 0})"), HasSubstr("period = 0"));
   EXPECT_THAT(refusal(R"({"method": "delayed", "delay": 65})"), HasSubstr("more than 64 sums"));

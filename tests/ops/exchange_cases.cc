@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/ops/reference.h"
+#include "tests/support/drawn.h"
 #include "tests/support/largest.h"
 #include "tests/support/singular_parts.h"
 #include "trireme/base/rng.h"
@@ -34,6 +35,15 @@ RefTensors residual(const RefTensors& in, const Attrs&) {
 
 RefTensors renew(const RefTensors& in, const Attrs&) {
   return {std::isfinite(value(in[2])) ? in[1] : in[0]};
+}
+
+RefTensors drawn(const RefTensors& in, const Attrs& attrs) {
+  const std::vector<bool> all =
+      drawn_in(static_cast<uint64_t>(attrs.integer("seed")), static_cast<uint64_t>(attrs.integer("stream")),
+               static_cast<uint64_t>(value(in[0])), attrs.integer("count"), attrs.integer("of"));
+  RefTensor y = like(in[0]);
+  y.values[0] = all[attrs.integer("which")] ? 1 : 0;
+  return {y};
 }
 
 RefTensors top_k(const RefTensors& in, const Attrs& attrs) {
@@ -284,6 +294,14 @@ std::vector<OpCase> exchange_cases() {
           {bytes({3, count * ((bucket * bits + 7) / 8)}), kept_f32({3, count}, 0, 1)}, attrs, dequantise);
     }
   }
+  for (const int64_t which : {0, 3, 6})
+    add("drawn", std::to_string(which), {scalar(static_cast<double>(which))},
+        {{"count", int64_t{3}},
+         {"of", int64_t{7}},
+         {"which", which},
+         {"seed", int64_t{7}},
+         {"stream", int64_t{99}}},
+        drawn);
   // Few different magnitudes: ties, also with zeros.
   add("top_k", "ties", {{Shape{5000}, DType::f32, 0.5, 0.5, CaseInput::Format::kKept}}, {{"k", int64_t{77}}},
       top_k);
