@@ -9,6 +9,7 @@
 #include "tests/exchange/local_ranks.h"
 #include "tests/support/drawn.h"
 #include "tests/support/error_of.h"
+#include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
@@ -298,10 +299,10 @@ TEST(LocalSteps, OfAllClientsAreThoseWithoutAFraction) {
 
 TEST(LocalSteps, OfEpochsAreStepsOnceTheDataIsKnown) {
   const Plan epochs = plan_of("data:2", R"({"method": "fedavg", "epochs": 3, "fraction": 0.5})");
-  EXPECT_EQ(with_epochs_as_steps(epochs, 7),
-            plan_of("data:2", R"({"method": "fedavg", "steps": 21, "fraction": 0.5})"));
+  EXPECT_EQ(with_epochs_as_steps(epochs, 7).exchange,
+            plan_of("data:2", R"({"method": "fedavg", "steps": 21, "fraction": 0.5})").exchange);
   const Plan steps = plan_of("data:2", R"({"method": "fedavg", "steps": 5})");
-  EXPECT_EQ(with_epochs_as_steps(steps, 7), steps);
+  EXPECT_EQ(with_epochs_as_steps(steps, 7).exchange, steps.exchange);
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const Training training = small_mlp();
   EXPECT_THAT(error_of([&] {
