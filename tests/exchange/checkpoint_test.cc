@@ -65,8 +65,10 @@ class ExchangeCheckpoint : public ::testing::Test {
 };
 
 TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
-  for (const char* method : {"top_k", "dgc", "power_sgd", "one_bit", "signum", "shared_pattern"}) {
-    const Plan plan = plan_of("data:2", fmt::format(R"("{}")", method));
+  for (const char* method :
+       {R"("top_k")", R"("dgc")", R"("power_sgd")", R"("one_bit")", R"("signum")", R"("shared_pattern")",
+        R"({"method": "dgc", "ratio": 0.05, "warmup": 4})", R"({"method": "one_bit_adam", "warmup": 3})"}) {
+    const Plan plan = plan_of("data:2", method);
     const std::string once = folder("once"), twice = folder("twice");
     const Outcome whole = train(once, plan, 0, 6);
     train(twice, plan, 0, 3);
@@ -80,7 +82,8 @@ TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
 TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
   for (const char* exchange :
        {R"({"method": "local", "steps": 4})", R"({"method": "fedavg", "steps": 4})",
-        R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 3, "period": 2})",
+        R"({"method": "fedavg", "steps": 2, "fraction": 0.5})", R"({"method": "diloco", "steps": 2})",
+        R"({"method": "delayed", "delay": 3, "period": 2})",
         R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
     const Plan plan = plan_of("data:2", exchange);
     const std::string once = folder("once"), twice = folder("twice");

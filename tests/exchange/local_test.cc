@@ -7,6 +7,9 @@
 #include <mutex>
 
 #include "tests/exchange/local_ranks.h"
+#include "tests/support/drawn.h"
+#include "tests/support/error_of.h"
+#include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
@@ -23,7 +26,8 @@ struct LocalCase {
   int64_t steps = 1, delay = 0;
   double outer_rate = 1, outer_momentum = 0;
   bool corrects = true;
-  double momentum = 0;  // of the optimizer
+  double momentum = 0;      // of the optimizer
+  int64_t taking_part = 0;  // of all ranks in a round; 0: all
 };
 
 std::vector<LocalCase> local_cases() {
@@ -35,6 +39,11 @@ std::vector<LocalCase> local_cases() {
        .steps = 2,
        .momentum = 0.9},
       {.name = "fedavg", .exchange = R"({"method": "fedavg", "steps": 2})", .method = "fedavg", .steps = 2},
+      {.name = "fedavg_of_some",
+       .exchange = R"({"method": "fedavg", "steps": 2, "fraction": 0.6, "seed": 5})",
+       .method = "fedavg",
+       .steps = 2,
+       .taking_part = 2},
       {.name = "diloco",
        .exchange = R"({"method": "diloco", "steps": 2, "outer_rate": 0.7, "outer_momentum": 0.9})",
        .method = "diloco",
@@ -120,7 +129,15 @@ class Reference {
     return result;
   }
 
+  // What those count for who are not drawn is nothing.
+  void draw() {
+    const std::vector<bool> drawn =
+        drawn_in(5, stream_id("exchange.clients") >> 2, rounds_++, how_.taking_part, std::ssize(weights_));
+    for (size_t r = 0; r < counted_.size(); ++r) counted_[r] *= drawn[r] ? 1 : 0;
+  }
+
   void agree() {
+    if (how_.taking_part > 0) draw();
     const std::vector<double> alike(weights_.size(), 1.0);
     const Doubles met = mean(weights_, how_.method == "fedavg" ? counted_ : alike);
     for (size_t i = 0; i < met.size(); ++i) {
@@ -154,6 +171,7 @@ class Reference {
   std::vector<Doubles> weights_, velocity_, changed_;
   Doubles anchor_, outer_;
   std::vector<double> counted_;
+  uint64_t rounds_ = 0;
   std::map<int64_t, std::vector<Doubles>> sent_;  // by the step in which it is due
 };
 
@@ -266,6 +284,32 @@ TEST(LocalSteps, InEveryStepAreTheDenseSum) {
     SCOPED_TRACE(exchange);
     expect_near(of_even(exchange), of_even(R"("all_reduce")"));
   }
+}
+
+TEST(LocalSteps, OfAllClientsAreThoseWithoutAFraction) {
+  const Training training = small_mlp();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const auto program = [&](const char* exchange) {
+    return print(step_program(training.model, training.train, training.optim, training.shape, *device,
+                              {plan_of("data:2", exchange), 1, nullptr}));
+  };
+  EXPECT_EQ(program(R"({"method": "fedavg", "steps": 4, "fraction": 1, "seed": 9})"),
+            program(R"({"method": "fedavg", "steps": 4})"));
+}
+
+TEST(LocalSteps, OfEpochsAreStepsOnceTheDataIsKnown) {
+  const Plan epochs = plan_of("data:2", R"({"method": "fedavg", "epochs": 3, "fraction": 0.5})");
+  EXPECT_EQ(with_epochs_as_steps(epochs, 7).exchange,
+            plan_of("data:2", R"({"method": "fedavg", "steps": 21, "fraction": 0.5})").exchange);
+  const Plan steps = plan_of("data:2", R"({"method": "fedavg", "steps": 5})");
+  EXPECT_EQ(with_epochs_as_steps(steps, 7).exchange, steps.exchange);
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Training training = small_mlp();
+  EXPECT_THAT(error_of([&] {
+                step_program(training.model, training.train, training.optim, training.shape, *device,
+                             {epochs, 0, nullptr});
+              }),
+              ::testing::HasSubstr("depends on the data"));
 }
 
 TEST(LocalSteps, AMeetingShowsOneModelAndLeavesAllAsItWas) {

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "trireme/base/rng.h"
-#include "trireme/passes/traffic.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/optim/update.h"
 
@@ -50,13 +49,10 @@ class Rank {
       note(step, &StepRecord::weights_after, &StepRecord::kept_after);
       const std::lock_guard lock(mutex_);
       if (context_.rank() == 0) run_.steps[step].result = result;
-      if (step + 1 == training_.steps)
-        run_.bytes_sent += static_cast<double>(context_.transport().counters().bytes_sent - before);
+      run_.steps[step].bytes_sent += static_cast<double>(context_.transport().counters().bytes_sent - before);
+      run_.steps[step].bytes_promised +=
+          trireme::bytes_sent(trainer_.program(), trainer_.program().step_list(step + 1));
     }
-    const std::lock_guard lock(mutex_);
-    for (const Action& action : trainer_.program().find_list("step")->actions)
-      run_.bytes_promised +=
-          traffic_of(trainer_.program().segments[trainer_.program().segment(action.what)].graph).bytes;
   }
 
  private:

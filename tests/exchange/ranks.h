@@ -19,13 +19,13 @@ struct StepRecord {
   // Of each rank, by the names of states.
   std::map<std::string, std::vector<Floats>> kept_before, kept_after;
   StepResult result;
+  double bytes_sent = 0;      // by all ranks
+  double bytes_promised = 0;  // by their programs
 };
 
 struct History {
   std::map<std::string, Shape> shapes;  // of parameters
   std::vector<StepRecord> steps;
-  double bytes_sent = 0;      // in the last step, by all ranks
-  double bytes_promised = 0;  // by their programs
 };
 
 struct Training {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/support/largest.h"
 #include "tests/support/singular_parts.h"
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
@@ -31,12 +32,9 @@ double squares(const Doubles& a) {
 }
 
 // With zeros for all but the k largest.
-Doubles largest(const Doubles& a, size_t k) {
-  std::vector<size_t> order(a.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t i, size_t j) { return std::abs(a[i]) > std::abs(a[j]); });
+Doubles largest(const Doubles& a, size_t k, double sampled = 0) {
   Doubles result(a.size(), 0);
-  for (size_t i = 0; i < k; ++i) result[order[i]] = a[order[i]];
+  for (const size_t i : largest_of(a, k, sampled)) result[i] = a[i];
   return result;
 }
 size_t kept_count(const Exchanged& x, double ratio) {
@@ -59,8 +57,23 @@ void top_k(Exchanged& x, const Settings& settings) {
   }
 }
 
+double given(const Settings& settings, const std::string& name, double otherwise) {
+  return settings.contains(name) ? settings.at(name) : otherwise;
+}
+
+// 1/4, 1/16, … of all elements for as many steps each, until that is not more than the ratio.
+double ratio_with_warm_up(const Exchanged& x, const Settings& settings) {
+  const double ratio = settings.at("ratio"), steps = given(settings, "warmup", 0);
+  double stages = 0;
+  while (std::pow(4, -(stages + 1)) > ratio) ++stages;
+  for (double stage = 1; stage <= stages; ++stage) {
+    if (static_cast<double>(x.step) <= std::floor(steps * stage / stages)) return std::pow(4, -stage);
+  }
+  return ratio;
+}
+
 void dgc(Exchanged& x, const Settings& settings) {
-  const double m = settings.contains("momentum") ? settings.at("momentum") : 0.9;
+  const double m = given(settings, "momentum", 0.9);
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const Doubles& g = x.gradients[p];
@@ -72,7 +85,8 @@ void dgc(Exchanged& x, const Settings& settings) {
       u = m * u + g;
       v = v + u;
     }
-    const Doubles sent = largest(v, kept_count(x, settings.at("ratio")));
+    const Doubles sent =
+        largest(v, kept_count(x, ratio_with_warm_up(x, settings)), given(settings, "sampled", 0));
     x.sum = x.sum + sent;
     v = v - sent;
     for (size_t i = 0; i < u.size(); ++i) {
@@ -164,6 +178,30 @@ void one_bit(Exchanged& x, const Settings&) {
                                        left.begin() + (p + 1) * own * columns);
 }
 
+void one_bit_adam(Exchanged& x, const Settings& settings) {
+  const double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, warmup = settings.at("warmup");
+  const double step = static_cast<double>(x.step), ranks = static_cast<double>(x.gradients.size());
+  const Doubles before = x.kept["momentum"][0];
+  Doubles m = beta1 * before, v = x.kept["variance"][0];
+  if (step <= warmup || x.shape.rank() < 2) {
+    Doubles g = zeros(x);
+    for (const Doubles& of_rank : x.gradients) g = g + of_rank;
+    m = m + (1 - beta1) * g;
+    for (size_t i = 0; i < v.size() && step <= warmup; ++i) v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
+  } else {
+    for (Doubles& of_rank : x.gradients) of_rank = (1 - beta1) * of_rank + beta1 / ranks * before;
+    one_bit(x, settings);
+    m = x.sum;
+  }
+  x.sum = zeros(x);
+  for (size_t i = 0; i < m.size(); ++i) {
+    const double deviation = std::sqrt(v[i] / (1 - std::pow(beta2, std::min(step, warmup))));
+    if (v[i] > 0) x.sum[i] = m[i] / (1 - std::pow(beta1, step)) / (deviation + eps);
+  }
+  for (Doubles& copy : x.kept["momentum"]) copy = m;
+  for (Doubles& copy : x.kept["variance"]) copy = v;
+}
+
 void threshold(Exchanged& x, const Settings& settings) {
   const double limit = settings.at("threshold");
   x.sum = zeros(x);
@@ -178,12 +216,12 @@ void threshold(Exchanged& x, const Settings& settings) {
 
 RngKey key_of(const Exchanged& x, size_t rank, const Settings& settings) {
   const uint64_t stream = (stream_id(x.parameter) ^ (rank + 1) * 0x9E3779B97F4A7C15u) >> 2;
-  return {static_cast<uint64_t>(settings.contains("seed") ? settings.at("seed") : 0),
+  return {static_cast<uint64_t>(given(settings, "seed", 0)),
           stream + static_cast<uint64_t>(x.step) * 0x9E3779B97F4A7C15u};
 }
 
 void terngrad(Exchanged& x, const Settings& settings) {
-  const double clip = settings.contains("clip") ? settings.at("clip") : 2.5;
+  const double clip = given(settings, "clip", 2.5);
   double limit = 0;
   for (const Doubles& g : x.gradients) {
     double most = 0;
@@ -280,6 +318,7 @@ ReferenceMethod reference_of(const std::string& method) {
                                                                  {"dgc", dgc},
                                                                  {"power_sgd", power_sgd},
                                                                  {"one_bit", one_bit},
+                                                                 {"one_bit_adam", one_bit_adam},
                                                                  {"threshold", threshold},
                                                                  {"qsgd", qsgd},
                                                                  {"terngrad", terngrad},

@@ -46,6 +46,12 @@ TEST(ExchangeRefusal, OfBadSettings) {
               HasSubstr("rank 100 is larger than"));
   EXPECT_THAT(refusal(R"({"method": "power_sgd", "rank": 100})"), HasSubstr("of use for no parameter"));
   EXPECT_THAT(refusal(R"({"method": "dgc", "momentum": 1})"), HasSubstr("momentum = 1"));
+  EXPECT_THAT(refusal(R"({"method": "dgc", "warmup": -1})"), HasSubstr("warmup = -1"));
+  EXPECT_THAT(refusal(R"({"method": "dgc", "warmup": 2.5})"), HasSubstr("warmup = 2.5; a whole number"));
+  EXPECT_THAT(refusal(R"({"method": "dgc", "sampled": 1.01})"), HasSubstr("sampled = 1.01"));
+  EXPECT_THAT(refusal(R"({"method": "dgc", "ratio": 0})"), HasSubstr("ratio = 0"));
+  EXPECT_THAT(refusal(R"({"method": "one_bit_adam", "warmup": 0})"), HasSubstr("warmup = 0"));
+  EXPECT_THAT(refusal(R"({"method": "one_bit_adam", "beta2": 1})"), HasSubstr("beta2 = 1"));
   EXPECT_THAT(refusal(R"({"method": "qsgd", "bits": 1})"), HasSubstr("bits = 1"));
   EXPECT_THAT(refusal(R"({"method": "threshold", "threshold": 0})"), HasSubstr("threshold = 0"));
   EXPECT_THAT(refusal(R"({"method": "topk"})"), HasSubstr("did you mean 'top_k'"));
@@ -57,6 +63,10 @@ TEST(ExchangeRefusal, OfBadSettings) {
 TEST(ExchangeRefusal, OfBadSettingsOfLocalSteps) {
   EXPECT_THAT(refusal(R"({"method": "local", "steps": 0})"), HasSubstr("steps = 0"));
   EXPECT_THAT(refusal(R"({"method": "fedavg", "steps": 1.5})"), HasSubstr("steps = 1.5; a whole number"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "fraction": 0})"), HasSubstr("fraction = 0"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "fraction": 1.5})"), HasSubstr("fraction = 1.5"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "epochs": -1})"), HasSubstr("epochs = -1"));
+  EXPECT_THAT(refusal(R"({"method": "fedavg", "epochs": 1, "steps": 4})"), HasSubstr("one of them expected"));
   EXPECT_THAT(refusal(R"({"method": "delayed", "delay": -1})"), HasSubstr("delay = -1"));
   EXPECT_THAT(refusal(R"({"method": "delayed", "period": 0})"), HasSubstr("period = 0"));
   EXPECT_THAT(refusal(R"({"method": "delayed", "delay": 65})"), HasSubstr("more than 64 sums"));
@@ -108,11 +118,14 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   momentum.optim.kind = "momentum";
   EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "dgc"})"), momentum),
               HasSubstr("has momentum of its own"));
+  EXPECT_THAT(refusal(plan_of("data:2", R"("one_bit_adam")"), momentum),
+              HasSubstr("has momentum of its own"));
   EXPECT_EQ(refusal(plan_of("data:2", R"({"method": "dgc", "momentum": 0})"), momentum), "no error");
   EXPECT_EQ(refusal(plan_of("data:2", top_k), momentum), "no error");
   Training clipped = small_mlp();
   clipped.train.clip_norm = 1;
   EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "signum"})"), clipped), HasSubstr("train.clip_norm=0"));
+  EXPECT_THAT(refusal(plan_of("data:2", R"("one_bit_adam")"), clipped), HasSubstr("train.clip_norm=0"));
   Training noise = small_mlp();
   noise.train.noise_scale = true;
   EXPECT_THAT(refusal(plan_of("data:2", top_k), noise), HasSubstr("train.noise_scale"));

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "tests/ops/reference.h"
+#include "tests/support/drawn.h"
+#include "tests/support/largest.h"
 #include "tests/support/singular_parts.h"
 #include "trireme/base/rng.h"
 
@@ -35,13 +37,19 @@ RefTensors renew(const RefTensors& in, const Attrs&) {
   return {std::isfinite(value(in[2])) ? in[1] : in[0]};
 }
 
+RefTensors drawn(const RefTensors& in, const Attrs& attrs) {
+  const std::vector<bool> all =
+      drawn_in(static_cast<uint64_t>(attrs.integer("seed")), static_cast<uint64_t>(attrs.integer("stream")),
+               static_cast<uint64_t>(value(in[0])), attrs.integer("count"), attrs.integer("of"));
+  RefTensor y = like(in[0]);
+  y.values[0] = all[attrs.integer("which")] ? 1 : 0;
+  return {y};
+}
+
 RefTensors top_k(const RefTensors& in, const Attrs& attrs) {
   const std::vector<double>& x = in[0].values;
-  std::vector<int64_t> order(x.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return std::abs(x[a]) > std::abs(x[b]); });
-  order.resize(attrs.integer("k"));
-  std::ranges::sort(order);
+  const std::vector<size_t> order =
+      largest_of(x, static_cast<size_t>(attrs.integer("k")), attrs.real("sampled", 0));
   RefTensor values = like(in[0], {attrs.integer("k")}), indices = RefTensor::zeros(values.shape, DType::i32);
   RefTensor rest = in[0];
   for (size_t i = 0; i < order.size(); ++i) {
@@ -267,6 +275,9 @@ std::vector<OpCase> exchange_cases() {
     add("renew", label + "_skipped", {x, x, scalar(kNan)}, {}, renew);
     for (const int64_t k : std::set<int64_t>{0, (n + 9) / 10, n})
       add("top_k", label + "_" + std::to_string(k), {x}, {{"k", k}}, top_k);
+    for (const int64_t percent : {1, 30, 100})
+      add("top_k", fmt::format("{}_sampled_{}", n, percent), {x},
+          {{"k", (n + 9) / 10}, {"sampled", static_cast<double>(percent) / 100}}, top_k);
     add("sign_pack", label, {x}, {{"bytes", (n + 7) / 8 + 3}}, sign_pack);
     add("sign_unpack", label, {bytes({(n + 7) / 8}), scalar(0.25)}, {{"size", n}}, sign_unpack);
     add("threshold_pack", label, {x, scalar(0.5)}, {}, threshold_pack);
@@ -283,10 +294,24 @@ std::vector<OpCase> exchange_cases() {
           {bytes({3, count * ((bucket * bits + 7) / 8)}), kept_f32({3, count}, 0, 1)}, attrs, dequantise);
     }
   }
+  for (const int64_t which : {0, 3, 6})
+    add("drawn", std::to_string(which), {scalar(static_cast<double>(which))},
+        {{"count", int64_t{3}},
+         {"of", int64_t{7}},
+         {"which", which},
+         {"seed", int64_t{7}},
+         {"stream", int64_t{99}}},
+        drawn);
   // Few different magnitudes: ties, also with zeros.
   add("top_k", "ties", {{Shape{5000}, DType::f32, 0.5, 0.5, CaseInput::Format::kKept}}, {{"k", int64_t{77}}},
       top_k);
   add("top_k", "zeros", {kept_f32({100}, 0, 0)}, {{"k", int64_t{9}}}, top_k);
+  // So many that a guess is made: a good one, and where all are alike.
+  const CaseInput many = kept_f32({300001});
+  add("top_k", "guessed", {many}, {{"k", int64_t{300}}}, top_k);
+  add("top_k", "guessed_most", {many}, {{"k", int64_t{299000}}}, top_k);
+  add("top_k", "guessed_alike", {{Shape{300001}, DType::f32, 0.5, 0.5, CaseInput::Format::kKept}},
+      {{"k", int64_t{300}}}, top_k);
   // One index to a row: those of a row ascend.
   for (const int64_t n : {1, 1000, 40000}) {
     const std::string label = std::to_string(n);

@@ -32,9 +32,9 @@ void Addend::becomes(ValueId kept, ValueId value) {
   }
 }
 
-ValueId Addend::with_residual() {
+ValueId Addend::with_residual(ValueId value) {
   residual_ = keep_rest_in("residual");
-  return b.op("add_scaled", {gradient_, residual_, common.unit});
+  return b.op("add_scaled", {value, residual_, common.unit});
 }
 
 void Addend::keep_rest(ValueId accumulated, ValueId sent) {

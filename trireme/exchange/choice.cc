@@ -2,6 +2,7 @@
 #include "trireme/exchange/choice.h"
 
 #include <algorithm>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -53,9 +54,10 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
   for (const Node& node : update.nodes) {
     if (node.attrs.has("max_norm") && node.attrs.real("max_norm") > 0)
       throw_error(
-          "the exchange {} gives steps of 1 in every element, so that train.clip_norm = {} would do nothing "
-          "but make "
-          "all of them smaller alike; set train.clip_norm=0 and the rate instead",
+          "the exchange {} makes steps of a size of its own, whatever that of the gradient, so that "
+          "train.clip_norm = {} would do nothing but make all of them smaller alike; set train.clip_norm=0 "
+          "and "
+          "the rate instead",
           choice.method->name, node.attrs.real("max_norm"));
   }
 }
@@ -73,6 +75,15 @@ std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
   return choices;
 }
 
+std::vector<int64_t> early_ends(const std::vector<ExchangeChoice>& choices) {
+  std::set<int64_t> ends;
+  for (const ExchangeChoice& choice : choices) {
+    if (!choice.method->early) continue;
+    for (const int64_t end : choice.method->early(choice.settings)) ends.insert(end);
+  }
+  return {ends.begin(), ends.end()};
+}
+
 bool has_exchange(const Plan& plan) {
   return consistency_of(plan) || std::ranges::any_of(exchange_choices(plan), [](const ExchangeChoice& one) {
            return !one.is_dense();
@@ -83,7 +94,9 @@ const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, con
                                  const Shape& shape) {
   for (const ExchangeChoice& choice : choices) {
     const bool named = !choice.pattern.empty();
-    if (named ? !fits_pattern(choice.pattern, parameter.name) : !is_compressed_by_default(parameter))
+    const bool takes_all = choice.method->takes == ExchangeMethod::Takes::kAll;
+    if (named ? !fits_pattern(choice.pattern, parameter.name)
+              : !takes_all && !is_compressed_by_default(parameter))
       continue;
     if (choice.is_dense() || shape.elements() == 0) return nullptr;
     if (!named && choice.method->pays && !choice.method->pays(shape, choice.settings)) return nullptr;

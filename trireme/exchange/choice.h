@@ -24,6 +24,9 @@ std::vector<ExchangeChoice> exchange_choices(const Plan& plan);
 // more than rounding.
 bool has_exchange(const Plan& plan);
 
+// The steps (counted from 1, ascending) after which any of them does something else than before.
+std::vector<int64_t> early_ends(const std::vector<ExchangeChoice>& choices);
+
 // The one that counts for a parameter whose gradient has this shape on a rank; null where its sum stays
 // dense. Throws Error where it is named and can not be exchanged so.
 const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,

@@ -1,6 +1,8 @@
 // See consistency.h.
 #include "trireme/exchange/consistency.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "trireme/base/error.h"
@@ -17,6 +19,33 @@ const std::map<std::string_view, Consistency::Kind>& kinds() {
 }
 
 }  // namespace
+
+int64_t Consistency::period() const {
+  if (kind == Kind::kGossip || kind == Kind::kPushSum) return 1;
+  if (kind == Kind::kFedavg && settings.whole("epochs") > 0)
+    throw_error(
+        "the exchange fedavg has rounds of {} epochs; how many steps that is depends on the data of a run. "
+        "Give "
+        "\"steps\" instead to look at the plan without it",
+        settings.whole("epochs"));
+  return settings.whole(kind == Kind::kDelayed ? "period" : "steps");
+}
+
+int64_t Consistency::taking_part(int64_t ranks) const {
+  if (kind != Kind::kFedavg) return ranks;
+  return std::clamp<int64_t>(std::llround(settings.real("fraction") * static_cast<double>(ranks)), 1, ranks);
+}
+
+Plan with_epochs_as_steps(Plan plan, int64_t steps_of_epoch) {
+  for (ExchangeRule& rule : plan.exchange) {
+    const auto epochs = rule.numbers.find("epochs");
+    if (epochs == rule.numbers.end()) continue;
+    const double steps = epochs->second * static_cast<double>(steps_of_epoch);
+    rule.numbers.erase(epochs);
+    if (steps > 0) rule.numbers["steps"] = steps;
+  }
+  return plan;
+}
 
 std::optional<Consistency> consistency_of(const Plan& plan) {
   check_rules(plan.exchange);

@@ -22,12 +22,15 @@ struct Consistency {
   } kind;
   ExchangeSettings settings;
 
-  // After how many steps ranks agree on something.
-  int64_t period() const {
-    if (kind == Kind::kGossip || kind == Kind::kPushSum) return 1;
-    return settings.whole(kind == Kind::kDelayed ? "period" : "steps");
-  }
+  // After how many steps ranks agree on something. Throws Error where the plan speaks of epochs, which are
+  // steps only for the data of a run.
+  int64_t period() const;
+  // How many of so many ranks take part in a round.
+  int64_t taking_part(int64_t ranks) const;
 };
+
+// The plan with as many steps for each epoch that its exchange speaks of.
+Plan with_epochs_as_steps(Plan plan, int64_t steps_of_epoch);
 
 // Nothing where the plan's exchange is of another kind. Throws Error for what check_rules() refuses.
 std::optional<Consistency> consistency_of(const Plan& plan);

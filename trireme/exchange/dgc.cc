@@ -1,11 +1,46 @@
 // Deep gradient compression: momentum is part of what is accumulated on a rank, and of what was sent both the
-// accumulated gradient and its velocity start anew.
+// accumulated gradient and its velocity start anew. In a warm-up more is sent: a quarter of all elements,
+// then a quarter of that, and so on. Which are the largest may be guessed from some of them.
 #include <cmath>
 
 #include "trireme/exchange/methods.h"
 
 namespace trireme {
 namespace {
+
+constexpr double kWarmUpFactor = 0.25;
+
+// Up to which step so much of all elements is sent, in the warm-up.
+struct WarmUpStage {
+  int64_t until;
+  double ratio;
+};
+std::vector<WarmUpStage> warm_up_stages(const ExchangeSettings& settings) {
+  std::vector<double> ratios;
+  for (double ratio = kWarmUpFactor; ratio > settings.real("ratio"); ratio *= kWarmUpFactor)
+    ratios.push_back(ratio);
+  std::vector<WarmUpStage> stages;
+  const int64_t steps = settings.whole("warmup"), count = std::ssize(ratios);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t until = steps * (i + 1) / count;
+    if (until > (stages.empty() ? 0 : stages.back().until)) stages.push_back({until, ratios[i]});
+  }
+  return stages;
+}
+
+// Of the steps up to `until`; 0: for good.
+double ratio_until(const ExchangeSettings& settings, int64_t until) {
+  for (const WarmUpStage& stage : warm_up_stages(settings)) {
+    if (until != 0 && until <= stage.until) return stage.ratio;
+  }
+  return settings.real("ratio");
+}
+
+std::vector<int64_t> early(const ExchangeSettings& settings) {
+  std::vector<int64_t> ends;
+  for (const WarmUpStage& stage : warm_up_stages(settings)) ends.push_back(stage.until);
+  return ends;
+}
 
 Turn begin(Addend& x) {
   Builder& b = x.b;
@@ -22,8 +57,9 @@ Turn begin(Addend& x) {
     faster = b.op("add_scaled", {b.op("affine", {velocity}, {{"scale", momentum}}), x.gradient(), scale});
     sum = b.op("add", {waiting, faster});
   }
+  const int64_t k = kept_elements(x.shape(), ratio_until(x.settings, x.common.until));
   const std::vector<ValueId> kept =
-      b.node("top_k", {x.flat(sum)}, {{"k", kept_elements(x.shape(), x.settings.real("ratio"))}});
+      b.node("top_k", {x.flat(sum)}, {{"k", k}, {"sampled", x.settings.real("sampled")}});
   x.becomes(waiting, kept[2]);
   const bool masks = x.settings.whole("masking") != 0;
   x.becomes(velocity, masks ? b.op("clear_at", {x.flat(faster), kept[1]}) : faster);
@@ -39,7 +75,8 @@ ExchangeMethod dgc_method() {
   return {.name = "dgc",
           .begin = begin,
           .bytes = top_k_method().bytes,
-          .direction = ExchangeMethod::Direction::kOwnMomentum};
+          .direction = ExchangeMethod::Direction::kOwnMomentum,
+          .early = early};
 }
 
 }  // namespace trireme

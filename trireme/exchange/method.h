@@ -64,6 +64,9 @@ class Addend {
     ValueId unit = kNoValue;      // loss scale times the count of targets of all ranks
     ValueId count = kNoValue, loss_scale = kNoValue, step = kNoValue;
     ValueId local_squares = kNoValue;  // of this rank's addends of all gradients that are exchanged
+    // The last step (counted from 1) that these nodes are for, where a method does something else in early
+    // steps; 0: they are for all that follow.
+    int64_t until = 0;
   };
 
   Addend(Builder& builder, const Common& common, const ExchangeSettings& settings, std::string_view parameter,
@@ -96,9 +99,10 @@ class Addend {
   // What it is after the step, unless that is skipped.
   void becomes(ValueId kept, ValueId value);
 
-  // Error feedback: the gradient with what was not sent before; and what of it, or given as it is, is left
-  // now.
-  ValueId with_residual();
+  // Error feedback: the gradient, or what a method makes of it, with what was not sent before; and what of
+  // it, or given as it is, is left now.
+  ValueId with_residual() { return with_residual(gradient_); }
+  ValueId with_residual(ValueId value);
   void keep_rest(ValueId accumulated, ValueId sent);
   void keep_rest(ValueId rest);
 
@@ -128,6 +132,11 @@ struct ExchangeMethod {
   // It has momentum, or a step of its own, in it: an optimizer with states, and clipping of what comes out,
   // would do that twice.
   enum class Direction { kGradient, kOwnMomentum, kOwnSteps } direction = Direction::kGradient;
+  // Steps (counted from 1, ascending) after which it does something else than before: its nodes are then made
+  // for each of them (Common::until), and for the steps behind the last. Null: it does the same in all.
+  std::vector<int64_t> (*early)(const ExchangeSettings& settings) = nullptr;
+  // Whether a rule that names no parameters is for vectors too.
+  enum class Takes { kMatrices, kAll } takes = Takes::kMatrices;
 };
 
 // Bytes that a rank sends of `bytes`: in an all-reduce of them, and where each rank has so many for all

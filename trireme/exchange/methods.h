@@ -8,6 +8,7 @@ namespace trireme {
 ExchangeMethod all_reduce_method();
 ExchangeMethod atomo_method();
 ExchangeMethod dgc_method();
+ExchangeMethod one_bit_adam_method();
 ExchangeMethod one_bit_method();
 ExchangeMethod power_sgd_method();
 ExchangeMethod qsgd_method();
@@ -16,6 +17,10 @@ ExchangeMethod signum_method();
 ExchangeMethod terngrad_method();
 ExchangeMethod threshold_method();
 ExchangeMethod top_k_method();
+
+// The sum of what all ranks have, one bit an element: of each row (an index of the first dim) and two means,
+// at the ranks and again at the owner of the row. What either leaves out is kept and added the next time.
+Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum)>& then);
 
 // As many as a ratio says, one at least.
 int64_t kept_elements(const Shape& shape, double ratio);

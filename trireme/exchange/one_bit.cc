@@ -10,7 +10,14 @@ int64_t rows_dealt(int64_t rows, int64_t ranks) {
   return (rows + ranks - 1) / ranks * ranks;
 }
 
-Turn begin(Addend& x) {
+double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
+  const int64_t rows = shape.rank() == 0 ? 1 : shape[0], columns = rows == 0 ? 0 : shape.elements() / rows;
+  return 2 * bytes_of_deal(ranks, static_cast<double>(rows_dealt(rows, ranks) * ((columns + 7) / 8 + 8)));
+}
+
+}  // namespace
+
+Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum)>& then) {
   Builder& b = x.b;
   const int64_t ranks = x.common.ranks, rows = rows_dealt(x.rows(), ranks), own = rows / ranks;
   const int64_t columns = x.columns(), bytes = (columns + 7) / 8;
@@ -20,7 +27,7 @@ Turn begin(Addend& x) {
   const auto unpacked = [&b, columns](ValueId bits, ValueId means, int64_t of_rows) {
     return b.op("one_bit_unpack", {bits, means}, {{"rows", of_rows}, {"columns", columns}});
   };
-  const ValueId all = x.matrix(x.with_residual());
+  const ValueId all = x.matrix(x.with_residual(addend));
   const std::vector<ValueId> sent = packed(all, rows);
   x.keep_rest(x.in_shape(all), x.in_shape(unpacked(sent[0], sent[1], x.rows())));
   return Turn::send(
@@ -34,24 +41,18 @@ Turn begin(Addend& x) {
         const ValueId total = b.op("add_scaled", {sum, left, x.common.unit});
         const std::vector<ValueId> again = packed(total, own);
         x.becomes(left, b.op("residual", {total, unpacked(again[0], again[1], own), x.common.unit}));
-        return Turn::send(
-            Move::kGather, {x.flat(again[0]), x.flat(again[1])},
-            [=, &x](const std::vector<ValueId>& of_owners) {
-              return Turn::done(x.in_shape(unpacked(x.reshaped(of_owners[0], {rows, bytes}),
-                                                    x.reshaped(of_owners[1], {rows, 2}), x.rows())));
-            });
+        return Turn::send(Move::kGather, {x.flat(again[0]), x.flat(again[1])},
+                          [=, &x](const std::vector<ValueId>& of_owners) {
+                            return then(x.in_shape(unpacked(x.reshaped(of_owners[0], {rows, bytes}),
+                                                            x.reshaped(of_owners[1], {rows, 2}), x.rows())));
+                          });
       });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
-  const int64_t rows = shape.rank() == 0 ? 1 : shape[0], columns = rows == 0 ? 0 : shape.elements() / rows;
-  return 2 * bytes_of_deal(ranks, static_cast<double>(rows_dealt(rows, ranks) * ((columns + 7) / 8 + 8)));
-}
-
-}  // namespace
-
 ExchangeMethod one_bit_method() {
-  return {.name = "one_bit", .begin = begin, .bytes = bytes};
+  return {.name = "one_bit",
+          .begin = [](Addend& x) { return one_bit_sum(x, x.gradient(), Turn::done); },
+          .bytes = bytes};
 }
 
 }  // namespace trireme

@@ -11,6 +11,8 @@ IndexRule top_k_rule(const OpInstance& op) {
   if (k < 0 || k > op.shape(0)[0])
     throw_error("[{}] k is {}, expected 0 to {}, the elements of {}", op.op, k, op.shape(0)[0],
                 to_string(op.shape(0)));
+  if (const double sampled = op.attrs.real("sampled", 0); !(sampled >= 0 && sampled <= 1))
+    throw_error("[{}] sampled is {}, expected a share from 0 (all are looked at) to 1", op.op, sampled);
   return result;
 }
 

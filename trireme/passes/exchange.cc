@@ -28,14 +28,15 @@ struct Target {
 class Exchanger {
  public:
   Exchanger(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
-            const OpTable& ops)
+            const OpTable& ops, int64_t until)
       : graph_(graph),
         whole_(whole),
         mesh_(plan.mesh),
         pins_(pins),
         axis_(plan.mesh.find(kAxis)),
         choices_(exchange_choices(plan)),
-        b_(ops, graph.name) {
+        b_(ops, until == 0 ? graph.name : fmt::format("{}_until_{}", graph.name, until)) {
+    common_.until = until;
     common_.ranks = mesh_.axes()[axis_].size;
     common_.rank = mesh_.coordinate(rank, axis_);
     find_targets();
@@ -338,12 +339,12 @@ class Exchanger {
 }  // namespace
 
 Graph exchange(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
-               const OpTable& ops, KeptStates* kept) {
+               const OpTable& ops, KeptStates* kept, int64_t until) {
   if (!has_exchange(plan)) return graph;
-  Exchanger exchanger(graph, whole, plan, pins, rank, ops);
+  Exchanger exchanger(graph, whole, plan, pins, rank, ops, until);
   if (!exchanger.has_work()) return graph;
   Graph result = exchanger.run();
-  if (kept) *kept = exchanger.kept();
+  if (kept) kept->insert(exchanger.kept().begin(), exchanger.kept().end());
   return result;
 }
 

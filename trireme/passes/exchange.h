@@ -30,8 +30,9 @@ using KeptStates = std::map<std::string, KeptState, std::less<>>;
 // loss_scale and step, and the output scale, which is not finite where the step is skipped. `whole` is what
 // it is a rank's part of, with its pins. The same graph where the plan says nothing else than dense sums.
 // Throws Error where a gradient is not added up so that a method could take the place of that. `kept` is
-// filled where it is given.
+// added to where it is given. With `until`, one of early_ends() (exchange/choice.h), it is the update of the
+// steps up to that one, under a name of its own.
 Graph exchange(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
-               const OpTable& ops, KeptStates* kept = nullptr);
+               const OpTable& ops, KeptStates* kept = nullptr, int64_t until = 0);
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/base/rng.h"
 #include "trireme/exchange/gossip.h"
 #include "trireme/ir/verify.h"
 
@@ -135,6 +136,10 @@ class Maker {
   ValueId keep_samples(Builder& b) {
     return keep_named(b, fmt::format("{}samples", kKeptPrefix), Shape{}, Of::kRank);
   }
+  // How many rounds there have been.
+  ValueId keep_round(Builder& b) {
+    return keep_named(b, fmt::format("{}round", kKeptPrefix), Shape{}, Of::kAll);
+  }
   // Of a rank's weights, how much of one rank's that is.
   ValueId keep_weight(Builder& b) {
     return keep_named(b, fmt::format("{}weight", kKeptPrefix), Shape{}, Of::kRank, "ones");
@@ -179,9 +184,19 @@ class Maker {
     if (how_.kind == Consistency::Kind::kPushSum)
       return b.op("affine", {out_of_row(b, keep_weight(b))}, {{"scale", 1.0 / static_cast<double>(ranks_)}});
     if (how_.kind != Consistency::Kind::kFedavg) return kNoValue;
-    const ValueId own =
+    ValueId own =
         b.op("affine", {out_of_row(b, keep_samples(b))}, {{"scale", 1.0}, {"shift", kAlmostNothing}});
+    if (how_.taking_part(ranks_) < ranks_) own = b.op("mul", {own, takes_part(b)});
     return b.op("div", {own, summed(b, own)});
+  }
+  // 1 where this rank is among those that are drawn for this round, 0 where what it has done does not count.
+  ValueId takes_part(Builder& b) {
+    return b.op("drawn", {out_of_row(b, keep_round(b))},
+                {{"count", how_.taking_part(ranks_)},
+                 {"of", ranks_},
+                 {"which", rank_},
+                 {"seed", how_.settings.whole("seed")},
+                 {"stream", static_cast<int64_t>(stream_id("exchange.clients") >> 2)}});
   }
   ValueId mean(Builder& b, ValueId value, ValueId share) {
     if (share != kNoValue) return summed(b, b.op("mul", {value, share}));
@@ -211,6 +226,9 @@ class Maker {
       if (share == kNoValue) return;
       const ValueId samples = b.graph().find(fmt::format("{}samples", kKeptPrefix));
       b.update(samples, b.op("affine", {samples}, {{"scale", 0.0}}));
+      if (how_.taking_part(ranks_) == ranks_) return;
+      const ValueId round = keep_round(b);
+      b.update(round, b.op("affine", {round}, {{"scale", 1.0}, {"shift", 1.0}}));
     });
     result_.lists.push_back({"exchange", runs({"exchange"}), how_.period(), how_.period()});
   }

@@ -85,6 +85,13 @@ void check_in_flight(const ExchangeSettings& settings) {
       settings.whole("delay"), settings.whole("period"), kMostInFlight);
 }
 
+// Of a round: one of them says how long it is.
+void check_round(const ExchangeRule& rule) {
+  if (rule.numbers.contains("steps") && rule.numbers.contains("epochs"))
+    throw_error("the exchange fedavg has steps = {} and epochs = {}; one of them expected",
+                rule.numbers.at("steps"), rule.numbers.at("epochs"));
+}
+
 }  // namespace
 
 const std::vector<ExchangeKind>& exchange_kinds() {
@@ -96,7 +103,8 @@ const std::vector<ExchangeKind>& exchange_kinds() {
       {"dgc",
        kGradients,
        {above_zero("ratio", 0.001, 1), real("momentum", 0.9, 0, kMostMomentum), flag("nesterov", 0),
-        flag("masking", 1), real("clip", 0, 0, 1e9)}},
+        flag("masking", 1), real("clip", 0, 0, 1e9), whole("warmup", 0, 0, kMostSteps),
+        real("sampled", 0, 0, 1)}},
       {"power_sgd", kGradients, {whole("rank", 2, 1, 1024)}},
       {"one_bit", kGradients, {}},
       {"threshold", kGradients, {above_zero("threshold", 1e-3, 1e6)}},
@@ -104,9 +112,13 @@ const std::vector<ExchangeKind>& exchange_kinds() {
       {"qsgd", kGradients, {whole("bits", 4, 2, 8), whole("bucket", 512, 1, 0x1p20), seed}},
       {"signum", kGradients, {real("momentum", 0.9, 0, kMostMomentum)}},
       {"atomo", kGradients, {whole("rank", 3, 1, 1024), seed}},
+      {"one_bit_adam",
+       kGradients,
+       {whole("warmup", 100, 1, kMostSteps), above_zero("beta1", 0.9, kMostMomentum),
+        above_zero("beta2", 0.999, 0.999999), above_zero("eps", 1e-8, 1)}},
       {"shared_pattern", kGradients, {above_zero("ratio", 0.01, 1), whole("block", 64, 1, 0x1p20)}},
       {"local", kWeights, {steps}},
-      {"fedavg", kWeights, {steps}},
+      {"fedavg", kWeights, {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1), seed}},
       {"diloco",
        kWeights,
        {steps, above_zero("outer_rate", 0.7, 10), real("outer_momentum", 0.9, 0, kMostMomentum)}},
@@ -155,6 +167,7 @@ ExchangeSettings checked_settings(const ExchangeRule& rule) {
       settings.numbers[std::string(setting.name)] = checked_number(rule, setting);
   }
   if (rule.method == "delayed") check_in_flight(settings);
+  if (rule.method == "fedavg") check_round(rule);
   return settings;
 }
 

@@ -124,6 +124,11 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
         "the plan has an exchange by which ranks go on by themselves for some steps, and offload, which cuts "
         "the "
         "update into parts; the two do not go together yet. Take one of them out");
+  if (plan_.offload && !early_ends(exchange_choices(plan_)).empty())
+    throw_error(
+        "the plan has offload, which cuts the update into parts, and an exchange that does something else in "
+        "early steps (warmup), which would have other parts; the two do not go together yet. Take one of "
+        "them out");
   const Microbatches several =
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
@@ -144,12 +149,18 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     Graph leader = partition(graph, mesh, pins, spread, /*rank=*/0, ops());
     again_.push_back(to_make_again(plan_, segment, leader));
     leader = recompute(leader, again_.back());
-    if (exchanges && segment.kind == SegmentKind::kUpdate)
+    std::map<int64_t, Graph> early;
+    if (exchanges && segment.kind == SegmentKind::kUpdate) {
+      for (const int64_t until : early_ends(exchange_choices(plan_)))
+        early[until] =
+            optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), nullptr, until));
       leader = consistency_ ? local_steps(leader, *consistency_, mesh, /*rank=*/0, ops()).update
                             : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
+    }
     if (consistency_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
     if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate)) leader = optimized(leader);
-    common = Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader)};
+    common =
+        Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
   }
 }
 
@@ -167,17 +178,19 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
       }
       continue;
     }
-    const auto& [graph, pins, spread, leader] = *common_[s];
+    const auto& [graph, pins, spread, leader, early] = *common_[s];
     const Mesh& mesh = stage_plan_.mesh;
     const Graph local = partition(graph, mesh, pins, spread, in_stage, ops(), &layouts);
     result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
     if (segment.kind == SegmentKind::kUpdate) {
       Graph& update = result.segments.back().graph;
       KeptStates kept;
-      if (consistency_)
+      if (consistency_) {
         add_local_steps(result, update, in_stage, kept);
-      else
+      } else {
+        add_early_updates(result, update, *common_[s], in_stage, kept);
         update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), &kept);
+      }
       for (const auto& [name, state] : kept)
         result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
     }
@@ -207,6 +220,23 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     result.layouts.push_back(layouts[s]);
   }
   return result;
+}
+
+// Each with a list that takes the place of the step's until then.
+void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
+                                       KeptStates& kept) const {
+  for (const auto& [until, leader] : common.early) {
+    const Graph early =
+        optimized(exchange(update, common.graph, stage_plan_, common.pins, rank, ops(), &kept, until));
+    ActionList& list = part.lists.emplace_back();
+    list.name = fmt::format("step_until_{}", until);
+    list.until = until;
+    list.actions = part.step;
+    for (Action& action : list.actions) {
+      if (action.kind == Action::Kind::kRun && action.what == update.name) action.what = early.name;
+    }
+    part.agreeing.emplace_back(bucket(early, leader, ops()), SegmentKind::kUpdate);
+  }
 }
 
 // Those that ranks agree by come behind all others.
@@ -355,7 +385,15 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   if (!local.fill.empty())
     lists.push_back(
         list("fill", std::move(local.fill), SegmentKind::kForwardBackward, schedule.microbatches, rank));
-  for (ActionList& agreeing : local.lists) lists.push_back(std::move(agreeing));
+  for (ActionList& agreeing : local.lists) {
+    if (agreeing.until > 0) {  // the rows are the step's
+      const int64_t until = agreeing.until;
+      agreeing = list(std::move(agreeing.name), std::move(agreeing.actions), SegmentKind::kForwardBackward,
+                      schedule.microbatches, rank);
+      agreeing.until = until;
+    }
+    lists.push_back(std::move(agreeing));
+  }
   for (StepSegment& agreeing : local.agreeing) {
     local.segments.push_back(std::move(agreeing));
     local.layouts.emplace_back();

@@ -39,7 +39,7 @@ class ProgramBuilder {
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation, fill;  // see Stage
     FileStateNames in_files;
-    // By which ranks that go on by themselves agree.
+    // By which ranks that go on by themselves agree; and the updates of early steps.
     std::vector<StepSegment> agreeing;
     std::vector<ActionList> lists;
   };
@@ -60,6 +60,7 @@ class ProgramBuilder {
     Spread spread;
     Graph
         leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
+    std::map<int64_t, Graph> early = {};  // of an update: those of early steps, of rank 0, by their last step
   };
 
   ActionList list(std::string name, std::vector<Action> actions, SegmentKind kind, int64_t microbatches,
@@ -71,6 +72,8 @@ class ProgramBuilder {
   // In parts, whose optimizer's states rest in files; neither it nor the leader's is fused yet.
   void add_update(RankPart& part, const StepSegment& update, const Graph& leader, const NamedLayouts& layouts,
                   const ChunksInFiles& chunks) const;
+  void add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
+                         KeptStates& kept) const;
   void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
 
   std::vector<StepSegment> whole_;

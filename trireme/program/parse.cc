@@ -233,6 +233,7 @@ class ProgramReader {
     list.microbatches = attrs.integer("microbatches");
     list.every = attrs.integer("every", 0);
     list.first = attrs.integer("first", 0);
+    list.until = attrs.integer("until", 0);
   }
 
   void read_action(LineReader& reader) {

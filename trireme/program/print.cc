@@ -107,6 +107,7 @@ std::string print(const Program& program) {
       attrs.set("every", list.every);
       attrs.set("first", list.first);
     }
+    if (list.until > 0) attrs.set("until", list.until);
     text += fmt::format("list {} {}\n", list.name, print(attrs));
     for (const Action& action : list.actions) text += print_action(action);
   }

@@ -72,6 +72,16 @@ const ActionList* Program::find_list(std::string_view name) const {
   return nullptr;
 }
 
+const ActionList& Program::step_list(int64_t step) const {
+  const ActionList* found = nullptr;
+  for (const ActionList& list : lists) {
+    if (list.until >= step && (!found || list.until < found->until)) found = &list;
+  }
+  if (!found) found = find_list("step");
+  TRIREME_CHECK(found != nullptr);
+  return *found;
+}
+
 int Program::group(std::string_view name) const {
   const auto found = std::ranges::find(groups, name, &FileGroup::name);
   return found == groups.end() ? -1 : static_cast<int>(found - groups.begin());

@@ -60,6 +60,8 @@ struct ActionList {
   int64_t microbatches = 1;  // of all ranks together, for random numbers
   // Run after step `first` (counted from 1), and then every so many; 0: when it is asked for.
   int64_t every = 0, first = 0;
+  // Takes the place of `step` up to this step (counted from 1), from where another one ends; 0: never.
+  int64_t until = 0;
 
   bool is_due_after(int64_t steps) const {
     return every > 0 && steps >= first && (steps - first) % every == 0;
@@ -99,6 +101,8 @@ struct Program {
   const State* find_state(std::string_view name) const;  // null when there is none
   int segment(std::string_view name) const;              // −1 when there is none
   const ActionList* find_list(std::string_view name) const;
+  // The list that is followed in a step (counted from 1): `step`, or one that takes its place so early.
+  const ActionList& step_list(int64_t step) const;
   int group(std::string_view name) const;  // −1 when there is none
   // Of what a graph sees of a state (ir/window.h): the group in which that rests, −1 for memory, and where it
   // lies among the states. It must have the state.

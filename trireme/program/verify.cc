@@ -168,7 +168,7 @@ class ListCheck {
                   action.slot);
     if (segment.takes(Role::kBatch)) {
       if (action.microbatch < 0 ||
-          (list_.name == "step" && !fill_ && action.microbatch >= list_.microbatches))
+          ((list_.name == "step" || list_.until > 0) && !fill_ && action.microbatch >= list_.microbatches))
         throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
                     action.microbatch, list_.microbatches);
       if (!computed_.insert({segment.kind, piece_of(action.what), action.microbatch}).second)
@@ -277,6 +277,26 @@ class ListCheck {
   std::set<std::tuple<SegmentKind, std::string, int64_t>> computed_;  // pieces and microbatches
 };
 
+// Steps differ in their updates alone: who makes gradients, and who looks at them in between, follows `step`.
+void verify_early(const Program& program, const ActionList& early) {
+  const ActionList* step = program.find_list("step");
+  const auto gradients = [&](const ActionList& list) {
+    std::vector<Action> actions;
+    for (const Action& action : list.actions) {
+      const int segment = action.kind == Action::Kind::kRun ? program.segment(action.what) : -1;
+      if (segment >= 0 && program.segments[segment].kind == SegmentKind::kUpdate) break;
+      actions.push_back(action);
+    }
+    return actions;
+  };
+  if (!step || gradients(*step) != gradients(early))
+    throw_error("the list '{}' takes the place of 'step' up to step {}, but makes gradients in another way",
+                early.name, early.until);
+  if (early.rows != step->rows || early.own != step->own || early.microbatches != step->microbatches)
+    throw_error("the list '{}' takes the place of 'step' up to step {}, but takes other rows", early.name,
+                early.until);
+}
+
 }  // namespace
 
 void verify(const Program& program) {
@@ -287,6 +307,7 @@ void verify(const Program& program) {
   for (const Segment& segment : program.segments) verify_segment(program, segment);
   for (const ActionList& list : program.lists) {
     if (list.name != "fill") ListCheck(program, list).run();  // that goes before `step`
+    if (list.until > 0) verify_early(program, list);
   }
 }
 

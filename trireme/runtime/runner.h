@@ -32,7 +32,10 @@ class Runner {
   // A list's actions; an Error when there is no such list. Those before the first update make the gradients.
   std::span<const Turn> turns(std::string_view list) const;
   std::span<const Turn> gradient_turns() const { return turns("step").first(updates_from_); }
-  std::span<const Turn> update_turns() const { return turns("step").subspan(updates_from_); }
+  // Of a step, counted from 1: early ones may have updates of their own.
+  std::span<const Turn> update_turns(int64_t step) const {
+    return turns(executor_.program().step_list(step).name).subspan(updates_from_);
+  }
 
   // Does them in order. before(turn) and after(turn) are called around each that runs a segment. Slots are
   // counted from `first_slot` on: a pipeline that is not empty between steps goes on with the next ones.

@@ -46,7 +46,7 @@ TEST_F(RunnerTest, FollowsTheList) {
   executor.write_state("a", a.stride(), &zero, 4);
   Runner runner(executor);
   EXPECT_EQ(runner.gradient_turns().size(), 2u);
-  EXPECT_EQ(runner.update_turns().size(), 2u);
+  EXPECT_EQ(runner.update_turns(/*step=*/1).size(), 2u);
   std::vector<int64_t> before, after;
   runner.run(
       runner.turns("step"),

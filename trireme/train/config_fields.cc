@@ -136,6 +136,13 @@ std::vector<Field> config_fields(Config& c) {
        &c.data.masked_fraction,
        "share of tokens that are hidden and to be found (bert)",
        {.min = 1e-6, .max = 1, .max_is = Limits::Max::excluded}},
+      {"data.partition",
+       &c.data.partition,
+       "which samples each rank along `data` has for itself: all draw from all, or samples are dealt by "
+       "their "
+       "class, or by the text file that they are of",
+       {},
+       {"iid", "class", "role"}},
       {"data.augment", &c.data.augment, "random crops and flips of images"},
       {"data.image_height",
        &c.data.image_height,

@@ -10,11 +10,13 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/agreement.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
+#include "trireme/train/data/partition.h"
 #include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/rank_states.h"
@@ -42,6 +44,29 @@ Config completed(Config config, const ModelRecord& model, const Plan& plan) {
   return config;
 }
 
+// With the steps that an epoch of these samples is, where the plan speaks of epochs.
+RunContext with_steps_of_epochs(RunContext context, const Config& config, const OpenedData& data) {
+  const int64_t steps = (data.train->size() + config.train.batch - 1) / config.train.batch;
+  context.ranks.plan = with_epochs_as_steps(std::move(context.ranks.plan), steps);
+  return context;
+}
+
+// The samples that this rank has for itself; none where all draw from all.
+std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks) {
+  const DataPartition how = data_partition(config.data.partition);
+  const int axis = ranks.plan.mesh.find("data");
+  const int64_t clients = axis < 0 ? 1 : ranks.plan.mesh.axes()[axis].size;
+  if (how == DataPartition::kIid || clients == 1) return {};
+  if (config.train.shards > 0 || batch_parts(ranks.plan) != clients)
+    throw_error(
+        "data.partition = {} gives each rank along data samples of its own, but here {}; use "
+        "data.partition=iid",
+        config.data.partition,
+        config.train.shards > 0 ? "train.shards gives the same bits for any number of ranks"
+                                : "other axes split the batch too");
+  return partitioned(*data.train, how, clients)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
+}
+
 // All that the run is made with, which is the same on all ranks or an Error.
 Facts agreed_facts(ResolvedConfig config, const Model& model, const OpenedData& data,
                    const RunContext& context) {
@@ -57,25 +82,26 @@ class Run {
   Run(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
       const RunContext& context, RunObserver& observer)
       : config_(completed(resolved.config, model, context.ranks.plan)),
-        context_(context),
+        context_(with_steps_of_epochs(context, config_, data)),
         observer_(observer),
         data_(data),
         model_(model, complete_model(model, config_, data_)),
-        facts_(agreed_facts({config_, resolved.origins}, model_, data_, context)),
+        facts_(agreed_facts({config_, resolved.origins}, model_, data_, context_)),
         device_(make_device({.kind = config_.train.device,
                              .threads = thread_count(config_.train, context.ranks_here),
                              .rank_here = context.rank_here,
                              .products = context.products,
                              .f32_products = f32_products_of(config_.train)})),
         trainer_(model_, config_.train, config_.optim,
-                 {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context.ranks),
+                 {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context_.ranks),
         loader_(data_.train, {.batch = config_.train.batch,
                               .seed = static_cast<uint64_t>(config_.train.seed),
                               .parts = trainer_.own_rows(),
+                              .own = own_samples(config_, data_, context_.ranks),
                               .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
-        replicas_(trainer_, context.ranks),
+        replicas_(trainer_, context_.ranks),
         folder_(make_run_folder(config_.run)),
-        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context.ranks)) {
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context_.ranks)) {
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
   }

@@ -317,7 +317,7 @@ StepResult Trainer::update(int64_t step, double rate) {
                         count};
     }
   };
-  runner_.run(runner_.update_turns(), before, after, first_slot(step));
+  runner_.run(runner_.update_turns(step + 1), before, after, first_slot(step));
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss)) explain_bad_loss(runner_.gradient_turns(), result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;

@@ -1,10 +1,14 @@
 // top_k, scatter_add and clear_at. Magnitudes are compared as the bits of the float without its sign, which
-// order as the numbers do, NaN last. A first pass counts how many elements there are of each upper half of
-// those bits; a second one notes the few that may be among the largest, and only these are looked at more
-// closely.
+// order as the numbers do, NaN last. A few elements are looked at to guess how large the largest are; one
+// pass then notes all that are about so large, and only these are looked at more closely. Where the guess was
+// too high, another pass counts how many elements there are of each upper part of the bits: what is found
+// does not depend on the guess.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
@@ -16,6 +20,9 @@ namespace {
 
 constexpr int kBins = 2048, kShift = 20;  // 31 bits are 11 and 20
 constexpr int64_t kChunk = 32768;         // elements that one thread looks at, and notes, at a time
+constexpr int64_t kBlock = 64;            // of a chunk, most of which have nothing to note
+// A guess looks at so many elements, a line of memory at a time.
+constexpr int64_t kLooked = 16384, kLine = 16;
 
 uint32_t magnitude(float x) {
   return std::bit_cast<uint32_t>(x) & 0x7fffffffu;
@@ -26,21 +33,22 @@ struct TopKSpace {
     Workspace space(memory);
     chunks = (elements + kChunk - 1) / kChunk;
     counts = space.take<uint32_t>(int64_t{kBins} * slots);
-    noted = space.take<int32_t>(elements);
-    noted_count = space.take<int32_t>(chunks);
+    noted = space.take<uint32_t>(elements);
+    noted_count = space.take<int64_t>(chunks);
     bytes = space.bytes();
   }
   int64_t chunks;
   uint32_t* counts;      // per thread, of each bin
-  int32_t* noted;        // indices, those of a chunk where the chunk begins
-  int32_t* noted_count;  // of each chunk
+  uint32_t* noted;       // indices, those of a chunk where the chunk begins; before, what a guess looks at
+  int64_t* noted_count;  // of each chunk
   size_t bytes;
 };
 
-// How the k largest are told: magnitudes above `least`, and of those equal to it the first `ties`.
+// How the k largest are told: magnitudes above `least`, and of those equal to it the first `ties`; and as
+// many of the others as are wanted still, from the beginning.
 struct Selection {
   uint32_t least;
-  int64_t ties;
+  int64_t ties, others = 0;
 };
 
 class TopK {
@@ -50,25 +58,39 @@ class TopK {
         x_(context.in<float>(0)),
         n_(context.inputs[0].elements()),
         k_(context.outputs[0].elements()),
+        sampled_(context.attrs.real("sampled", 0)),
         space_(context.workspace, n_, pool_.threads()) {}
 
   void run(float* values, int32_t* indices, float* rest) {
-    if (rest != x_) copy_to(rest);
-    if (k_ == 0) return;
-    const Selection selection = select();
-    int64_t found = 0, ties = selection.ties;
-    for_each_noted([&](int32_t index) {
-      const uint32_t here = magnitude(x_[index]);
-      if (here < selection.least || (here == selection.least && ties-- <= 0)) return;
+    if (k_ == 0) {
+      if (rest != x_) copy_chunks(rest);
+      return;
+    }
+    const Selection selection = select(rest);
+    int64_t found = 0, ties = selection.ties, others = selection.others;
+    const auto take = [&](int64_t index) {
       values[found] = x_[index];
-      indices[found++] = index;
-    });
+      indices[found++] = static_cast<int32_t>(index);
+    };
+    const auto is_chosen = [&](int64_t index) {
+      const uint32_t here = magnitude(x_[index]);
+      return here > selection.least || (here == selection.least && ties-- > 0);
+    };
+    if (others > 0) {
+      for (int64_t i = 0; i < n_ && found < k_; ++i) {
+        if (is_chosen(i) || others-- > 0) take(i);
+      }
+    } else {
+      for_each_noted([&](int64_t index) {
+        if (is_chosen(index)) take(index);
+      });
+    }
     TRIREME_CHECK(found == k_);
     for (int64_t i = 0; i < k_; ++i) rest[indices[i]] = 0;
   }
 
  private:
-  void copy_to(float* rest) {
+  void copy_chunks(float* rest) {
     pool_.parallel_for(n_, kElementGrain, [&](int64_t begin, int64_t end) {
       std::memcpy(rest + begin, x_ + begin, (end - begin) * sizeof(float));
     });
@@ -77,8 +99,12 @@ class TopK {
   template <typename Body>
   void for_each_noted(const Body& body) const {
     for (int64_t chunk = 0; chunk < space_.chunks; ++chunk) {
-      for (int32_t i = 0; i < space_.noted_count[chunk]; ++i) body(space_.noted[chunk * kChunk + i]);
+      for (int64_t i = 0; i < space_.noted_count[chunk]; ++i) body(int64_t{space_.noted[chunk * kChunk + i]});
     }
+  }
+
+  int64_t noted() const {
+    return std::accumulate(space_.noted_count, space_.noted_count + space_.chunks, int64_t{0});
   }
 
   // The bin from the top of which the k-th largest is in; `wanted` becomes its number there.
@@ -91,7 +117,58 @@ class TopK {
     return bin;
   }
 
-  Selection select() {
+  Selection select(float* rest) {
+    const uint32_t guess = sampled_ > 0 ? sampled_least() : likely_least();
+    note(guess, rest);
+    if (const int64_t found = noted(); found < k_) {
+      if (sampled_ > 0) return {guess, n_, k_ - found};
+      note(counted_least(), nullptr);
+    }
+    int64_t wanted = k_;
+    uint32_t least = 0;
+    for (const int shift : {kShift, 10, 0}) {
+      std::fill_n(space_.counts, kBins, 0u);
+      const int above = shift == kShift ? 31 : shift + 10;
+      for_each_noted([&](int64_t index) {
+        const uint32_t here = magnitude(x_[index]);
+        if ((here ^ least) >> above == 0) ++space_.counts[(here & ((1u << above) - 1)) >> shift];
+      });
+      least |= bin_of(space_.counts, wanted) << shift;
+    }
+    return {least, wanted};
+  }
+
+  // Of the first `count` of what a guess looks at, the `wanted`-th largest.
+  uint32_t largest_looked_at(int64_t count, int64_t wanted) {
+    uint32_t* const at = space_.noted + std::clamp<int64_t>(wanted, 1, count) - 1;
+    std::nth_element(space_.noted, at, space_.noted + count, std::greater<>());
+    return *at;
+  }
+
+  // By every so many-th element.
+  uint32_t sampled_least() {
+    const int64_t stride = std::max<int64_t>(1, std::llround(1 / sampled_));
+    int64_t looked = 0;
+    for (int64_t i = 0; i < n_; i += stride) space_.noted[looked++] = magnitude(x_[i]);
+    return largest_looked_at(looked,
+                             std::llround(static_cast<double>(k_ * looked) / static_cast<double>(n_)));
+  }
+
+  // Such that there are k as large, very likely, and not many more; everything where that is not worth a
+  // look.
+  uint32_t likely_least() {
+    if (n_ < 4 * kLooked) return counted_least();
+    const int64_t lines = kLooked / kLine, stride = n_ / lines;
+    int64_t looked = 0;
+    for (int64_t line = 0; line < lines; ++line) {
+      for (int64_t i = 0; i < kLine; ++i) space_.noted[looked++] = magnitude(x_[line * stride + i]);
+    }
+    const double expected = static_cast<double>(k_) * static_cast<double>(looked) / static_cast<double>(n_);
+    return largest_looked_at(looked, std::llround(1.3 * expected + 4 * std::sqrt(expected) + 4));
+  }
+
+  // The lower end of the bin that the k-th largest is in.
+  uint32_t counted_least() {
     std::fill_n(space_.counts, int64_t{kBins} * pool_.threads(), 0u);
     for_each_task(&pool_, space_.chunks, [&](int64_t chunk, int slot) {
       uint32_t* counts = space_.counts + int64_t{kBins} * slot;
@@ -102,39 +179,48 @@ class TopK {
       for (int bin = 0; bin < kBins; ++bin) space_.counts[bin] += space_.counts[int64_t{kBins} * slot + bin];
     }
     int64_t wanted = k_;
-    const uint32_t bin = bin_of(space_.counts, wanted);
-    note(bin << kShift);
-    // The lower 20 bits in two turns of 10.
-    uint32_t least = bin << kShift;
-    for (const int shift : {10, 0}) {
-      std::fill_n(space_.counts, kBins, 0u);
-      for_each_noted([&](int32_t index) {
-        const uint32_t here = magnitude(x_[index]);
-        if ((here ^ least) >> (shift + 10) == 0) ++space_.counts[(here >> shift) & 1023];
-      });
-      least |= bin_of(space_.counts, wanted) << shift;
-    }
-    return {least, wanted};
+    return bin_of(space_.counts, wanted) << kShift;
   }
 
-  // Those of at least this magnitude.
-  void note(uint32_t least) {
+  // Those of at least this magnitude; and copies all of them, so that memory is read once, unless `rest` is
+  // where they are or null.
+  void note(uint32_t least, float* rest) {
     pool_.parallel_for(space_.chunks, 1, [&](int64_t first, int64_t last) {
       for (int64_t chunk = first; chunk < last; ++chunk) {
-        int32_t* noted = space_.noted + chunk * kChunk;
-        int32_t count = 0;
-        for (int64_t i = chunk * kChunk, end = std::min(n_, i + kChunk); i < end; ++i) {
-          noted[count] = static_cast<int32_t>(i);  // stays where the next does not take its place
-          count += magnitude(x_[i]) >= least;
-        }
-        space_.noted_count[chunk] = count;
+        const int64_t begin = chunk * kChunk, end = std::min(n_, begin + kChunk);
+        if (rest && rest != x_) std::memcpy(rest + begin, x_ + begin, (end - begin) * sizeof(float));
+        space_.noted_count[chunk] = note_of(begin, end, least);
       }
     });
+  }
+
+  int64_t note_of(int64_t begin, int64_t end, uint32_t least) {
+    uint32_t* const noted = space_.noted + begin;
+    int64_t count = 0, i = begin;
+    const auto note_from = [&](int64_t to) {
+      for (; i < to; ++i) {
+        noted[count] = static_cast<uint32_t>(i);  // stays where the next does not take its place
+        count += magnitude(x_[i]) >= least;
+      }
+    };
+    while (i + kBlock <= end) {
+      const float* const block = x_ + i;
+      int32_t any = 0;  // without branches, and signed, so that it is made of vectors
+      for (int64_t j = 0; j < kBlock; ++j)
+        any |= static_cast<int32_t>(static_cast<int32_t>(magnitude(block[j])) >= static_cast<int32_t>(least));
+      if (any != 0)
+        note_from(i + kBlock);
+      else
+        i += kBlock;
+    }
+    note_from(end);
+    return count;
   }
 
   ThreadPool& pool_;
   const float* x_;
   int64_t n_, k_;
+  double sampled_;
   TopKSpace space_;
 };
 

@@ -19,6 +19,7 @@ inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
     {"add_scaled", kNoExchange},
     {"clear_at", kNoExchange},
     {"dequantise", kNoExchange},
+    {"drawn", kNoExchange},
     {"one_bit_pack", kNoExchange},
     {"one_bit_unpack", kNoExchange},
     {"orthogonalise", kNoExchange},

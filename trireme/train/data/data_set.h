@@ -32,6 +32,9 @@ class DataSet {
   // tensors() in the same order. Thread-safe; allocates nothing; may throw Error.
   virtual void write(int64_t epoch, int64_t index, int64_t row, Batch& batch) const = 0;
 
+  // The class, or the text, that a sample is of, from 0; −1: the data does not say.
+  virtual int64_t group([[maybe_unused]] int64_t index) const { return -1; }
+
   // Writes a row that counts for nothing in the loss: zeros, with kIgnoreTarget as target.
   virtual void write_padding(int64_t row, Batch& batch) const = 0;
 };

@@ -18,7 +18,9 @@ namespace {
 class Producer {
  public:
   Producer(const DataSet& data, const LoaderOptions& options)
-      : data_(data), options_(options), order_(data.size(), options.order, options.seed) {
+      : data_(data),
+        options_(options),
+        order_(options.own.empty() ? data.size() : std::ssize(options.own), options.order, options.seed) {
     if (options_.parts.empty()) options_.parts = {{0, options_.batch}};
     for (const Part& part : options_.parts) own_rows_ += part.size;
   }
@@ -40,9 +42,7 @@ class Producer {
     for (const Part& part : options_.parts) {
       for (int64_t row = part.begin; row < part.end(); ++row, ++to) {
         if (row < samples) {
-          const int64_t place = position.index + row;
-          const int64_t epoch = position.epoch + place / data_.size();
-          data_.write(epoch, order_.sample(epoch, place % data_.size()), to, batch);
+          options_.own.empty() ? write_of_all(row, to, batch) : write_own(to, batch);
         } else if (options_.last == LastBatch::pad) {
           data_.write_padding(to, batch);
         }
@@ -53,6 +53,17 @@ class Producer {
   }
 
  private:
+  void write_of_all(int64_t row, int64_t to, Batch& batch) {
+    const int64_t place = position.index + row, epoch = position.epoch + place / data_.size();
+    data_.write(epoch, order_.sample(epoch, place % data_.size()), to, batch);
+  }
+  // Of the samples that this rank has taken so far, which follows from the batches that all have.
+  void write_own(int64_t to, Batch& batch) {
+    const int64_t batches = (position.epoch * data_.size() + position.index) / options_.batch;
+    const int64_t place = batches * own_rows_ + to, size = std::ssize(options_.own), epoch = place / size;
+    data_.write(epoch, options_.own[order_.sample(epoch, place % size)], to, batch);
+  }
+
   void shape(Batch& batch, int64_t rows) const {
     const auto tensors = data_.tensors();
     if (batch.tensors.size() != tensors.size()) {
@@ -186,6 +197,10 @@ Loader::Loader(std::shared_ptr<const DataSet> data, const LoaderOptions& options
   options.validate();
   TRIREME_CHECK(data != nullptr);
   if (data->size() < 1) throw_error("the data set is empty; at least one sample was expected");
+  for (const uint32_t sample : options.own) {
+    if (sample >= data->size())
+      throw_error("sample {} of a rank is outside the data set of {} samples", sample, data->size());
+  }
   state_ = std::make_unique<State>(std::move(data), options);
 }
 Loader::~Loader() = default;

@@ -36,7 +36,10 @@ struct LoaderOptions {
   SampleOrder order = SampleOrder::shuffled;
   LastBatch last = LastBatch::wrap;
   std::vector<Part> parts;  // the rows of the whole batch that this rank makes, ascending; none: all of them
-  int prefetch = 2;         // batches made ahead; 0: no thread, next() makes the batch
+  // The samples that this rank's rows are drawn from, where ranks have data of their own (partition.h); none:
+  // all ranks draw from all. Each rank has epochs of its own then; a position is that of all ranks together.
+  std::vector<uint32_t> own;
+  int prefetch = 2;  // batches made ahead; 0: no thread, next() makes the batch
 
   void validate() const;  // throws Error
 };

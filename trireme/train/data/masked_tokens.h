@@ -19,6 +19,7 @@ class MaskedTokens final : public DataSet {
   std::span<const SampleTensor> tensors() const override { return windows_.tensors(); }
   void write(int64_t epoch, int64_t index, int64_t row, Batch& batch) const override;
   void write_padding(int64_t row, Batch& batch) const override { windows_.write_padding(row, batch); }
+  int64_t group(int64_t index) const override { return windows_.group(index); }
 
  private:
   TokenWindows windows_;

@@ -38,8 +38,8 @@ struct Search {
       std::error_code ignored;
       const fs::file_status link = fs::symlink_status(entry, ignored);
       if (fs::is_directory(link)) {
-        const bool skipped = std::ranges::find(options.skip_folders, entry.filename().string()) !=
-                             options.skip_folders.end();
+        const bool skipped =
+            std::ranges::find(options.skip_folders, entry.filename().string()) != options.skip_folders.end();
         if (!skipped && !is_run_folder(entry)) folder(entry);
       } else if (fs::is_regular_file(entry, ignored)) {
         if (!has_extension(entry, options.extensions)) {
@@ -56,7 +56,8 @@ struct Search {
 
 template <typename Id>
 TokenArray tokenize_files(const std::vector<fs::path>& files, const fs::path& root,
-                          const Tokenizer& tokenizer, const TextOptions& options) {
+                          const Tokenizer& tokenizer, const TextOptions& options,
+                          std::vector<int64_t>* ends) {
   std::vector<Id> all;
   std::vector<int32_t> ids;
   size_t bytes = 0;
@@ -73,6 +74,7 @@ TokenArray tokenize_files(const std::vector<fs::path>& files, const fs::path& ro
     tokenizer.encode(text, ids);
     if (files.size() > 1 && tokenizer.end_of_text()) ids.push_back(*tokenizer.end_of_text());
     all.insert(all.end(), ids.begin(), ids.end());
+    if (ends) ends->push_back(std::ssize(all));
   }
   if (bytes == 0) throw_error("{}: the text is empty", root.string());
   all.shrink_to_fit();
@@ -101,10 +103,11 @@ std::vector<fs::path> find_text_files(const fs::path& path, const TextOptions& o
   return std::move(search.found);
 }
 
-TokenArray tokenize_text(const fs::path& path, const Tokenizer& tokenizer, const TextOptions& options) {
+TokenArray tokenize_text(const fs::path& path, const Tokenizer& tokenizer, const TextOptions& options,
+                         std::vector<int64_t>* ends) {
   const std::vector<fs::path> files = find_text_files(path, options);
-  if (tokenizer.vocab_size() <= 65536) return tokenize_files<uint16_t>(files, path, tokenizer, options);
-  return tokenize_files<uint32_t>(files, path, tokenizer, options);
+  if (tokenizer.vocab_size() <= 65536) return tokenize_files<uint16_t>(files, path, tokenizer, options, ends);
+  return tokenize_files<uint32_t>(files, path, tokenizer, options, ends);
 }
 
 }  // namespace trireme

@@ -26,8 +26,9 @@ std::vector<std::filesystem::path> find_text_files(const std::filesystem::path& 
 bool looks_like_text(const std::filesystem::path& path);
 
 // All files, one after the other, each followed by the tokenizer's end_of_text where it has one and there
-// are several. Throws Error when there is no text or more than options.limit_bytes of it.
+// are several; where each ends is added to `ends`, where that is given. Throws Error when there is no text or
+// more than options.limit_bytes of it.
 TokenArray tokenize_text(const std::filesystem::path& path, const Tokenizer& tokenizer,
-                         const TextOptions& options);
+                         const TextOptions& options, std::vector<int64_t>* ends = nullptr);
 
 }  // namespace trireme

@@ -46,22 +46,25 @@ int64_t mask_ids(const DataOptions& options) {
 
 // Of `vocab` ids, the mask among them.
 std::shared_ptr<const DataSet> make_windows(TokenArray tokens, int64_t vocab, WindowStart start,
-                                            const DataOptions& options) {
-  TokenWindows windows(std::move(tokens), vocab - mask_ids(options), options.seq, start, options.seed);
+                                            const DataOptions& options, std::vector<int64_t> text_ends = {}) {
+  TokenWindows windows(std::move(tokens), vocab - mask_ids(options), options.seq, start, options.seed,
+                       std::move(text_ends));
   if (options.masked_fraction == 0) return std::make_shared<TokenWindows>(std::move(windows));
   return std::make_shared<MaskedTokens>(std::move(windows), static_cast<int32_t>(vocab - 1),
                                         options.masked_fraction, options.seed);
 }
 
-// Windows over both parts.
-OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& options) {
+// Windows over both parts. `text_ends`: of several texts, where each ends.
+OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& options,
+                           std::vector<int64_t> text_ends = {}) {
   OpenedData data;
   data.vocab = vocab;
   data.train_hash = parts.train_scan.xxh64;
   data.summary =
       fmt::format("{} tokens for training, {} held out", parts.train.size(), parts.held_out.size());
   try {
-    data.train = make_windows(std::move(parts.train), vocab, WindowStart::per_epoch, options);
+    data.train =
+        make_windows(std::move(parts.train), vocab, WindowStart::per_epoch, options, std::move(text_ends));
     if (parts.held_out.size() > 0) {
       data.validation_hash = parts.held_out_scan.xxh64;
       data.validation = make_windows(std::move(parts.held_out), vocab, WindowStart::fixed, options);
@@ -74,11 +77,13 @@ OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& o
 
 OpenedData open_text(const DataOptions& options) {
   auto tokenizer = open_tokenizer(options.tokenizer, options.tokenizer_path);
-  TokenParts parts = scan_parts(tokenize_text(options.path, *tokenizer, options.text), {}, options);
+  std::vector<int64_t> text_ends;
+  TokenParts parts =
+      scan_parts(tokenize_text(options.path, *tokenizer, options.text, &text_ends), {}, options);
   if (options.vocab > 0) parts.check(options.vocab - mask_ids(options));
   OpenedData data = make_token_data(
       std::move(parts), options.vocab > 0 ? options.vocab : tokenizer->vocab_size() + mask_ids(options),
-      options);
+      options, std::move(text_ends));
   data.summary += fmt::format(", tokenizer {} of {} ids", tokenizer->name(), tokenizer->vocab_size());
   data.tokenizer = std::move(tokenizer);
   return data;

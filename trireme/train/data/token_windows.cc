@@ -18,8 +18,14 @@ int64_t window_count(int64_t tokens, int64_t seq, WindowStart start) {
 
 }  // namespace
 
-TokenWindows::TokenWindows(TokenArray tokens, int64_t vocab, int64_t seq, WindowStart start, uint64_t seed)
-    : tokens_(std::move(tokens)), vocab_(vocab), seq_(seq), start_(start), seed_(seed) {
+TokenWindows::TokenWindows(TokenArray tokens, int64_t vocab, int64_t seq, WindowStart start, uint64_t seed,
+                           std::vector<int64_t> text_ends)
+    : tokens_(std::move(tokens)),
+      vocab_(vocab),
+      seq_(seq),
+      start_(start),
+      seed_(seed),
+      text_ends_(std::move(text_ends)) {
   if (seq < 1) throw_error("model.seq is {}, at least 1 was expected", seq);
   const int64_t least = start == WindowStart::fixed ? 2 : seq + 1;
   if (tokens_.size() < least) {
@@ -28,6 +34,11 @@ TokenWindows::TokenWindows(TokenArray tokens, int64_t vocab, int64_t seq, Window
   }
   size_ = window_count(tokens_.size(), seq, start);
   tensors_ = {{"ids", DType::i32, Shape{seq}}, {"targets", DType::i32, Shape{seq}}};
+}
+
+int64_t TokenWindows::group(int64_t index) const {
+  if (text_ends_.empty()) return -1;
+  return std::ranges::upper_bound(text_ends_, index * seq_ + seq_ / 2) - text_ends_.begin();
 }
 
 int64_t TokenWindows::offset(int64_t epoch) const {
