@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/consistency.h"
+#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -64,7 +65,7 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
 
 std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
   std::vector<ExchangeChoice> choices;
-  if (consistency_of(plan)) return choices;
+  if (consistency_of(plan) || servers_of(plan)) return choices;
   for (const ExchangeRule& rule : plan.exchange) {
     const ExchangeMethod* method = find_exchange_method(rule.method);
     TRIREME_CHECK(method != nullptr);  // check_rules() knows them
@@ -74,9 +75,9 @@ std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
 }
 
 bool has_exchange(const Plan& plan) {
-  return consistency_of(plan) || std::ranges::any_of(exchange_choices(plan), [](const ExchangeChoice& one) {
-           return !one.is_dense();
-         });
+  return consistency_of(plan) || servers_of(plan) ||
+         std::ranges::any_of(exchange_choices(plan),
+                             [](const ExchangeChoice& one) { return !one.is_dense(); });
 }
 
 const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,

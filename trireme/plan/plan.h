@@ -61,7 +61,8 @@ struct Plan {
   std::optional<Offload> offload = {};
 
   int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none
-  // Without the axis pipe, whose ranks do different things with the same layouts; and a rank's place in it.
+  // Without the axis pipe, whose ranks do different things with the same layouts; without the server, which
+  // has no rows (servers.h); and a rank's place in it.
   Plan of_one_stage() const;
   int rank_in_stage(int rank) const;
 

@@ -13,6 +13,7 @@
 #include "trireme/passes/cut.h"
 #include "trireme/passes/exchange.h"
 #include "trireme/passes/pins.h"
+#include "trireme/passes/served_steps.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/schedule/pipeline.h"
@@ -38,7 +39,7 @@ class ProgramBuilder {
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation, fill;  // see Stage
     FileStateNames in_files;
-    // By which ranks that go on by themselves agree.
+    // By which ranks that go on by themselves agree, or a server and its workers.
     std::vector<StepSegment> agreeing;
     std::vector<ActionList> lists;
   };
@@ -71,6 +72,12 @@ class ProgramBuilder {
   void add_update(RankPart& part, const StepSegment& update, const Graph& leader,
                   const NamedLayouts& layouts) const;
   void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
+  std::vector<Graph> updates() const;
+  RankPart server_part(int number, const Schedule& schedule) const;
+  void note_elsewhere(RankPart& part) const;
+  void keep_gradients_alone(RankPart& part, int rank) const;
+  static void add_served_steps(RankPart& part, ServedSteps steps);
+  static void add_lists(RankPart& part, std::vector<LocalSteps::List> lists);
 
   std::vector<StepSegment> whole_;
   Plan plan_;
@@ -78,6 +85,7 @@ class ProgramBuilder {
   Cut cut_;
   std::optional<Pipeline> pipeline_;
   std::optional<Consistency> consistency_;
+  std::optional<Servers> servers_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.
