@@ -9,6 +9,7 @@
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
+#include "trireme/plan/servers.h"
 #include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme::bench {
@@ -68,6 +69,11 @@ std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, 
 
 StepReport time_steps(const StepSetup& setup, const StepQuestion& question, const StepRank& rank,
                       const std::function<void(const StepReport&)>& begins) {
+  if (servers_of(rank.options.plan))
+    throw_error(
+        "the plan has the exchange {}, whose server's steps are those of its workers; `trireme train` says "
+        "how long they take, and there is nothing to time without",
+        rank.options.plan.exchange[0].method);
   StepReport report;
   report.ranks = rank.ranks();
   const long threads = setup.config.train.threads;

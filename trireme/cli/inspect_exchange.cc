@@ -16,6 +16,7 @@
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/consistency.h"
 #include "trireme/passes/pins.h"
+#include "trireme/plan/servers.h"
 #include "trireme/sim/link_seconds.h"
 #include "trireme/train/trainer.h"
 
@@ -31,12 +32,18 @@ struct Costs {
   std::string refusal = "";
 };
 
+// A server sends nothing by itself, and all its workers send the same.
+int rank_of_interest(const Plan& plan) {
+  const std::optional<Servers> servers = servers_of(plan);
+  return servers ? servers->rank_of(0) : 0;
+}
+
 Costs costs_of(const bench::StepSetup& setup, const Plan& plan, const MaybeLink& link) {
   Costs costs;
   try {
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,
-                                         setup.shape, *device, {plan, /*rank=*/0});
+                                         setup.shape, *device, {plan, rank_of_interest(plan)});
     costs.sent_bytes = bytes_sent_in_step(program);
     if (link) costs.link_seconds = sim::link_seconds_in_step(program, *link);
     for (const State& state : program.states) {
@@ -166,7 +173,7 @@ int inspect_exchange(std::span<const std::string> arguments) {
   }
   for (const ExchangeRule& rule : consistency_rules()) {
     plan.exchange = {rule};
-    table.add(settings_text(rule.method, consistency_of(plan)->settings), costs_of(setup, plan, link));
+    table.add(settings_text(rule.method, checked_settings(rule)), costs_of(setup, plan, link));
   }
   const std::unique_ptr<Device> device = make_cpu_device(1);
   plan.exchange.clear();

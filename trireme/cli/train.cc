@@ -29,11 +29,13 @@
 #include "trireme/comm/context.h"
 #include "trireme/comm/texts.h"
 #include "trireme/passes/plan_check.h"
+#include "trireme/plan/servers.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/runtime/rank_traces.h"
 #include "trireme/runtime/slowed_communicator.h"
 #include "trireme/runtime/traced_communicator.h"
 #include "trireme/train/agreement.h"
+#include "trireme/train/arrival_order.h"
 #include "trireme/train/config.h"
 #include "trireme/train/loop.h"
 #include "trireme/train/plan_settings.h"
@@ -94,7 +96,7 @@ Progress::Options::Screen screen_under(comm::Launcher launcher) {
 
 // What the command line says beside the settings.
 struct TrainFlags {
-  std::string plan = "data", links, trace, slow, cluster;
+  std::string plan = "data", links, trace, slow, cluster, replay;
   ProductFile products = {};
 
   bool plans() const { return plan == kAutoPlan; }
@@ -153,6 +155,7 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
   facts.push_back({"--products", flags.products.path.empty() ? "not given" : "a file"});
   facts.push_back({"--slow", slow.empty() ? "not given" : slow});
+  facts.push_back({"--replay", flags.replay.empty() ? "not given" : "a file"});
   facts.push_back({"--trace", trace_path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
@@ -182,7 +185,8 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
                   .ranks_here = here,
                   .rank_here = context.rank_here(),
                   .products = flags.products,
-                  .expected = context.rank() == 0 ? expected(flags, config, data, plan, here) : std::nullopt},
+                  .expected = context.rank() == 0 ? expected(flags, config, data, plan, here) : std::nullopt,
+                  .replay = flags.replay},
                  {peak_flops(config.config.train, context.rank_here(), here, context.ranks()), screen});
   if (trace) write_trace(trace_path, *trace, plan, &world);
   return code;
@@ -199,6 +203,19 @@ void check_before_start(const Plan& plan, ResolvedConfig config) {
   check_plan(plan.of_one_stage(),
              step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
                  .segments);
+}
+
+void check_replay(const std::string& path, const Plan& plan) {
+  const std::optional<Servers> servers = servers_of(plan);
+  if (!servers)
+    throw_error(
+        "--replay gives a server the order of an earlier run, and the plan has none; any other plan gives "
+        "the same bits again by itself");
+  if (servers->count > 1)
+    throw_error(
+        "--replay is for one server, whose arrivals the log has; the plan has {}, whose orders differ",
+        servers->count);
+  read_arrivals(path, *servers);
 }
 
 }  // namespace
@@ -240,6 +257,10 @@ int train(std::span<const std::string> arguments) {
                  "write what each rank did when: segments, waits, collectives, messages; for ui.perfetto.dev")
       ->type_name("FILE");
   app.add_option("--slow", flags.slow, "as if a rank computed slower: rank=2,factor=3")->type_name("WHO");
+  app.add_option(
+         "--replay", flags.replay,
+         "of a plan with a server: take gradients in the order of the run whose metrics.jsonl this is")
+      ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
 
@@ -254,6 +275,7 @@ int train(std::span<const std::string> arguments) {
   if (!flags.trace.empty() && environment.rank == 0) check_trace_file(flags.trace);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
   if (environment.ranks == 1 && !environment.starts_ranks) {
+    if (!flags.replay.empty()) check_replay(flags.replay, Plan());
     if (!flags.slow.empty())
       throw_error("--slow is of one rank among several, and there is one; -n starts more");
     RankOptions alone{flags.plans()             ? auto_plan(flags, config, 1, 1)
@@ -275,7 +297,14 @@ int train(std::span<const std::string> arguments) {
   }
   slow_rank(flags.slow, environment.ranks);  // or an Error, told once
   if (flags.plans() || !flags.cluster.empty()) cluster_of_ranks(flags.cluster, environment.ranks);
-  if (!flags.plans()) check_before_start(read_plan(flags.plan, environment.ranks), config);
+  if (!flags.plans()) {
+    const Plan plan = read_plan(flags.plan, environment.ranks);
+    check_before_start(plan, config);
+    if (!flags.replay.empty()) check_replay(flags.replay, plan);
+    // Of the transports, tcp alone goes on without a rank.
+    const std::optional<Servers> servers = servers_of(plan);
+    if (servers && servers->count == 1 && launch.transport == "tcp") launch.needed_ranks = 1;
+  }
   return comm::run_launched(
       launch, [&](comm::Context& context) { return train_rank(context, config, flags, screen); });
 }

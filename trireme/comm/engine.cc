@@ -160,6 +160,11 @@ Operation& Engine::begin(RecipePage& page, uint64_t stream, bool announced, std:
     operation.start(data, output);
   } catch (const PeerError& error) {
     if (page.native) record(operation);
+    if (lost(operation)) {
+      let_go(operation);
+      release(operation);
+      throw;
+    }
     fail(&operation, error);
   }
   if (page.native) record(operation);
@@ -198,7 +203,10 @@ bool Engine::move_all() {
   bool moved = transport_.progress();
   for (Operation* operation = transport_.live().first; operation != nullptr;) {
     Operation* const next = operation->next;
-    if (operation->progress()) {
+    if (operation->engine.lost(*operation)) {
+      operation->engine.let_go(*operation);
+      moved = true;
+    } else if (operation->progress()) {
       moved = true;
       ++operation->movements;
       if (operation->complete()) operation->engine.finish(*operation);
@@ -211,7 +219,7 @@ bool Engine::move_all() {
 void Engine::wait(Operation& operation) {
   using State = Operation::State;
   if (operation.state == State::finished) return;
-  if (operation.state == State::failed) refuse_if_failed();
+  if (operation.state == State::failed) refuse(operation);
   try {
     uint64_t movements = ~uint64_t{0};
     uint32_t rounds = 0;
@@ -226,6 +234,7 @@ void Engine::wait(Operation& operation) {
       }
       const bool moved = move_all();
       if (operation.state == State::finished) return;
+      if (operation.state == State::failed) break;
       // A transport that always has something to do, for others or for itself, must not hide that this has
       // not.
       if (moved && ++rounds % kRoundsPerClock != 0) continue;
@@ -243,6 +252,7 @@ void Engine::wait(Operation& operation) {
   } catch (const PeerError& error) {
     fail(&operation, error);
   }
+  refuse(operation);
 }
 
 bool Engine::done(Operation& operation) {
@@ -253,7 +263,7 @@ bool Engine::done(Operation& operation) {
       fail(&operation, error);
     }
   }
-  if (operation.state == Operation::State::failed) refuse_if_failed();
+  if (operation.state == Operation::State::failed) refuse(operation);
   return operation.state == Operation::State::finished;
 }
 

@@ -48,6 +48,10 @@ class Engine {
   void enlist(Operation& operation);
   void unlink(Operation& operation);
   void refuse_if_failed() const;
+  // Of a message with a rank that is lost, while the job goes on without it; null otherwise.
+  const PeerError* lost(const Operation& operation) const;
+  void let_go(Operation& operation);
+  [[noreturn]] void refuse(const Operation& operation) const;  // that has failed
   [[noreturn]] void fail(const Operation* operation, const PeerError& error);
   void fail_live();
   [[noreturn]] void time_out(Operation& operation);

@@ -18,6 +18,24 @@ void Engine::refuse_if_failed() const {
   if (failure_) throw *failure_;
 }
 
+const PeerError* Engine::lost(const Operation& operation) const {
+  const Recipe& recipe = operation.recipe;
+  return recipe.call.collective == Collective::message ? transport_.lost(recipe.lanes[0].peer) : nullptr;
+}
+
+void Engine::let_go(Operation& operation) {
+  unlink(operation);
+  operation.state = Operation::State::failed;
+  if (options_.recorder != nullptr) options_.recorder->failed(operation.record, read_ticks());
+}
+
+void Engine::refuse(const Operation& operation) const {
+  refuse_if_failed();
+  const PeerError* error = lost(operation);
+  TRIREME_CHECK(error != nullptr);
+  throw PeerError(error->failure(), error->rank(), fmt::format("{}: {}", describe(operation), error->what()));
+}
+
 // "all_reduce of 1,024 f32, sum, by ring (group world, number 17, 4.0 KiB)"
 std::string Engine::describe(const Operation& operation) const {
   const Recipe& recipe = operation.recipe;
@@ -52,11 +70,7 @@ std::string Engine::who_arrived(const Operation& operation) {
 void Engine::fail_live() {
   for (Operation* operation = transport_.live().first; operation != nullptr;) {
     Operation* const next = operation->next;
-    if (&operation->engine == this) {
-      unlink(*operation);
-      operation->state = Operation::State::failed;
-      if (options_.recorder != nullptr) options_.recorder->failed(operation->record, read_ticks());
-    }
+    if (&operation->engine == this) let_go(*operation);
     operation = next;
   }
 }

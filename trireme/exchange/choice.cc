@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/consistency.h"
+#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -66,7 +67,7 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
 
 std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
   std::vector<ExchangeChoice> choices;
-  if (consistency_of(plan)) return choices;
+  if (consistency_of(plan) || servers_of(plan)) return choices;
   for (const ExchangeRule& rule : plan.exchange) {
     const ExchangeMethod* method = find_exchange_method(rule.method);
     TRIREME_CHECK(method != nullptr);  // check_rules() knows them
@@ -85,9 +86,9 @@ std::vector<int64_t> early_ends(const std::vector<ExchangeChoice>& choices) {
 }
 
 bool has_exchange(const Plan& plan) {
-  return consistency_of(plan) || std::ranges::any_of(exchange_choices(plan), [](const ExchangeChoice& one) {
-           return !one.is_dense();
-         });
+  return consistency_of(plan) || servers_of(plan) ||
+         std::ranges::any_of(exchange_choices(plan),
+                             [](const ExchangeChoice& one) { return !one.is_dense(); });
 }
 
 const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,

@@ -1,11 +1,13 @@
 // What collective kernels and transfers ask of the runtime: collectives over the ranks along one axis of the
 // mesh, or over a group that was given a name, and messages between two ranks. Counts are in elements; parts
-// are equal, one for each rank of the axis. All of these throw an Error when a rank is gone.
+// are equal, one for each rank of the axis. All of these throw an Error when a rank is gone (but see
+// bear_loss_of()).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +39,20 @@ class Communicator {
   virtual void start_receive(int peer, std::byte* data, int64_t bytes, int tag) = 0;
   // For the first that was started on `data` and not waited for yet.
   virtual void wait(const std::byte* data) = 0;
+  // For the first of these that is through, which is then as after wait(); or whose rank is lost, where that
+  // is borne. Of several, the one that is named first. Throws an Error when nothing comes for too long.
+  struct Arrived {
+    size_t number = 0;      // among those given
+    std::string lost = "";  // what became of its rank; "": it is there
+  };
+  virtual Arrived wait_any(std::span<const std::byte* const> data) {
+    wait(data[0]);
+    return {};
+  }
+  // From now on, these ranks may be lost, and what is about others goes on; what is under way with one that
+  // is lost, or begun, is an Error. All ranks say so. False where that can not be: then it is the end of all.
+  virtual bool bear_loss_of(const std::vector<int>& /*ranks*/) { return false; }
+  virtual bool is_lost(int /*rank*/) const { return false; }
   // Moves what is under way, without waiting; cheap when nothing is.
   virtual void progress() = 0;
 

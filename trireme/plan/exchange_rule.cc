@@ -11,7 +11,8 @@ namespace trireme {
 namespace {
 
 using Kind = ExchangeSetting::Kind;
-constexpr double kMostSteps = 1e6, kMostInFlight = 64, kMostMomentum = 0.9999, kMostSeed = 0x1p31;
+constexpr double kMostSteps = 1e6, kMostInFlight = 64, kMostMomentum = 0.9999, kMostSeed = 0x1p31,
+                 kMostRanks = 65536;
 
 ExchangeSetting real(std::string_view name, double standard, double least, double most) {
   return {.name = name, .standard = standard, .least = least, .most = most};
@@ -96,7 +97,8 @@ void check_round(const ExchangeRule& rule) {
 
 const std::vector<ExchangeKind>& exchange_kinds() {
   using enum ExchangeKind::Of;
-  const ExchangeSetting steps = whole("steps", 8, 1, kMostSteps), seed = whole("seed", 0, 0, kMostSeed);
+  const ExchangeSetting steps = whole("steps", 8, 1, kMostSteps), seed = whole("seed", 0, 0, kMostSeed),
+                        servers = whole("servers", 1, 1, kMostRanks);
   static const std::vector<ExchangeKind> kinds = {
       {"all_reduce", kGradients, {word("wire", {"f32", "bf16", "f16"})}},
       {"top_k", kGradients, {above_zero("ratio", 0.01, 1), flag("feedback", 1)}},
@@ -127,6 +129,9 @@ const std::vector<ExchangeKind>& exchange_kinds() {
        {whole("delay", 1, 0, kMostSteps), whole("period", 1, 1, kMostSteps), flag("correction", 1)}},
       {"d_psgd", kWeights, {word("graph", {"ring", "torus", "exponential"})}},
       {"sgp", kWeights, {word("graph", {"exponential", "ring"})}},
+      {"server", kWeights, {servers}},
+      {"async_server", kWeights, {servers, flag("stale_rate", 0)}},
+      {"ssp", kWeights, {servers, whole("staleness", 1, 0, kMostInFlight)}},
   };
   return kinds;
 }
@@ -177,7 +182,8 @@ void check_rules(const std::vector<ExchangeRule>& rules) {
     if (find_exchange_kind(rule.method)->of == ExchangeKind::Of::kGradients) continue;
     if (rules.size() > 1 || !rule.pattern.empty())
       throw_error(
-          "the plan's exchange is {}, by which ranks have weights of their own for a while, {}; all "
+          "the plan's exchange is {}, which is about the weights of ranks and not about single gradients, "
+          "{}; all "
           "parameters go that way together, so it stands alone",
           rule.method, rule.pattern.empty() ? "beside other rules" : "for '" + rule.pattern + "'");
   }

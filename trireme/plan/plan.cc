@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -41,6 +42,11 @@ int Plan::pipeline_stages() const {
 
 Plan Plan::of_one_stage() const {
   Plan plan = *this;
+  if (const std::optional<Servers> servers = servers_of(*this)) {
+    plan.mesh = Mesh({{"data", servers->workers}});
+    plan.exchange.clear();
+    return plan;
+  }
   const int pipe = mesh.find(kPipeAxis);
   if (pipe < 0) return plan;
   std::vector<Axis> axes = mesh.axes();
@@ -52,6 +58,7 @@ Plan Plan::of_one_stage() const {
 }
 
 int Plan::rank_in_stage(int rank) const {
+  if (const std::optional<Servers> servers = servers_of(*this)) return rank - servers->count;
   int result = 0;
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
     if (mesh.axes()[a].name != kPipeAxis)

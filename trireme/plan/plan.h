@@ -67,7 +67,8 @@ struct Plan {
   int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none
   // Whether it is computed in chunks: by the stages of a pipeline, or for offload.
   bool cuts_model() const { return pipeline_stages() > 1 || (offload && offload->cuts_model()); }
-  // Without the axis pipe, whose ranks do different things with the same layouts; and a rank's place in it.
+  // Without the axis pipe, whose ranks do different things with the same layouts; without the server, which
+  // has no rows (servers.h); and a rank's place in it.
   Plan of_one_stage() const;
   int rank_in_stage(int rank) const;
 

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -294,6 +295,15 @@ void read_exchange(const Json& value, Plan& plan, std::string_view source) {
   }
 }
 
+// Behind all else: what does not go with a server may stand anywhere in the plan.
+void check_servers(const Plan& plan, std::string_view source) {
+  try {
+    servers_of(plan);
+  } catch (const Error& error) {
+    throw_error("{}: {}", source, error.what());
+  }
+}
+
 Json exchange_json(const std::vector<ExchangeRule>& rules) {
   Json list = Json::array();
   for (const ExchangeRule& rule : rules) {
@@ -359,6 +369,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   check_axes(plan, source);
   check_pipeline(plan, source);
   check_offload(plan, source);
+  check_servers(plan, source);
   return plan;
 }
 

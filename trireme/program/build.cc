@@ -20,6 +20,7 @@
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
 #include "trireme/passes/second_holder.h"
+#include "trireme/passes/served_steps.h"
 #include "trireme/program/file_groups.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/program/stages.h"
@@ -64,15 +65,13 @@ void check_no_exchange(const Plan& plan) {
       "same bits for any number of ranks; take one of them out");
 }
 
-// Of a rank that goes on by itself.
+// Of a rank that goes on by itself, or whose gradients go to a server.
 void check_alone(const Graph& forward) {
   for (const Node& node : forward.nodes) {
     if (node.op->collective && node.attrs.text("axis", "") == "data")
       throw_error(
-          "the plan has an exchange by which ranks go on by themselves for some steps, but {} is put "
-          "together over "
-          "all of them in every step, as batch norm's statistics are. Use a model without batch norm, or "
-          "another "
+          "the plan has an exchange by which ranks compute by themselves, but {} is put together over all of "
+          "them in every step, as batch norm's statistics are. Use a model without batch norm, or another "
           "exchange",
           forward.values[node.outputs[0]].name);
   }
@@ -119,6 +118,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   // Methods of exchange compress them once a step, there too.
   const bool exchanges = stage_plan_.mesh.ranks() > 1 && has_exchange(plan_);
   consistency_ = consistency_of(plan_);
+  servers_ = servers_of(plan_);
   if (consistency_ && plan_.offload)
     throw_error(
         "the plan has an exchange by which ranks go on by themselves for some steps, and offload, which cuts "
@@ -133,7 +133,8 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
-    if (stage_plan_.mesh.ranks() == 1 || is_own(segment)) {
+    const bool elsewhere = servers_ && segment.kind != SegmentKind::kForwardBackward;  // on the server, whole
+    if (stage_plan_.mesh.ranks() == 1 || is_own(segment) || elsewhere) {
       again_.push_back(to_make_again(plan_, segment, segment.graph));
       continue;
     }
@@ -157,7 +158,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
       leader = consistency_ ? local_steps(leader, *consistency_, mesh, /*rank=*/0, ops()).update
                             : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
     }
-    if (consistency_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
+    if ((consistency_ || servers_) && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
     if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate)) leader = optimized(leader);
     common =
         Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
@@ -204,8 +205,82 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
   return result;
 }
 
+std::vector<Graph> ProgramBuilder::updates() const {
+  std::vector<Graph> result;
+  for (const StepSegment& segment : whole_) {
+    if (segment.kind == SegmentKind::kUpdate) result.push_back(segment.graph);
+  }
+  return result;
+}
+
+// A server has its update, whole, and the first one the evaluation; a worker what makes gradients.
+ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule& schedule) const {
+  RankPart result;
+  const std::vector<Graph> all = updates();
+  TRIREME_CHECK(std::ssize(all) == servers_->count);
+  ServedSteps steps = server_steps(all, number, *servers_, ops());
+  result.step = steps.step;
+  for (const StepSegment& segment : whole_) {
+    const bool evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
+    if (!evaluates && segment.graph.name != all[static_cast<size_t>(number)].name) continue;
+    if (evaluates) result.evaluation = schedule.evaluation;
+    result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
+    result.layouts.emplace_back();
+  }
+  add_served_steps(result, std::move(steps));
+  note_elsewhere(result);
+  for (size_t server = 0; servers_->count > 1 && server < all.size(); ++server) {
+    for (const Value& value : all[server].values) {
+      if (!is_lasting(value.role)) continue;
+      StatePart& part = result.states[value.name] = state_part(value.type.shape, {}, {}, 0);
+      part.stages = {static_cast<int>(server)};
+    }
+  }
+  return result;
+}
+
+void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
+  part.evaluation.clear();
+  for (size_t s = whole_.size(); s-- > 0;) {
+    if (whole_[s].kind == SegmentKind::kForwardBackward) continue;
+    part.segments.erase(part.segments.begin() + static_cast<ptrdiff_t>(s));
+    part.layouts.erase(part.layouts.begin() + static_cast<ptrdiff_t>(s));
+  }
+  std::erase_if(part.step, [&](const Action& action) {
+    return std::ranges::none_of(part.segments,
+                                [&](const StepSegment& one) { return one.graph.name == action.what; });
+  });
+  add_served_steps(part, worker_steps(updates(), rank, ops()));
+  note_elsewhere(part);
+}
+
+// States that last and that other ranks alone have.
+void ProgramBuilder::note_elsewhere(RankPart& part) const {
+  std::set<std::string_view> here;
+  for (const std::vector<StepSegment>* segments : {&part.segments, &part.agreeing}) {
+    for (const StepSegment& segment : *segments) {
+      for (const Value& value : segment.graph.values) here.insert(value.name);
+    }
+  }
+  for (const StepSegment& segment : whole_) {
+    for (const Value& value : segment.graph.values) {
+      if (is_lasting(value.role) && here.insert(value.name).second) part.elsewhere.push_back(value);
+    }
+  }
+}
+
+void ProgramBuilder::add_served_steps(RankPart& part, ServedSteps steps) {
+  for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
+  for (StepSegment& segment : steps.segments) {
+    segment.graph = optimized(segment.graph);
+    part.agreeing.push_back(std::move(segment));
+  }
+  add_lists(part, std::move(steps.lists));
+}
+
 ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
   if (pipeline_) return stage_part(rank);
+  if (servers_ && servers_->serves(rank)) return server_part(rank, schedule);
   RankPart result = before_cut(plan_.rank_in_stage(rank), schedule);
   const std::vector<StepSegment> local = std::exchange(result.segments, {});
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
@@ -219,6 +294,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     if (common_[s]) segment.graph = bucket(segment.graph, common_[s]->leader, ops());
     result.layouts.push_back(layouts[s]);
   }
+  if (servers_) keep_gradients_alone(result, rank);
   return result;
 }
 
@@ -249,7 +325,11 @@ void ProgramBuilder::add_local_steps(RankPart& part, Graph& update, int rank, Ke
     const Graph made = optimized(graph);
     part.agreeing.emplace_back(bucket(made, made, ops()), SegmentKind::kUpdate);
   }
-  for (LocalSteps::List& list : local.lists) {
+  add_lists(part, std::move(local.lists));
+}
+
+void ProgramBuilder::add_lists(RankPart& part, std::vector<LocalSteps::List> lists) {
+  for (LocalSteps::List& list : lists) {
     ActionList& added = part.lists.emplace_back();
     added.name = std::move(list.name);
     added.actions = std::move(list.actions);
@@ -365,12 +445,14 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
 ActionList ProgramBuilder::list(std::string name, std::vector<Action> actions, SegmentKind kind,
                                 int64_t microbatches, int rank) const {
   ActionList list{std::move(name), std::move(actions), 0, {}, microbatches};
+  const bool serves = servers_ && servers_->serves(rank);
   for (const StepSegment& segment : whole_) {
     const int64_t rows = segment.kind == kind ? rows_of(segment.graph) : 0;
-    if (rows == 0) continue;
+    if (rows == 0 || list.actions.empty() || (serves && kind != SegmentKind::kEvaluate)) continue;
     TRIREME_CHECK((list.rows == 0 || list.rows == rows));
     list.rows = rows;
-    list.own = is_own(segment) ? Part{0, rows} : batch_rows(stage_plan_, rows, plan_.rank_in_stage(rank));
+    list.own =
+        is_own(segment) || serves ? Part{0, rows} : batch_rows(stage_plan_, rows, plan_.rank_in_stage(rank));
   }
   return list;
 }

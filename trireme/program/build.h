@@ -14,6 +14,7 @@
 #include "trireme/passes/exchange.h"
 #include "trireme/passes/offload.h"
 #include "trireme/passes/pins.h"
+#include "trireme/passes/served_steps.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/schedule/pipeline.h"
@@ -39,7 +40,8 @@ class ProgramBuilder {
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation, fill;  // see Stage
     FileStateNames in_files;
-    // By which ranks that go on by themselves agree; and the updates of early steps.
+    // By which ranks that go on by themselves agree, or a server and its workers; and the updates of early
+    // steps.
     std::vector<StepSegment> agreeing;
     std::vector<ActionList> lists;
   };
@@ -75,6 +77,12 @@ class ProgramBuilder {
   void add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
                          KeptStates& kept) const;
   void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
+  std::vector<Graph> updates() const;
+  RankPart server_part(int number, const Schedule& schedule) const;
+  void note_elsewhere(RankPart& part) const;
+  void keep_gradients_alone(RankPart& part, int rank) const;
+  static void add_served_steps(RankPart& part, ServedSteps steps);
+  static void add_lists(RankPart& part, std::vector<LocalSteps::List> lists);
 
   std::vector<StepSegment> whole_;
   Plan plan_;
@@ -82,6 +90,7 @@ class ProgramBuilder {
   Cut cut_;
   std::optional<Pipeline> pipeline_;  // of one stage where offload alone cuts the model
   std::optional<Consistency> consistency_;
+  std::optional<Servers> servers_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.

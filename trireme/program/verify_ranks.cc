@@ -189,8 +189,12 @@ void play(const Mesh& mesh, const std::vector<std::vector<Event>>& events) {
 }
 
 void check_rows(std::span<const Program> ranks) {
-  const ActionList* first = ranks[0].find_list("step");
-  if (!first || first->rows == 0) return;
+  const ActionList* first = nullptr;  // of a rank that computes rows: a server does not
+  for (const Program& program : ranks) {
+    const ActionList* list = program.find_list("step");
+    if (!first && list && list->rows > 0) first = list;
+  }
+  if (!first) return;
   std::vector<int> computed(static_cast<size_t>(first->rows * first->microbatches));
   for (const Program& program : ranks) {
     const ActionList& list = *program.find_list("step");

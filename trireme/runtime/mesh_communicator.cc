@@ -18,6 +18,9 @@ comm::ReduceOp op_of(Communicator::Reduction reduction) {
   return reduction == Communicator::Reduction::kMax ? comm::ReduceOp::max : comm::ReduceOp::sum;
 }
 
+// Transports wake up for what comes; this is for what they do not know of.
+constexpr std::chrono::milliseconds kLook{50};
+
 // Adds the time that it lives to `total`.
 class Stopwatch {
  public:
@@ -145,8 +148,47 @@ void MeshCommunicator::wait(const std::byte* data) {
   const Stopwatch watch(seconds_);
   const auto found = std::ranges::find(under_way_, data, &Started::data);
   TRIREME_CHECK(found != under_way_.end());
-  found->handle.wait();
+  try {
+    found->handle.wait();
+  } catch (const comm::PeerError& error) {
+    if (is_lost(error.rank())) under_way_.erase(found);  // others go on, perhaps from the same memory
+    throw;
+  }
   under_way_.erase(found);  // keeps the order
+}
+
+Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* const> data) {
+  const Stopwatch watch(seconds_);
+  const auto give_up = comm::Clock::now() + std::chrono::duration_cast<comm::Clock::duration>(
+                                                std::chrono::duration<double>(context_.timeout_seconds()));
+  do {
+    for (size_t i = 0; i < data.size(); ++i) {
+      const auto found = std::ranges::find(under_way_, data[i], &Started::data);
+      TRIREME_CHECK(found != under_way_.end());
+      Arrived arrived{i};
+      try {
+        if (!found->handle.done()) continue;
+      } catch (const comm::PeerError& error) {
+        if (!is_lost(error.rank())) throw;
+        arrived.lost = error.what();
+      }
+      under_way_.erase(found);
+      return arrived;
+    }
+    context_.transport().idle(std::min(give_up, comm::Clock::now() + kLook));
+  } while (comm::Clock::now() < give_up);
+  throw_error(
+      "none of {} messages has come for {} s. Either the ranks that should send them are stuck, or a step "
+      "takes longer; then raise the timeout",
+      data.size(), context_.timeout_seconds());
+}
+
+bool MeshCommunicator::bear_loss_of(const std::vector<int>& ranks) {
+  return context_.transport().bear_loss_of(ranks);
+}
+
+bool MeshCommunicator::is_lost(int rank) const {
+  return rank >= 0 && context_.transport().lost(rank) != nullptr;
 }
 
 void MeshCommunicator::progress() {

@@ -32,6 +32,9 @@ class MeshCommunicator final : public Communicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
+  Arrived wait_any(std::span<const std::byte* const> data) override;
+  bool bear_loss_of(const std::vector<int>& ranks) override;
+  bool is_lost(int rank) const override;
   void progress() override;
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;

@@ -94,6 +94,13 @@ void Runner::start(const Turn& turn, int64_t first_slot) {
   }
 }
 
+const std::byte* Runner::begin(std::string_view list, int64_t first_slot) {
+  const std::span<const Turn> only = turns(list);
+  TRIREME_CHECK((only.size() == 1 && only[0].state != nullptr));
+  start(only[0], first_slot);
+  return memory_of(only[0], first_slot);
+}
+
 void Runner::wait(const std::vector<const Turn*>& messages, int64_t first_slot) {
   for (const Turn* message : messages) executor_.communicator()->wait(memory_of(*message, first_slot));
 }

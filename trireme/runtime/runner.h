@@ -37,6 +37,10 @@ class Runner {
     return turns(executor_.program().step_list(step).name).subspan(updates_from_);
   }
 
+  // Of a list that is one message: begins it and goes on. The communicator is told of it by the memory that
+  // is returned, and waits for it there.
+  const std::byte* begin(std::string_view list, int64_t first_slot = 0);
+
   // Does them in order. before(turn) and after(turn) are called around each that runs a segment. Slots are
   // counted from `first_slot` on: a pipeline that is not empty between steps goes on with the next ones.
   template <typename Before, typename After>

@@ -55,14 +55,27 @@ void TracedCommunicator::start_receive(int peer, std::byte* data, int64_t bytes,
   inner_.start_receive(peer, data, bytes, tag);
 }
 
-void TracedCommunicator::wait(const std::byte* data) {
+// Of the first that was started on `data`, which is waited for.
+TraceEvent TracedCommunicator::take_event(const std::byte* data) {
   const auto started = std::ranges::find(under_way_, data, &Started::data);
   TRIREME_CHECK((started != under_way_.end()));
   TraceEvent event = std::move(started->event);
   under_way_.erase(started);
+  return event;
+}
+
+void TracedCommunicator::wait(const std::byte* data) {
+  TraceEvent event = take_event(data);
   const double begin = trace_.now();
   inner_.wait(data);
   end(std::move(event), begin);
+}
+
+Communicator::Arrived TracedCommunicator::wait_any(std::span<const std::byte* const> data) {
+  const double begin = trace_.now();
+  Arrived arrived = inner_.wait_any(data);
+  end(take_event(data[arrived.number]), begin);
+  return arrived;
 }
 
 void TracedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,

@@ -24,6 +24,7 @@ class TracedCommunicator final : public WrappingCommunicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
+  Arrived wait_any(std::span<const std::byte* const> data) override;
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
 
@@ -32,6 +33,7 @@ class TracedCommunicator final : public WrappingCommunicator {
     const std::byte* data;
     TraceEvent event;
   };
+  TraceEvent take_event(const std::byte* data);
   TraceEvent begun(std::string name, int64_t bytes) const;
   void began_collective(std::string_view kind, std::string_view axis, const std::byte* data, int64_t bytes);
   void end(TraceEvent event, double waited_from);

@@ -8,6 +8,9 @@ namespace trireme {
 
 class WrappingCommunicator : public Communicator {
  public:
+  Arrived wait_any(std::span<const std::byte* const> data) override { return inner_.wait_any(data); }
+  bool bear_loss_of(const std::vector<int>& ranks) override { return inner_.bear_loss_of(ranks); }
+  bool is_lost(int rank) const override { return inner_.is_lost(rank); }
   void progress() override { inner_.progress(); }
   void add_group(const std::string& name, const std::vector<int>& members) override {
     inner_.add_group(name, members);

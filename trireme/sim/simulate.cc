@@ -6,6 +6,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/passes/served_steps.h"
 
 namespace trireme::sim {
 namespace {
@@ -39,6 +40,10 @@ struct Simulated {
 };
 
 Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for) {
+  if (program.segment(kGiveSegment) >= 0 || program.segment(kPullSegment) >= 0)
+    throw_error(
+        "the plan has a server, which takes gradients in the order in which they come: a clock that runs one "
+        "step can not time that. Simulate the plan without the key exchange, or run it (--link, --slow)");
   const DeviceClass& device = device_map.device(rank);
   return {
       std::make_unique<Track>(track_of(program, device)),

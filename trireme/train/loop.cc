@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
+#include "trireme/plan/servers.h"
 #include "trireme/train/agreement.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
@@ -25,6 +27,7 @@
 #include "trireme/train/run_folder.h"
 #include "trireme/train/run_lock.h"
 #include "trireme/train/sampler.h"
+#include "trireme/train/server_steps.h"
 #include "trireme/train/trainer.h"
 #include "trireme/train/weights.h"
 
@@ -77,6 +80,20 @@ Facts agreed_facts(ResolvedConfig config, const Model& model, const OpenedData& 
   return facts;
 }
 
+// As a rank sees itself in all that is not a step. Servers evaluate and save as if they were alone: each has
+// some of the states, as stages of a pipeline do. Workers do nothing of the kind.
+RankOptions between_steps(const RankOptions& ranks) {
+  const std::optional<Servers> servers = servers_of(ranks.plan);
+  if (!servers) return ranks;
+  Plan plan;
+  if (servers->count == 1 || !servers->serves(ranks.rank)) return {plan, 0, ranks.communicator, ranks.trace};
+  std::vector<int> members(static_cast<size_t>(servers->count));
+  std::iota(members.begin(), members.end(), 0);
+  ranks.communicator->add_group(std::string(kPipeAxis), members);
+  plan.mesh = Mesh({{std::string(kPipeAxis), servers->count}});
+  return {plan, ranks.rank, ranks.communicator, ranks.trace};
+}
+
 class Run {
  public:
   Run(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
@@ -92,16 +109,18 @@ class Run {
                              .rank_here = context.rank_here,
                              .products = context.products,
                              .f32_products = f32_products_of(config_.train)})),
-        trainer_(model_, config_.train, config_.optim,
-                 {config_.train.batch / config_.train.accumulate, data_.input}, *device_, context_.ranks),
+        servers_(servers_of(context.ranks.plan)),
+        alike_(between_steps(context.ranks)),
+        trainer_(step_program(model_, config_.train, config_.optim, step_shape(), *device_, context.ranks),
+                 config_.train, step_shape(), *device_, alike_),
         loader_(data_.train, {.batch = config_.train.batch,
                               .seed = static_cast<uint64_t>(config_.train.seed),
-                              .parts = trainer_.own_rows(),
+                              .parts = serves() ? std::vector<Part>{{0, 1}} : trainer_.own_rows(),
                               .own = own_samples(config_, data_, context_.ranks),
                               .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
-        replicas_(trainer_, context_.ranks),
+        replicas_(trainer_, alike_),
         folder_(make_run_folder(config_.run)),
-        checkpoints_(folder_, config_.run.keep, checkpoint_peers(context_.ranks)) {
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)) {
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
   }
@@ -117,12 +136,14 @@ class Run {
         note(line);
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
     }
+    if (servers_) begin_serving(first);
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
     const Clock::time_point start_of_steps = Clock::now();
     const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
     context_.on_signal(RunContext::OnSignal::kStop);
-    for (int64_t step = first; step < config_.train.steps; ++step) {
+    // A worker goes on until it is told that the run is over.
+    for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
       Communicator* const communicator = context_.ranks.communicator;
       if (communicator) {  // what is done between steps is not the step's
@@ -131,9 +152,10 @@ class Run {
       }
       const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
       Batch& batch = loader_.next();
-      const double rate =
-          learning_rate(config_.optim, config_.lr_schedule, config_.train.batch, config_.train.steps, step);
-      const StepResult done = trainer_.step(batch, step, rate, batches_ahead());
+      const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
+                                        config_.train.steps, std::min(step, config_.train.steps - 1));
+      const StepResult done =
+          server_ ? server_->step(step, rate) : trainer_.step(batch, step, rate, batches_ahead());
       result.steps = step + 1;
       result.loss = done.loss;
       if (Trace* trace = context_.ranks.trace)
@@ -161,9 +183,19 @@ class Run {
           note(fmt::format("warning: {}; its lines are kept and tried again", problem));
       }
       if (done.skipped) note(skip_note(step + 1));
+      if (server_) tell_of_workers();
+      if (works() && !done.over) continue;
+      if (works()) {
+        if (context_.stop && context_.stop->load()) result.end = RunResult::End::kStopped;
+        break;
+      }
 
       const bool last = step + 1 == config_.train.steps;
       const bool stopping = trainer_.agrees_after(step + 1) && asked_to_stop() && !last;
+      if (server_ && (last || stopping)) {
+        server_->finish();
+        tell_of_workers();
+      }
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
       if (last || stopping) {
         save(step + 1);
@@ -188,6 +220,25 @@ class Run {
 
  private:
   bool leads() const { return context_.ranks.rank == 0; }
+  bool serves() const { return servers_ && servers_->serves(context_.ranks.rank); }
+  bool works() const { return servers_ && !serves(); }
+  StepShape step_shape() const { return {config_.train.batch / config_.train.accumulate, data_.input}; }
+  // All have the same weights now. From here on, a worker may be lost where the transport allows that, and
+  // there is one server: several would not all lose it at the same step.
+  void begin_serving(int64_t first) {
+    context_.world->barrier().wait();
+    std::vector<int> workers;
+    for (int worker = 0; worker < servers_->workers; ++worker) workers.push_back(servers_->rank_of(worker));
+    if (servers_->count == 1) context_.ranks.communicator->bear_loss_of(workers);
+    if (!serves()) return;
+    std::optional<std::map<int64_t, Arrivals>> replay;
+    if (!context_.replay.empty()) replay = read_arrivals(context_.replay, *servers_);
+    server_.emplace(*servers_, trainer_, *context_.ranks.communicator, first, config_.train.steps,
+                    std::move(replay));
+  }
+  void tell_of_workers() {
+    for (const std::string& line : server_->take_notes()) note(line);
+  }
   void note(const std::string& text) {
     if (leads()) observer_.note(text);
   }
@@ -198,7 +249,7 @@ class Run {
   // Ranks may hear of it at different steps; they stop together.
   bool asked_to_stop() {
     int32_t asked = context_.stop && context_.stop->load() ? 1 : 0;
-    for (const Axis& axis : context_.ranks.plan.mesh.axes()) {
+    for (const Axis& axis : alike_.plan.mesh.axes()) {
       if (axis.size == 1) continue;
       context_.ranks.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&asked), 1, DType::i32,
                                               Communicator::Reduction::kMax);
@@ -217,6 +268,12 @@ class Run {
   }
   // What the log says of an exchange, where the plan has one.
   void note_exchange(const StepResult& done, StepMetrics& line) {
+    if (server_) {
+      line.waiting_share = line.comm_seconds / line.step_seconds;
+      line.staleness_mean = done.staleness_mean;
+      line.staleness_max = done.staleness_max;
+      line.arrivals = server_->arrivals();
+    }
     if (dense_bytes_ == 0) return;
     would_have_sent_ += dense_bytes_;
     sent_ += static_cast<double>(line.bytes_sent);
@@ -227,11 +284,9 @@ class Run {
   // That this rank would send in a step without the plan's exchange; 0 where it has none.
   double dense_bytes() const {
     RankOptions dense = context_.ranks;
-    if (!has_exchange(dense.plan)) return 0;
+    if (!has_exchange(dense.plan) || servers_) return 0;
     dense.plan.exchange.clear();
-    const Program program =
-        step_program(model_, config_.train, config_.optim,
-                     {config_.train.batch / config_.train.accumulate, data_.input}, *device_, dense);
+    const Program program = step_program(model_, config_.train, config_.optim, step_shape(), *device_, dense);
     return bytes_sent_in_step(program);
   }
   std::string skip_note(int64_t step) const {
@@ -300,7 +355,7 @@ class Run {
     if (config_.train.init_from.empty()) return;
     const RankStates states = states_of(trainer_);
     const std::string source =
-        read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(context_.ranks));
+        read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(alike_));
     trainer_.begin_from_weights();
     note("weights  from " + source);
   }
@@ -349,7 +404,7 @@ class Run {
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
     for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
-    saved_ = trireme::save(checkpoints_, std::move(state), trainer_, context_.ranks);
+    saved_ = trireme::save(checkpoints_, std::move(state), trainer_, alike_);
     retry_at_ = retry_after_ = 0;
     if (leads()) observer_.saved(saved_);
   }
@@ -375,6 +430,8 @@ class Run {
   Model model_;
   Facts facts_;
   std::unique_ptr<Device> device_;
+  std::optional<Servers> servers_;
+  RankOptions alike_;
   Trainer trainer_;
   Loader loader_;
   std::vector<Batch*> ahead_;
@@ -388,6 +445,7 @@ class Run {
   // Of rank 0 alone.
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
+  std::optional<ServerSteps> server_;  // that this rank is
 };
 
 }  // namespace

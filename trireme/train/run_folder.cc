@@ -173,6 +173,9 @@ void MetricsFile::write(const StepMetrics& m) {
   if (m.compression_ratio) object["compression_ratio"] = number(*m.compression_ratio);
   if (m.residual_norm) object["residual_norm"] = number(*m.residual_norm);
   if (m.waiting_share) object["waiting_share"] = *m.waiting_share;
+  if (m.staleness_mean) object["staleness_mean"] = *m.staleness_mean;
+  if (m.staleness_max) object["staleness_max"] = *m.staleness_max;
+  if (!m.arrivals.empty()) object["arrivals"] = m.arrivals;
   if (m.expected) {
     object["predicted_seconds"] = m.expected->seconds;
     object["predicted_bytes"] = m.expected->peak_bytes;

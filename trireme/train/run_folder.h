@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "trireme/plan/plan.h"
 #include "trireme/train/config.h"
@@ -51,6 +52,9 @@ struct StepMetrics {
   // of the step that went by in waiting for other ranks.
   std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
   std::optional<ExpectedStep> expected = {};
+  // Of a server: by how many updates gradients were behind, and in which order they came (arrival_order.h).
+  std::optional<double> staleness_mean = {}, staleness_max = {};
+  std::vector<int> arrivals = {};
 };
 struct ValidationMetrics {
   int64_t step = 0;

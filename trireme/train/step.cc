@@ -2,6 +2,7 @@
 #include "trireme/train/step.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/precision.h"
 #include "trireme/passes/prune.h"
+#include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
@@ -286,6 +288,29 @@ void check_exchange_precision(const TrainOptions& train, const Plan& plan) {
         train.gradient_precision);
 }
 
+// A server takes f32 gradients and gives f32 weights, and nothing else passes between it and its workers.
+void check_served(const TrainOptions& train, const Graph& forward, const Plan& plan) {
+  if (!servers_of(plan)) return;
+  const std::string what = fmt::format("the plan has the exchange {}", plan.exchange[0].method);
+  if (train.weight_precision != "f32")
+    throw_error("{}, whose server gives f32 weights, but train.weight_precision = {}; set it to f32", what,
+                train.weight_precision);
+  if (precision_of(train) == DType::f16)
+    throw_error(
+        "{}, and train.precision is f16, whose loss scale all ranks agree on in every step; use bf16 or f32",
+        what);
+  if (train.noise_scale)
+    throw_error(
+        "{}, and train.noise_scale compares the norms of the ranks' gradients, which are not there together; "
+        "take one of them out",
+        what);
+  if (const std::vector<Value> renewed = renewed_states(forward); !renewed.empty())
+    throw_error(
+        "{}, whose server hears of gradients alone, but every step renews {} (batch norm); use a model "
+        "without it, or another exchange",
+        what, renewed[0].name);
+}
+
 // Stages that do not wait for one another have nothing in common but what passes along the pipeline.
 void check_asynchronous(const TrainOptions& train, const Graph& forward, const std::string& schedule) {
   const std::string what =
@@ -348,6 +373,39 @@ std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const Opt
   return result;
 }
 
+// One for each server, of as many elements as can be: the largest parameters first, each to who has least.
+std::vector<Graph> server_updates(const std::vector<Value>& parameters, int servers,
+                                  const OptimOptions& optim, const TrainOptions& train) {
+  if (train.clip_norm > 0)
+    throw_error(
+        "the plan has {} servers, each with the gradients of some parameters, but train.clip_norm = {} is "
+        "about the norm of all; set train.clip_norm=0, or use one server",
+        servers, train.clip_norm);
+  if (servers > std::ssize(parameters))
+    throw_error("the plan has {} servers, but the model has {} parameters to share among them; use fewer",
+                servers, parameters.size());
+  std::vector<size_t> order(parameters.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](size_t i) { return parameters[i].type.shape.elements(); });
+  std::vector<int64_t> elements(static_cast<size_t>(servers));
+  std::vector<size_t> server_of(parameters.size());
+  for (const size_t i : order) {
+    server_of[i] = static_cast<size_t>(std::ranges::min_element(elements) - elements.begin());
+    elements[server_of[i]] += std::max<int64_t>(1, parameters[i].type.shape.elements());
+  }
+  std::vector<Graph> result;
+  for (size_t server = 0; server < elements.size(); ++server) {
+    std::vector<Value> own;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (server_of[i] == server) own.push_back(parameters[i]);
+    }
+    result.push_back(update_graph(own, {}, optim, train, 0, {}));
+    result.back().name = fmt::format("update.{}", server);
+  }
+  return result;
+}
+
 // Of a model that is cut: into the stages of a pipeline, or for offload.
 void check_cut(const TrainOptions& train, const Schedule& schedule) {
   if (schedule.deal == Schedule::Deal::kWholes)
@@ -380,6 +438,7 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   Graph evaluate =
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
   if (half_weights_of(train)) halve_weights(forward, evaluate, precision);
+  check_served(train, forward, plan);
   result.cut = cut_of(forward, plan, schedule.microbatches);
   if (result.cut.chunks > 1) forward = with_own_casts(forward, result.cut, ops());
   for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
@@ -399,6 +458,9 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   if (plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, schedule.microbatches))) {
     check_asynchronous(train, forward, *plan.schedule);
     for (Graph& update : chunk_updates(forward, result.cut, optim, train))
+      result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
+  } else if (const std::optional<Servers> servers = servers_of(plan); servers && servers->count > 1) {
+    for (Graph& update : server_updates(result.parameters, servers->count, optim, train))
       result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
   } else {
     result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,

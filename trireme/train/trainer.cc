@@ -13,6 +13,7 @@
 #include "trireme/ops/table.h"
 #include "trireme/passes/channels_last.h"
 #include "trireme/passes/pins.h"
+#include "trireme/passes/served_steps.h"
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
@@ -298,6 +299,7 @@ StepResult Trainer::update(int64_t step, double rate) {
   StepResult result;
   float count = 0;
   const auto before = [&](const Runner::Turn& turn) {
+    if (!has_input(program().segments[turn.segment].graph, "lr")) return;
     set_scalar(executor_, turn.segment, "lr", rate);
     set_scalar(executor_, turn.segment, "step", static_cast<double>(step + 1));
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
@@ -335,6 +337,8 @@ StepResult Trainer::update(int64_t step, double rate) {
   for (const ActionList& list : program().lists) {
     if (list.is_due_after(step + 1)) run_list(list.name);
   }
+  if (const int pull = program().segment(kPullSegment); pull >= 0)
+    result.over = executor_.scalar_output(pull, kOver) != 0;
   return result;
 }
 
@@ -374,7 +378,8 @@ std::string Trainer::first_bad_gradient() {
 void Trainer::explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step) {
   // A segment alone can be run again, but a stage of a pipeline needs the others for it.
   const Runner::Turn& turn = turns.front();
-  const bool whole = turn.runs() && !program().segments[turn.segment].takes(Role::kStash);
+  const bool whole = turn.runs() && program().segments[turn.segment].takes(Role::kBatch) &&
+                     !program().segments[turn.segment].takes(Role::kStash);
   const std::string where = whole ? executor_.find_non_finite(turn.segment) : "";
   throw_error(
       "the loss is {} at step {}; {}. Weights are as they were before this step. A lower optim.lr, more "

@@ -25,6 +25,9 @@ struct StepResult {
   GradientSquares squares;  // with train.noise_scale
   std::optional<double> residual_norm =
       {};  // of what this rank's exchange has not sent yet, where it keeps that
+  // Of a server's step (server_steps.h): by how many updates the weights that gradients were of were behind.
+  std::optional<double> staleness_mean = {}, staleness_max = {};
+  bool over = false;  // of a worker's: the server needs no more of it
 };
 
 struct Evaluation {
@@ -108,6 +111,7 @@ class Trainer {
     run_list("begin");
   }
   void part_from_meeting() { run_list("part"); }
+  void run_list(std::string_view name);  // of the program; nothing where it has none
   // Whether ranks hear of each other after so many steps.
   bool agrees_after(int64_t steps) const;
 
@@ -126,6 +130,7 @@ class Trainer {
   int64_t parameter_count() const { return program().parameters; }
   const Program& program() const { return executor_.program(); }
   Executor& executor() { return executor_; }
+  Runner& runner() { return runner_; }
   // The states, by their names in checkpoints: weights and buffers; moments and velocities. Of one rank: of a
   // 16-bit weight it is the master, and who writes it writes the weight.
   std::vector<NamedTensor> model_tensors() {
@@ -145,7 +150,6 @@ class Trainer {
   double count_correct(int segment, int64_t microbatch, Batch& batch);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step);
-  void run_list(std::string_view name);  // nothing where the program has none
   bool computes_rows(int segment) const;
   std::string first_bad_gradient();
 

@@ -32,6 +32,7 @@ struct LaunchOptions {
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
   std::optional<EmulatedLink> link;  // slower than the one that is there; none: as it is
   std::string secret_file;           // where no launcher hands the secret over: tcp under torchrun or srun
+  int needed_ranks = 0;  // those from here on may be lost, and the others go on; 0: all are needed
 
   void validate() const;  // throws Error
 };

@@ -204,8 +204,10 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
 int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program) {
   const LaunchEnvironment environment = detect(process_variables(), options);
   if (environment.starts_ranks)
-    return launch_local(
-        {.ranks = environment.ranks, .timeout_seconds = options.timeout_seconds, .bind = options.bind});
+    return launch_local({.ranks = environment.ranks,
+                         .needed_ranks = options.needed_ranks,
+                         .timeout_seconds = options.timeout_seconds,
+                         .bind = options.bind});
   Context context = join(environment, options);
   if (context.rank() == 0 && environment.launcher != Launcher::none) {
     fmt::print("{}\n", context.summary());

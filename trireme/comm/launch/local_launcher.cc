@@ -99,6 +99,11 @@ std::vector<std::string> environment_of(const std::vector<std::string>& own) {
   return environment;
 }
 
+std::string how_it_ended(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
 class Ranks {
  public:
   explicit Ranks(const LocalLaunch& launch) : launch_(launch), recorder_(launch.ranks) {}
@@ -199,14 +204,17 @@ class Ranks {
     const bool signalled = WIFSIGNALED(status);
     const int code = signalled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (code == 0) return;
+    if (launch_.needed_ranks > 0 && rank.rank() >= launch_.needed_ranks) {
+      if (exit_code_ == 0 && interrupted_by_ == 0)
+        say(fmt::format("rank {} {}; the others go on\n", rank.rank(), how_it_ended(status)));
+      return;
+    }
     const bool first = exit_code_ == 0;
     const bool by_itself = !killed_ && interrupted_by_ == 0;
     // A rank that a signal killed is the cause, though others may have noticed and ended a moment earlier.
     if (first || (signalled && by_itself && dead_.empty())) exit_code_ = code;
     if (!by_itself) return;
-    const std::string how =
-        signalled ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
-                  : fmt::format("ended with exit code {}", code);
+    const std::string how = how_it_ended(status);
     say(fmt::format("rank {} {}\n", rank.rank(), how));
     if (signalled) dead_[rank.rank()] = how;
     if (first) {

@@ -7,7 +7,7 @@
 //  - Each rank is bound to its share of the processors, or to one that as many others share (core_share.h).
 //  - SIGINT, SIGTERM and SIGHUP are passed on to all ranks, once; a second one kills them.
 //  - When a rank fails, the others have grace_seconds() to end with an error of their own, then are killed;
-//    the flight recorder's table is printed.
+//    the flight recorder's table is printed. But for ranks that are not needed: the others go on.
 //  - The ranks inherit what they need to meet: the secret, rank 0 a socket that listens already (so no port
 //    has to be free later), memory for the flight recorder. None of it has a name, so none is left behind.
 #pragma once
@@ -21,6 +21,7 @@ namespace trireme::comm {
 
 struct LocalLaunch {
   int ranks = 1;
+  int needed_ranks = 0;  // as in LaunchOptions
   double timeout_seconds = 120;
   LaunchOptions::Bind bind = LaunchOptions::Bind::processors;
   std::string executable = "/proc/self/exe";

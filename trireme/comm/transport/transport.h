@@ -107,8 +107,8 @@ class Native {
   // call alone, not on where the buffer lies.
   virtual bool offers(const Call& call) const = 0;
   // Collective over the group; operations of one group are started in the same order on all its ranks. The
-  // caller has filled in sequence, call, data and bytes. `data` is in place: whole vector in, result out. Lets
-  // the other ranks know and returns: the rest is left to progress().
+  // caller has filled in sequence, call, data and bytes. `data` is in place: whole vector in, result out.
+  // Lets the other ranks know and returns: the rest is left to progress().
   virtual void start(NativeOperation& operation) = 0;
   // Does what can be done without waiting; true when it moved anything. Sets operation.done.
   virtual bool progress(NativeOperation& operation) = 0;
@@ -155,6 +155,13 @@ class Transport {
 
   // Ends every pending and later operation on all ranks, with this reason.
   virtual void abort(std::string_view reason) = 0;
+
+  // From now on the loss of these ranks is theirs alone: requests with one that is gone are let go of and
+  // calls about it throw, while all else goes on. Equal on all ranks. False where this transport can not:
+  // then the loss of any rank ends the job, as ever.
+  virtual bool bear_loss_of(std::span<const int> /*ranks*/) { return false; }
+  // What became of a rank whose loss is borne; null while it is there, and for all others.
+  virtual const PeerError* lost(int /*peer*/) const { return nullptr; }
 
   // The group's native path, or nullptr. Collective over `members`, which are ranks of this transport in the
   // order of the group. `group` is the same number on all of them.

@@ -33,7 +33,8 @@ EmulatedTransport::Nanoseconds EmulatedTransport::time_on_wire(size_t bytes) con
   return link_.bytes_per_second > 0 ? nanoseconds(static_cast<double>(bytes) / link_.bytes_per_second) : 0;
 }
 
-EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, size_t bytes, Request& request) {
+EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, int peer, size_t bytes,
+                                                    Request& request) {
   if (free_.empty()) {
     free_.push_back(&flights_.emplace_back());
     free_.reserve(flights_.size());
@@ -42,6 +43,7 @@ EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, size_t by
   Flight& flight = *free_.back();
   free_.pop_back();
   flight.kind = kind;
+  flight.peer = peer;
   flight.request = &request;
   flight.due = -1;
   flight.bytes = bytes;
@@ -51,7 +53,7 @@ EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, size_t by
 }
 
 void EmulatedTransport::send(int peer, Label label, std::span<const std::byte> bytes, Request& request) {
-  Flight& flight = begin(Flight::Kind::send, bytes.size(), request);
+  Flight& flight = begin(Flight::Kind::send, peer, bytes.size(), request);
   const Nanoseconds leaves = std::max(nanoseconds(Clock::now()), sends_until_);
   sends_until_ = leaves + time_on_wire(bytes.size());
   // A function of who sends what to whom as the manyth, so that runs are delayed alike.
@@ -68,7 +70,7 @@ void EmulatedTransport::send(int peer, Label label, std::span<const std::byte> b
 
 void EmulatedTransport::receive(int peer, Label label, std::span<std::byte> into, Combine combine,
                                 Request& request) {
-  Flight& flight = begin(Flight::Kind::receive, into.size(), request);
+  Flight& flight = begin(Flight::Kind::receive, peer, into.size(), request);
   inner_->receive(peer, label, bytes_of(flight.moment), nullptr, flight.moment_request);
   inner_->receive(peer, label, into, combine, flight.request_inside);
   under_way_.push_back(&flight);
@@ -90,6 +92,10 @@ bool EmulatedTransport::progress() {
   const Nanoseconds now = nanoseconds(Clock::now());
   const size_t before = under_way_.size();
   std::erase_if(under_way_, [&](Flight* flight) {
+    if (inner_->lost(flight->peer)) {
+      free_.push_back(flight);
+      return true;
+    }
     const bool through = flight->kind == Flight::Kind::send
                              ? flight->moment_request.done && flight->request_inside.done
                              : has_arrived(*flight, now);

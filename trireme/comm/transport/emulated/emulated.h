@@ -32,6 +32,8 @@ class EmulatedTransport final : public Transport {
     return inner_->arrivals(stream, ranks, deadline);
   }
   void abort(std::string_view reason) override { inner_->abort(reason); }
+  bool bear_loss_of(std::span<const int> ranks) override { return inner_->bear_loss_of(ranks); }
+  const PeerError* lost(int peer) const override { return inner_->lost(peer); }
   // None: a native path would go past the messages.
   std::unique_ptr<Native> native(uint32_t, std::span<const int>) override { return nullptr; }
 
@@ -40,6 +42,7 @@ class EmulatedTransport final : public Transport {
   // A message under way: when its first byte arrives, and the message itself.
   struct Flight {
     enum class Kind : uint8_t { send, receive } kind = Kind::send;
+    int peer = 0;
     Request* request = nullptr;  // the caller's
     Request moment_request, request_inside;
     Nanoseconds moment = 0;  // of its first byte
@@ -47,7 +50,7 @@ class EmulatedTransport final : public Transport {
     size_t bytes = 0;
   };
 
-  Flight& begin(Flight::Kind kind, size_t bytes, Request& request);
+  Flight& begin(Flight::Kind kind, int peer, size_t bytes, Request& request);
   Nanoseconds time_on_wire(size_t bytes) const;
   bool has_arrived(Flight& flight, Nanoseconds now);
 

@@ -61,18 +61,23 @@ void TcpTransport::check() const {
   if (failure_) throw *failure_;
 }
 
+void TcpTransport::check(const Peer& peer) const {
+  check();
+  if (peer.lost) throw *peer.lost;
+}
+
 // A peer that said goodbye has sent all that it will, and reads no more.
 void TcpTransport::check_left(Peer& peer) {
   if (!peer.left || (!peer.inbox.waiting() && !peer.outbox.has_messages())) return;
-  fail(PeerError(
-      Failure::died, peer.rank,
-      fmt::format("rank {} at {} left while rank {} waited for it", peer.rank, peer.address, rank())));
+  lose(peer, PeerError(Failure::died, peer.rank,
+                       fmt::format("rank {} at {} left while rank {} waited for it", peer.rank, peer.address,
+                                   rank())));
 }
 
 void TcpTransport::send(int peer_rank, Label label, std::span<const std::byte> bytes, Request& request) {
-  check();
   TRIREME_CHECK(bytes.size() <= kMaxMessageBytes);
   Peer& peer = *peers_[peer_rank];
+  check(peer);
   request = {.done = false,
              .peer = peer_rank,
              .label = label,
@@ -84,13 +89,13 @@ void TcpTransport::send(int peer_rank, Label label, std::span<const std::byte> b
   peer.outbox.post(request);
   check_left(peer);
   if (first) flush(peer);
-  check();
+  check(peer);
 }
 
 void TcpTransport::receive(int peer_rank, Label label, std::span<std::byte> into, Combine combine,
                            Request& request) {
-  check();
   Peer& peer = *peers_[peer_rank];
+  check(peer);
   request = {.done = false,
              .peer = peer_rank,
              .label = label,
@@ -106,7 +111,7 @@ void TcpTransport::receive(int peer_rank, Label label, std::span<std::byte> into
   if (request.done) counters_.bytes_received += request.bytes;
   if (was_held) take_carry(peer);
   check_left(peer);
-  check();
+  check(peer);
 }
 
 bool TcpTransport::progress() {

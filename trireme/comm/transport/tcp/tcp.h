@@ -46,6 +46,8 @@ class TcpTransport final : public Transport, private Inbox::Owner {
   std::vector<Arrival> arrivals(uint64_t stream, std::span<const int> ranks,
                                 Clock::time_point deadline) override;
   void abort(std::string_view reason) override;
+  bool bear_loss_of(std::span<const int> ranks) override;
+  const PeerError* lost(int peer) const override;
   std::unique_ptr<Native> native(uint32_t group, std::span<const int> members) override;
 
  private:
@@ -58,6 +60,8 @@ class TcpTransport final : public Transport, private Inbox::Owner {
     Outbox outbox;
     std::vector<std::byte> carry;     // read, and not taken by the inbox yet
     bool left = false;                // said goodbye
+    bool may_be_lost = false;         // the job does without it
+    std::optional<PeerError> lost;    // and has to
     uint32_t watched = 0;             // epoll events
     std::optional<Arrival> answer;    // to the survey under way
     uint64_t entered = ~uint64_t{0};  // the last stream that it asked for, and so is in
@@ -66,6 +70,7 @@ class TcpTransport final : public Transport, private Inbox::Owner {
 
   // tcp.cc. What follows never throws but for check(): failures are noted, and thrown by the public calls.
   void check() const;
+  void check(const Peer& peer) const;  // for calls about it
   void check_left(Peer& peer);
 
   // tcp_io.cc: moving bytes, without waiting but for sleep() and flush_until().
@@ -82,6 +87,7 @@ class TcpTransport final : public Transport, private Inbox::Owner {
   // tcp_failure.cc: who is where, and the end.
   void fail(const PeerError& error);
   void gone(Peer& peer, int error);
+  void lose(Peer& peer, const PeerError& error);
   void ask();
   void control(int peer, const FrameHeader& header, std::string_view payload) override;
   void unexpected(int peer, Label label) override;

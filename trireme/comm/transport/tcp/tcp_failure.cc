@@ -41,17 +41,33 @@ void TcpTransport::gone(Peer& peer, int error) {
   peer.carry.clear();
   if (peer.left) return check_left(peer);
   const bool cut = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN;
-  if (cut) {
-    fail(PeerError(
-        Failure::cut_off, peer.rank,
-        fmt::format("rank {} at {} is cut off: {}", peer.rank, peer.address, std::strerror(error))));
-  } else {
-    fail(PeerError(
-        Failure::died, peer.rank,
-        fmt::format("rank {} at {} died: its connection ended without a goodbye ({}); its own output "
-                    "or the system's log may say why",
-                    peer.rank, peer.address, error == 0 ? "closed" : std::strerror(error))));
+  const std::string what =
+      cut ? fmt::format("rank {} at {} is cut off: {}", peer.rank, peer.address, std::strerror(error))
+          : fmt::format(
+                "rank {} at {} died: its connection ended without a goodbye ({}); its own output "
+                "or the system's log may say why",
+                peer.rank, peer.address, error == 0 ? "closed" : std::strerror(error));
+  lose(peer, PeerError(cut ? Failure::cut_off : Failure::died, peer.rank, what));
+}
+
+// Without a rank that the job can do without; or the end of the job.
+void TcpTransport::lose(Peer& peer, const PeerError& error) {
+  if (!peer.may_be_lost) return fail(error);
+  if (peer.lost || failure_) return;
+  peer.lost.emplace(error);
+  peer.inbox.discard();
+  peer.outbox.discard();
+}
+
+bool TcpTransport::bear_loss_of(std::span<const int> ranks) {
+  for (const int other : ranks) {
+    if (other != rank()) peers_[other]->may_be_lost = true;
   }
+  return true;
+}
+
+const PeerError* TcpTransport::lost(int peer) const {
+  return peers_[peer] && peers_[peer]->lost ? &*peers_[peer]->lost : nullptr;
 }
 
 void TcpTransport::abort(std::string_view reason) {

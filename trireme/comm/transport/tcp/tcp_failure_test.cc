@@ -10,10 +10,12 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <thread>
 
 #include "tests/support/times.h"
 #include "trireme/comm/collective/call.h"
+#include "trireme/comm/group.h"
 #include "trireme/comm/transport/tcp/test_job.h"
 #include "trireme/comm/transport/tcp/test_strangers.h"
 
@@ -219,6 +221,59 @@ TEST(TcpFailure, LeavingDisturbsOnlyThoseWhoWaitForIt) {
   for (int rank : {0, 1, 2}) {
     EXPECT_THAT(reports[rank],
                 AllOf(StartsWith(prefix(Failure::died, 3)), HasSubstr("rank 3"), HasSubstr("left")));
+  }
+}
+
+// What is under way with it, and what is begun, fails; the others go on, whoever waits for whom.
+TEST(TcpFailure, ALossThatIsBorneIsThatRanksAlone) {
+  for (const bool killed : {true, false}) {
+    TestJob job(4, [&](Transport& transport) -> std::string {
+      const std::vector<int> expendable = {1, 2, 3};
+      EXPECT_TRUE(transport.bear_loss_of(expendable));
+      Group group(transport, 1, {0, 1, 2, 3});
+      std::vector<float> memory(100'000, static_cast<float>(transport.rank()));
+      const auto count = std::ssize(memory);
+      if (transport.rank() == 2) {
+        group.receive(memory.data(), count, DType::f32, 0).wait();  // all are there
+        if (killed) raise(SIGKILL);
+        return "left";
+      }
+      if (transport.rank() != 0) {
+        for (int i = 0; i < 20; ++i) {
+          group.send(memory.data(), count, DType::f32, 0).wait();
+          group.receive(memory.data(), count, DType::f32, 0).wait();
+        }
+        return "good";
+      }
+      group.send(memory.data(), count, DType::f32, 2).wait();
+      std::vector<float> never(memory.size());
+      Handle lost = group.receive(never.data(), count, DType::f32, 2);
+      for (int i = 0; i < 20; ++i) {
+        for (const int from : {1, 3}) {
+          group.receive(memory.data(), count, DType::f32, from).wait();
+          if (memory[0] != static_cast<float>(i == 0 ? from : 7)) return "wrong";
+          memory.assign(memory.size(), 7);
+          group.send(memory.data(), count, DType::f32, from).wait();
+        }
+      }
+      std::string told;
+      for (const auto& call : std::initializer_list<std::function<void()>>{
+               [&] { lost.wait(); }, [&] { lost.done(); },
+               [&] { group.send(memory.data(), count, DType::f32, 2); }}) {
+        try {
+          call();
+          return "no error";
+        } catch (const PeerError& error) {
+          if (error.rank() != 2) return error.what();
+          told = error.what();
+        }
+      }
+      return transport.lost(2) != nullptr && transport.lost(1) == nullptr ? told : "not noted";
+    });
+    const auto reports = job.reports();
+    EXPECT_THAT(reports[0], AllOf(HasSubstr("rank 2"), HasSubstr(killed ? "died" : "left"))) << killed;
+    EXPECT_EQ(reports[1], "good");
+    EXPECT_EQ(reports[3], "good");
   }
 }
 

@@ -1,0 +1,169 @@
+"""Runs with a server: their log, their replay, and ranks that are killed, as real processes.
+
+Run by ctest; alone: python3 tests/cli/server_test.py build/release/trireme/cli/trireme.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+from checkpoint_files import read_checkpoint
+from training import Training, read_metrics
+
+# What a busy machine may take beyond a promised time; see tests/fault/job.py.
+SLACK = 0.0 if "TRIREME_STRICT_TIMES" in os.environ else 8.0
+
+SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=6",
+         "--train.threads=1", "--run.sample_tokens=0", "--train.eval_every=0", "--run.checkpoint_every=0", "-n", "4"]
+
+
+def rank_pids(launcher):
+    """Of a launcher's ranks, by their number."""
+    pids = {}
+    for task in Path(f"/proc/{launcher}/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            for variable in variables:
+                if variable.startswith(b"TRIREME_RANK="):
+                    pids[int(variable.split(b"=")[1])] = int(pid)
+    return pids
+
+
+class Server(Training):
+    settings = SMALL
+
+    def plan(self, exchange=None, ranks=4, **more):
+        path = self.folder / f"plan{ranks}.json"
+        path.write_text(json.dumps({"mesh": f"data:{ranks}", **({"exchange": exchange} if exchange else {}), **more}))
+        return ["--plan", str(path)]
+
+    def start(self, run, *arguments):
+        process = subprocess.Popen(self.command(run, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for_steps(self, run, steps, process):
+        deadline = time.monotonic() + 60
+        log = self.folder / run / "metrics.jsonl"
+        while not log.exists() or log.read_text().count("\n") < steps:
+            self.assertIsNone(process.poll(), "it ended before")
+            self.assertLess(time.monotonic(), deadline, "no steps")
+            time.sleep(0.02)
+
+    def states(self, run):
+        """Weights and the optimizer's, of the last checkpoint."""
+        found = [path.parent for path in (self.folder / run / "checkpoints").glob("*/model*.safetensors")]
+        self.assertTrue(found)
+        return read_checkpoint(max(found))
+
+    def test_a_synchronous_server_is_plain_data_parallelism(self):
+        # Whose sums are made in the order of ranks.
+        self.settings = SMALL[:-2]
+        self.train("plain", "--train.steps=6", "-n", "3", *self.plan(ranks=3, algorithm="naive"))
+        self.settings = SMALL
+        for transport in ["shm", "tcp"]:
+            self.train(transport, "--train.steps=6", "--transport", transport, "--train.eval_every=3",
+                       *self.plan("server"))
+            self.assertEqual(self.losses(transport), self.losses("plain"))
+            self.assertEqual(self.states(transport), self.states("plain"))
+        for line in read_metrics(self.folder / "tcp"):
+            self.assertEqual(line["staleness_max"], 0)
+            self.assertEqual(sorted(line["arrivals"]), [1, 2, 3])
+            self.assertTrue(0 < line["waiting_share"] < 1)
+            self.assertGreater(line["bytes_sent"], 0)
+
+    def test_a_run_and_its_replay_have_the_same_bits(self):
+        for exchange in [{"method": "async_server", "stale_rate": True}, {"method": "ssp", "staleness": 2}]:
+            name = exchange["method"]
+            uneven = ["--train.steps=12", "--link", "latency=1ms,jitter=5ms", "--slow", "rank=2,factor=3"]
+            self.train(name, *uneven, *self.plan(exchange))
+            log = self.folder / name / "metrics.jsonl"
+            self.train(name + "_again", "--train.steps=12", "--replay", str(log), *self.plan(exchange))
+            self.assertEqual(self.losses(name), self.losses(name + "_again"))
+            self.assertEqual(self.states(name), self.states(name + "_again"))
+            lines = read_metrics(self.folder / name)
+            self.assertGreater(max(line["staleness_max"] for line in lines), 0)
+            self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+        said = self.train("wrong", "--train.steps=12", "--replay", str(log), *self.plan("server"), code=1)
+        self.assertIn("it is the log of a run with another plan", said)
+        said = self.train("none", "--train.steps=2", "--replay", str(log), *self.plan(), code=1)
+        self.assertIn("--replay gives a server the order", said)
+
+    def test_it_goes_on_from_a_checkpoint(self):
+        server = [*self.plan("server"), "--run.checkpoint_every=5"]
+        self.train("whole", "--train.steps=10", *server)
+        self.train("parts", "--train.steps=5", *server)
+        self.train("parts", "--train.steps=10", *server)
+        self.assertEqual(self.losses("whole"), self.losses("parts"))
+        self.assertEqual(self.states("whole"), self.states("parts"))
+
+    def test_a_stop_ends_all_with_a_checkpoint(self):
+        process = self.start("stopped", "--train.steps=100000", *self.plan("async_server"))
+        self.wait_for_steps("stopped", 3, process)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[0]
+        self.assertEqual(process.returncode, 3, said)
+        self.assertTrue(self.states("stopped"))
+
+    def test_workers_that_are_killed_are_done_without(self):
+        for exchange in ["async_server", {"method": "ssp", "staleness": 2}, "server"]:
+            run = exchange if isinstance(exchange, str) else exchange["method"]
+            steps = 150
+            process = self.start(run, f"--train.steps={steps}", "--transport", "tcp", "--link", "latency=2ms",
+                                 *self.plan(exchange))
+            self.wait_for_steps(run, 3, process)
+            os.kill(rank_pids(process.pid)[2], signal.SIGKILL)
+            said = process.communicate(timeout=120)[0]
+            self.assertEqual(process.returncode, 0, said)
+            self.assertIn("rank 2 was killed by signal 9", said)
+            self.assertIn("rank 2 is lost, 2 of 3 workers go on", said)
+            lines = read_metrics(self.folder / run)
+            self.assertEqual([line["step"] for line in lines], list(range(1, steps + 1)))
+            arrivals = [rank for line in lines for rank in line["arrivals"]]
+            self.assertEqual(arrivals.count(-2), 1)
+            self.assertNotIn(2, arrivals[arrivals.index(-2):])
+            self.assertTrue(self.states(run))
+            # What is made again has no dead worker, and the same bits.
+            self.train(run + "_again", f"--train.steps={steps}", "--replay", str(self.folder / run / "metrics.jsonl"),
+                       *self.plan(exchange))
+            self.assertEqual(self.losses(run), self.losses(run + "_again"))
+            self.assertEqual(self.states(run), self.states(run + "_again"))
+
+    def test_without_any_worker_it_ends(self):
+        process = self.start("all", "--train.steps=100000", "--transport", "tcp", *self.plan("async_server"))
+        self.wait_for_steps("all", 3, process)
+        for rank, pid in rank_pids(process.pid).items():
+            if rank > 0:
+                os.kill(pid, signal.SIGKILL)
+        said = process.communicate(timeout=60)[0]
+        self.assertNotEqual(process.returncode, 0, said)
+        self.assertIn("all workers are lost", said)
+
+    def test_a_dead_server_ends_all_and_is_named(self):
+        for transport in ["tcp", "shm"]:
+            run = f"dead_{transport}"
+            process = self.start(run, "--train.steps=100000", "--transport", transport, *self.plan("async_server"))
+            self.wait_for_steps(run, 3, process)
+            pids = rank_pids(process.pid)
+            begin = time.monotonic()
+            os.kill(pids[0], signal.SIGKILL)
+            while any(Path(f"/proc/{pid}").exists() for rank, pid in pids.items() if rank > 0):
+                self.assertLess(time.monotonic() - begin, 2 + SLACK, "a worker goes on without its server")
+                time.sleep(0.01)
+            said = process.communicate(timeout=60)[0]
+            self.assertEqual(process.returncode, 128 + signal.SIGKILL, said)
+            self.assertIn("rank 0 was killed by signal 9", said)
+            self.assertRegex(said, r"\[rank [123]\] .*rank 0")
+
+
+if __name__ == "__main__":
+    Server.trireme = sys.argv.pop(1)
+    unittest.main()

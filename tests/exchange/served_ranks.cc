@@ -1,0 +1,105 @@
+// See served_ranks.h.
+#include "tests/exchange/served_ranks.h"
+
+#include <chrono>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "tests/exchange/local_ranks.h"
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/server_steps.h"
+
+namespace trireme::testing {
+namespace {
+
+RankOptions alone(Communicator& communicator) {
+  return {Plan(), 0, &communicator};
+}
+
+// The first of several servers has all weights when they have met, each its own states of the optimizer.
+void serve(Trainer& trainer, Communicator& communicator, const Servers& servers, int number,
+           const Training& training, const ServedOptions& options, ServedRun& run, std::mutex& mutex) {
+  std::vector<int> members(static_cast<size_t>(servers.count));
+  std::iota(members.begin(), members.end(), 0);
+  if (servers.count > 1) communicator.add_group(std::string(kPipeAxis), members);
+  ServerSteps server(servers, trainer, communicator, 0, training.steps, options.replay);
+  for (int64_t step = 0; step < training.steps && step != options.stop_after; ++step) {
+    const StepResult result = server.step(step, training.rate);
+    trainer.run_list("meet");
+    if (number == kLeadingServer)
+      run.steps.push_back({read(trainer, Role::kParameter), result, server.arrivals()});
+  }
+  server.finish();
+  const std::lock_guard lock(mutex);
+  run.optimizer.merge(read(trainer, Role::kOptimizer));
+}
+
+}  // namespace
+
+std::map<int64_t, Arrivals> ServedRun::order() const {
+  std::map<int64_t, Arrivals> result;
+  for (size_t i = 0; i < steps.size(); ++i) result[static_cast<int64_t>(i) + 1] = steps[i].arrivals;
+  return result;
+}
+
+ServedRun served_run(const Plan& plan, const Training& training, const ServedOptions& options) {
+  const Servers servers = *servers_of(plan);
+  ServedRun run;
+  run.left.resize(servers.workers);
+  run.computed.resize(servers.workers);
+  run.bytes_sent.resize(servers.workers);
+  std::mutex mutex;
+  const auto rank = [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(step_program(training.model, training.train, training.optim, training.shape, *device,
+                                 {plan, context.rank(), &communicator}),
+                    training.train, training.shape, *device, alone(communicator));
+    trainer.initialise(1);
+    context.world().barrier().wait();
+    if (servers.serves(context.rank()))
+      return serve(trainer, communicator, servers, context.rank(), training, options, run, mutex);
+    const int worker = context.rank() - servers.rank_of(0);
+    trainer.loss_scale = options.loss_scale;
+    communicator.take_bytes();
+    for (int64_t step = 0;; ++step) {
+      Batch batch = random_batch(training, step);
+      if (!options.slow_milliseconds.empty())
+        std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_milliseconds[worker]));
+      const StepResult result = trainer.step(batch, step, 0);
+      const std::lock_guard lock(mutex);
+      if (step == 0) run.bytes_sent[worker] = static_cast<double>(communicator.take_bytes());
+      if (!result.over) continue;
+      run.left[worker] = read(trainer, Role::kParameter);
+      run.computed[worker] = step + 1;
+      return;
+    }
+  };
+  comm::run_rank_threads(plan.mesh.ranks(), rank, 60, options.link);
+  return run;
+}
+
+PlainRun plain_run(int ranks, const Training& training) {
+  PlainRun run;
+  const Plan plan = parse_plan(fmt::format(R"({{"mesh": "data:{}"}})", ranks), "a test");
+  comm::run_rank_threads(ranks, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::naive);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
+                    {plan, context.rank(), &communicator});
+    trainer.initialise(1);
+    for (int64_t step = 0; step < training.steps; ++step) {
+      Batch batch = random_batch(training, step);
+      const StepResult result = trainer.step(batch, step, training.rate);
+      if (context.rank() != 0) continue;
+      run.weights.push_back(read(trainer, Role::kParameter));
+      run.results.push_back(result);
+    }
+    if (context.rank() == 0) run.optimizer = read(trainer, Role::kOptimizer);
+  });
+  return run;
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,221 @@
+// See served_steps.h. All of a rank's gradients go in one message, and so do weights: one for each tensor
+// would wait for the link each time.
+#include "trireme/passes/served_steps.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/ir/builder.h"
+#include "trireme/ir/verify.h"
+
+namespace trireme {
+namespace {
+
+std::string weights_state(int server) {
+  return fmt::format("exchange.weights{}", server);
+}
+std::string segment_of(std::string_view kind, int server) {
+  return server == 0 ? std::string(kind) : fmt::format("{}{}", kind, server);
+}
+constexpr TensorType kScalar{DType::f32, {}};
+
+// What an update has of a parameter.
+struct Learned {
+  Value weight, gradient;
+};
+
+// Between a server and its workers.
+class Messages {
+ public:
+  Messages(const Graph& update, int server, const OpTable& ops) : ops_(ops), server_(server) {
+    for (const Value& value : update.values) {
+      if (value.role == Role::kBuffer)
+        throw_error("a server keeps no running statistics yet, but this model has {}", value.name);
+      if (value.role != Role::kParameter) continue;
+      const auto gradient = std::ranges::find_if(update.values, [&](const Value& other) {
+        return other.role == Role::kGradient && other.attrs.text("of", "") == value.name;
+      });
+      TRIREME_CHECK(gradient != update.values.end());
+      learned_.push_back({value, *gradient});
+      elements_ += value.type.shape.elements();
+    }
+    for (const char* name : {"loss", "count"}) {
+      const auto output = std::ranges::find(update.outputs, name, &Output::name);
+      TRIREME_CHECK(output != update.outputs.end());
+      sums_.push_back(update.values[output->value]);
+      TRIREME_CHECK(sums_.back().kind == Value::Kind::kState);
+    }
+  }
+
+  // Gradients, and behind them loss and count. Where a number of `all` is not finite, the count is not
+  // either, so that all servers skip the step.
+  Graph push(std::span<const Graph> all) const {
+    Builder b(ops_, segment_of("push", server_));
+    std::vector<ValueId> parts;
+    for (const Value& state : pushed()) parts.push_back(flat(b, b.declare(state)));
+    if (all.size() > 1) parts.back() = b.op("add", {parts.back(), nothing_of(b, all)});
+    b.update(push_message(b), b.op("concat", parts, {{"dim", 0}}));
+    return finished(b);
+  }
+  enum class With { kReplace, kAdd };
+  Graph take(std::string name, With with) const {
+    Builder b(ops_, std::move(name));
+    const ValueId all = push_message(b);
+    int64_t start = 0;
+    for (const Value& state : pushed()) {
+      const ValueId own = b.declare(state), came = part(b, all, start, state.type.shape);
+      b.update(own, with == With::kAdd ? b.op("add", {own, came}) : came);
+    }
+    return finished(b);
+  }
+  // Weights, and behind them whether that is all.
+  Graph give() const {
+    Builder b(ops_, std::string(kGiveSegment));
+    const ValueId over = b.input(std::string(kOver), kScalar, Role::kScalar);
+    std::vector<ValueId> parts;
+    for (const Learned& one : learned_) parts.push_back(flat(b, b.declare(one.weight)));
+    parts.push_back(flat(b, over));
+    b.update(weights_message(b), b.op("concat", parts, {{"dim", 0}}));
+    return finished(b);
+  }
+  Graph pull() const {
+    Builder b(ops_, segment_of(kPullSegment, server_));
+    const ValueId all = weights_message(b);
+    int64_t start = 0;
+    for (const Learned& one : learned_) {
+      const ValueId own = b.declare(one.weight);
+      b.update(own, part(b, all, start, one.weight.type.shape));
+    }
+    b.output(std::string(kOver), part(b, all, start, {}));
+    return finished(b);
+  }
+
+ private:
+  std::vector<Value> pushed() const {
+    std::vector<Value> states;
+    for (const Learned& one : learned_) states.push_back(one.gradient);
+    states.insert(states.end(), sums_.begin(), sums_.end());
+    return states;
+  }
+  ValueId push_message(Builder& b) const {
+    return b.state(push_state(server_), {DType::f32, {elements_ + std::ssize(sums_)}}, Role::kMessage);
+  }
+  ValueId weights_message(Builder& b) const {
+    return b.state(weights_state(server_), {DType::f32, {elements_ + 1}}, Role::kMessage);
+  }
+  // [1]: 0 times the squares of all gradients.
+  ValueId nothing_of(Builder& b, std::span<const Graph> all) const {
+    ValueId squares = kNoValue;
+    for (size_t server = 0; server < all.size(); ++server) {
+      for (const Learned& one : Messages(all[server], static_cast<int>(server), ops_).learned_) {
+        const ValueId known = b.graph().find(one.gradient.name);
+        const ValueId part = b.op("sum_squares", {known != kNoValue ? known : b.declare(one.gradient)});
+        squares = squares == kNoValue ? part : b.op("add", {squares, part});
+      }
+    }
+    return flat(b, b.op("affine", {squares}, {{"scale", 0.0}}));
+  }
+  static ValueId flat(Builder& b, ValueId value) {
+    return b.op("reshape", {value}, {{"shape", std::vector<int64_t>{b.shape(value).elements()}}});
+  }
+  // The next so many elements, in this shape.
+  static ValueId part(Builder& b, ValueId all, int64_t& start, const Shape& shape) {
+    const int64_t size = shape.elements();
+    const ValueId piece = b.op("slice", {all}, {{"dim", 0}, {"start", start}, {"size", size}});
+    start += size;
+    return b.op("reshape", {piece}, {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
+  }
+  static Graph finished(Builder& b) {
+    debug_verify(b.graph());
+    return b.take();
+  }
+
+  const OpTable& ops_;
+  const int server_;
+  std::vector<Learned> learned_;
+  std::vector<Value> sums_;  // the states of loss and count
+  int64_t elements_ = 0;
+};
+
+// The first server, which evaluates, gets the weights of all others.
+std::vector<Action> meeting(std::span<const Graph> updates, int number) {
+  std::vector<Action> actions;
+  for (size_t server = 1; server < updates.size(); ++server) {
+    for (const Value& value : updates[server].values) {
+      if (value.role != Role::kParameter) continue;
+      if (number == kLeadingServer)
+        actions.push_back(Action::receive(value.name, static_cast<int>(server)));
+      else if (number == static_cast<int>(server))
+        actions.push_back(Action::send(value.name, kLeadingServer));
+    }
+  }
+  return actions;
+}
+
+}  // namespace
+
+std::string push_state(int server) {
+  return fmt::format("exchange.push{}", server);
+}
+std::string push_list(int rank) {
+  return fmt::format("push{}", rank);
+}
+std::string pull_list(int rank) {
+  return fmt::format("pull{}", rank);
+}
+
+// A worker may be so many steps ahead of the update that its next gradients are for.
+int server_slots(const Servers& servers) {
+  return servers.workers *
+         (servers.updates == Servers::Updates::kClocks ? static_cast<int>(servers.staleness) + 1 : 1);
+}
+int push_slot(const Servers& servers, int worker, int64_t step) {
+  const int rounds = server_slots(servers) / servers.workers;
+  return static_cast<int>(step % rounds) * servers.workers + worker;
+}
+
+ServedSteps worker_steps(std::span<const Graph> updates, int rank, const OpTable& ops) {
+  ServedSteps result;
+  LocalSteps::List push{push_list(rank), {}, 1, 1}, pull{pull_list(rank), {}, 1, 1};
+  for (size_t number = 0; number < updates.size(); ++number) {
+    const int server = static_cast<int>(number);
+    const Messages messages(updates[number], server, ops);
+    result.segments.emplace_back(messages.push(updates), SegmentKind::kUpdate);
+    push.actions.push_back(Action::run(result.segments.back().graph.name));
+    push.actions.push_back(Action::send(push_state(server), server));
+    pull.actions.push_back(Action::receive(weights_state(server), server));
+  }
+  for (size_t number = 0; number < updates.size(); ++number) {
+    const Messages messages(updates[number], static_cast<int>(number), ops);
+    result.segments.emplace_back(messages.pull(), SegmentKind::kUpdate);
+    pull.actions.push_back(Action::run(result.segments.back().graph.name));
+  }
+  result.lists = {std::move(push), std::move(pull)};
+  return result;
+}
+
+ServedSteps server_steps(std::span<const Graph> updates, int number, const Servers& servers,
+                         const OpTable& ops) {
+  const Messages messages(updates[static_cast<size_t>(number)], number, ops);
+  ServedSteps result;
+  result.segments.emplace_back(messages.take("take_first", Messages::With::kReplace));
+  result.segments.emplace_back(messages.take("take_next", Messages::With::kAdd));
+  result.segments.emplace_back(messages.give(), SegmentKind::kUpdate);
+  // In the order of ranks: who comes first does not decide how sums are rounded.
+  const int addends = servers.updates == Servers::Updates::kClocks ? servers.workers : 1;
+  for (int worker = 0; worker < addends; ++worker)
+    result.step.push_back(Action::run(worker == 0 ? "take_first" : "take_next", 0, worker));
+  result.step.push_back(Action::run(updates[static_cast<size_t>(number)].name));
+  result.step.push_back(Action::run(std::string(kGiveSegment)));
+  for (int worker = 0; worker < servers.workers; ++worker) {
+    const int rank = servers.rank_of(worker);
+    result.lists.push_back({push_list(rank), {Action::receive(push_state(number), rank, worker)}});
+    result.lists.push_back({pull_list(rank), {Action::send(weights_state(number), rank)}});
+  }
+  result.lists.push_back({std::string(kGiveSegment), {Action::run(std::string(kGiveSegment))}});
+  if (servers.count > 1) result.lists.push_back({"meet", meeting(updates, number)});
+  result.slots[push_state(number)] = server_slots(servers);
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// What a server and its workers run (plan/servers.h): segments that put gradients and weights into messages
+// and take them out again, and lists of actions, of which the two ends of a message have the same name.
+//
+//   worker      step       forward and backward alone
+//               push R     gradients, loss and count into one message, to the server
+//               pull R     weights from there, and whether the run is over
+//   server      push R     the message from rank R, into a slot of its own
+//               step       what the slots have added up, the update, weights into one message
+//               pull R     that message to rank R
+//               give       that message anew, where it says something else than before
+//               meet       weights of all others to the first of several servers, which evaluates
+//
+// Of several servers each has an update of some parameters, and a worker as many messages.
+// A worker runs its two in every step. In which order the server runs those of all workers is for it to
+// say: as messages come (train/server_steps.h).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/passes/local_steps.h"
+#include "trireme/passes/step_segment.h"
+#include "trireme/plan/servers.h"
+
+namespace trireme {
+
+// Of the worker that is rank `rank`, and of the server: the number of the slot into which the message of a
+// worker (counted from 0) of a step comes, of as many as server_slots().
+std::string push_list(int rank);
+std::string pull_list(int rank);
+int server_slots(const Servers& servers);
+int push_slot(const Servers& servers, int worker, int64_t step);
+
+inline constexpr std::string_view kGiveSegment = "give";
+inline constexpr std::string_view kPullSegment = "pull";  // of what the first server gives
+std::string push_state(int server);
+inline constexpr std::string_view kOver = "over";  // input of `give`, output of `pull`: 0, or the run ends
+
+struct ServedSteps {
+  std::vector<StepSegment> segments;
+  std::vector<Action> step;  // of a server; a worker has the schedule's, without the update
+  std::vector<LocalSteps::List> lists;
+  std::map<std::string, int, std::less<>> slots;
+};
+
+// `updates` are those segments of a step on whole tensors, with f32 weights and gradients and no buffers:
+// one for each server.
+ServedSteps worker_steps(std::span<const Graph> updates, int rank, const OpTable& ops);
+ServedSteps server_steps(std::span<const Graph> updates, int number, const Servers& servers,
+                         const OpTable& ops);
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+// In which order a server took the gradients of its workers: all that chance decides of such a run. It stands
+// in metrics.jsonl, as `arrivals` of each step, so that the run can be made again with the same bits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/plan/servers.h"
+
+namespace trireme {
+
+// Of one step: the ranks whose gradients were taken, in order; −r where rank r was lost.
+using Arrivals = std::vector<int>;
+
+// By step, counted from 1, as `path` says, the metrics.jsonl of a run with a server. Throws Error for a file
+// that is not one, and for ranks that are no workers of this plan.
+std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers);
+
+}  // namespace trireme

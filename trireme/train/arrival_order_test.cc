@@ -1,0 +1,33 @@
+// The order of arrivals as logs have it.
+#include "trireme/train/arrival_order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+#include "trireme/train/data/test_files.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Arrivals, AreReadFromALogAndHeldAgainstItsRanks) {
+  const TempFolder folder;
+  const auto read = [&](const std::string& text, int workers) {
+    folder.write("metrics.jsonl", text);
+    return read_arrivals((folder.path() / "metrics.jsonl").string(), {.workers = workers});
+  };
+  const std::string log =
+      "{\"step\": 1, \"arrivals\": [2, 1]}\n{\"step\": 1, \"validation_loss\": 3}\n"
+      "{\"step\": 2, \"arrivals\": [-2, 1, 1]}\n";
+  EXPECT_EQ(read(log, 2), (std::map<int64_t, Arrivals>{{1, {2, 1}}, {2, {-2, 1, 1}}}));
+  EXPECT_THAT(error_of([&] { read(log, 1); }), HasSubstr("in step 1, 2 is among the arrivals"));
+  EXPECT_THAT(error_of([&] { read("{\"step\": 1, \"arrivals\": [0]}\n", 2); }), HasSubstr("0 is among"));
+  EXPECT_THAT(error_of([&] { read("{\"step\": 1, \"loss\": 2}\n", 2); }), HasSubstr("has no arrivals"));
+  EXPECT_THAT(error_of([&] { read_arrivals("/nowhere/metrics.jsonl", {.workers = 2}); }),
+              HasSubstr("cannot read"));
+}
+
+}  // namespace
+}  // namespace trireme
