@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kBins = 2048, kShift = 20;  // 31 bits are 11 and 20
 constexpr int64_t kChunk = 32768;         // elements that one thread looks at, and notes, at a time
-constexpr int64_t kBlock = 64;            // of a chunk, most of which have nothing to note
+constexpr int64_t kBlock = 32;            // of a chunk, most of which have nothing to note
 // A guess looks at so many elements, a line of memory at a time.
 constexpr int64_t kLooked = 16384, kLine = 16;
 
@@ -164,7 +164,7 @@ class TopK {
       for (int64_t i = 0; i < kLine; ++i) space_.noted[looked++] = magnitude(x_[line * stride + i]);
     }
     const double expected = static_cast<double>(k_) * static_cast<double>(looked) / static_cast<double>(n_);
-    return largest_looked_at(looked, std::llround(1.3 * expected + 4 * std::sqrt(expected) + 4));
+    return largest_looked_at(looked, std::llround(1.1 * expected + 3 * std::sqrt(expected) + 2));
   }
 
   // The lower end of the bin that the k-th largest is in.
@@ -205,10 +205,9 @@ class TopK {
     };
     while (i + kBlock <= end) {
       const float* const block = x_ + i;
-      int32_t any = 0;  // without branches, and signed, so that it is made of vectors
-      for (int64_t j = 0; j < kBlock; ++j)
-        any |= static_cast<int32_t>(static_cast<int32_t>(magnitude(block[j])) >= static_cast<int32_t>(least));
-      if (any != 0)
+      int32_t most = 0;  // signed, and without branches, so that it is made of vectors
+      for (int64_t j = 0; j < kBlock; ++j) most = std::max(most, static_cast<int32_t>(magnitude(block[j])));
+      if (most >= static_cast<int32_t>(least))
         note_from(i + kBlock);
       else
         i += kBlock;
