@@ -33,8 +33,7 @@ inline cudaStream_t stream_of(const KernelContext& context) {
   return context_of(context).stream;
 }
 
-// Throws a DeviceError that says what was tried and CUDA's own words; for what went wrong inside a kernel, a
-// DeviceFault (kernels/device_fault.h).
+// Throws a DeviceError that says what was tried and CUDA's own words.
 void check(cudaError_t status, const char* what);
 
 }  // namespace trireme::cuda
