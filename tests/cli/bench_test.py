@@ -56,6 +56,9 @@ class Cli(unittest.TestCase):
         self.assertEqual(sum(r["benchmark"] == "ceiling" for r in results), 3)
         self.assertIn("of ceiling", text)
 
+    def test_16_bits_are_for_a_gpu(self):
+        self.assertIn("is for --device cuda", self.run_command("bench", "kernels", "--precision", "bf16", code=1))
+
     def test_kernels_by_filter(self):
         _, results = self.run_json("bench", "kernels", "--filter", "T256", "--threads", "1", "--seconds", "0")
         self.assertEqual([r["op"] for r in results if r["benchmark"] == "kernel"], ["attention", "attention_grad"])
