@@ -56,6 +56,7 @@ class ServerSteps {
   std::vector<Worker*> in_state(Worker::State state);
   bool has_all(int64_t step) const;
   bool has_more(int64_t step) const;
+  void expect_somebody();
   StepResult apply(int slot, int64_t number, double rate);
   void expect_push(Worker& worker);
   void answer(Worker& worker, bool over);
