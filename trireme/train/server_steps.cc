@@ -31,6 +31,17 @@ ServerSteps::ServerSteps(const Servers& servers, Trainer& trainer, Communicator&
   for (Worker& worker : workers_) expect_push(worker);
 }
 
+ServerSteps::~ServerSteps() {
+  for (const Worker& worker : workers_) {
+    if (!worker.memory) continue;
+    try {
+      communicator_.wait(worker.memory);
+    } catch (const Error&) {
+      // It will not come, and the transport has let go of the memory.
+    }
+  }
+}
+
 StepResult ServerSteps::step(int64_t step, double rate) {
   expect_somebody();
   arrivals_.clear();
@@ -150,6 +161,7 @@ ServerSteps::Worker* ServerSteps::first_of(const std::vector<Worker*>& workers) 
   const Communicator::Arrived arrived = communicator_.wait_any(awaited);
   Worker& worker = *workers[arrived.number];
   last_ = worker.number;
+  worker.memory = nullptr;
   if (arrived.lost.empty()) return &worker;
   lose(worker, arrived.lost);
   return nullptr;
