@@ -150,6 +150,8 @@ class Server(Training):
             self.assertEqual(arrivals.count(-2), 1)
             self.assertNotIn(2, arrivals[arrivals.index(-2):])
             self.assertTrue(self.states(run))
+            if run != "async_server":
+                continue
             # What is made again has no dead worker, and the same bits.
             self.train(run + "_again", f"--train.steps={steps}", "--replay", str(self.folder / run / "metrics.jsonl"),
                        *self.plan(exchange))
