@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/exchange/local_ranks.h"
+#include "trireme/base/error.h"
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/server_steps.h"
@@ -77,7 +78,23 @@ ServedRun served_run(const Plan& plan, const Training& training, const ServedOpt
       return;
     }
   };
-  comm::run_rank_threads(plan.mesh.ranks(), rank, 60, options.link);
+  // Of a server that gives up, its own words, not those of a worker that waited for it.
+  std::string given_up;
+  const auto noted = [&](comm::Context& context) {
+    try {
+      rank(context);
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      if (servers.serves(context.rank()) && given_up.empty()) given_up = error.what();
+      throw;
+    }
+  };
+  try {
+    comm::run_rank_threads(plan.mesh.ranks(), noted, 60, options.link);
+  } catch (const Error&) {
+    if (given_up.empty()) throw;
+    throw_error("{}", given_up);
+  }
   return run;
 }
 

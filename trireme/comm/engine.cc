@@ -203,10 +203,7 @@ bool Engine::move_all() {
   bool moved = transport_.progress();
   for (Operation* operation = transport_.live().first; operation != nullptr;) {
     Operation* const next = operation->next;
-    if (operation->engine.lost(*operation)) {
-      operation->engine.let_go(*operation);
-      moved = true;
-    } else if (operation->progress()) {
+    if (operation->engine.progress(*operation)) {
       moved = true;
       ++operation->movements;
       if (operation->complete()) operation->engine.finish(*operation);
@@ -214,6 +211,17 @@ bool Engine::move_all() {
     operation = next;
   }
   return moved;
+}
+
+// True when that was anything. What is under way with a rank that is lost, or becomes so now, fails alone.
+bool Engine::progress(Operation& operation) {
+  try {
+    if (!lost(operation)) return operation.progress();
+  } catch (const PeerError&) {
+    if (!lost(operation)) throw;
+  }
+  let_go(operation);
+  return true;
 }
 
 void Engine::wait(Operation& operation) {

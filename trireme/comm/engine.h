@@ -51,6 +51,7 @@ class Engine {
   // Of a message with a rank that is lost, while the job goes on without it; null otherwise.
   const PeerError* lost(const Operation& operation) const;
   void let_go(Operation& operation);
+  bool progress(Operation& operation);
   [[noreturn]] void refuse(const Operation& operation) const;  // that has failed
   [[noreturn]] void fail(const Operation* operation, const PeerError& error);
   void fail_live();

@@ -50,7 +50,7 @@ struct Segment {
 
 // Actions that are done after one another for one purpose: "step", "evaluate"; before the first step of an
 // asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they
-// agree (passes/local_steps.h).
+// agree (passes/local_steps.h), or a server and its workers do (passes/served_steps.h).
 struct ActionList {
   std::string name;
   std::vector<Action> actions;

@@ -59,6 +59,35 @@ TEST(MeshCommunicator, MessagesGoAlongAnAxisOfAllRanks) {
   });
 }
 
+// Whoever is named first; each is waited for once.
+TEST(MeshCommunicator, TheFirstOfSeveralMessagesIsTheOneThatHasCome) {
+  comm::run_rank_threads(3, [](comm::Context& context) {
+    MeshCommunicator communicator(Mesh({{"data", 3}}), context);
+    std::vector<float> memory(5, static_cast<float>(context.rank())), from_1(5), from_2(5);
+    float turn = 0;
+    const auto all = [&] {
+      communicator.all_reduce("data", reinterpret_cast<std::byte*>(&turn), 1, DType::f32,
+                              Communicator::Reduction::kSum);
+    };
+    if (context.rank() == 0) {
+      communicator.start_receive(1, bytes_of(from_1), size_of(from_1), 3);
+      communicator.start_receive(2, bytes_of(from_2), size_of(from_2), 3);
+      std::vector<const std::byte*> awaited = {bytes_of(from_1), bytes_of(from_2)};
+      EXPECT_EQ(communicator.wait_any(awaited).number, 1u);
+      EXPECT_EQ(from_2[0], 2);
+      all();  // now rank 1 sends
+      awaited.pop_back();
+      EXPECT_EQ(communicator.wait_any(awaited).number, 0u);
+      EXPECT_EQ(from_1[0], 1);
+      return;
+    }
+    if (context.rank() == 1) all();
+    communicator.start_send(0, bytes_of(memory), size_of(memory), 3);
+    communicator.wait(bytes_of(memory));
+    if (context.rank() == 2) all();
+  });
+}
+
 TEST(MeshCommunicator, TagsThatDifferAreAnErrorThatNamesBothRanks) {
   const std::string error = error_of([] {
     comm::run_rank_threads(2, [](comm::Context& context) {
@@ -75,6 +104,26 @@ TEST(MeshCommunicator, TagsThatDifferAreAnErrorThatNamesBothRanks) {
     });
   });
   EXPECT_THAT(error, HasSubstr("rank 0: message of 20 u8, tag 3; rank 1: message of 20 u8, tag 4"));
+}
+
+TEST(MeshCommunicator, MessagesOfWhichNoneComesAreAnError) {
+  const std::string error = error_of([] {
+    comm::run_rank_threads(
+        2,
+        [](comm::Context& context) {
+          MeshCommunicator communicator(Mesh({{"data", 2}}), context);
+          std::vector<float> memory(5);
+          if (context.rank() == 1) {
+            communicator.start_receive(0, bytes_of(memory), size_of(memory), 3);  // that never comes
+            return communicator.wait(bytes_of(memory));
+          }
+          communicator.start_receive(1, bytes_of(memory), size_of(memory), 3);
+          const std::vector<const std::byte*> awaited = {bytes_of(memory)};
+          communicator.wait_any(awaited);
+        },
+        /*timeout_seconds=*/0.3);
+  });
+  EXPECT_THAT(error, ::testing::AnyOf(HasSubstr("none of 1 messages has come"), HasSubstr("nothing moved")));
 }
 
 TEST(MeshCommunicator, ARankThatDoesNotAnswerIsNamed) {

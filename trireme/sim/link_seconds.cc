@@ -1,6 +1,7 @@
 // See link_seconds.h.
 #include "trireme/sim/link_seconds.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "trireme/base/error.h"
@@ -38,10 +39,11 @@ double call_seconds(comm::Collective collective, double bytes, int ranks, const 
 }  // namespace
 
 double link_seconds(const Program& program, const ActionList& list, const comm::EmulatedLink& link) {
-  double seconds = 0, sent = 0;
+  double seconds = 0, sent = 0, received = 0;
   for (const Action& action : list.actions) {
-    if (action.kind == Action::Kind::kSend)
-      sent += static_cast<double>(program.find_state(action.what)->type.bytes());
+    if (action.is_message())
+      (action.kind == Action::Kind::kSend ? sent : received) +=
+          static_cast<double>(program.find_state(action.what)->type.bytes());
     if (action.kind != Action::Kind::kRun) continue;
     const Segment& segment = program.segments[program.segment(action.what)];
     for (size_t n = 0; n < segment.graph.nodes.size(); ++n) {
@@ -54,8 +56,9 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
       seconds += call_seconds(collective_of(node.op->collective->kind), bytes, ranks, link);
     }
   }
-  // Messages are all under way together, and as much comes as goes.
-  if (sent > 0) seconds += link.costs().alpha_seconds + sent * link.costs().beta_seconds_per_byte;
+  // Messages are all under way together, both ways at once.
+  const double most = std::max(sent, received);
+  if (most > 0) seconds += link.costs().alpha_seconds + most * link.costs().beta_seconds_per_byte;
   return seconds;
 }
 

@@ -31,7 +31,19 @@ ServerSteps::ServerSteps(const Servers& servers, Trainer& trainer, Communicator&
   for (Worker& worker : workers_) expect_push(worker);
 }
 
+ServerSteps::~ServerSteps() {
+  for (const Worker& worker : workers_) {
+    if (!worker.memory) continue;
+    try {
+      communicator_.wait(worker.memory);
+    } catch (const Error&) {
+      // It will not come, and the transport has let go of the memory.
+    }
+  }
+}
+
 StepResult ServerSteps::step(int64_t step, double rate) {
+  expect_somebody();
   arrivals_.clear();
   taken_ = stalest_ = stale_sum_ = 0;
   StepResult result = by_clocks() ? clock_step(step, rate) : arrival_step(step, rate);
@@ -43,10 +55,8 @@ StepResult ServerSteps::step(int64_t step, double rate) {
           step + 1, arrivals_.size(), replay_->at(step + 1).size());
     replayed(step);
   }
-  if (taken_ > 0) {
-    result.staleness_mean = static_cast<double>(stale_sum_) / static_cast<double>(taken_);
-    result.staleness_max = static_cast<double>(stalest_);
-  }
+  result.staleness_mean = static_cast<double>(stale_sum_) / static_cast<double>(std::max<int64_t>(1, taken_));
+  result.staleness_max = static_cast<double>(stalest_);
   return result;
 }
 
@@ -128,16 +138,21 @@ bool ServerSteps::has_all(int64_t step) const {
 
 // Of the run that is replayed.
 bool ServerSteps::has_more(int64_t step) const {
-  return arrivals_.size() < replay_->at(step + 1).size();
+  const auto of_step = replay_->find(step + 1);
+  return of_step != replay_->end() && arrivals_.size() < of_step->second.size();
 }
 
 // Who has sent gradients next; null where somebody was lost instead.
 ServerSteps::Worker* ServerSteps::next_arrival(int64_t step) {
   Worker* worker = replay_ ? replayed(step) : first_of(in_state(Worker::State::kComputes));
   if (worker) arrivals_.push_back(worker->rank);
+  expect_somebody();
+  return worker;
+}
+
+void ServerSteps::expect_somebody() {
   if (in_state(Worker::State::kLost).size() == workers_.size())
     throw_error("all workers are lost, so that no gradients will come");
-  return worker;
 }
 
 ServerSteps::Worker* ServerSteps::first_of(const std::vector<Worker*>& workers) {
@@ -146,6 +161,7 @@ ServerSteps::Worker* ServerSteps::first_of(const std::vector<Worker*>& workers) 
   const Communicator::Arrived arrived = communicator_.wait_any(awaited);
   Worker& worker = *workers[arrived.number];
   last_ = worker.number;
+  worker.memory = nullptr;
   if (arrived.lost.empty()) return &worker;
   lose(worker, arrived.lost);
   return nullptr;

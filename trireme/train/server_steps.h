@@ -22,6 +22,11 @@ class ServerSteps {
   ServerSteps(const Servers& servers, Trainer& trainer, Communicator& communicator, int64_t first,
               int64_t steps, std::optional<std::map<int64_t, Arrivals>> replay = {});
 
+  // Waits for gradients that are under way, as after an error: their memory is the trainer's.
+  ~ServerSteps();
+  ServerSteps(const ServerSteps&) = delete;
+  ServerSteps& operator=(const ServerSteps&) = delete;
+
   // One step: the update of all workers' gradients of it; or, where each makes an update, as many as there
   // are workers. Means over these. Throws Error when all workers are lost, and when the order that is
   // replayed can not be.
@@ -43,7 +48,7 @@ class ServerSteps {
     } state = State::kComputes;
     int64_t clock = 0;                  // steps that it has sent gradients of
     int64_t version = 0;                // of the weights that it has: so many updates
-    const std::byte* memory = nullptr;  // of the message that is awaited
+    const std::byte* memory = nullptr;  // of the message that is awaited; null: none is
   };
 
   bool by_clocks() const { return servers_.updates == Servers::Updates::kClocks; }
@@ -56,6 +61,7 @@ class ServerSteps {
   std::vector<Worker*> in_state(Worker::State state);
   bool has_all(int64_t step) const;
   bool has_more(int64_t step) const;
+  void expect_somebody();
   StepResult apply(int slot, int64_t number, double rate);
   void expect_push(Worker& worker);
   void answer(Worker& worker, bool over);

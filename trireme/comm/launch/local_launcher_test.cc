@@ -45,7 +45,7 @@ TEST(LineTagger, EndlessLinesNeedNoMemory) {
 // A launcher in a process of its own, as the ranks' parent must be.
 class Running {
  public:
-  Running(int ranks, const std::string& script, double timeout_seconds = 0.2) {
+  Running(int ranks, const std::string& script, double timeout_seconds = 0.2, int needed_ranks = 0) {
     path_ = testing::TempDir() + fmt::format("launcher_{}_{}", getpid(), count_++);
     std::fflush(nullptr);  // or the child would print again what waits to be printed
     pid_ = fork();
@@ -55,6 +55,7 @@ class Running {
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     _exit(launch_local({.ranks = ranks,
+                        .needed_ranks = needed_ranks,
                         .timeout_seconds = timeout_seconds,
                         .executable = "/bin/sh",
                         .arguments = {"sh", "-c", script}}));
@@ -177,6 +178,20 @@ TEST(LocalLauncher, NamesRankAndSignalAndKillsTheRest) {
   // The table marks the one that died.
   EXPECT_THAT(err, HasSubstr("   0  nothing was started\n   1  nothing was started\n   2  nothing was "
                              "started  <- was killed by signal 11"));
+}
+
+TEST(LocalLauncher, GoesOnWithoutRanksThatAreNotNeeded) {
+  const char* const script =
+      "case $TRIREME_RANK in 0) sleep 2; exit $CODE;; 1) kill -9 $$;; 2) exit 4;; esac";
+  for (const int code : {0, 5}) {
+    setenv("CODE", std::to_string(code).c_str(), 1);
+    Running running(4, script, /*timeout_seconds=*/0.2, /*needed_ranks=*/1);
+    EXPECT_EQ(running.wait(), code);
+    EXPECT_THAT(running.err(), HasSubstr("rank 1 was killed by signal 9 (Killed); the others go on"));
+    EXPECT_THAT(running.err(), HasSubstr("rank 2 ended with exit code 4; the others go on"));
+    EXPECT_THAT(running.err(), Not(HasSubstr("did not end within")));
+  }
+  unsetenv("CODE");
 }
 
 TEST(LocalLauncher, OthersMayEndWithTheirOwnWords) {

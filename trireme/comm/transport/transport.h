@@ -8,7 +8,7 @@
 //  - Sends and receives of one stream may be posted in any order relative to each other; a message that comes
 //    before its receive is kept, within limits that hold back the sender rather than fail.
 //  - A peer that is gone, cut off or at odds makes every call here throw PeerError, on every rank, from then
-//    on. Before the first throw the transport lets go of all requests and of their memory.
+//    on, but see bear_loss_of(). Before the first throw the transport lets go of all requests and their memory.
 #pragma once
 
 #include <chrono>
