@@ -211,6 +211,17 @@ TEST(Pipelines, InBothDirectionsDifferByRounding) {
               testing::HasSubstr("renews %new.bn1.running_mean from what the one before left"));
 }
 
+// Both stages have a norm's gain where the layout of the embedding has one gather for the other, and add up
+// its gradient over `data` for themselves: to the same bits, also by algorithms that add in an order of their
+// own at each place of a vector.
+TEST(Pipelines, AgreeOnWeightsThatSeveralStagesHave) {
+  Reference reference(training_of({"llama", "f32", {}}));
+  const Result result = verify(reference, parse_plan(R"({"mesh": "pipe:2 data:3", "algorithm": "ring",
+      "stages": ["model.layers.0"], "layouts": {"model.embed_tokens.weight": "data:1"}})",
+                                                     "plan"));
+  EXPECT_EQ(std::string(name(result.verdict)), "rounding") << result.reason;
+}
+
 // Moments in files instead of memory: the same nodes on the same numbers, so that no bit differs from the
 // plan without; of one rank, and of a pipeline alone, none from one rank.
 TEST(Offload, ChangesNoBit) {

@@ -140,12 +140,19 @@ class Stager {
   }
 
   void add_nodes(const std::vector<bool>& needed) {
-    for (const Node& node : graph_.nodes) {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
       if (locals_.contains(node.outputs[0])) continue;
       if (std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; })) continue;
       std::vector<ValueId> inputs;
       for (ValueId input : node.inputs) inputs.push_back(had(input));
-      const std::vector<ValueId> results = b_->copy(graph_, node, inputs, node.attrs);
+      // What several stages add up, of a weight that they all have, must come out the same on all of them. In
+      // one bucket with others it would lie at another place on each, and an algorithm may add in another
+      // order there.
+      Attrs attrs = node.attrs;
+      if (node.op->collective && std::ranges::count(makers_[node.outputs[0]], true) > 1)
+        attrs.set("alone", static_cast<int64_t>(n));
+      const std::vector<ValueId> results = b_->copy(graph_, node, inputs, attrs);
       for (size_t o = 0; o < results.size(); ++o) locals_.emplace(node.outputs[o], results[o]);
     }
   }
