@@ -1,17 +1,18 @@
-// Two loops in Highway: one that only multiplies and adds in registers, one that only moves memory.
+// Two loops in Highway: one that only multiplies and adds in registers, one that only moves memory; and a
+// product.
 #include "trireme/bench/ceilings.h"
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <ctime>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "trireme/bench/device_ceilings.h"
+#include "trireme/bench/kernel_run.h"
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
 
@@ -49,41 +50,26 @@ HWY_INLINE Vector multiply_add(Vector sum, Vector x, Vector y) {
 #endif
 }
 
-// In order, or there and back: a Neoverse V1 sends sums that come round in the same order to two of its four
-// units, however many there are, and a dozen that turn round to all.
-enum class Order { kRound, kThereAndBack };
-
-template <Order kOrder, size_t... kChain>
+template <size_t... kChain>
 HWY_INLINE float multiply_add_chains(int64_t rounds, float factor, std::index_sequence<kChain...>) {
-  constexpr size_t kLast = sizeof...(kChain) - 1;
   const Tag d;
-  const Vector x = hn::Set(d, factor), y = hn::Set(d, 2 * factor);
-  Vector sum[sizeof...(kChain)];
+  const Vector x = hn::Set(d, factor), y = hn::Set(d, factor);
+  Vector sum[kChains];
   ((sum[kChain] = hn::Iota(d, static_cast<float>(kChain))), ...);
-  for (int64_t round = 0; round < rounds; ++round) {
-    ((sum[kChain] = multiply_add(sum[kChain], x, y)), ...);
-    if constexpr (kOrder == Order::kThereAndBack)
-      ((sum[kLast - kChain] = multiply_add(sum[kLast - kChain], x, y)), ...);
-  }
+  for (int64_t round = 0; round < rounds; ++round) ((sum[kChain] = multiply_add(sum[kChain], x, y)), ...);
   Vector total = hn::Zero(d);
   ((total = hn::Add(total, sum[kChain])), ...);
   return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-// Return a sum of the results so that nothing can be left out. With a small `factor` no value becomes
+// Returns a sum of the results so that nothing can be left out. With a small `factor` no value becomes
 // subnormal or infinite, which would change the speed.
 HWY_NOINLINE float multiply_add_loop(int64_t rounds, float factor) {
-  return multiply_add_chains<Order::kRound>(rounds, factor, std::make_index_sequence<kChains>());
-}
-HWY_NOINLINE float multiply_add_turning_loop(int64_t rounds, float factor) {
-  return multiply_add_chains<Order::kThereAndBack>(rounds, factor, std::make_index_sequence<12>());
+  return multiply_add_chains(rounds, factor, std::make_index_sequence<kChains>());
 }
 
 double flops_per_round() {
   return 2.0 * kChains * static_cast<double>(hn::Lanes(Tag()));
-}
-double flops_per_turning_round() {
-  return 2.0 * 2 * 12 * static_cast<double>(hn::Lanes(Tag()));
 }
 
 // `count` is a multiple of the lanes of any target.
@@ -103,9 +89,7 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::bench {
 
 HWY_EXPORT(multiply_add_loop);
-HWY_EXPORT(multiply_add_turning_loop);
 HWY_EXPORT(flops_per_round);
-HWY_EXPORT(flops_per_turning_round);
 HWY_EXPORT(triad);
 
 namespace {
@@ -134,38 +118,49 @@ double seconds_of(const Work& work) {
 
 }  // namespace
 
-// Each thread counts the time that it was running, not that in which others had its core: a ceiling that is
-// measured in a bad moment would be gone through in a good one.
-double measure_flops_per_second(ThreadPool& pool) {
-  struct Loop {
-    std::function<float(float factor)> run;  // kRounds
-    double flops;                            // of a round
-  };
-  const Loop loops[] = {
-      {[](float factor) { return HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor); },
-       HWY_DYNAMIC_DISPATCH(flops_per_round)()},
-      {[](float factor) { return HWY_DYNAMIC_DISPATCH(multiply_add_turning_loop)(kRounds, factor); },
-       HWY_DYNAMIC_DISPATCH(flops_per_turning_round)()}};
-  double best = 0;
-  for (const Loop& loop : loops) {
-    double spent = 0;
-    std::vector<double> bursts;               // FLOPs a second of all threads
-    volatile float sink = 0, factor = 1e-3f;  // not known to the compiler
-    std::vector<double> rates(pool.threads());
-    while (std::ssize(bursts) < kBursts || spent < kArithmeticSeconds) {
-      spent += seconds_of([&] {
-        pool.on_each([&](int thread) {
-          const double begin = running_seconds();
-          sink = loop.run(factor);
-          rates[thread] = loop.flops * kRounds / (running_seconds() - begin);
-        });
+namespace {
+
+// FLOPs a second of all threads, each of which does `work(thread)`, so many FLOPs, at a time. Each counts the
+// time that it was running, not that in which others had its core: a ceiling that is measured in a bad moment
+// would be gone through in a good one.
+template <typename Work>
+double arithmetic_rate(ThreadPool& pool, double flops, const Work& work) {
+  double spent = 0;
+  std::vector<double> bursts, rates(pool.threads());
+  while (std::ssize(bursts) < kBursts || spent < kArithmeticSeconds) {
+    spent += seconds_of([&] {
+      pool.on_each([&](int thread) {
+        const double begin = running_seconds();
+        work(thread);
+        rates[thread] = flops / (running_seconds() - begin);
       });
-      bursts.push_back(std::accumulate(rates.begin(), rates.end(), 0.0));
-    }
-    // Not the very best: the clock errs to both sides.
-    best = std::max(best, quantile_of(std::move(bursts), 0.9));
+    });
+    bursts.push_back(std::accumulate(rates.begin(), rates.end(), 0.0));
   }
-  return best;
+  // Not the very best: the clock errs to both sides.
+  return quantile_of(std::move(bursts), 0.9);
+}
+
+}  // namespace
+
+// Of a loop of nothing but multiply-adds, and of a product of matrices. A Neoverse V1 slows such a loop down
+// to half of its rate (41.6 GFLOP/s), and a product, which also loads, to no less than three quarters of it.
+double measure_flops_per_second(ThreadPool& pool) {
+  volatile float sink = 0, factor = 1e-3f;  // not known to the compiler
+  const double loop = arithmetic_rate(pool, HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds, [&](int) {
+    sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor);
+  });
+  const TensorType square{DType::f32, {512, 512}};
+  std::vector<std::unique_ptr<ThreadPool>> alone;
+  std::vector<std::unique_ptr<KernelRun>> products;
+  for (int thread = 0; thread < pool.threads(); ++thread) {
+    alone.push_back(std::make_unique<ThreadPool>(1));
+    products.push_back(
+        std::make_unique<KernelRun>("matmul", std::vector{square, square}, Attrs(), Results::kOwnMemory));
+  }
+  const double product = arithmetic_rate(pool, products[0]->cost().flops,
+                                         [&](int thread) { products[thread]->run(*alone[thread]); });
+  return std::max(loop, product);
 }
 
 double measure_bytes_per_second(ThreadPool& pool, size_t bytes) {

@@ -1,5 +1,6 @@
-// What this machine can do at most, measured: multiply-adds a second from registers, and bytes a second
-// through memory. Figures of kernels are given as fractions of these, so they carry from machine to machine.
+// What this machine can do at most, measured: multiply-adds a second from registers or in a product of
+// matrices, whichever are more, and bytes a second through memory. Figures of kernels are given as fractions
+// of these, so they carry from machine to machine.
 #pragma once
 
 #include <cstddef>

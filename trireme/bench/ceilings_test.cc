@@ -29,7 +29,7 @@ double product_flops_per_second(ThreadPool& pool) {
 TEST(Ceilings, AProductOfMatricesStaysBelow) {
   ThreadPool pool(1);
   const double product = product_flops_per_second(pool), ceiling = measure_flops_per_second(pool);
-  EXPECT_GT(ceiling, product);
+  EXPECT_GT(1.05 * ceiling, product);  // clocks err to both sides
   EXPECT_LT(ceiling, 8 * product) << "no arithmetic can have been done";
 }
 
