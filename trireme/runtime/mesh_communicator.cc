@@ -194,7 +194,14 @@ bool MeshCommunicator::is_lost(int rank) const {
 void MeshCommunicator::progress() {
   if (under_way_.empty()) return;
   const Stopwatch watch(seconds_);
-  under_way_.front().handle.done();  // moves all that is under way on the transport
+  for (Started& one : under_way_) {
+    try {
+      one.handle.done();  // moves all that is under way on the transport
+      return;
+    } catch (const comm::PeerError& error) {
+      if (!is_lost(error.rank())) throw;  // who waits for it will be told
+    }
+  }
 }
 
 void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
