@@ -10,6 +10,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/plan/servers.h"
+#include "trireme/program/file_turns.h"
 #include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme::bench {
@@ -42,7 +43,7 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
     world.all_reduce(exposed.data(), question.steps, DType::f64, comm::ReduceOp::min).wait();
     world.all_reduce(waiting.data(), question.steps, DType::f64, comm::ReduceOp::max).wait();
   }
-  report.file_bytes = 2 * static_cast<double>(trainer.program().file_bytes());
+  report.file_bytes = file_bytes_moved(trainer.program(), trainer.program().find_list("step")->actions);
   report.file_seconds = median_of(files);
   report.file_waited_seconds = median_of(file_waits);
   report.resident_bytes = peak_resident_bytes();

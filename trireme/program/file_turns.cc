@@ -102,4 +102,12 @@ std::vector<Action> with_file_turns(const Program& program, const std::vector<Ac
   return result;
 }
 
+double file_bytes_moved(const Program& program, const std::vector<Action>& actions) {
+  double bytes = 0;
+  for (const Action& action : actions) {
+    if (action.is_of_file()) bytes += static_cast<double>(program.groups[program.group(action.what)].bytes);
+  }
+  return bytes;
+}
+
 }  // namespace trireme

@@ -21,4 +21,7 @@ std::vector<GroupUse> group_uses(const Program& program, const Graph& segment);
 // behind the last of the runs that have it in memory if they renewed it.
 std::vector<Action> with_file_turns(const Program& program, const std::vector<Action>& actions);
 
+// What a list's actions move from and to files.
+double file_bytes_moved(const Program& program, const std::vector<Action>& actions);
+
 }  // namespace trireme

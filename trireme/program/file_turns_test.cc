@@ -53,6 +53,9 @@ TEST(FileTurns, FetchWhenASlotIsFreeAndStoreWhatWasRenewed) {
   // What is made anew need not be fetched; it stays until another needs the slot, which comes a run later.
   EXPECT_THAT(turns({"make_a", "add_a", "rest", "rest", "read_b", "read_c"}),
               ElementsAre("<C", "make_a", "add_a", ">A", "rest", "<B", "rest", "read_b", "read_c"));
+  EXPECT_EQ(
+      file_bytes_moved(program, with_file_turns(program, {Action::run("add_a"), Action::run("read_b")})),
+      3 * static_cast<double>(program.groups[0].bytes));  // in and out, and another in
   // What is only read need not be stored, and leaves its slot at once.
   EXPECT_THAT(turns({"read_b", "rest", "add_a", "read_b"}),
               ElementsAre("<B", "read_b", "<A", "rest", "add_a", ">A", "<B", "read_b"));
