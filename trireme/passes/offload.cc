@@ -28,6 +28,13 @@ bool rests_in_file(const Value& value) {
   return value.role == Role::kOptimizer || value.role == Role::kMaster;
 }
 
+// Of all bytes of an update that rest in files, what a part has.
+size_t share_of(const Graph& update) {
+  size_t all = 0;
+  for (const Value& value : update.values) all += rests_in_file(value) ? value.type.bytes() : 0;
+  return all / kShares;
+}
+
 // The parameter that a state is, or goes with.
 std::string parameter_of(const Value& state) {
   return std::string(state.role == Role::kParameter ? state.name : state.attrs.text("of", ""));
@@ -47,17 +54,15 @@ struct Parts {
 Parts parts_of_parameters(const Graph& update, const ChunksInFiles& chunks, int first) {
   std::vector<std::string> order;
   std::map<std::string, size_t, std::less<>> bytes;
-  size_t all = 0;
   for (const Value& value : update.values) {
     const std::string of = parameter_of(value);
     const bool in_file = rests_in_file(value);
     if (of.empty() || !(in_file || chunk_of(chunks, of) != kInMemory)) continue;
     if (!bytes.contains(of)) order.push_back(of);
     bytes[of] += in_file ? value.type.bytes() : 0;
-    all += in_file ? value.type.bytes() : 0;
   }
   std::ranges::stable_sort(order, {}, [&](const std::string& of) { return chunk_of(chunks, of); });
-  const size_t most = all / kShares;
+  const size_t most = share_of(update);
   Parts parts;
   size_t room = 0;
   for (const std::string& of : order) {
@@ -261,18 +266,16 @@ std::vector<UpdatePart> split_update(const Graph& update, const Graph& like, con
 }
 
 PartPieces in_pieces(const UpdatePart& part, const Graph& update, const OpTable& ops) {
-  size_t all = 0, own = 0;
+  const size_t share = share_of(update);
+  size_t own = 0;
   const Value* first = nullptr;
   bool alike = true;  // one parameter's
   for (const Value& value : update.values) {
-    if (value.kind != Value::Kind::kState || !rests_in_file(value)) continue;
-    all += value.type.bytes();
     if (std::ranges::find(part.states, value.name) == part.states.end()) continue;
     own += value.type.bytes();
     if (!first) first = &value;
     alike = alike && value.type.shape == first->type.shape && parameter_of(value) == parameter_of(*first);
   }
-  const size_t share = all / kShares;
   if (!first || !alike || own <= share || first->type.shape.rank() == 0) return {{part.graph}, 0};
   const Shape& shape = first->type.shape;
   const auto fitting = static_cast<int64_t>(share * static_cast<size_t>(shape[0]) / own);

@@ -3,9 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
 
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/transport/tcp/test_job.h"
 
 namespace trireme {
 namespace {
@@ -104,6 +109,54 @@ TEST(MeshCommunicator, TagsThatDifferAreAnErrorThatNamesBothRanks) {
     });
   });
   EXPECT_THAT(error, HasSubstr("rank 0: message of 20 u8, tag 3; rank 1: message of 20 u8, tag 4"));
+}
+
+// Rank 1 dies while rank 0 computes and lets its messages move: it goes on, and is told when it waits.
+TEST(MeshCommunicator, WhatALostRankLeavesUnderWayIsToldToWhoWaits) {
+  const comm::TestPlace place;
+  comm::TestRanks processes(3, [&](int rank) -> std::string {
+    struct alignas(64) Line {
+      std::byte bytes[64];
+    };
+    std::vector<Line> memory(comm::Recorder::bytes_for(3) / sizeof(Line));
+    const std::span<std::byte> recorded = std::as_writable_bytes(std::span(memory));
+    comm::Context context({.recorder = std::make_unique<comm::Recorder>(recorded, rank, 3),
+                           .transport = place.transport(rank, 3),
+                           .hosts = {0, 0, 0}});
+    MeshCommunicator communicator(Mesh({{"data", 3}}), context);
+    std::vector<float> sent(5, 2), from_1(5), from_2(5);
+    if (rank == 1) {  // when the others are ready for it
+      for (const int other : {0, 2}) {
+        communicator.start_receive(other, bytes_of(sent), size_of(sent), 4);
+        communicator.wait(bytes_of(sent));
+      }
+      raise(SIGKILL);
+    }
+    communicator.bear_loss_of({1});
+    if (rank == 0) {
+      communicator.start_receive(1, bytes_of(from_1), size_of(from_1), 3);
+      communicator.start_receive(2, bytes_of(from_2), size_of(from_2), 3);
+    }
+    communicator.start_send(1, bytes_of(sent), size_of(sent), 4);
+    communicator.wait(bytes_of(sent));
+    if (rank == 2) {
+      communicator.start_send(0, bytes_of(sent), size_of(sent), 3);
+      communicator.wait(bytes_of(sent));
+      return "sent";
+    }
+    for (int i = 0; i < 2000 && !communicator.is_lost(1); ++i) {
+      communicator.progress();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    communicator.progress();
+    const std::vector<const std::byte*> lost = {bytes_of(from_1)}, there = {bytes_of(from_2)};
+    const bool is_told = !communicator.wait_any(lost).lost.empty();
+    return is_told && communicator.wait_any(there).lost.empty() && from_2[4] == 2 ? "good" : "not told";
+  });
+  const std::vector<std::string> reports = processes.reports();
+  EXPECT_EQ(reports[0], "good");
+  EXPECT_EQ(reports[1], "signal 9");
+  EXPECT_EQ(reports[2], "sent");
 }
 
 TEST(MeshCommunicator, MessagesOfWhichNoneComesAreAnError) {
