@@ -39,7 +39,7 @@ class Exchange(Training):
             self.assertLess(self.median(transport, "step_seconds"), 0.4)
         self.assertEqual(self.losses("shm"), self.losses("tcp"))
         self.train("fast", "--train.steps=8", *self.plan())
-        self.assertLess(self.median("fast", "step_seconds"), 0.04)
+        self.assertLess(self.median("fast", "step_seconds"), self.median("tcp", "step_seconds"))
 
     def test_what_is_no_link_is_refused(self):
         self.assertIn("did you mean 'home'", self.train("bad", "--link", "hone", code=2))
@@ -69,6 +69,16 @@ class Exchange(Training):
             self.assertEqual(line["comm_seconds"] > 0.02, agrees, line)
         self.assertAlmostEqual(lines[-1]["compression_ratio"], 5, delta=0.05)
         self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+
+    def test_a_round_may_be_an_epoch(self):
+        def losses(run, settings):
+            self.train(run, "--train.steps=8", *self.plan({"method": "fedavg", **settings}))
+            return self.losses(run)
+
+        # Which is more than so many steps of this text: ranks do not meet before the end.
+        by_epochs = losses("epochs", {"epochs": 1})
+        self.assertEqual(by_epochs, losses("far", {"steps": 1000}))
+        self.assertNotEqual(by_epochs, losses("near", {"steps": 2}))
 
     def test_such_a_run_is_stopped_where_ranks_meet_and_goes_on_with_the_same_bits(self):
         local = [*self.plan({"method": "diloco", "steps": 6}), "--run.checkpoint_every=4"]
