@@ -17,7 +17,9 @@ class FileStatesTest : public testing::Test {
   FileStatesTest() { std::filesystem::create_directories(folder_); }
   ~FileStatesTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string folder_ = testing::TempDir() + "/file_states";
+  // Tests run beside one another.
+  std::string folder_ =
+      testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   std::array<std::byte, 64> memory_{};  // two slots of 32 bytes
   FileStates::Group group(int number) {
