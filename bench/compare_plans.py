@@ -2,16 +2,18 @@
 against the best of them (its regret).
 
     python3 bench/compare_plans.py build/release/trireme/cli/trireme [--ranks 2] [--config gpt] [--plans 12 | --every]
-        [--rounds 5] [--steps 3] [--cluster local.toml] [--json FILE] [-- --train.batch=4 …]
+        [--rounds 5] [--within 1.25] [--steps 3] [--cluster local.toml] [--json FILE] [-- --train.batch=4 …]
 
 The plans are those that `trireme plan --space` lists, by default a dozen spread evenly over their estimates, and the one
 that `trireme plan` chooses. Each round measures all of them, one after another, so that a machine that is busy for a
-while slows all alike; a plan's time is the median over rounds. One thread a rank. Figures of a busy machine mean little:
+while slows all alike; a plan's time is the median over rounds. With --within only plans that took at most so many times
+the best one's time in the first round are measured in the others: no slower one can be the best. One thread a rank. Figures of a busy machine mean little:
 the load is printed.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -27,7 +29,7 @@ class Machine:
         self.cluster = options.cluster
         if not self.cluster:
             self.cluster = str(folder / "local.toml")
-            self.run("profile", "-n", str(options.ranks), "--threads", "1", "-o", self.cluster)
+            self.run("profile", *self.step, "-n", str(options.ranks), "--threads", "1", "-o", self.cluster)
 
     def run(self, *arguments):
         done = subprocess.run([self.options.trireme, *arguments], capture_output=True, text=True)
@@ -85,7 +87,8 @@ def print_table(entries, options):
     best = min(entry["measured_seconds"] for entry in entries)
     chosen = next(entry["measured_seconds"] for entry in entries if entry["chosen"])
     print(f"\n{len(entries)} plans on {options.ranks} ranks: step time off by {100 * statistics.median(errors):.1f} % "
-          f"(median), {100 * max(errors):.1f} % (worst); memory equal for "
+          f"(median), {100 * max(errors):.1f} % (worst); {options.rounds} rounds of "
+          f"{sum(entry['rounds'] == options.rounds for entry in entries)}, one of the others; memory equal for "
           f"{sum(entry['predicted_bytes'] == entry['measured_bytes'] for entry in entries)}")
     print(f"regret: the chosen plan takes {chosen / best:.3f} times the best one's time")
 
@@ -98,6 +101,7 @@ def main():
     parser.add_argument("--plans", type=int, default=12)
     parser.add_argument("--every", action="store_true", help="measure all plans of the space")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--within", type=float, default=math.inf)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--cluster", help="a cluster file; this machine is profiled if not said")
     parser.add_argument("--json", help="write what was found to this file")
@@ -117,13 +121,17 @@ def main():
             entry["predicted_seconds"] = predicted["predicted_seconds"]
             entry["predicted_bytes"] = predicted["per_rank"][0]["peak_bytes"]
         for turn in range(options.rounds):
+            limit = options.within * min((seconds[0] for seconds in measured if seconds), default=math.inf)
             for number, entry in enumerate(entries):
+                if turn > 0 and measured[number][0] > limit and not entry["chosen"]:
+                    continue
                 print(f"round {turn + 1}, plan {number + 1} of {len(entries)}", end="\r", file=sys.stderr)
                 result = machine.measure(entry["plan"])
                 measured[number].append(result["median_seconds"])
                 entry["measured_bytes"] = result["planned_peak_bytes"]
         for entry, seconds in zip(entries, measured):
             entry["measured_seconds"] = statistics.median(seconds)
+            entry["rounds"] = len(seconds)
             entry["error"] = entry["predicted_seconds"] / entry["measured_seconds"] - 1
         print_table(entries, options)
         print(f"load {os.getloadavg()[0]:.1f} at the end")

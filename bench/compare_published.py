@@ -1,107 +1,208 @@
-"""Simulated steps beside published ones: PTD-P's Table 1 (ten GPT models on A100) and Korthikanti et al.'s Table 5.
+"""Simulated steps beside published ones, all on A100: PTD-P's Tables 1 and 2, and Korthikanti et al.'s Tables 4 and 5.
 
-    python3 bench/compare_published.py build/release/trireme/cli/trireme [--rows 1.7B,3.6B] [--scan]
+    python3 bench/compare_published.py build/release/trireme/cli/trireme [--tables layer,table5,table1,table2] [--rows 22B]
+        [--scan]
 
-One calibration for all rows: the shipped cluster `a100`. Neither microbatches nor interleaving are printed in the first
-table: --scan tries those in SCAN and takes the fastest that fits in 80 GB, without it the ones that a scan has found
-are used. Rows of many stages take minutes, because every stage's program is built.
+One calibration for all rows: the shipped cluster `a100`. The settings are those systems': 16-bit weights and gradients,
+dropout, clipping, boundaries of stages sent in parts. What they compute beyond our Programs is added by closed forms
+with the figures of the same cluster (see Beyond). Neither microbatches nor interleaving are printed in Table 1: --scan
+tries those in SCAN and takes the fastest that fits in 80 GB, without it the ones that a scan has found are used. Rows
+of many stages take minutes, because every stage's program is built.
 """
 
 import argparse
 import json
+import math
+import statistics
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 # name: heads, hidden, layers, tensor, pipe, data, batch, published seconds, (microbatch, chunks a stage) of a scan
-PTDP = {
+TABLE1 = {
     "1.7B": (24, 2304, 24, 1, 1, 32, 512, 3.528, (8, 1)), "3.6B": (32, 3072, 30, 2, 1, 32, 512, 3.697, (8, 1)),
-    "7.5B": (32, 4096, 36, 4, 1, 32, 512, 3.696, (8, 1)), "18.4B": (48, 6144, 40, 8, 1, 32, 1024, 9.399, (8, 1)),
+    "7.5B": (32, 4096, 36, 4, 1, 32, 512, 3.696, (8, 1)), "18.4B": (48, 6144, 40, 8, 1, 32, 1024, 9.399, (4, 1)),
     "39.1B": (64, 8192, 48, 8, 2, 32, 1536, 14.453, (4, 3)), "76.1B": (80, 10240, 60, 8, 4, 32, 1792, 16.058, (2, 3)),
     "145.6B": (96, 12288, 80, 8, 8, 24, 2304, 24.817, (1, 2)),
     "310.1B": (128, 16384, 96, 8, 16, 15, 2160, 37.614, (1, 1)),
     "529.6B": (128, 20480, 105, 8, 35, 9, 2520, 54.085, (1, 1)),
     "1008B": (160, 25600, 128, 8, 64, 6, 3072, 102.63, (1, 1)),
 }
+# Parameters, GPUs, batch, then of ZeRO-3 over `data` alone: microbatch and TFLOP/s a GPU; of PTD-P the latter.
+MODELS2 = {"174.6B": (96, 12288, 96, 12), "529.6B": (128, 20480, 105, 35)}  # heads, hidden, layers, stages
+ZERO3 = [("174.6B", 384, 1536, 4, 144), ("174.6B", 768, 1536, 2, 88), ("174.6B", 1536, 1536, 1, 44),
+         ("529.6B", 640, 2560, 4, 138), ("529.6B", 1120, 2240, 2, 98), ("529.6B", 2240, 2240, 1, 48)]
+PTD = [("174.6B", 384, 1536, 1, 153), ("174.6B", 768, 1536, 1, 149), ("174.6B", 1536, 1536, 1, 141),
+       ("529.6B", 560, 2240, 1, 171), ("529.6B", 1120, 2240, 1, 167), ("529.6B", 2240, 2240, 1, 159)]
+# A layer of the 22B model: preset, what is made again, published ms forward and backward
+TABLE4 = {
+    "no recomputation": ("megatron", "none", 19.6), "sequence": ("megatron+sequence", "none", 19.0),
+    "full": ("megatron", "full", 27.2), "selective": ("megatron", "selective", 20.9),
+    "selective, sequence": ("megatron+sequence", "selective", 20.3),
+}
 # name: heads, hidden, layers, pipe, batch, microbatch, chunks, seconds with full recomputation, and with the sequence
 # split and attention alone made again
-KORTHIKANTI = {
+TABLE5 = {
     "22B": (64, 6144, 48, 1, 4, 4, 1, 1.42, 1.10), "175B": (96, 12288, 96, 8, 64, 1, 3, 18.13, 13.75),
     "530B": (128, 20480, 105, 35, 280, 1, 3, 49.05, 37.83), "1T": (160, 25600, 128, 64, 512, 1, 1, 94.42, 71.49),
 }
 SCAN = [(b, v) for b in (1, 2, 4, 8) for v in (1, 2, 3)]
-MEMORY = 80e9
+MEMORY, SEQUENCE, VOCABULARY = 80e9, 2048, 51200
+SETTINGS = ["--train.precision=bf16", "--train.weight_precision=bf16", "--train.gradient_precision=bf16",
+            "--train.clip_norm=1", "--model.dropout=0.1", f"--model.vocab={VOCABULARY}", f"--model.seq={SEQUENCE}"]
 
 
-def simulate(trireme, model, mesh, batch, microbatches, preset, recompute, chunks):
-    heads, hidden, layers = model
-    plan = {"mesh": mesh, "preset": preset, "recompute": recompute, "precision": "bf16", "accumulate": microbatches}
-    if "pipe" in mesh:
-        plan |= {"schedule": "1f1b" if chunks == 1 else "interleaved", "chunks": chunks}
-    ranks = 1
-    for axis in mesh.split():
-        ranks *= int(axis.split(":")[1])
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "plan.json").write_text(json.dumps(plan))
-        result = Path(folder) / "result.json"
-        subprocess.run([trireme, "simulate", "--plan", f"{folder}/plan.json", "--cluster", "a100", "--hosts",
-                        str(ranks // 8), "--json", str(result), f"--model.layers={layers}", f"--model.heads={heads}",
-                        f"--model.hidden={hidden}", "--model.vocab=51200", "--model.seq=2048",
-                        f"--train.batch={batch}"], check=True, stdout=subprocess.DEVNULL)
+class Beyond:
+    """What those systems compute in a layer beyond our Programs. With full recomputation they run a block again as it
+    is; ours keep what sums over `tensor` have made, and leave out the two products before them. With the selective one
+    they run attention again; ours keeps no scores and does that inside of its gradient."""
+
+    def __init__(self, cluster):
+        device = cluster["device"][0]
+        self.peak = device["flops_per_second"]["bf16"]
+        self.bandwidth = device["bytes_per_second"]
+        self.depths, self.shares = device["products"]["k"], device["products"]["efficiency"]
+        self.attention_share = device["ops"]["attention"]
+        self.link = next(link for link in cluster["link"] if link["name"] == cluster["host"][0]["inside"])
+
+    def product_seconds(self, flops, depth):
+        place = (math.log(min(max(depth, self.depths[0]), self.depths[-1])))
+        logs = [math.log(one) for one in self.depths]
+        upper = next(i for i in range(1, len(logs)) if place <= logs[i] + 1e-12)
+        part = (place - logs[upper - 1]) / (logs[upper] - logs[upper - 1])
+        return flops / (self.peak * (self.shares[upper - 1] + part * (self.shares[upper] - self.shares[upper - 1])))
+
+    def layer_seconds(self, recompute, hidden, tensor, rows):
+        tokens = rows * SEQUENCE
+        if recompute == "selective":
+            return self.product_seconds(2 * tokens * SEQUENCE * hidden / tensor, SEQUENCE) / self.attention_share
+        if recompute != "full":
+            return 0
+        bytes_of_rows = 2 * tokens * hidden
+        seconds = 2 * 3.5 * bytes_of_rows / self.bandwidth  # dropout and the sum with what came in
+        for depth in (hidden / tensor, 4 * hidden / tensor):
+            seconds += self.product_seconds(2 * tokens * depth * hidden, depth)
+            if tensor > 1:
+                seconds += 2 * (tensor - 1) / tensor * bytes_of_rows / self.link["bytes_per_second"]
+        return seconds
+
+
+class Simulator:
+    def __init__(self, trireme, folder, cluster):
+        self.trireme, self.folder, self.cluster = trireme, Path(folder), cluster
+        shown = Path(cluster).read_text() if cluster.endswith(".toml") else subprocess.run(
+            [trireme, "profile", "--show", cluster], check=True, capture_output=True, text=True).stdout
+        self.beyond = Beyond(tomllib.loads(shown))
+
+    def step(self, model, axes, batch, microbatch, recompute, preset=None, chunks=1):
+        """Seconds and the largest rank's bytes of a step; axes: pipe, data, tensor."""
+        heads, hidden, layers = model
+        pipe, data, tensor = axes
+        microbatches = batch // data // microbatch
+        plan = {"mesh": " ".join(f"{name}:{extent}" for name, extent in zip(("pipe", "data", "tensor"), axes)
+                                 if extent > 1),
+                "preset": preset or ("megatron" if tensor > 1 else "data"), "recompute": recompute,
+                "precision": "bf16", "accumulate": microbatches}
+        if pipe > 1:
+            plan |= {"schedule": "1f1b" if chunks == 1 else "interleaved", "chunks": chunks}
+            if tensor > 1:
+                plan["boundaries"] = "parts"
+        result = self.folder / "result.json"
+        subprocess.run([self.trireme, "simulate", "--plan", json.dumps(plan), "--cluster", self.cluster, "--hosts",
+                        str(math.prod(axes) // 8), "--json", str(result), f"--model.layers={layers}",
+                        f"--model.heads={heads}", f"--model.hidden={hidden}", f"--train.batch={batch}", *SETTINGS],
+                       check=True, stdout=subprocess.DEVNULL)
         found = json.loads(result.read_text())[0]
-    return found["predicted_seconds"], max(rank["peak_bytes"] for rank in found["per_rank"])
+        more = microbatches * layers / pipe * self.beyond.layer_seconds(recompute, hidden, tensor, microbatch)
+        if pipe > 1:  # those turns have their share of the bubble too
+            more *= 1 + (pipe - 1) / (chunks * microbatches)
+        return found["predicted_seconds"] + more, max(rank["peak_bytes"] for rank in found["per_rank"])
 
 
 def show(name, predicted, published, errors, note=""):
     errors.append(abs(predicted / published - 1))
-    print(f"{name:>22} {predicted:9.3f} s {published:9.3f} s {100 * (predicted / published - 1):+7.1f} %  {note}", flush=True)
+    print(f"{name:>28} {predicted:9.4g} {published:9.4g} {100 * (predicted / published - 1):+7.1f} %  {note}", flush=True)
 
 
-def compare_ptdp(trireme, names, scan):
+def compare_layers(simulator, _names, _scan):
+    """Of one layer by itself, without the optimizer: what two layers more cost in a second microbatch."""
     errors = []
-    for name, (heads, hidden, layers, tensor, pipe, data, batch, published, chosen) in PTDP.items():
+    for name, (preset, recompute, published) in TABLE4.items():
+        def second(layers):
+            runs = [simulator.step((64, 6144, layers), (1, 1, 8), 4 * count, 4, recompute, preset)[0] for count in (1, 2)]
+            return runs[1] - runs[0]
+        show(name, 1e3 * (second(5) - second(3)) / 2, published, errors, "ms a layer")
+    return errors
+
+
+def compare_table5(simulator, names, _scan):
+    errors = []
+    for name, (heads, hidden, layers, pipe, batch, microbatch, chunks, full, present) in TABLE5.items():
         if name not in names:
             continue
-        mesh = " ".join([f"pipe:{pipe}"] * (pipe > 1) + [f"data:{data}"] + [f"tensor:{tensor}"] * (tensor > 1))
+        for preset, recompute, published in (("megatron", "full", full), ("megatron+sequence", "selective", present)):
+            seconds, _ = simulator.step((heads, hidden, layers), (pipe, 1, 8), batch, microbatch, recompute, preset, chunks)
+            show(f"{name} {recompute}", seconds, published, errors, "s")
+    return errors
+
+
+def compare_table1(simulator, names, scan):
+    errors = []
+    for name, (heads, hidden, layers, tensor, pipe, data, batch, published, chosen) in TABLE1.items():
+        if name not in names:
+            continue
         best = None
         for microbatch, chunks in SCAN if scan else [chosen]:
-            if batch % (data * microbatch):
-                continue
             microbatches = batch // data // microbatch
-            if chunks > 1 and (pipe == 1 or layers % (pipe * chunks) or microbatches % pipe):
+            if batch % (data * microbatch) or chunks > 1 and (
+                    pipe == 1 or layers % (pipe * chunks) or microbatches % pipe):
                 continue
-            seconds, memory = simulate(trireme, (heads, hidden, layers), mesh, batch, microbatches,
-                                       "megatron" if tensor > 1 else "data", "full", chunks)
+            seconds, memory = simulator.step((heads, hidden, layers), (pipe, data, tensor), batch, microbatch, "full",
+                                             chunks=chunks)
             if memory <= MEMORY and (best is None or seconds < best[0]):
                 best = (seconds, microbatch, chunks)
-        show(name, best[0], published, errors, f"microbatch {best[1]}, {best[2]} chunks a stage")
+        show(name, best[0], published, errors, f"s, microbatch {best[1]}, {best[2]} chunks a stage")
     return errors
 
 
-def compare_korthikanti(trireme, names):
+def compare_table2(simulator, names, _scan):
+    """Printed as TFLOP/s a GPU: FLOPs of a step with everything made again, by the same formula, and time."""
     errors = []
-    for name, (heads, hidden, layers, pipe, batch, microbatch, chunks, full, present) in KORTHIKANTI.items():
-        if name not in names:
-            continue
-        mesh = " ".join([f"pipe:{pipe}"] * (pipe > 1) + ["tensor:8"])
-        for preset, recompute, published in (("megatron", "full", full), ("megatron+sequence", "selective", present)):
-            seconds, _ = simulate(trireme, (heads, hidden, layers), mesh, batch, batch // microbatch, preset,
-                                  recompute, chunks)
-            show(f"{name} {recompute}", seconds, published, errors)
+    for scheme, rows in (("ZeRO-3", ZERO3), ("PTD-P", PTD)):
+        for name, gpus, batch, microbatch, published in rows:
+            if name not in names:
+                continue
+            heads, hidden, layers, pipe = MODELS2[name]
+            flops = (96 * batch * SEQUENCE * layers * hidden**2
+                     * (1 + SEQUENCE / (6 * hidden) + VOCABULARY / (16 * layers * hidden)))
+            axes = (1, gpus, 1) if scheme == "ZeRO-3" else (pipe, gpus // (8 * pipe), 8)
+            seconds, memory = simulator.step((heads, hidden, layers), axes, batch, microbatch, "full",
+                                             "zero3" if scheme == "ZeRO-3" else None)
+            show(f"{scheme} {name}, {gpus}", flops / seconds / gpus / 1e12, published, errors,
+                 f"TFLOP/s a GPU, {memory / 1e9:.0f} GB")
     return errors
+
+
+TABLES = {"layer": compare_layers, "table5": compare_table5, "table1": compare_table1, "table2": compare_table2}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trireme")
-    parser.add_argument("--rows", default=",".join([*PTDP, *KORTHIKANTI]))
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--rows", default=",".join([*TABLE1, *TABLE5, *MODELS2]))
     parser.add_argument("--scan", action="store_true")
+    parser.add_argument("--cluster", default="a100", help="another calibration: a cluster file")
     arguments = parser.parse_args()
     names = arguments.rows.split(",")
-    for title, errors in (("PTD-P", compare_ptdp(arguments.trireme, names, arguments.scan)),
-                          ("Korthikanti et al.", compare_korthikanti(arguments.trireme, names))):
-        if errors:
-            print(f"{title}: mean error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %")
+    print(f"{'':>28} simulated published")
+    with tempfile.TemporaryDirectory() as folder:
+        simulator = Simulator(arguments.trireme, folder, arguments.cluster)
+        for table in arguments.tables.split(","):
+            errors = TABLES[table](simulator, names, arguments.scan)
+            if errors:
+                print(f"{table}: mean error {100 * statistics.mean(errors):.1f} %, largest {100 * max(errors):.1f} %")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "trireme/bench/kernels.h"
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
+#include "trireme/bench/step_shares.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
 #include "trireme/runtime/executor.h"
@@ -59,11 +60,14 @@ double measure_launch_seconds(Device& device) {
 }
 
 // The share of the roofline that each op reaches whose kernel has a benchmark; products have their grid.
-std::map<std::string, double, std::less<>> measure_ops(ThreadPool& pool, Ceilings& ceilings) {
+std::map<std::string, double, std::less<>> measure_ops(Device& device, DType dtype, ThreadPool& pool,
+                                                       Ceilings& ceilings) {
+  const bool cpu = device.name() == "cpu";
   std::map<std::string, std::vector<double>> shares;
   for (auto* cases : {attention_kernel_cases, row_kernel_cases, conv_kernel_cases}) {
-    for (const KernelCase& test : cases(kCpuSizes)) {
-      const KernelTime time = time_kernel(test, pool, ceilings, kSecondsPerKernel);
+    for (const KernelCase& test : cases(cpu ? kCpuSizes : kGpuSizes)) {
+      const KernelTime time = cpu ? time_kernel(test, pool, ceilings, kSecondsPerKernel)
+                                  : time_kernel(test, pool, device, dtype, ceilings, kSecondsPerKernel);
       shares[test.op].push_back(time.ceiling_seconds / time.median_seconds);
     }
   }
@@ -91,7 +95,8 @@ LinkClass measure_link(comm::Context& context) {
 
 }  // namespace
 
-Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Context* context) {
+Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Context* context,
+                              const std::optional<StepSetup>& step) {
   const int ranks = context ? context->ranks() : 1;
   if (context) {
     comm::Group world = context->world();
@@ -101,14 +106,17 @@ Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Co
   ThreadPool pool(threads);
   Ceilings ceilings = cpu ? Ceilings(pool) : Ceilings(device, dtype);
   DeviceClass local{.name = cpu ? "core" : device.description(), .kind = device.name()};
-  local.memory_bytes = static_cast<double>(total_memory_bytes()) / ranks;
+  local.memory_bytes = static_cast<double>(device.free_bytes().value_or(total_memory_bytes())) / ranks;
   for (double bytes = 64 << 10; cpu && bytes <= (256 << 20); bytes *= 4)
     local.bandwidth.push_back({bytes, ceilings.bytes_per_second(bytes)});
   if (!cpu) local.bandwidth.push_back({0, ceilings.memory_bytes_per_second()});
   local.flops_per_second[cpu ? DType::f32 : dtype] = ceilings.flops_per_second();
   local.products = measure_products(device, cpu ? DType::f32 : dtype, ceilings.flops_per_second());
-  if (cpu) local.ops = measure_ops(pool, ceilings);
+  local.ops = measure_ops(device, dtype, pool, ceilings);
   local.launch_seconds = measure_launch_seconds(device);
+  if (step) {
+    for (const auto& [op, share] : measure_step_shares(*step, ranks, device, local)) local.ops[op] = share;
+  }
 
   Cluster cluster{
       .name = "local",

@@ -18,6 +18,7 @@ namespace {
 
 struct Options {
   comm::LaunchOptions launch;
+  bench::StepSource source;
   std::string device = "cpu", dtype = "bf16", path, shipped;
   int threads = 0;
 };
@@ -29,7 +30,10 @@ int run(const Options& options, comm::Context* context) {
   if (!dtype || !is_float(*dtype)) throw_error("--dtype is '{}'; f32, bf16 or f16 expected", options.dtype);
   const std::unique_ptr<Device> device = make_device(
       {.kind = options.device, .threads = threads, .rank_here = context ? context->rank_here() : 0});
-  const std::string text = to_toml(bench::measure_local_cluster(*device, *dtype, threads, context));
+  const bool of_model = !options.source.preset.empty() || !options.source.config_path.empty();
+  const std::optional<bench::StepSetup> step =
+      of_model ? std::optional(bench::set_up_step(options.source)) : std::nullopt;
+  const std::string text = to_toml(bench::measure_local_cluster(*device, *dtype, threads, context, step));
   if (context && context->rank() != 0) return kOk;
   if (options.path.empty()) {
     fmt::print("{}", text);
@@ -44,9 +48,16 @@ int run(const Options& options, comm::Context* context) {
 }  // namespace
 
 int profile(std::span<const std::string> arguments) {
+  SplitArguments split = split_settings(arguments);
   Options options;
+  options.source.settings = split.settings;
   CLI::App app("Measures this machine and writes it as a cluster file, for `trireme simulate --cluster`.",
                "trireme profile");
+  app.add_option("config", options.source.config_path,
+                 "a TOML file: ops are then measured in steps of that model, too");
+  app.add_option("--preset", options.source.preset,
+                 fmt::format("the same, of one of {}", join(bench::preset_names(), ", ")));
+  app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   add_launch_flags(app, options.launch);
   app.add_option("-o,--output", options.path, "the file; without one, it is printed");
   app.add_option("--threads", options.threads, "of each rank; default: the cores, shared evenly")
@@ -57,7 +68,7 @@ int profile(std::span<const std::string> arguments) {
   app.add_option(
       "--show", options.shipped,
       fmt::format("measure nothing, and print the file of one of {}", join(shipped_clusters(), ", ")));
-  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
+  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
   if (!options.shipped.empty()) {
     const std::string_view text = shipped_cluster(options.shipped);
     if (text.empty())

@@ -41,6 +41,8 @@ struct DeviceClass {
   std::map<std::string, double, std::less<>> ops;  // by op: share of the roofline; others 1
   double launch_seconds = 0;                       // that a node takes at least, on the device
   double issue_seconds = 0;                        // that the host is busy with a node
+  // By which states that a plan offloads come to the device and go from it, one way at a time; 0: not known.
+  double offload_bytes_per_second = 0;
   double price_per_hour = 0, watts = 0;            // of one device; 0: not known
 
   double bytes_per_second(double bytes) const;

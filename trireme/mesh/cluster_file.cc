@@ -149,6 +149,7 @@ DeviceClass read_device(Table& table) {
   table.read("bytes_per_second", device.bandwidth);
   table.read("launch_seconds", device.launch_seconds);
   table.read("issue_seconds", device.issue_seconds);
+  table.read("offload_bytes_per_second", device.offload_bytes_per_second);
   table.read("price_per_hour", device.price_per_hour);
   table.read("watts", device.watts);
   table.each("flops_per_second", [&](const std::string& key, double rate, const toml::node& node) {
@@ -218,9 +219,10 @@ std::string device_text(const DeviceClass& device) {
     points.push_back(list_text({point.bytes, point.bytes_per_second}));
   std::string text = fmt::format(
       "[[device]]\nname = {}\nkind = {}\nmemory_bytes = {}\nbytes_per_second = [{}]\nlaunch_seconds = {}\n"
-      "issue_seconds = {}\nprice_per_hour = {}\nwatts = {}\n[device.flops_per_second]\n",
+      "issue_seconds = {}\noffload_bytes_per_second = {}\nprice_per_hour = {}\nwatts = {}\n[device.flops_per_second]\n",
       in_quotes(device.name), in_quotes(device.kind), number_text(device.memory_bytes), join(points, ", "),
       number_text(device.launch_seconds), number_text(device.issue_seconds),
+      number_text(device.offload_bytes_per_second),
       number_text(device.price_per_hour), number_text(device.watts));
   for (const auto& [dtype, rate] : device.flops_per_second)
     text += fmt::format("{} = {}\n", name(dtype), rate);

@@ -22,9 +22,10 @@ name = "v100"
 memory_bytes = 16e9
 bytes_per_second = 0.9e12
 launch_seconds = 4e-6
+offload_bytes_per_second = 12e9
 watts = 300
 flops_per_second = {f16 = 125e12, f32 = 15.7e12}
-ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
 efficiency = [0.25, 0.5, 0.66, 0.8]
@@ -53,11 +54,12 @@ source = "makers' figures; efficiencies are one calibration, docs/simulator.md"
 [[device]]
 name = "a100"
 memory_bytes = 80e9
-bytes_per_second = 1.6e12
+bytes_per_second = 1.75e12
 launch_seconds = 4e-6
+offload_bytes_per_second = 24e9
 watts = 400
 flops_per_second = {bf16 = 312e12, f16 = 312e12, f32 = 19.5e12}
-ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
 efficiency = [0.25, 0.5, 0.66, 0.8]
@@ -72,7 +74,7 @@ cards = 8
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 150e9
+bytes_per_second = 235e9
 
 [[link]]
 name = "infiniband"
@@ -88,9 +90,10 @@ name = "h100"
 memory_bytes = 80e9
 bytes_per_second = 2.7e12
 launch_seconds = 4e-6
+offload_bytes_per_second = 50e9
 watts = 700
 flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
-ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
 efficiency = [0.25, 0.5, 0.66, 0.8]
@@ -121,9 +124,10 @@ name = "h200"
 memory_bytes = 141e9
 bytes_per_second = 3.9e12
 launch_seconds = 4e-6
+offload_bytes_per_second = 50e9
 watts = 700
 flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
-ops = {attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
+ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
 [device.products]
 k = [64, 512, 2048, 8192]
 efficiency = [0.25, 0.5, 0.66, 0.8]

@@ -125,8 +125,11 @@ std::string to_string(const Choice& choice) {
   }
   if (choice.data > 1) text += ", " + choice.sharing;
   if (choice.tensor > 1) text += ", " + tensor_words(choice);
-  return text + fmt::format(", {} microbatch{} of {} rows a rank, recompute {}", choice.microbatches,
-                            choice.microbatches == 1 ? "" : "es", choice.rows, name(choice.recompute));
+  text += fmt::format(", {} microbatch{} of {} rows a rank, recompute {}", choice.microbatches,
+                      choice.microbatches == 1 ? "" : "es", choice.rows, name(choice.recompute));
+  if (choice.offload == Choice::Offload::kNothing) return text;
+  return text + (choice.offload == Choice::Offload::kOptimizer ? ", the optimizer's states offloaded"
+                                                               : ", all states offloaded");
 }
 
 Plan plan_of(const Choice& choice, const std::vector<std::string>& begins) {
@@ -148,6 +151,10 @@ Plan plan_of(const Choice& choice, const std::vector<std::string>& begins) {
     if (choice.boundaries == Plan::Boundaries::kParts) plan.boundaries = choice.boundaries;
   }
   if (choice.recompute != Recompute::Kind::kNone) plan.recompute = Recompute{choice.recompute};
+  if (choice.offload != Choice::Offload::kNothing) {
+    const bool all = choice.offload == Choice::Offload::kAllStates;
+    plan.offload = Plan::Offload{.folder = "", .weights = all, .gradients = all};
+  }
   return plan;
 }
 

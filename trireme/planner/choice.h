@@ -25,6 +25,8 @@ struct Choice {
   Recompute::Kind recompute = Recompute::Kind::kNone;
   // Between stages; the search tries parts for the best of those that send all whole.
   Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
+  // What rests in the host's memory; the search tries it where nothing fits without.
+  enum class Offload { kNothing, kOptimizer, kAllStates } offload = Offload::kNothing;
 
   int ranks() const { return data * tensor * pipe; }
   Split split() const;

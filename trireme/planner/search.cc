@@ -49,7 +49,12 @@ class Search {
       if (round.empty()) break;
       simulate(round);
     }
+    if (result_.fitting.empty()) try_offload();
     if (result_.fitting.empty()) refuse();
+    if (result_.best().choice.offload != Choice::Offload::kNothing) {
+      result_.end = SearchResult::End::kUnlikely;  // and nothing is known of larger microbatches
+      return std::move(result_);
+    }
     result_.least_seconds = result_.best().report.step_seconds;
     for (size_t i = 0; i < candidates_.size(); ++i) {
       if (!done_[i])
@@ -107,6 +112,7 @@ class Search {
         }
         if (estimate.bytes * kMemorySlack > memory_) {
           ++result_.too_large;
+          if (can_offload(*first)) outgrown_candidates_.push_back({*first, std::move(estimate)});
           continue;
         }
         candidates_.push_back({*first, std::move(estimate)});
@@ -206,6 +212,40 @@ class Search {
     best = {choice, std::move(plan), best.estimate, std::move(*parts.report)};
   }
 
+  bool can_offload(const Choice& choice) const {
+    return choice.pipe == 1 && std::ranges::all_of(cluster_.devices, [](const DeviceClass& device) {
+             return device.kind != "cpu" && device.offload_bytes_per_second > 0;
+           });
+  }
+
+  // Offloading only takes time, and is for what does not fit without: of the plans that are fast and of those that are
+  // small, first with the optimizer's states in the host's memory, then with all.
+  void try_offload() {
+    std::vector<Candidate> all;
+    for (const Candidate& candidate : candidates_) {
+      if (can_offload(candidate.choice)) all.push_back(candidate);
+    }
+    all.insert(all.end(), outgrown_candidates_.begin(), outgrown_candidates_.end());
+    std::vector<Candidate> tried;
+    const auto add_first = [&](auto key) {
+      std::ranges::stable_sort(all, {}, key);
+      tried.insert(tried.end(), all.begin(), all.begin() + std::min<int64_t>(std::ssize(all), kPatience));
+    };
+    add_first([](const Candidate& candidate) { return candidate.estimate.seconds; });
+    add_first([](const Candidate& candidate) { return candidate.estimate.bytes; });
+    for (Candidate& candidate : tried) {
+      for (const auto what : {Choice::Offload::kOptimizer, Choice::Offload::kAllStates}) {
+        if (is_over() && !result_.fitting.empty()) return;
+        candidate.choice.offload = what;
+        Plan plan = plan_of(candidate.choice, candidate.estimate.begins);
+        Simulated done = simulate_one(candidate.choice, plan);
+        const size_t before = result_.fitting.size();
+        take(candidate, std::move(plan), std::move(done));
+        if (result_.fitting.size() > before) break;
+      }
+    }
+  }
+
   void simulate(const std::vector<size_t>& round) {
     std::vector<Simulated> done(round.size());
     std::vector<Plan> plans;
@@ -218,14 +258,15 @@ class Search {
       done[0] = simulate_one(candidates_[round[0]].choice, plans[0]);
     }
     const double before = best_seconds();
-    for (size_t i = 0; i < round.size(); ++i) take(round[i], std::move(plans[i]), std::move(done[i]));
+    for (size_t i = 0; i < round.size(); ++i) {
+      done_[round[i]] = true;
+      ++tried_;
+      take(candidates_[round[i]], std::move(plans[i]), std::move(done[i]));
+    }
     since_better_ = best_seconds() < before ? 0 : since_better_ + static_cast<int>(round.size());
   }
 
-  void take(size_t number, Plan plan, Simulated simulated) {
-    const Candidate& candidate = candidates_[number];
-    done_[number] = true;
-    ++tried_;
+  void take(const Candidate& candidate, Plan plan, Simulated simulated) {
     if (!simulated.report) {
       ++result_.refused;
       why_refused_ = simulated.why;
@@ -300,6 +341,7 @@ class Search {
   UnitCosts costs_;
   double memory_ = 0;
   std::vector<Candidate> candidates_;  // by estimate
+  std::vector<Candidate> outgrown_candidates_;  // too large, unless states are offloaded
   std::vector<bool> done_;             // of candidates: simulated, or refused
   std::set<Split> outgrown_;           // with any rows
   std::map<Kind, double> memory_ratio_;

@@ -49,7 +49,9 @@ struct SearchResult {
     kStopped,
   } end = End::kProved;
   std::vector<Found> fitting;  // fastest first; at least one
-  double least_seconds = 0;    // no choice takes less, as long as stages send all whole (Choice::boundaries)
+  // No choice takes less, as long as stages send all whole (Choice::boundaries); 0, so nothing is known, where
+  // states had to be offloaded.
+  double least_seconds = 0;
   int64_t choices = 0, too_large = 0, refused = 0, simulated = 0;
 
   const Found& best() const { return fitting.front(); }

@@ -127,6 +127,32 @@ TEST(Search, MemoryDecides) {
   }
 }
 
+TEST(Search, StatesAreOffloadedWhereNothingFitsWithout) {
+  const Subject subject = subject_of(small_gpt());
+  double memory = 8e6;  // a device; then a little too small
+  const auto fits = [&](double offload_bytes_per_second) {
+    Cluster cluster = cluster_of(2, memory, 2e9);
+    cluster.devices[0].offload_bytes_per_second = offload_bytes_per_second;
+    try {
+      return std::optional(quick_search(subject, cluster));
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("nothing fits"));
+      return std::optional<SearchResult>();
+    }
+  };
+  while (const auto found = fits(0)) {
+    EXPECT_EQ(found->best().choice.offload, Choice::Offload::kNothing);
+    EXPECT_TRUE(fits(1e10)->best().choice == found->best().choice);
+    memory *= 0.8;
+  }
+  const std::optional<SearchResult> offloaded = fits(1e10);
+  ASSERT_TRUE(offloaded);
+  EXPECT_NE(offloaded->best().choice.offload, Choice::Offload::kNothing);
+  EXPECT_TRUE(offloaded->best().plan.offload);
+  EXPECT_LE(static_cast<double>(offloaded->best().report.fullest().memory.peak_bytes), memory);
+  EXPECT_GT(offloaded->best().report.ranks[0].time.offload_bytes, 0);
+}
+
 TEST(Search, AWishIsHeldToOrRefused) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = cluster_of(4, 1e9, 1e9);

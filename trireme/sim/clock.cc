@@ -63,6 +63,8 @@ struct State {
     size_t number;
   };
   std::vector<Message> messages;  // by action
+  std::map<int, double> staging;  // by slot: when what was last fetched to it or stored from it is through
+  double offload_free = 0;        // when the next can begin
   RankTime time;
 };
 
@@ -159,6 +161,7 @@ class Clock {
     const TrackAction& action = track.actions[state.action];
     if (!state.waited) {
       if (!wait_for_messages(r, action.waits)) return false;
+      if (action.kind == Action::Kind::kRun) wait_for_staging(state, action);
       state.waited = true;
       state.begin = state.device;
       state.item = 0;
@@ -174,6 +177,8 @@ class Clock {
                        .begin = state.begin,
                        .end = state.device,
                        .microbatch = action.microbatch});
+    } else if (action.kind == Action::Kind::kFetch || action.kind == Action::Kind::kStore) {
+      move_states(r, action);
     } else if (state.messages[state.action].lane == nullptr) {
       start_message(r, action);
     }
@@ -306,6 +311,32 @@ class Clock {
     state.time.bytes[static_cast<size_t>(to.path.reach)] += action.bytes;
     for (const int waiting : to.waiting) awake_.push_back(waiting);
     to.waiting.clear();
+  }
+
+  // The host waits until nothing is under way in the slot; then it goes on, and bytes move behind those before them,
+  // when the device has done what is to be done before.
+  void move_states(int r, const TrackAction& action) {
+    State& state = states_[r];
+    double& through = state.staging[action.staging[0]];
+    state.host = std::max(state.host, through);
+    const double begin = std::max({state.host, state.device, state.offload_free});
+    through = begin + action.bytes / map_.device(runners_[r].rank).offload_bytes_per_second;
+    state.offload_free = through;
+    state.time.offload_bytes += action.bytes;
+    if (events_ == Events::kRecorded)
+      record(state, {.name = action.kind == Action::Kind::kFetch ? "fetch" : "store",
+                     .track = TraceEvent::Track::kCommunication,
+                     .begin = begin,
+                     .end = through,
+                     .bytes = static_cast<int64_t>(action.bytes)});
+  }
+
+  static void wait_for_staging(State& state, const TrackAction& action) {
+    for (const int slot : action.staging) {
+      const double late = std::max(0.0, state.staging[slot] - state.device);
+      state.time.offload_seconds += late;
+      state.device += late;
+    }
   }
 
   bool wait_for_messages(int r, const std::vector<int>& waits) {

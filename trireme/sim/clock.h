@@ -2,7 +2,7 @@
 // host that gives it work, and for each axis of the mesh one collective at a time, in the order of the
 // program. A collective begins when all of its ranks have come to it; a message goes when it is sent and the
 // one before it to the same rank has gone. Waiting for messages is told apart: for the sender's work (the
-// bubble), and for the links.
+// bubble), and for the links. States that rest elsewhere come and go one after another beside the work.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,12 @@ struct RankTime {
   double end_seconds = 0;
   double work_seconds = 0;
   double bubble_seconds = 0;  // waiting for what another stage has not yet made, and after the end
+  double offload_seconds = 0;  // waiting for states that rest elsewhere
   std::vector<double>
       exposed_seconds;  // by axis: work that waits for collectives and, for pipe, for messages
   double flops = 0;
   double bytes_sent = 0;
+  double offload_bytes = 0;             // fetched and stored
   PerReach bytes = {};                  // the same by link
   std::vector<TraceEvent> events = {};  // where they are asked for, in the order in which they ended
 };

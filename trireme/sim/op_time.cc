@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
 namespace trireme::sim {
 namespace {
 
@@ -38,6 +41,14 @@ NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device
 }
 
 }  // namespace
+
+void check_op_shares(const DeviceClass& device, const OpTable& ops) {
+  for (const auto& [op, share] : device.ops) {
+    if (!ops.find(op))
+      throw_error("the device class '{}' has a share of the roofline for '{}', which is no op; {}", device.name,
+                  op, suggestion(op, ops.names()));
+  }
+}
 
 NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device) {
   if (node.op->memory == OpRecord::Memory::kShared) return {};

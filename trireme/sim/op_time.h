@@ -18,6 +18,8 @@ struct NodeTime {
   double computing_seconds = 0, moving_seconds = 0;
 };
 
+// Throws an Error, with the nearest name, when the class has a share for what is no op.
+void check_op_shares(const DeviceClass& device, const OpTable& ops);
 // Of a node that is no collective. A node that only looks at memory in another shape takes none.
 NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device);
 // Of a rank that does these shares of a node's FLOPs and traffic, where others do the rest.

@@ -33,8 +33,12 @@ std::vector<std::pair<int, int>> ends_of_stages(const Mesh& mesh) {
   return ends;
 }
 
+// Steps of an asynchronous pipeline overlap: one of them is what those after the first few take, on average.
+constexpr int kFirstSteps = 4, kMoreSteps = 8;
+
 struct Simulated {
   std::unique_ptr<Track> track;
+  std::unique_ptr<Track> first_steps;  // of an asynchronous pipeline, to be taken off
   RankReport report;
   int64_t parameters = 0;
 };
@@ -45,10 +49,27 @@ Simulated make(const Program& program, const DeviceMap& device_map, int rank, in
         "the plan has a server, which takes gradients in the order in which they come: a clock that runs one "
         "step can not time that. Simulate the plan without the key exchange, or run it (--link, --slow)");
   const DeviceClass& device = device_map.device(rank);
+  const bool overlap = is_asynchronous(program);
   return {
-      std::make_unique<Track>(track_of(program, device)),
+      std::make_unique<Track>(track_of(program, device, overlap ? kFirstSteps + kMoreSteps : 1)),
+      overlap ? std::make_unique<Track>(track_of(program, device, kFirstSteps)) : nullptr,
       {.rank = rank, .stands_for = stands_for, .device = &device, .memory = memory_of(program), .time = {}},
       program.parameters};
+}
+
+// What one of `steps` takes that were made after others.
+RankTime step_after(RankTime all, const RankTime& first, int steps) {
+  const auto take = [&](double& of_all, double of_first) { of_all = (of_all - of_first) / steps; };
+  take(all.end_seconds, first.end_seconds);
+  take(all.work_seconds, first.work_seconds);
+  take(all.bubble_seconds, first.bubble_seconds);
+  take(all.offload_seconds, first.offload_seconds);
+  take(all.flops, first.flops);
+  take(all.bytes_sent, first.bytes_sent);
+  take(all.offload_bytes, first.offload_bytes);
+  for (size_t i = 0; i < all.exposed_seconds.size(); ++i) take(all.exposed_seconds[i], first.exposed_seconds[i]);
+  for (size_t i = 0; i < all.bytes.size(); ++i) take(all.bytes[i], first.bytes[i]);
+  return all;
 }
 
 // One of each stage; nothing where ranks differ.
@@ -105,10 +126,20 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
     for (int rank = 0; rank < device_map.mesh().ranks(); ++rank)
       simulated.push_back(make(programs(rank), device_map, rank, 1));
   }
-  std::vector<Runner> runners;
-  for (const Simulated& one : simulated) runners.push_back({one.report.rank, one.track.get()});
+  std::vector<Runner> runners, first_steps;
+  for (const Simulated& one : simulated) {
+    runners.push_back({one.report.rank, one.track.get()});
+    if (one.first_steps) first_steps.push_back({one.report.rank, one.first_steps.get()});
+  }
   CollectiveTimes times(device_map, options.collectives, options.algorithms);
-  std::vector<RankTime> ended = run_clock(runners, stands, device_map, times, options.events, disturbance);
+  const auto run = [&](Events events, const Disturbance& what) {
+    std::vector<RankTime> all = run_clock(runners, stands, device_map, times, events, what);
+    if (first_steps.empty()) return all;
+    const std::vector<RankTime> first = run_clock(first_steps, stands, device_map, times, Events::kNone, what);
+    for (size_t r = 0; r < all.size(); ++r) all[r] = step_after(std::move(all[r]), first[r], kMoreSteps);
+    return all;
+  };
+  std::vector<RankTime> ended = run(options.events, disturbance);
 
   SimReport report;
   report.parameters = simulated[0].parameters;
@@ -128,8 +159,7 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
     Disturbance other = disturbance;
     other.seed += static_cast<uint64_t>(draw);
     double end = 0;
-    for (const RankTime& time : run_clock(runners, stands, device_map, times, Events::kNone, other))
-      end = std::max(end, time.end_seconds);
+    for (const RankTime& time : run(Events::kNone, other)) end = std::max(end, time.end_seconds);
     report.drawn_seconds.push_back(end);
   }
   std::ranges::sort(report.drawn_seconds);

@@ -3,19 +3,24 @@
 #include "trireme/sim/simulate.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <numeric>
 
+#include "tests/support/error_of.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/passes/traffic.h"
+#include "trireme/program/file_turns.h"
 #include "trireme/sim/draw.h"
 #include "trireme/sim/memory_forms.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::sim {
 namespace {
+
+using testing::HasSubstr;
 
 const WorkspaceQuery kNoWorkspace = [](const Graph&, const Node&) { return size_t{0}; };
 
@@ -210,6 +215,56 @@ TEST(Simulate, SlowRanksAndJitterMakeStepsLonger) {
   EXPECT_GT(drawn.drawn_seconds[10], calm.step_seconds);
   EXPECT_EQ(simulate_case(what, cluster, jittery).drawn_seconds,
             drawn.drawn_seconds);  // a function of the seed
+}
+
+// A step is one microbatch. Once the pipeline is full, it takes as long as the slowest stage works, where a synchronous
+// one would let each stage wait for all others.
+TEST(Simulate, StepsOfAnAsynchronousPipelineOverlap) {
+  for (const char* schedule : {"pipedream", "2bw"}) {
+    SCOPED_TRACE(schedule);
+    Case what(fmt::format(R"({{"mesh": "pipe:4", "preset": "data", "schedule": "{}"}})", schedule), 16,
+              schedule == std::string_view("2bw") ? 4 : 1);
+    what.train.clip_norm = 0;
+    what.model.family = "llama";  // without weights that two stages have
+    Cluster cluster = read_cluster("a100");
+    for (LinkClass& link : cluster.links) link = {link.name, 1e-9, 1e15};
+    const SimReport report = simulate_case(what, cluster);
+    double longest = 0;
+    for (const RankReport& rank : report.ranks) longest = std::max(longest, rank.time.work_seconds);
+    EXPECT_GE(report.step_seconds, longest * (1 - 1e-9));
+    EXPECT_LT(report.step_seconds, 1.02 * longest);
+    what.plan.schedule = "1f1b";
+    const SimReport synchronous = simulate_case(what, cluster);
+    EXPECT_GT(synchronous.step_seconds, 1.3 * report.step_seconds);
+    EXPECT_NEAR(report.flops / synchronous.flops, 1, 0.05);
+  }
+}
+
+// States that rest elsewhere are moved beside the work, as far as there is work.
+TEST(Simulate, OffloadTakesTheTimeThatWorkDoesNotHide) {
+  const Case what(R"({"mesh": "data:2", "preset": "data", "offload": {"optimizer": "file", "folder": "/tmp"}})");
+  Cluster cluster = read_cluster("a100");
+  const auto step = [&](double rate) {
+    cluster.devices[0].offload_bytes_per_second = rate;
+    return simulate_case(what, cluster);
+  };
+  const SimReport fast = step(1e18), slow = step(1e6);
+  const Program program = what.programs().rank(0, kNoWorkspace);
+  const double bytes = file_bytes_moved(program, program.find_list("step")->actions);
+  EXPECT_GT(bytes, 0);
+  EXPECT_EQ(slow.ranks[0].time.offload_bytes, bytes);
+  EXPECT_LT(fast.ranks[0].time.offload_seconds, 1e-9);
+  EXPECT_GT(slow.step_seconds, 0.9 * bytes / 1e6);
+  EXPECT_LT(slow.step_seconds, fast.step_seconds + 1.001 * bytes / 1e6);
+  EXPECT_NEAR(slow.step_seconds - fast.step_seconds, slow.ranks[0].time.offload_seconds, 0.05 * bytes / 1e6);
+  EXPECT_THAT(error_of([&] { step(0); }), HasSubstr("needs offload_bytes_per_second"));
+}
+
+TEST(Simulate, SharesOfWhatIsNoOpAreRefused) {
+  Cluster cluster = read_cluster("a100");
+  cluster.devices[0].ops["adm"] = 0.5;
+  EXPECT_THAT(error_of([&] { simulate_case(Case(R"({"mesh": "data:2"})"), cluster); }),
+              HasSubstr("'adm', which is no op; did you mean 'adam'?"));
 }
 
 // PTD-P's Table 1: as many parameters as printed, from the settings alone.

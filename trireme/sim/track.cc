@@ -5,6 +5,8 @@
 #include <map>
 
 #include "trireme/base/error.h"
+#include "trireme/ops/table.h"
+#include "trireme/program/file_turns.h"
 #include "trireme/program/waits.h"
 #include "trireme/sim/op_time.h"
 
@@ -12,6 +14,7 @@ namespace trireme::sim {
 namespace {
 
 using Phase = OpRecord::Collective::Phase;
+constexpr std::string_view kFillList = "fill";
 
 double bytes_of(const Graph& graph, ValueId value) {
   return static_cast<double>(graph.type(value).bytes());
@@ -21,43 +24,59 @@ class Maker {
  public:
   Maker(const Program& program, const DeviceClass& device) : program_(program), device_(device) {}
 
-  Track run() {
-    std::map<int, int> made;  // segments that a step runs
+  Track run(int steps) {
+    check_op_shares(device_, ops());
+    if (!program_.groups.empty() && device_.offload_bytes_per_second <= 0)
+      throw_error(
+          "the plan offloads states, and the cluster does not say how fast they come and go: the device class '{}' "
+          "needs offload_bytes_per_second",
+          device_.name);
     const ActionList* step = program_.find_list("step");
     TRIREME_CHECK(step != nullptr);
-    if (program_.find_list("fill"))
-      throw_error(
-          "the plan's schedule is asynchronous: steps overlap, and the simulator times one by itself; use a "
-          "synchronous schedule, or look at `trireme inspect schedule`");
-    const Waits waits = waits_of(program_, *step);
-    const int pipe = program_.mesh.find(kPipeAxis);
-    for (size_t i = 0; i < step->actions.size(); ++i) {
-      const Action& action = step->actions[i];
-      if (action.is_of_file())
-        throw_error(
-            "the plan offloads states to files, and the simulator knows no disks yet; take offload out "
-            "of the plan to simulate the rest");
-      TrackAction& added = track_.actions.emplace_back();
-      added.kind = action.kind;
-      added.waits = waits.before[i];
-      if (action.kind == Action::Kind::kRun) {
-        const int number = program_.segment(action.what);
-        const auto [entry, fresh] = made.try_emplace(number, static_cast<int>(track_.segments.size()));
-        if (fresh) add_segment(program_.segments[number]);
-        added.segment = entry->second;
-        added.microbatch = action.microbatch;
-        continue;
-      }
-      const State* state = program_.find_state(action.what);
-      TRIREME_CHECK((state != nullptr && pipe >= 0));
-      added.stage = program_.mesh.coordinate(action.peer, pipe);
-      added.bytes = static_cast<double>(state->type.bytes());
-    }
-    if (!track_.actions.empty()) track_.actions.back().waits_behind = waits.at_end;
+    if (const ActionList* fill = program_.find_list(kFillList)) add_list(*fill);
+    for (int i = 0; i < steps; ++i) add_list(*step);
     return std::move(track_);
   }
 
  private:
+  void add_list(const ActionList& list) {
+    const Waits waits = waits_of(program_, list);
+    const int before = static_cast<int>(track_.actions.size());
+    const auto in_track = [&](std::vector<int> numbers) {
+      for (int& number : numbers) number += before;
+      return numbers;
+    };
+    for (size_t i = 0; i < list.actions.size(); ++i) {
+      TrackAction& added = track_.actions.emplace_back();
+      fill_in(list.actions[i], added);
+      added.waits = in_track(waits.before[i]);
+    }
+    if (!list.actions.empty()) track_.actions.back().waits_behind = in_track(waits.at_end);
+  }
+
+  void fill_in(const Action& action, TrackAction& added) {
+    added.kind = action.kind;
+    if (action.kind == Action::Kind::kRun) {
+      const int number = program_.segment(action.what);
+      const auto [entry, fresh] = made_.try_emplace(number, static_cast<int>(track_.segments.size()));
+      if (fresh) add_segment(program_.segments[number]);
+      added.segment = entry->second;
+      added.microbatch = action.microbatch;
+      for (const GroupUse& use : group_uses(program_, program_.segments[number].graph))
+        added.staging.push_back(program_.groups[use.group].slot);
+    } else if (action.is_of_file()) {
+      const FileGroup& group = program_.groups[program_.group(action.what)];
+      added.staging = {group.slot};
+      added.bytes = static_cast<double>(group.bytes);
+    } else {
+      const State* state = program_.find_state(action.what);
+      const int pipe = program_.mesh.find(kPipeAxis);
+      TRIREME_CHECK((state != nullptr && pipe >= 0));
+      added.stage = program_.mesh.coordinate(action.peer, pipe);
+      added.bytes = static_cast<double>(state->type.bytes());
+    }
+  }
+
   void add_segment(const Segment& segment) {
     const Graph& graph = segment.graph;
     items_ = &track_.segments.emplace_back();
@@ -102,6 +121,7 @@ class Maker {
   const Program& program_;
   const DeviceClass& device_;
   Track track_;
+  std::map<int, int> made_;  // segments of the program -> of the track
   std::vector<Item>* items_ = nullptr;
 };
 
@@ -134,8 +154,12 @@ std::vector<double> call_bytes(const Segment& segment, int number) {
   return calls;
 }
 
-Track track_of(const Program& program, const DeviceClass& device) {
-  return Maker(program, device).run();
+bool is_asynchronous(const Program& program) {
+  return program.find_list(kFillList) != nullptr;
+}
+
+Track track_of(const Program& program, const DeviceClass& device, int steps) {
+  return Maker(program, device).run(steps);
 }
 
 }  // namespace trireme::sim

@@ -53,8 +53,11 @@ struct TrackAction {
   int segment = -1;                                // of a run
   int64_t microbatch = 0;                          // likewise
   int stage = 0;                                   // of a message: the peer's
-  double bytes = 0;                                // likewise
+  double bytes = 0;                                // likewise, and of what is fetched or stored
   std::vector<int> waits = {}, waits_behind = {};  // actions whose messages must be through
+  // Of states that rest elsewhere: the staging slot that a group is fetched to or stored from; of a run, those that it
+  // works on.
+  std::vector<int> staging = {};
 
   friend bool operator==(const TrackAction&, const TrackAction&) = default;
 };
@@ -63,7 +66,7 @@ struct Track {
   std::vector<std::vector<Item>> segments;
   std::vector<std::string> names;  // of the segments
   std::vector<Meeting> meetings;
-  std::vector<TrackAction> actions;  // of a step
+  std::vector<TrackAction> actions;  // of a step, or of several
 
   friend bool operator==(const Track&, const Track&) = default;
 };
@@ -71,6 +74,8 @@ struct Track {
 // What a collective's node gives to the transport: bytes of the vector of each call.
 std::vector<double> call_bytes(const Segment& segment, int node);
 
-Track track_of(const Program& program, const DeviceClass& device);
+// An asynchronous pipeline is filled first; its steps overlap, so that one of them by itself says little.
+bool is_asynchronous(const Program& program);
+Track track_of(const Program& program, const DeviceClass& device, int steps = 1);
 
 }  // namespace trireme::sim
