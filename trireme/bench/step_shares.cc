@@ -31,8 +31,9 @@ std::map<std::string, double, std::less<>> measure_step_shares(StepSetup setup, 
   std::map<std::pair<int, int>, std::vector<double>> seconds;  // by segment and node
   for (int step = 0; step < kWarmup + kSteps; ++step) {
     if (step == kWarmup)
-      trainer.executor().time(
-          [&](int segment, int node, double spent) { seconds[{segment, node}].push_back(spent); });
+      trainer.executor().time([&](int segment, int node, double spent) {
+        seconds[{segment, node}].push_back(spent);
+      });
     trainer.step(batch, step, setup.config.optim.lr);
   }
   trainer.executor().time(nullptr);

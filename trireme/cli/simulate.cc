@@ -127,13 +127,13 @@ void print_prediction(const Prediction& prediction, const bench::StepSetup& setu
                                prediction.model_flops / report.step_seconds / plan.mesh.ranks() / 1e12,
                                report.flops / report.step_seconds / plan.mesh.ranks() / 1e12));
   line("bubble", percent(report.bubble));
-  const sim::RankTime& most =
-      std::ranges::max_element(report.ranks, {}, [](const sim::RankReport& rank) {
-        return rank.time.offload_seconds;
-      })->time;
+  const sim::RankTime& most = std::ranges::max_element(report.ranks, {}, [](const sim::RankReport& rank) {
+                                return rank.time.offload_seconds;
+                              })->time;
   if (most.offload_bytes > 0)
-    line("offload", fmt::format("{} come and go a step, for which the rank that waits most waits {:.3f} ms",
-                                format_bytes(static_cast<size_t>(most.offload_bytes)), most.offload_seconds * 1e3));
+    line("offload",
+         fmt::format("{} come and go a step, for which the rank that waits most waits {:.3f} ms",
+                     format_bytes(static_cast<size_t>(most.offload_bytes)), most.offload_seconds * 1e3));
   for (const Reach reach : {Reach::kInside, Reach::kAcross, Reach::kSpine}) {
     const double bytes = report.bytes[static_cast<size_t>(reach)];
     if (bytes > 0)

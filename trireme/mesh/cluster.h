@@ -43,7 +43,7 @@ struct DeviceClass {
   double issue_seconds = 0;                        // that the host is busy with a node
   // By which states that a plan offloads come to the device and go from it, one way at a time; 0: not known.
   double offload_bytes_per_second = 0;
-  double price_per_hour = 0, watts = 0;            // of one device; 0: not known
+  double price_per_hour = 0, watts = 0;  // of one device; 0: not known
 
   double bytes_per_second(double bytes) const;
   double peak(DType dtype) const;  // of the format, else of f32; an Error where there is neither

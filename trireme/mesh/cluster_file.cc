@@ -219,11 +219,12 @@ std::string device_text(const DeviceClass& device) {
     points.push_back(list_text({point.bytes, point.bytes_per_second}));
   std::string text = fmt::format(
       "[[device]]\nname = {}\nkind = {}\nmemory_bytes = {}\nbytes_per_second = [{}]\nlaunch_seconds = {}\n"
-      "issue_seconds = {}\noffload_bytes_per_second = {}\nprice_per_hour = {}\nwatts = {}\n[device.flops_per_second]\n",
+      "issue_seconds = {}\noffload_bytes_per_second = {}\nprice_per_hour = {}\nwatts = "
+      "{}\n[device.flops_per_second]\n",
       in_quotes(device.name), in_quotes(device.kind), number_text(device.memory_bytes), join(points, ", "),
       number_text(device.launch_seconds), number_text(device.issue_seconds),
-      number_text(device.offload_bytes_per_second),
-      number_text(device.price_per_hour), number_text(device.watts));
+      number_text(device.offload_bytes_per_second), number_text(device.price_per_hour),
+      number_text(device.watts));
   for (const auto& [dtype, rate] : device.flops_per_second)
     text += fmt::format("{} = {}\n", name(dtype), rate);
   text += fmt::format("[device.products]\nm = {}\nn = {}\nk = {}\nefficiency = {}\n",

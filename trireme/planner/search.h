@@ -48,9 +48,11 @@ struct SearchResult {
     kLimit,     // of time or simulations
     kStopped,
   } end = End::kProved;
-  std::vector<Found> fitting;  // fastest first; at least one
-  // No choice takes less, as long as stages send all whole (Choice::boundaries); 0, so nothing is known, where
-  // states had to be offloaded.
+  // At least one: first that of the fewest microbatches among those that take 1 % more than the fastest at
+  // most, then the fastest.
+  std::vector<Found> fitting;
+  // No choice takes less, as long as stages send all whole (Choice::boundaries); 0, so nothing is known,
+  // where states had to be offloaded.
   double least_seconds = 0;
   int64_t choices = 0, too_large = 0, refused = 0, simulated = 0;
 

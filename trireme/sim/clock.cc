@@ -263,8 +263,7 @@ class Clock {
     }
     state.time.exposed_seconds[meeting.axis] += std::max(0.0, gathering.end_seconds - state.device);
     if (events_ == Events::kRecorded && gathering.end_seconds > state.device)
-      record(state,
-             {.name = std::string(kWaitEvent), .begin = state.device, .end = gathering.end_seconds});
+      record(state, {.name = std::string(kWaitEvent), .begin = state.device, .end = gathering.end_seconds});
     state.device = std::max(state.device, gathering.end_seconds);
     if (events_ == Events::kRecorded)
       record(state, {.name = fmt::format("{} {}", name(meeting.kind), map_.mesh().axes()[meeting.axis].name),
@@ -313,8 +312,8 @@ class Clock {
     to.waiting.clear();
   }
 
-  // The host waits until nothing is under way in the slot; then it goes on, and bytes move behind those before them,
-  // when the device has done what is to be done before.
+  // The host waits until nothing is under way in the slot; then it goes on, and bytes move behind those
+  // before them, when the device has done what is to be done before.
   void move_states(int r, const TrackAction& action) {
     State& state = states_[r];
     double& through = state.staging[action.staging[0]];

@@ -27,7 +27,7 @@ struct Runner {
 struct RankTime {
   double end_seconds = 0;
   double work_seconds = 0;
-  double bubble_seconds = 0;  // waiting for what another stage has not yet made, and after the end
+  double bubble_seconds = 0;   // waiting for what another stage has not yet made, and after the end
   double offload_seconds = 0;  // waiting for states that rest elsewhere
   std::vector<double>
       exposed_seconds;  // by axis: work that waits for collectives and, for pipe, for messages

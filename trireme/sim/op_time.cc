@@ -45,8 +45,8 @@ NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device
 void check_op_shares(const DeviceClass& device, const OpTable& ops) {
   for (const auto& [op, share] : device.ops) {
     if (!ops.find(op))
-      throw_error("the device class '{}' has a share of the roofline for '{}', which is no op; {}", device.name,
-                  op, suggestion(op, ops.names()));
+      throw_error("the device class '{}' has a share of the roofline for '{}', which is no op; {}",
+                  device.name, op, suggestion(op, ops.names()));
   }
 }
 

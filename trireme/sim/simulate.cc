@@ -67,7 +67,8 @@ RankTime step_after(RankTime all, const RankTime& first, int steps) {
   take(all.flops, first.flops);
   take(all.bytes_sent, first.bytes_sent);
   take(all.offload_bytes, first.offload_bytes);
-  for (size_t i = 0; i < all.exposed_seconds.size(); ++i) take(all.exposed_seconds[i], first.exposed_seconds[i]);
+  for (size_t i = 0; i < all.exposed_seconds.size(); ++i)
+    take(all.exposed_seconds[i], first.exposed_seconds[i]);
   for (size_t i = 0; i < all.bytes.size(); ++i) take(all.bytes[i], first.bytes[i]);
   return all;
 }
@@ -135,7 +136,8 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
   const auto run = [&](Events events, const Disturbance& what) {
     std::vector<RankTime> all = run_clock(runners, stands, device_map, times, events, what);
     if (first_steps.empty()) return all;
-    const std::vector<RankTime> first = run_clock(first_steps, stands, device_map, times, Events::kNone, what);
+    const std::vector<RankTime> first =
+        run_clock(first_steps, stands, device_map, times, Events::kNone, what);
     for (size_t r = 0; r < all.size(); ++r) all[r] = step_after(std::move(all[r]), first[r], kMoreSteps);
     return all;
   };

@@ -217,8 +217,8 @@ TEST(Simulate, SlowRanksAndJitterMakeStepsLonger) {
             drawn.drawn_seconds);  // a function of the seed
 }
 
-// A step is one microbatch. Once the pipeline is full, it takes as long as the slowest stage works, where a synchronous
-// one would let each stage wait for all others.
+// A step is one microbatch. Once the pipeline is full, it takes as long as the slowest stage works, where a
+// synchronous one would let each stage wait for all others.
 TEST(Simulate, StepsOfAnAsynchronousPipelineOverlap) {
   for (const char* schedule : {"pipedream", "2bw"}) {
     SCOPED_TRACE(schedule);
@@ -242,7 +242,8 @@ TEST(Simulate, StepsOfAnAsynchronousPipelineOverlap) {
 
 // States that rest elsewhere are moved beside the work, as far as there is work.
 TEST(Simulate, OffloadTakesTheTimeThatWorkDoesNotHide) {
-  const Case what(R"({"mesh": "data:2", "preset": "data", "offload": {"optimizer": "file", "folder": "/tmp"}})");
+  const Case what(
+      R"({"mesh": "data:2", "preset": "data", "offload": {"optimizer": "file", "folder": "/tmp"}})");
   Cluster cluster = read_cluster("a100");
   const auto step = [&](double rate) {
     cluster.devices[0].offload_bytes_per_second = rate;

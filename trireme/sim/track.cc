@@ -28,7 +28,8 @@ class Maker {
     check_op_shares(device_, ops());
     if (!program_.groups.empty() && device_.offload_bytes_per_second <= 0)
       throw_error(
-          "the plan offloads states, and the cluster does not say how fast they come and go: the device class '{}' "
+          "the plan offloads states, and the cluster does not say how fast they come and go: the device "
+          "class '{}' "
           "needs offload_bytes_per_second",
           device_.name);
     const ActionList* step = program_.find_list("step");

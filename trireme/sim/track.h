@@ -55,8 +55,8 @@ struct TrackAction {
   int stage = 0;                                   // of a message: the peer's
   double bytes = 0;                                // likewise, and of what is fetched or stored
   std::vector<int> waits = {}, waits_behind = {};  // actions whose messages must be through
-  // Of states that rest elsewhere: the staging slot that a group is fetched to or stored from; of a run, those that it
-  // works on.
+  // Of states that rest elsewhere: the staging slot that a group is fetched to or stored from; of a run,
+  // those that it works on.
   std::vector<int> staging = {};
 
   friend bool operator==(const TrackAction&, const TrackAction&) = default;

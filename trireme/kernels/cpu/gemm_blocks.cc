@@ -71,8 +71,8 @@ void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t
 
 // c = sum, or c + sum, and the epilogue. `at` is the place of c[0] in arrays like C. `sum` may be `c`.
 template <class Round>
-void finish_row_rounded(const Round& round, const GemmEpilogue& e, int64_t col, int64_t at, int64_t count,
-                        const float* sum, TileSum mode, float* c) {
+HWY_INLINE void finish_row_rounded(const Round& round, const GemmEpilogue e, int64_t col, int64_t at,
+                                   int64_t count, const float* sum, TileSum mode, float* c) {
   const auto chunk = [&](auto d, int64_t j) HWY_ATTR {
     auto value = hn::LoadU(d, sum + j);
     if (mode == TileSum::kAdd) value = hn::Add(hn::LoadU(d, c + j), value);
@@ -90,20 +90,17 @@ void finish_row_rounded(const Round& round, const GemmEpilogue& e, int64_t col, 
   for (; j + static_cast<int64_t>(kTileLanes) <= count; j += kTileLanes) chunk(d, j);
   for (; j < count; ++j) chunk(hn::CappedTag<float, 1>(), j);
 }
-void finish_row(const GemmEpilogue& e, int64_t col, int64_t at, int64_t count, const float* sum, TileSum mode,
-                float* c) {
-  with_rounding(e.format,
-                [&](const auto& round) { finish_row_rounded(round, e, col, at, count, sum, mode, c); });
-}
-
-// What finish_row() will touch of a row, which is rarely in cache before.
-void prefetch_row(const GemmEpilogue& e, int64_t at, int64_t count, const float* c) {
-  constexpr int64_t kLine = 16;
-  for (int64_t j = 0; j < count; j += kLine) {
-    __builtin_prefetch(c + j, 1);
-    if (e.residual) __builtin_prefetch(e.residual + at + j, 0);
-    if (e.pre) __builtin_prefetch(e.pre + at + j, 1);
-  }
+// Of rows with so many floats between them: of C and what is laid out like it, and of the sums.
+struct RowSteps {
+  int64_t like_c, sum, c;
+};
+void finish_rows(const GemmEpilogue& e, int64_t rows, const RowSteps& steps, int64_t col, int64_t at,
+                 int64_t count, const float* sum, TileSum mode, float* c) {
+  with_rounding(e.format, [&](const auto& round) HWY_ATTR {
+    for (int64_t r = 0; r < rows; ++r)
+      finish_row_rounded(round, e, col, at + r * steps.like_c, count, sum + r * steps.sum, mode,
+                         c + r * steps.c);
+  });
 }
 
 struct BPanel {
@@ -156,13 +153,9 @@ void compute_part(const Gemm& g, const GemmPart& part) {
           continue;
         }
         // Through a tile in L1, so that C, which is not in cache, is touched once.
-        const int64_t first = part.batch * g.c_batch_stride + (part.row + row) * g.c_stride + part.col + j;
-        for (int64_t r = 0; r < rows; ++r)
-          prefetch_row(e, first + r * g.c_stride, cols, c + r * part.c_stride);
         multiply_tile(rows, whole_vectors(cols), terms, {tile, kTileCols, TileSum::kReplace});
-        for (int64_t r = 0; r < rows; ++r)
-          finish_row(e, part.col + j, first + r * g.c_stride, cols, tile + r * kTileCols, mode,
-                     c + r * part.c_stride);
+        const int64_t at = part.batch * g.c_batch_stride + (part.row + row) * g.c_stride + part.col + j;
+        finish_rows(e, rows, {g.c_stride, kTileCols, part.c_stride}, part.col + j, at, cols, tile, mode, c);
       }
     }
   }
@@ -177,7 +170,7 @@ void combine_chunks(const Gemm& g, int64_t batch, int64_t row, const float* part
     for (int64_t s = 0; s < chunks; ++s) value += partial[s * chunk_stride + j];
     sum[j] = value;
   }
-  finish_row(g.epilogue, 0, at, g.n, sum, TileSum::kReplace, sum);
+  finish_rows(g.epilogue, 1, {}, 0, at, g.n, sum, TileSum::kReplace, sum);
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE
