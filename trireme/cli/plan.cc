@@ -87,8 +87,10 @@ void print_best(const SearchResult& result, const planner::Subject& subject, con
   line("bubble", fmt::format("{:.1f}%", 100 * best.report.bubble));
   line("memory", fmt::format("{} of {} on rank {}", format_bytes(fullest.memory.peak_bytes),
                              format_bytes(static_cast<size_t>(fullest.device->memory_bytes)), fullest.rank));
-  line("bound", fmt::format("no plan of this space takes less than {}: within {:.1f}% of the best",
-                            duration(result.least_seconds), 100 * result.gap()));
+  line("bound", result.least_seconds > 0
+                    ? fmt::format("no plan of this space takes less than {}: within {:.1f}% of the best",
+                                  duration(result.least_seconds), 100 * result.gap())
+                    : "none: not all plans of this space were looked at");
   if (options.budget_tokens > 0)
     print_budget(planner::budget_of(best, subject, cluster, options.budget_tokens));
   line("searched", fmt::format("{} plans; {} too large, {} refused, {} simulated; {}", result.choices,

@@ -53,8 +53,9 @@ class Search {
     }
     if (result_.fitting.empty()) try_offload();
     if (result_.fitting.empty()) refuse();
+    if (!all_estimated_) return std::move(result_);  // and nothing is known of larger microbatches
     if (result_.best().choice.offload != Choice::Offload::kNothing) {
-      result_.end = SearchResult::End::kUnlikely;  // and nothing is known of larger microbatches
+      result_.end = SearchResult::End::kUnlikely;  // the same
       return std::move(result_);
     }
     result_.least_seconds = result_.best().report.step_seconds;
@@ -85,6 +86,10 @@ class Search {
     std::ranges::stable_sort(choices, {}, &Choice::rows);
     Estimator estimator(subject_, cluster_, costs_);
     for (auto first = choices.begin(); first != choices.end();) {
+      if (is_over() && !candidates_.empty()) {
+        all_estimated_ = false;
+        break;
+      }
       const auto last = std::find_if(first, choices.end(),
                                      [&](const Choice& choice) { return choice.rows != first->rows; });
       std::vector<Split> splits;
@@ -370,6 +375,7 @@ class Search {
   std::vector<Candidate> outgrown_candidates_;  // too large, unless states are offloaded
   std::vector<bool> done_;                      // of candidates: simulated, or refused
   std::set<Split> outgrown_;                    // with any rows
+  bool all_estimated_ = true;
   std::map<Kind, double> memory_ratio_;
   double usual_memory_ratio_ = 1;  // of kinds of which none was simulated
   double lowest_ratio_ = 1;        // of what was simulated to what was estimated

@@ -52,7 +52,7 @@ struct SearchResult {
   // most, then the fastest.
   std::vector<Found> fitting;
   // No choice takes less, as long as stages send all whole (Choice::boundaries); 0, so nothing is known,
-  // where states had to be offloaded.
+  // where time was over before all choices were estimated, and where states had to be offloaded.
   double least_seconds = 0;
   int64_t choices = 0, too_large = 0, refused = 0, simulated = 0;
 

@@ -102,11 +102,11 @@ void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
   }
 }
 
-// Of one microbatch, to another stage.
-double sent_to(const Program& program, int peer) {
+// Of one microbatch, to another stage or from it.
+double message_bytes(const Program& program, Action::Kind kind, int peer) {
   double bytes = 0;
   for (const Action& action : program.find_list("step")->actions) {
-    if (action.kind == Action::Kind::kSend && action.peer == peer && action.slot == 0)
+    if (action.kind == kind && action.peer == peer && action.slot == 0)
       bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
   }
   return bytes;
@@ -136,12 +136,14 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
     const Mesh tensor({{"tensor", split.tensor}});
     const DeviceMap device_map(tensor, cluster_);
     sim::CollectiveTimes times(device_map, sim::CollectiveModel::kClosedForms, {});
-    for (int stage = 0; stage < stages; ++stage) {
+    const std::set<int> asked(subject_.kind.begin(), subject_.kind.end());  // of units that are alike, one
+    table.units.resize(static_cast<size_t>(stages));
+    for (const int stage : asked) {
       const Program program = programs(stage * split.tensor);
       const sim::Track track = sim::track_of(program, device_map.device(0));
       const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
       const Parts parts = parts_of(program, track);
-      UnitCost& cost = table.units.emplace_back();
+      UnitCost& cost = table.units[static_cast<size_t>(stage)];
       for (const auto& [phase, part] : parts.passes) {
         const Pass pass = pass_of(track.segments[part.items], meetings);
         Pass& sum = phase == name(Phase::kForward) ? cost.forward : cost.backward;
@@ -150,8 +152,10 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
       if (parts.update_items >= 0)
         cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
       add_states(cost, program, parts);
-      if (stage + 1 < stages) cost.ahead_bytes = sent_to(program, (stage + 1) * split.tensor);
-      if (stage > 0) table.units[stage - 1].back_bytes = sent_to(program, (stage - 1) * split.tensor);
+      if (stage + 1 == stages) continue;
+      const int next = (stage + 1) * split.tensor;
+      cost.ahead_bytes = message_bytes(program, Action::Kind::kSend, next);
+      cost.back_bytes = message_bytes(program, Action::Kind::kReceive, next);
     }
   } catch (const Error& error) {
     table = {{}, error.what()};

@@ -14,26 +14,21 @@
 namespace trireme {
 namespace {
 
-// "h." of "h.3".
+// "h." of "h.3"; a name without a number is its own.
 std::string stem(const std::string& unit) {
-  const size_t end = unit.find_last_not_of("0123456789");
-  return end == unit.npos ? "" : unit.substr(0, end + 1);
+  return unit.substr(0, unit.find_last_not_of("0123456789") + 1);
 }
 
-// For each unit of the whole model, one of the small model's that is like it; empty where one has none.
+// For each unit of the whole model, the first of the small model's that is like it; empty where one has none.
 std::vector<int> kinds(const Units& whole, const Units& small) {
   std::vector<int> result;
   for (size_t u = 0; u < whole.names.size(); ++u) {
-    int found = -1;
-    for (size_t k = 0; k < small.names.size(); ++k) {
-      const bool same = whole.names[u] == small.names[k];
-      if (!same && stem(whole.names[u]) != stem(small.names[k])) continue;
-      if (whole.costs[u] != small.costs[k]) continue;
-      found = static_cast<int>(k);
-      if (same) break;
-    }
-    if (found < 0) return {};
-    result.push_back(found);
+    size_t k = 0;
+    while (k < small.names.size() &&
+           (stem(whole.names[u]) != stem(small.names[k]) || whole.costs[u] != small.costs[k]))
+      ++k;
+    if (k == small.names.size()) return {};
+    result.push_back(static_cast<int>(k));
   }
   return result;
 }
