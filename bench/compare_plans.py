@@ -2,12 +2,13 @@
 against the best of them (its regret).
 
     python3 bench/compare_plans.py build/release/trireme/cli/trireme [--ranks 2] [--config gpt] [--plans 12 | --every]
-        [--rounds 5] [--within 1.25] [--steps 3] [--cluster local.toml] [--json FILE] [-- --train.batch=4 …]
+        [--rounds 5] [--within 1.25] [--steps 3] [--rate 1gbit] [--cluster local.toml] [--json FILE] [-- --train.batch=4 …]
 
 The plans are those that `trireme plan --space` lists, by default a dozen spread evenly over their estimates, and the one
 that `trireme plan` chooses. Each round measures all of them, one after another, so that a machine that is busy for a
 while slows all alike; a plan's time is the median over rounds. With --within only plans that took at most so many times
-the best one's time in the first round are measured in the others: no slower one can be the best. One thread a rank. Figures of a busy machine mean little:
+the best one's time in the first round are measured in the others: no slower one can be the best. With --rate two ranks are on two hosts
+with so much between them (two_hosts.py; as root). One thread a rank. Figures of a busy machine mean little:
 the load is printed.
 """
 
@@ -19,17 +20,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+
+from two_hosts import TwoHosts
 
 
 class Machine:
-    def __init__(self, options, folder):
-        self.options, self.folder = options, folder
+    def __init__(self, options, folder, hosts):
+        self.options, self.folder, self.hosts = options, folder, hosts
         self.step = ["--preset", options.config, "--train.threads=1", *options.settings]
         self.cluster = options.cluster
         if not self.cluster:
             self.cluster = str(folder / "local.toml")
-            self.run("profile", *self.step, "-n", str(options.ranks), "--threads", "1", "-o", self.cluster)
+            self.run_ranks("profile", *self.step, "--threads", "1", "-o", self.cluster)
 
     def run(self, *arguments):
         done = subprocess.run([self.options.trireme, *arguments], capture_output=True, text=True)
@@ -37,9 +41,14 @@ class Machine:
             raise RuntimeError(f"trireme {' '.join(arguments)}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def run_json(self, *arguments):
+    def run_ranks(self, *arguments):
+        if self.hosts:
+            return self.hosts.run(self.options.ranks, self.options.trireme, *arguments)
+        return self.run(*arguments, "-n", str(self.options.ranks))
+
+    def run_json(self, run, *arguments):
         path = self.folder / "result.json"
-        self.run(*arguments, "--json", str(path))
+        run(*arguments, "--json", str(path))
         return json.loads(path.read_text())[0]
 
     def space(self):
@@ -59,11 +68,11 @@ class Machine:
         return str(path)
 
     def predict(self, plan):
-        return self.run_json("simulate", *self.step, "--plan", self.file_of(plan), "--cluster", self.cluster)
+        return self.run_json(self.run, "simulate", *self.step, "--plan", self.file_of(plan), "--cluster", self.cluster)
 
     def measure(self, plan):
-        return self.run_json("bench", "train", *self.step, "-n", str(self.options.ranks), "--plan", self.file_of(plan),
-                             "--steps", str(self.options.steps), "--warmup", "1")
+        return self.run_json(self.run_ranks, "bench", "train", *self.step, "--plan", self.file_of(plan), "--steps",
+                             str(self.options.steps), "--warmup", "1")
 
 
 def picked(space, chosen, options):
@@ -103,6 +112,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--within", type=float, default=math.inf)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--rate", help="of a link between two hosts, as tc writes it; there are two ranks then")
     parser.add_argument("--cluster", help="a cluster file; this machine is profiled if not said")
     parser.add_argument("--json", help="write what was found to this file")
     own, settings = sys.argv[1:], []
@@ -112,8 +122,8 @@ def main():
     options.settings = settings
     options.trireme = str(Path(options.trireme).resolve())
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
-    with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(options, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, TwoHosts(options.rate) if options.rate else nullcontext() as hosts:
+        machine = Machine(options, Path(folder), hosts)
         entries = picked(machine.space(), machine.chosen(), options)
         measured = [[] for _ in entries]
         for entry in entries:
