@@ -2,14 +2,15 @@
 against the best of them (its regret).
 
     python3 bench/compare_plans.py build/release/trireme/cli/trireme [--ranks 2] [--config gpt] [--plans 12 | --every]
-        [--rounds 5] [--within 1.25] [--steps 3] [--rate 1gbit] [--cluster local.toml] [--json FILE] [-- --train.batch=4 …]
+        [--rounds 5] [--within 1.25] [--steps 3] [--rate 1gbit | --device cuda] [--cluster local.toml] [--json FILE]
+        [-- --train.batch=4 …]
 
 The plans are those that `trireme plan --space` lists, by default a dozen spread evenly over their estimates, and the one
 that `trireme plan` chooses. Each round measures all of them, one after another, so that a machine that is busy for a
 while slows all alike; a plan's time is the median over rounds. With --within only plans that took at most so many times
-the best one's time in the first round are measured in the others: no slower one can be the best. With --rate two ranks are on two hosts
-with so much between them (two_hosts.py; as root). One thread a rank. Figures of a busy machine mean little:
-the load is printed.
+the best one's time in the first round are measured in the others: no slower one can be the best. With --rate two ranks
+are on two hosts with so much between them (two_hosts.py; as root); with --device cuda there is one rank. One thread a
+rank. Figures of a busy machine mean little: the load is printed.
 """
 
 import argparse
@@ -29,11 +30,12 @@ from two_hosts import TwoHosts
 class Machine:
     def __init__(self, options, folder, hosts):
         self.options, self.folder, self.hosts = options, folder, hosts
-        self.step = ["--preset", options.config, "--train.threads=1", *options.settings]
+        self.step = ["--preset", options.config, "--train.threads=1", f"--train.device={options.device}",
+                     *options.settings]
         self.cluster = options.cluster
         if not self.cluster:
             self.cluster = str(folder / "local.toml")
-            self.run_ranks("profile", *self.step, "--threads", "1", "-o", self.cluster)
+            self.run_ranks("profile", *self.step, "--device", options.device, "--threads", "1", "-o", self.cluster)
 
     def run(self, *arguments):
         done = subprocess.run([self.options.trireme, *arguments], capture_output=True, text=True)
@@ -113,6 +115,7 @@ def main():
     parser.add_argument("--within", type=float, default=math.inf)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--rate", help="of a link between two hosts, as tc writes it; there are two ranks then")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; one rank then")
     parser.add_argument("--cluster", help="a cluster file; this machine is profiled if not said")
     parser.add_argument("--json", help="write what was found to this file")
     own, settings = sys.argv[1:], []

@@ -112,7 +112,7 @@ Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Co
   if (!cpu) local.bandwidth.push_back({0, ceilings.memory_bytes_per_second()});
   local.flops_per_second[cpu ? DType::f32 : dtype] = ceilings.flops_per_second();
   local.products = measure_products(device, cpu ? DType::f32 : dtype, ceilings.flops_per_second());
-  local.ops = measure_ops(device, dtype, pool, ceilings);
+  if (cpu || !step) local.ops = measure_ops(device, dtype, pool, ceilings);  // on a GPU it takes a minute
   local.launch_seconds = measure_launch_seconds(device);
   if (step) {
     for (const auto& [op, share] : measure_step_shares(*step, ranks, device, local)) local.ops[op] = share;

@@ -1,6 +1,8 @@
 // A training step on a cluster, without data: the Programs that would run, against the clock. Built for
 // thousands of ranks: where all ranks of a stage do the same on devices and links that are alike, one of them
-// stands for all, with the same times to the last bit.
+// stands for all, with the same times to the last bit. Of more than 256 ranks whose parts differ in size,
+// those with the largest parts stand for all: steps then come out a little long, by what their parts are
+// larger.
 #pragma once
 
 #include <functional>

@@ -68,6 +68,20 @@ const char* const kPlans[] = {
 };
 
 // To the last bit: times, bytes and memory.
+// Parts of 1/257 are not of one size.
+TEST(Simulate, OfManyUnevenRanksTheLargestStandsForAll) {
+  const Case what(R"({"mesh": "data:257", "preset": "zero3"})", 257);
+  Cluster wide = read_cluster("a100");
+  wide.hosts[0].devices = 257;
+  const SimReport few = simulate_case(what, wide);
+  const SimReport all = simulate_case(what, wide, {.ranks = SimOptions::Ranks::kAll});
+  ASSERT_EQ(few.ranks.size(), 1u);
+  EXPECT_EQ(few.ranks[0].stands_for, 257);
+  EXPECT_GE(few.step_seconds, all.step_seconds);
+  EXPECT_LT(few.step_seconds, 1.05 * all.step_seconds);
+  EXPECT_EQ(few.ranks[0].memory.peak_bytes, all.fullest().memory.peak_bytes);
+}
+
 TEST(Simulate, OneRankOfAStageStandsForAll) {
   for (const char* plan : kPlans) {
     SCOPED_TRACE(plan);
