@@ -116,7 +116,8 @@ std::vector<Layout> all_layouts(const Shape& whole, const Mesh& mesh,
   return result;
 }
 
-// Carries out what leads from one layout to the other and expects the values there; false: nothing leads there.
+// Carries out what leads from one layout to the other and expects the values there; false: nothing leads
+// there.
 bool leads_there(const Layout& from, const Layout& to, const Shape& whole, const Mesh& mesh) {
   const auto path = changes(from, to, whole, mesh);
   bool possible = true;
@@ -134,7 +135,8 @@ bool leads_there(const Layout& from, const Layout& to, const Shape& whole, const
     held = carry_out(held, change, whole, now, mesh);
   }
   EXPECT_EQ(now, to) << text;
-  if (std::ranges::any_of(*path, [](const Change& c) { return c.kind == Change::Kind::kAddend; })) return true;
+  if (std::ranges::any_of(*path, [](const Change& c) { return c.kind == Change::Kind::kAddend; }))
+    return true;
   const Held wanted = hold(whole, to, mesh);
   for (int rank = 0; rank < mesh.ranks(); ++rank)
     EXPECT_THAT(held.values[rank], testing::Pointwise(testing::DoubleNear(1e-9), wanted.values[rank]))
@@ -146,16 +148,15 @@ TEST(Change, EveryChangeLeadsWhereItSays) {
   const Mesh mesh({{"data", 2}, {"tensor", 3}});
   const Shape whole{12, 5};
   int carried_out = 0;
-  const std::vector<Layout> layouts =
-      all_layouts(whole, mesh,
-                  {{},
-                   Placement::split(0),
-                   Placement::split(1),
-                   Placement::split(0, 3),
-                   Placement::split(0, 1, 2),
-                   Placement::split(0, 6),
-                   Placement::sum(),
-                   Placement::max()});
+  const std::vector<Layout> layouts = all_layouts(whole, mesh,
+                                                  {{},
+                                                   Placement::split(0),
+                                                   Placement::split(1),
+                                                   Placement::split(0, 3),
+                                                   Placement::split(0, 1, 2),
+                                                   Placement::split(0, 6),
+                                                   Placement::sum(),
+                                                   Placement::max()});
   for (const Layout& from : layouts) {
     // A sum of maxima is no maximum of sums: such values do not occur.
     if (from[0].is_partial() && from[1].is_partial() && from[0].kind != from[1].kind) continue;
@@ -171,8 +172,8 @@ TEST(Change, EveryChangeLeadsWhereItSays) {
 TEST(Change, ThreeAxesOverOneDim) {
   const Mesh mesh({{"a", 2}, {"b", 2}, {"c", 2}});
   const Shape whole{16, 1};
-  const std::vector<Layout> layouts =
-      all_layouts(whole, mesh, {{}, Placement::split(0), Placement::split(0, 1, 2), Placement::split(0, 1, 4)});
+  const std::vector<Layout> layouts = all_layouts(
+      whole, mesh, {{}, Placement::split(0), Placement::split(0, 1, 2), Placement::split(0, 1, 4)});
   EXPECT_GT(layouts.size(), 30u);
   for (const Layout& from : layouts) {
     for (const Layout& to : layouts) {

@@ -161,8 +161,12 @@ void check(const Cluster& cluster, std::string_view origin) {
   expect_distinct(origin, "device", cluster.devices);
   expect_distinct(origin, "link", cluster.links);
   for (const DeviceClass& device : cluster.devices) check_device(device, origin);
-  for (const LinkClass& link : cluster.links)
+  for (const LinkClass& link : cluster.links) {
     expect_positive(origin, fmt::format("link '{}': bytes_per_second", link.name), link.bytes_per_second);
+    if (!(link.loss >= 0 && link.loss < 1))
+      throw_error("{}: link '{}': loss is {}; a share of its messages is expected, from 0 to below 1", origin,
+                  link.name, link.loss);
+  }
   if (cluster.hosts.empty())
     throw_error("{}: the cluster has no devices; add a [[host]] with a device, devices and count", origin);
   for (const HostClass& host : cluster.hosts) check_host(host, cluster, origin);

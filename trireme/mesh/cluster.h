@@ -59,6 +59,14 @@ struct LinkClass {
   double gamma_seconds_per_byte = 0;  // of adding a byte that has come
   // What collectives on this link take of the device's speed while they run beside its work.
   double slowdown = 0;
+  // The share of messages that are lost, and after how long one is sent again.
+  double loss = 0, resend_seconds = 0;
+
+  // A message of n bytes takes alpha + n / rate on average, with what is sent again.
+  double mean_alpha_seconds() const {
+    return alpha_seconds + loss / (1 - loss) * (alpha_seconds + resend_seconds);
+  }
+  double mean_bytes_per_second() const { return bytes_per_second * (1 - loss); }
 
   friend bool operator==(const LinkClass&, const LinkClass&) = default;
 };

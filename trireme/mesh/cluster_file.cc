@@ -176,6 +176,8 @@ LinkClass read_link(Table& table) {
   table.read("bytes_per_second", link.bytes_per_second);
   table.read("gamma_seconds_per_byte", link.gamma_seconds_per_byte);
   table.read("slowdown", link.slowdown);
+  table.read("loss", link.loss);
+  table.read("resend_seconds", link.resend_seconds);
   return link;
 }
 
@@ -285,9 +287,10 @@ std::string to_toml(const Cluster& cluster) {
   for (const LinkClass& link : cluster.links) {
     text += fmt::format(
         "[[link]]\nname = {}\nalpha_seconds = {}\nbytes_per_second = {}\ngamma_seconds_per_byte = {}\n"
-        "slowdown = {}\n\n",
+        "slowdown = {}\nloss = {}\nresend_seconds = {}\n\n",
         in_quotes(link.name), number_text(link.alpha_seconds), number_text(link.bytes_per_second),
-        number_text(link.gamma_seconds_per_byte), number_text(link.slowdown));
+        number_text(link.gamma_seconds_per_byte), number_text(link.slowdown), number_text(link.loss),
+        number_text(link.resend_seconds));
   }
   return text;
 }

@@ -147,6 +147,22 @@ TEST(DeviceMap, DevicesShareTheCardsOfTheirHost) {
   EXPECT_DOUBLE_EQ(device_map.path(0, 4).beta_seconds_per_byte, 1 / 5e9);  // 4 devices, 2 cards
 }
 
+// One message in five is lost: of five that are sent, four arrive, and each has been waited for a quarter of
+// a resend.
+TEST(DeviceMap, WhatIsLostIsSentAgain) {
+  Cluster cluster = with_hosts(read_cluster("a100"), 2);
+  LinkClass& link = cluster.links[1];
+  const Path before = DeviceMap(Mesh({{"data", 16}}), cluster).path(0, 8);
+  link.loss = 0.2;
+  link.resend_seconds = 1e-3;
+  const Path path = DeviceMap(Mesh({{"data", 16}}), cluster).path(0, 8);
+  EXPECT_DOUBLE_EQ(path.alpha_seconds, 1.25 * before.alpha_seconds + 0.25e-3);
+  EXPECT_DOUBLE_EQ(path.beta_seconds_per_byte, 1.25 * before.beta_seconds_per_byte);
+  link.loss = 1;
+  EXPECT_THAT(error_of([&] { check(cluster, "test"); }),
+              HasSubstr("loss is 1; a share of its messages is expected"));
+}
+
 TEST(DeviceMap, LeavesCostWhatTheyAreOversubscribedBy) {
   const Cluster cluster =
       parse_cluster("hosts_per_leaf = 1\noversubscription = 4\n" + std::string(kTwoHosts), "my.toml");

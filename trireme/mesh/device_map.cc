@@ -58,8 +58,8 @@ Path DeviceMap::path(int from, int to) const {
   if (a.host == b.host) {
     if (a.of->inside.empty()) return {};
     const LinkClass& link = cluster_.link(a.of->inside);
-    return {Reach::kInside, link.alpha_seconds, 1 / link.bytes_per_second, link.gamma_seconds_per_byte,
-            link.slowdown};
+    return {Reach::kInside, link.mean_alpha_seconds(), 1 / link.mean_bytes_per_second(),
+            link.gamma_seconds_per_byte, link.slowdown};
   }
   const int leaf = std::max(cluster_.hosts_per_leaf, 0);
   const bool spine = leaf > 0 && a.host / leaf != b.host / leaf;
@@ -67,8 +67,8 @@ Path DeviceMap::path(int from, int to) const {
   for (const Place* end : {&a, &b}) {
     const LinkClass& link = cluster_.link(end->of->across);
     const double share = std::min(1.0, static_cast<double>(end->of->cards) / end->of->devices);
-    const double beta = (spine ? cluster_.oversubscription : 1) / (link.bytes_per_second * share);
-    path.alpha_seconds = std::max(path.alpha_seconds, link.alpha_seconds);
+    const double beta = (spine ? cluster_.oversubscription : 1) / (link.mean_bytes_per_second() * share);
+    path.alpha_seconds = std::max(path.alpha_seconds, link.mean_alpha_seconds());
     path.beta_seconds_per_byte = std::max(path.beta_seconds_per_byte, beta);
     path.gamma_seconds_per_byte = std::max(path.gamma_seconds_per_byte, link.gamma_seconds_per_byte);
     path.slowdown = std::max(path.slowdown, link.slowdown);

@@ -7,11 +7,11 @@
 //   {tensor:1/64}           split along dim 1 in whole units of 64 elements (heads of 64, say)
 //   {tensor:1x3}            dim 1 is 3 blocks one after another (q, k, v), and each of them is split
 //
-// Two axes may split one dim. Units and blocks are those of the whole tensor, so {data:0/16 tensor:0x8} of 128
-// rows, 8 samples of 16 tokens, gives each rank its tokens of its samples: neither cut reaches into the other,
-// and which axis comes first does not matter. Where cuts do overlap, as in {data:0 tensor:0}, they are nested:
-// the later axis of the mesh cuts first, the earlier one cuts its parts, and all of them must be even.
-// Elsewhere parts need not be even; they are cut as part_of() says, in whole units.
+// Two axes may split one dim. Units and blocks are those of the whole tensor, so {data:0/16 tensor:0x8} of
+// 128 rows, 8 samples of 16 tokens, gives each rank its tokens of its samples: neither cut reaches into the
+// other, and which axis comes first does not matter. Where cuts do overlap, as in {data:0 tensor:0}, they are
+// nested: the later axis of the mesh cuts first, the earlier one cuts its parts, and all of them must be
+// even. Elsewhere parts need not be even; they are cut as part_of() says, in whole units.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,8 @@ Layout normal_form(Layout layout, const Shape& whole, const Mesh& mesh);
 // What is wrong with a layout of a tensor of this shape, in words; "" for nothing.
 std::string layout_problem(const Layout& layout, const Shape& whole, const Mesh& mesh);
 
-// An Error when the tensor has no such dim, its extent is no multiple of the unit, nested cuts are not even, or
-// the number of placements is not that of the axes. `what` names the tensor.
+// An Error when the tensor has no such dim, its extent is no multiple of the unit, nested cuts are not even,
+// or the number of placements is not that of the axes. `what` names the tensor.
 void check_layout(const Layout& layout, const Shape& whole, const Mesh& mesh, std::string_view what);
 
 std::string to_string(const Layout& layout, const Mesh& mesh);

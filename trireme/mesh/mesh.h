@@ -15,8 +15,8 @@ struct Axis {
   friend bool operator==(const Axis&, const Axis&) = default;
 };
 
-// The axis of a pipeline's stages. Its ranks do different things, where those along other axes do the same with
-// different parts; so layouts do not speak of it.
+// The axis of a pipeline's stages. Its ranks do different things, where those along other axes do the same
+// with different parts; so layouts do not speak of it.
 inline constexpr std::string_view kPipeAxis = "pipe";
 
 class Mesh {
