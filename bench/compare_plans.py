@@ -74,7 +74,7 @@ class Machine:
 
     def measure(self, plan):
         return self.run_json(self.run_ranks, "bench", "train", *self.step, "--plan", self.file_of(plan), "--steps",
-                             str(self.options.steps), "--warmup", "1")
+                             str(self.options.steps), "--warmup", "1", "--peak", "1")
 
 
 def picked(space, chosen, options):

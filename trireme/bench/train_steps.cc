@@ -97,12 +97,17 @@ StepReport time_steps(const StepSetup& setup, const StepQuestion& question, cons
   begins(report);
 
   ThreadPool pool(report.threads);
-  Ceilings ceilings =
-      device->name() == "cpu" ? Ceilings(pool) : Ceilings(*device, precision_of(setup.config.train));
+  double peak = question.peak_flops_per_second;
+  std::unique_ptr<Ceilings> ceilings;
+  if (peak <= 0 || question.profile)
+    ceilings = device->name() == "cpu"
+                   ? std::make_unique<Ceilings>(pool)
+                   : std::make_unique<Ceilings>(*device, precision_of(setup.config.train));
   run_steps(trainer, setup, question, rank, report);
-  ceilings.measure_again();
-  report.peak_flops_per_second = ceilings.flops_per_second() * report.ranks;  // all measure at the same time
-  if (question.profile) report.profile = profile_steps(trainer, setup, question, ceilings);
+  if (ceilings) ceilings->measure_again();
+  if (peak <= 0) peak = ceilings->flops_per_second();  // all ranks measure at the same time
+  report.peak_flops_per_second = peak * report.ranks;
+  if (question.profile) report.profile = profile_steps(trainer, setup, question, *ceilings);
   return report;
 }
 

@@ -19,6 +19,7 @@ struct StepQuestion {
   int warmup = 3;
   std::optional<ProfileBy> profile = {};  // of as many steps again, node by node
   ProductFile products;
+  double peak_flops_per_second = 0;  // of one rank; 0: measured
 };
 
 // Which rank this is; the communicator and the context are null where there is one alone.

@@ -67,7 +67,8 @@ void print_report(const bench::StepReport& report, const bench::StepSetup& setup
   line("model FLOPs",
        fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s, MFU {:.1f}%", report.model_flops / 1e9,
                    report.model_flops_per_second() / 1e9, 100 * report.utilisation()));
-  line(fmt::format("{} peak, measured", report.device == "cpu" ? "f32" : setup.config.train.precision),
+  line(fmt::format("{} peak{}", report.device == "cpu" ? "f32" : setup.config.train.precision,
+                   options.question.peak_flops_per_second > 0 ? "" : ", measured"),
        fmt::format("{:.1f} GFLOP/s", report.peak_flops_per_second / 1e9));
   line("memory, planned", format_bytes(report.planned_bytes));
   line("memory, resident", format_bytes(report.resident_bytes));
@@ -179,6 +180,11 @@ int bench_train(std::span<const std::string> arguments) {
       ->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.question.warmup, "steps before them; default 3")
       ->check(CLI::NonNegativeNumber);
+  app.add_option(
+         "--peak", options.question.peak_flops_per_second,
+         "FLOPs a second that a rank reaches at most, where they are known: measuring them takes longer than "
+         "short steps")
+      ->check(CLI::PositiveNumber);
   app.add_option("--json", options.json, "write the results to this file");
   bool profile = false, by_shape = false;
   app.add_flag("--profile", profile, "show where the time goes, by op");
