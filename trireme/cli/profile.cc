@@ -30,9 +30,10 @@ int run(const Options& options, comm::Context* context) {
   if (!dtype || !is_float(*dtype)) throw_error("--dtype is '{}'; f32, bf16 or f16 expected", options.dtype);
   const std::unique_ptr<Device> device = make_device(
       {.kind = options.device, .threads = threads, .rank_here = context ? context->rank_here() : 0});
-  const bool of_model = !options.source.preset.empty() || !options.source.config_path.empty();
+  const bench::StepSource& source = options.source;
+  const bool of_model = !source.preset.empty() || !source.config_path.empty() || !source.settings.empty();
   const std::optional<bench::StepSetup> step =
-      of_model ? std::optional(bench::set_up_step(options.source)) : std::nullopt;
+      of_model ? std::optional(bench::set_up_step(source)) : std::nullopt;
   const std::string text = to_toml(bench::measure_local_cluster(*device, *dtype, threads, context, step));
   if (context && context->rank() != 0) return kOk;
   if (options.path.empty()) {
