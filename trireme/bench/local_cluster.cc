@@ -68,7 +68,9 @@ std::map<std::string, double, std::less<>> measure_ops(Device& device, DType dty
     for (const KernelCase& test : cases(cpu ? kCpuSizes : kGpuSizes)) {
       const KernelTime time = cpu ? time_kernel(test, pool, ceilings, kSecondsPerKernel)
                                   : time_kernel(test, pool, device, dtype, ceilings, kSecondsPerKernel);
-      shares[test.op].push_back(time.ceiling_seconds / time.median_seconds);
+      const double roofline = std::max(time.cost.flops / ceilings.flops_per_second(),
+                                       time.cost.bytes / ceilings.memory_bytes_per_second());
+      shares[test.op].push_back(roofline / time.median_seconds);
     }
   }
   std::map<std::string, double, std::less<>> result;

@@ -23,6 +23,7 @@ struct OpSeconds {
 std::map<std::string, double, std::less<>> measure_step_shares(StepSetup setup, int ranks, Device& device,
                                                                DeviceClass local) {
   local.ops.clear();
+  local.bandwidth = {local.bandwidth.back()};  // that shares are of
   setup.shape.rows = std::max<int64_t>(1, setup.shape.rows / ranks);
   setup.config.train.batch = setup.shape.rows * setup.config.train.accumulate;
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, device, {});

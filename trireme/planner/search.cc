@@ -207,25 +207,30 @@ class Search {
 
   // Of plans that take the same time as far as the model knows, one with fewer microbatches asks for less of
   // what it does not know: ranks that meet more often wait more for each other's delays, and small ops reach
-  // less.
+  // less. Such plans may not have been simulated yet: the fewest microbatches first, until one is as fast.
   void prefer_few_microbatches() {
     const double enough = best_seconds() * (1 + kEqualTimes);
-    const Choice fastest = result_.best().choice;
+    const auto fewest = [&] {
+      const auto end = std::ranges::find_if(
+          result_.fitting, [&](const Found& found) { return found.report.step_seconds > enough; });
+      return std::min_element(result_.fitting.begin(), end, [](const Found& a, const Found& b) {
+        return a.choice.microbatches < b.choice.microbatches;
+      });
+    };
+    std::vector<size_t> open;
     for (size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
-      if (done_[i] || is_over() || candidate.choice.microbatches >= fastest.microbatches) continue;
-      Choice same = candidate.choice;
-      same.rows = fastest.rows;
-      same.microbatches = fastest.microbatches;
-      if (same != fastest || candidate.estimate.least_seconds > enough) continue;
-      if (corrected_bytes(candidate) <= memory_) simulate({i});
+      if (!done_[i] && candidate.estimate.least_seconds <= enough && corrected_bytes(candidate) <= memory_)
+        open.push_back(i);
     }
-    const auto end = std::ranges::find_if(
-        result_.fitting, [&](const Found& found) { return found.report.step_seconds > enough; });
-    const auto fewest = std::min_element(result_.fitting.begin(), end, [](const Found& a, const Found& b) {
-      return a.choice.microbatches < b.choice.microbatches;
-    });
-    std::rotate(result_.fitting.begin(), fewest, std::next(fewest));
+    std::ranges::stable_sort(open, {}, [&](size_t i) { return candidates_[i].choice.microbatches; });
+    open.resize(std::min<size_t>(open.size(), 2 * kPatience));
+    for (const size_t i : open) {
+      if (is_over() || candidates_[i].choice.microbatches >= fewest()->choice.microbatches) break;
+      simulate({i});
+    }
+    const auto chosen = fewest();
+    std::rotate(result_.fitting.begin(), chosen, std::next(chosen));
   }
 
   // Where that makes the best faster. It saves bytes of messages and costs gathers, so links decide.

@@ -32,12 +32,14 @@ double efficiency(const Graph& graph, const Node& node, double flops, const Prod
 
 NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device, const Cost& cost) {
   const double share = efficiency(graph, node, cost.flops, device.products);
-  const double computing = cost.flops / (device.peak(format_of(graph, node)) * share);
-  const double moving = cost.bytes / device.bytes_per_second(cost.bytes);
   const auto op = device.ops.find(node.op->name);
   const double of_roofline = op == device.ops.end() ? 1 : op->second;
-  return {device.launch_seconds + std::max(computing, moving) / of_roofline, cost.flops,
-          computing / of_roofline, moving / of_roofline};
+  const double computing = cost.flops / (device.peak(format_of(graph, node)) * share * of_roofline);
+  double rate = device.bytes_per_second(cost.bytes);
+  // A cache makes no op faster that does not keep up with memory.
+  if (op != device.ops.end()) rate = std::min(rate, of_roofline * device.bandwidth.back().bytes_per_second);
+  const double moving = cost.bytes / rate;
+  return {device.launch_seconds + std::max(computing, moving), cost.flops, computing, moving};
 }
 
 }  // namespace

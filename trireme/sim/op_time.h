@@ -1,7 +1,8 @@
 // How long a node takes on a device, by its cost and the device's roofline:
 //
-//   launch + max(FLOPs / (peak · efficiency of the product), bytes / bandwidth) / share of the op
+//   launch + max(FLOPs / (peak · efficiency of the product · share of the op), bytes / rate)
 //
+// where the rate is the device's for so many bytes, but not more than the share of what it has for many.
 // The efficiency is that of the class's grid at the product that the op comes to: as many rows and columns as
 // its largest result has, and as deep as its FLOPs say. Where an op moves bytes, they decide.
 #pragma once
