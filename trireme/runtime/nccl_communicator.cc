@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/kernels/cuda/context.h"
 #include "trireme/runtime/nccl.h"
 #include "trireme/runtime/nccl_links.h"
 #include "trireme/runtime/wrapping_communicator.h"
@@ -23,11 +24,19 @@ std::byte* bytes_of(std::vector<ncclUniqueId>& ids) {
   return reinterpret_cast<std::byte*>(ids.data());
 }
 
+std::shared_ptr<std::byte> device_byte(int device) {
+  void* data = nullptr;
+  cuda::check(cudaSetDevice(device), "choosing the device");
+  cuda::check(cudaMalloc(&data, 1), "memory for a first message");
+  return {static_cast<std::byte*>(data), [](std::byte* memory) { cudaFree(memory); }};
+}
+
 class NcclCommunicator final : public WrappingCommunicator {
  public:
   explicit NcclCommunicator(const NcclSetup& setup)
       : WrappingCommunicator(setup.host),
         use_(setup.use),
+        first_message_(device_byte(setup.device)),
         links_(setup.device, setup.stream, setup.host.timeout_seconds()) {
     const cudaStream_t collectives = links_.make_stream();
     for (const std::string& axis : setup.use.groups) {
@@ -35,10 +44,12 @@ class NcclCommunicator final : public WrappingCommunicator {
       groups_.push_back({axis, &links_.join("the axis " + axis, place.rank, place.ranks,
                                             id_of_group(axis, place), collectives)});
     }
-    for (const CommUse::Way& way : setup.use.ways)
-      ways_.push_back(
-          {way, &links_.join(fmt::format("messages from rank {} to rank {}", way.from, way.to),
-                             way.from == use_.rank ? 0 : 1, 2, id_of_way(way), links_.make_stream())});
+    for (const CommUse::Way& way : setup.use.ways) {
+      NcclLink& link = links_.join(fmt::format("messages from rank {} to rank {}", way.from, way.to),
+                                   way.from == use_.rank ? 0 : 1, 2, id_of_way(way), links_.make_stream());
+      ways_.push_back({way, &link});
+      connect(way);
+    }
   }
 
   void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
@@ -141,6 +152,18 @@ class NcclCommunicator final : public WrappingCommunicator {
                   nccl().ncclGetLastError(nullptr));
   }
 
+  // NCCL connects two ranks at their first message, and holds up who sends or receives it until both have
+  // come. Here all go the same ways in the same order; in a step one may wait for who waits for it elsewhere.
+  void connect(const CommUse::Way& way) {
+    std::byte* const first = first_message_.get();
+    if (way.from == use_.rank)
+      start_send(way.to, first, 1, 0);
+    else
+      start_receive(way.from, first, 1, 0);
+    wait(first);
+    bytes_ = 0;
+  }
+
   NcclLink& group(std::string_view axis) {
     for (Group& group : groups_) {
       if (group.axis == axis) return *group.link;
@@ -172,6 +195,7 @@ class NcclCommunicator final : public WrappingCommunicator {
   }
 
   const CommUse use_;
+  const std::shared_ptr<std::byte> first_message_;  // outlives the links that send it
   NcclLinks links_;
   std::vector<Group> groups_;
   std::vector<MessageWay> ways_;
