@@ -129,9 +129,6 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   Training noise = small_mlp();
   noise.train.noise_scale = true;
   EXPECT_THAT(refusal(plan_of("data:2", top_k), noise), HasSubstr("train.noise_scale"));
-  Training device = small_mlp();
-  device.train.device = "cuda";
-  EXPECT_THAT(refusal(plan_of("data:2", top_k), device), HasSubstr("run on CPUs only so far"));
 }
 
 // No step of such a plan is meant to equal one rank's; that is no bug.

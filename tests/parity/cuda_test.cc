@@ -2,6 +2,7 @@
 // of a tensor (of a ResNet each step by itself), in bf16 within its own rounding; the same bits in every run;
 // and a checkpoint moves between the two. Ranks that share a GPU do what one rank does there. Skipped without
 // a GPU.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <filesystem>
 
 #include "golden.h"
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/verify.h"
 #include "trireme/train/rank_states.h"
 
@@ -263,6 +266,59 @@ INSTANTIATE_TEST_SUITE_P(Cases, CudaPlans,
                          testing::Values(std::pair("gpt", "f32"), std::pair("gpt", "bf16"),
                                          std::pair("llama", "f32"), std::pair("llama", "bf16")),
                          [](const auto& param) { return param.param.first + "_" + param.param.second; });
+
+Plan exchange_plan(const std::string& exchange) {
+  return parse_plan(fmt::format(R"({{"mesh": "data:2", "exchange": {}}})", exchange), "a plan of the test");
+}
+
+// Of each rank, a thread, after six steps.
+std::vector<States> states_on(const std::string& device_kind, const Plan& plan) {
+  const Golden golden = read_golden("gpt");
+  std::vector<States> states(static_cast<size_t>(plan.mesh.ranks()));
+  comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_device({.kind = device_kind});
+    Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device,
+                    {plan, context.rank(), &communicator});
+    trainer.initialise(3);
+    train(trainer, golden, 0, 6);
+    states[context.rank()] = read_states(trainer);
+  });
+  return states;
+}
+
+// Ranks on one GPU that agree by an exchange, against the same ranks on the CPU.
+class CudaExchange : public testing::TestWithParam<const char*> {};
+
+TEST_P(CudaExchange, SixStepsAreThoseOfTheCpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const Plan plan = exchange_plan(GetParam());
+  const std::vector<States> cpu = states_on("cpu", plan), gpu = states_on("cuda", plan);
+  double worst = 0;
+  for (size_t rank = 0; rank < cpu.size(); ++rank) {
+    for (const auto& [name, expected] : cpu[rank]) {
+      const double norm = norm_of(expected, std::vector<float>(expected.size(), 0.0f));
+      const double distance = norm_of(gpu[rank].at(name), expected);
+      EXPECT_LE(distance, kWeightBound * norm) << name << " of rank " << rank;
+      if (norm > 0) worst = std::max(worst, distance / norm);
+    }
+  }
+  fmt::print("{:<44} largest difference of a state {:.1e}\n", GetParam(), worst);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CudaExchange,
+                         testing::Values(R"({"method": "all_reduce", "wire": "bf16"})",
+                                         R"({"method": "all_reduce", "wire": "f16"})",
+                                         R"({"method": "local", "steps": 2})",
+                                         R"({"method": "fedavg", "steps": 2})",
+                                         R"({"method": "diloco", "steps": 2})",
+                                         R"({"method": "delayed", "delay": 2})", R"("d_psgd")", R"("sgp")"));
+
+TEST(CudaExchangeRefusal, NamesTheOp) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  EXPECT_THAT([] { states_on("cuda", exchange_plan(R"({"method": "top_k"})")); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("no kernel for top_k")));
+}
 
 }  // namespace
 }  // namespace trireme::parity

@@ -39,6 +39,21 @@ class FarMemory : public testing::Test {
     found.optimizer.read_all(states.optimizer);
   }
 
+  // Three steps of each rank, and its states.
+  void train_on_both(const Plan& plan, std::vector<States>& near, std::vector<States>& far) {
+    comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+      const std::unique_ptr<Device> devices[] = {make_cpu_device(1), make_far_device()};
+      for (const auto& device : devices) {
+        MeshCommunicator communicator(plan.mesh, context);
+        Trainer trainer(golden_.model, golden_.train, golden_.optim, golden_.shape, *device,
+                        {plan, context.rank(), &communicator});
+        trainer.initialise(3);
+        train(trainer, golden_, 0, 3);
+        (device->name() == "far" ? far : near)[context.rank()] = read_states(trainer);
+      }
+    });
+  }
+
   Golden golden_ = read_golden("gpt");
   std::unique_ptr<Device> far_ = make_far_device(), near_ = make_cpu_device(1);
   const std::string folder_ = std::filesystem::path(testing::TempDir()) / "far_memory";
@@ -79,18 +94,21 @@ TEST_F(FarMemory, RanksSendEachOtherTheSame) {
         std::pair("megatron", "tensor:2"), std::pair("megatron+sequence+zero3", "data:2 tensor:2")}) {
     const Plan plan{.mesh = parse_mesh(mesh), .preset = preset};
     std::vector<States> near(plan.mesh.ranks()), far = near;
-    comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
-      const std::unique_ptr<Device> devices[] = {make_cpu_device(1), make_far_device()};
-      for (const auto& device : devices) {
-        MeshCommunicator communicator(plan.mesh, context);
-        Trainer trainer(golden_.model, golden_.train, golden_.optim, golden_.shape, *device,
-                        {plan, context.rank(), &communicator});
-        trainer.initialise(3);
-        train(trainer, golden_, 0, 3);
-        (device->name() == "far" ? far : near)[context.rank()] = read_states(trainer);
-      }
-    });
+    train_on_both(plan, near, far);
     EXPECT_TRUE(far == near) << preset << " on " << mesh;
+  }
+}
+
+// Whether they agree in every step, now and then, or with their neighbours alone.
+TEST_F(FarMemory, RanksAgreeTheSame) {
+  for (const char* exchange : {R"({"method": "all_reduce", "wire": "bf16"})",
+                               R"({"method": "top_k", "ratio": 0.1})", R"({"method": "fedavg", "steps": 2})",
+                               R"({"method": "delayed", "delay": 2})", R"("d_psgd")", R"("sgp")"}) {
+    const Plan plan =
+        parse_plan(fmt::format(R"({{"mesh": "data:2", "exchange": {}}})", exchange), "a plan of the test");
+    std::vector<States> near(plan.mesh.ranks()), far = near;
+    train_on_both(plan, near, far);
+    EXPECT_TRUE(far == near) << exchange;
   }
 }
 

@@ -29,7 +29,8 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) report.first_loss = result.loss;
     report.last_loss = result.loss;
-    const double in_collectives = rank.options.communicator ? rank.options.communicator->take_seconds() : 0;
+    Communicator* const communicator = trainer.executor().communicator();
+    const double in_collectives = communicator ? communicator->take_seconds() : 0;
     const FileStates::Times file_times = trainer.executor().take_file_times();
     if (step < question.warmup) continue;
     files.push_back(file_times.moving);
@@ -84,7 +85,8 @@ StepReport time_steps(const StepSetup& setup, const StepQuestion& question, cons
                    .threads = report.threads,
                    .rank_here = rank.context ? rank.context->rank_here() : 0,
                    .products = question.products,
-                   .f32_products = f32_products_of(setup.config.train)});
+                   .f32_products = f32_products_of(setup.config.train),
+                   .links = rank.context ? rank.context->device_links() : comm::DeviceLinks::through_host});
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device,
                   rank.options);
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));

@@ -134,11 +134,13 @@ int run(const Options& options, const bench::StepSetup& setup, const bench::Step
   return kOk;
 }
 
-int run_launched(const Options& options) {
+int run_launched(Options options) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
   // A mistake is told once, before any rank is started.
   const Plan plan = read_plan(options.plan, environment.ranks);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
+  take_device_links(options.launch, setup.config.train.device);
+  check_links(plan, setup.config.train, options.launch.device_links);
   if (environment.ranks == 1 && !environment.starts_ranks) return run(options, setup, {{plan}, nullptr});
   const AxisAlgorithms algorithms = axis_algorithms(plan, setup.config.train);
   return comm::run_launched(options.launch, [&](comm::Context& context) {

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/runtime/device.h"
 
 namespace trireme::cli {
 
@@ -52,8 +53,9 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
          },
          "whether ranks of -n keep to their share of the processors: processors (the default), none")
       ->type_name("TO");
-  app.add_option("--transport", options.transport,
-                 "shm, tcp or mpi; the fastest that reaches all, if not said")
+  app.add_option(
+         "--transport", options.transport,
+         "shm, tcp or mpi; the fastest that reaches all, if not said; nccl: between GPUs, in training")
       ->type_name("NAME");
   add_link_flag(app, options.link);
   app.add_option("--timeout", options.timeout_seconds,
@@ -63,6 +65,13 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
   app.add_option("--secret-file", options.secret_file,
                  "what ranks on several hosts know each other by; 32 bytes or more, readable by you alone")
       ->type_name("FILE");
+}
+
+void take_device_links(comm::LaunchOptions& options, const std::string& device) {
+  if (options.transport != "nccl") return;
+  options.transport.clear();
+  options.device_links = comm::DeviceLinks::nccl;
+  check_links(device, options.device_links);
 }
 
 }  // namespace trireme::cli

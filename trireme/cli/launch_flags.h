@@ -13,6 +13,10 @@ namespace trireme::cli {
 // `options` outlives the parsing.
 void add_launch_flags(CLI::App& app, comm::LaunchOptions& options);
 
+// For commands whose ranks may exchange from GPU to GPU: after the parsing, --transport nccl as what it
+// means, and the transport beside it is chosen. Throws Error where ranks on this kind of device can not.
+void take_device_links(comm::LaunchOptions& options, const std::string& device);
+
 // --link alone, for who only predicts.
 void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link);
 

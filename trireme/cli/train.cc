@@ -148,11 +148,14 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   const int here = static_cast<int>(std::ranges::count(hosts, hosts[context.rank()]));
   const Plan plan = agreed_plan(context, flags, config, here, world);
   apply_plan(plan, config);
+  check_links(plan, config.config.train, context.device_links());
   Facts facts = facts_of(config, plan);
   facts.push_back(
       {"SIMD target", bench::simd_target(), "this processor"});  // lanes decide how sums are rounded
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
+  const bool nccl = context.device_links() == comm::DeviceLinks::nccl;
+  facts.push_back({"--transport", nccl ? "nccl" : "through the host's memory"});
   facts.push_back({"--products", flags.products.path.empty() ? "not given" : "a file"});
   facts.push_back({"--slow", slow.empty() ? "not given" : slow});
   facts.push_back({"--replay", flags.replay.empty() ? "not given" : "a file"});
@@ -184,6 +187,7 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
                   .world = &world,
                   .ranks_here = here,
                   .rank_here = context.rank_here(),
+                  .device_links = context.device_links(),
                   .products = flags.products,
                   .expected = context.rank() == 0 ? expected(flags, config, data, plan, here) : std::nullopt,
                   .replay = flags.replay},
@@ -194,8 +198,9 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
 // assumed here, and checked again by each rank.
-void check_before_start(const Plan& plan, ResolvedConfig config) {
+void check_before_start(const Plan& plan, ResolvedConfig config, comm::DeviceLinks links) {
   apply_plan(plan, config);
+  check_links(plan, config.config.train, links);
   axis_algorithms(plan, config.config.train);
   const Schedule schedule = schedule_of(config.config.train, plan);
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
@@ -271,6 +276,9 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
+  take_device_links(launch, config.config.train.device);
+  if (launch.device_links == comm::DeviceLinks::nccl && !flags.slow.empty())
+    throw_error("--slow makes a rank late for its transport, and NCCL is none; leave one of them out");
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
   if (!flags.trace.empty() && environment.rank == 0) check_trace_file(flags.trace);
   const Progress::Options::Screen screen = screen_under(environment.launcher);
@@ -299,7 +307,7 @@ int train(std::span<const std::string> arguments) {
   if (flags.plans() || !flags.cluster.empty()) cluster_of_ranks(flags.cluster, environment.ranks);
   if (!flags.plans()) {
     const Plan plan = read_plan(flags.plan, environment.ranks);
-    check_before_start(plan, config);
+    check_before_start(plan, config, launch.device_links);
     if (!flags.replay.empty()) check_replay(flags.replay, plan);
     // Of the transports, tcp alone goes on without a rank.
     const std::optional<Servers> servers = servers_of(plan);

@@ -67,8 +67,10 @@ std::string Context::summary() const {
   const std::string bound =
       parts_.processors > 0 ? fmt::format(", each bound to {}", count(parts_.processors, "processor")) : "";
   const std::string link = parts_.link.empty() ? "" : fmt::format(" as if over a link ({})", parts_.link);
-  return fmt::format("{} on {}, transport {}{}, launched by {}{}", count(ranks(), "rank"),
-                     count(hosts, "host"), parts_.transport->name(), link, parts_.launched_by, bound);
+  const std::string_view devices = parts_.device_links == DeviceLinks::nccl ? "nccl between GPUs and " : "";
+  return fmt::format("{} on {}, transport {}{}{}, launched by {}{}", count(ranks(), "rank"),
+                     count(hosts, "host"), devices, parts_.transport->name(), link, parts_.launched_by,
+                     bound);
 }
 
 }  // namespace trireme::comm

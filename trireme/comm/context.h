@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/comm/collective/link_model.h"
+#include "trireme/comm/device_links.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/launch/environment.h"
 #include "trireme/comm/recorder.h"
@@ -31,6 +32,7 @@ class Context {
     int processors = 0;  // that this rank is bound to, as the others are to as many; 0: not bound
     double timeout_seconds = 120;
     std::string link = {};  // that is emulated, for people; "": none
+    DeviceLinks device_links = DeviceLinks::through_host;
   };
   explicit Context(Parts parts) : parts_(std::move(parts)) {}
 
@@ -41,6 +43,7 @@ class Context {
   Transport& transport() { return *parts_.transport; }
   Recorder& recorder() { return *parts_.recorder; }
   double timeout_seconds() const { return parts_.timeout_seconds; }
+  DeviceLinks device_links() const { return parts_.device_links; }
 
   // What all groups made from here on choose and predict by. Equal on all ranks: see calibrate.h.
   void set_links(LinkModel links) { links_ = std::move(links); }

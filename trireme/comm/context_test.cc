@@ -94,6 +94,7 @@ TEST(TransportChoice, RefusesWithTheReason) {
               HasSubstr("launched by trireme -n"));
   EXPECT_THAT(refusal({.wanted = "tcp", .ranks = 4, .hosts = 2, .under_mpi = true}),
               HasSubstr("--transport mpi"));
+  EXPECT_THAT(refusal({.wanted = "nccl", .ranks = 2}), HasSubstr("`trireme bench train` alone"));
   EXPECT_THAT(refusal({.wanted = "shmem"}), HasSubstr("known are shm, tcp, mpi"));
 }
 

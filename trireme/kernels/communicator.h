@@ -77,6 +77,14 @@ class Communicator {
   // an axis does. Collective over the members; the same once more does nothing.
   virtual void add_group(const std::string& name, const std::vector<int>& members) = 0;
 
+  // This rank's number along an axis or in a group, and how many there are.
+  struct Place {
+    int rank, ranks;
+  };
+  virtual Place place(std::string_view axis) const = 0;
+  // What takes longer than this without moving has failed.
+  virtual double timeout_seconds() const = 0;
+
   // Whether all_reduce adds neighbours first, then pairs of neighbours, and so on: ((0 + 1) + (2 + 3)) + …,
   // on every transport. Then what 2^k ranks add up has the same bits for every k.
   virtual bool adds_in_pairs() const { return false; }

@@ -57,18 +57,21 @@ class Fuser : NodeJoiner {
     return true;
   }
 
+  // Not where the residual is made behind the product, which would be put off until then, and what it reads
+  // would stay: of a weight that is embedding and head, the gradient of all logits until the end of the step.
   bool residual_into_matmul(int n) {
     if (!is(n, "add") || graph_.type(node(n).inputs[0]) != graph_.type(node(n).inputs[1])) return false;
     for (int side : {0, 1}) {
       const ValueId product = node(n).inputs[side], residual = node(n).inputs[1 - side];
       if (product == residual || !read_only_by(product, n)) continue;
       const int plain = matmul_making(product, "none"), biased = matmul_making(product, "bias");
-      if (plain < 0 && biased < 0) continue;
-      Node fused = node(std::max(plain, biased));
+      const int m = std::max(plain, biased);
+      if (m < 0 || graph_.values[residual].node > m) continue;
+      Node fused = node(m);
       fused.inputs.push_back(residual);
       fused.outputs = node(n).outputs;
       fused.attrs.set("epilogue", plain >= 0 ? "residual" : "bias_residual");
-      replace(n, std::max(plain, biased), std::move(fused));
+      replace(n, m, std::move(fused));
       return true;
     }
     return false;

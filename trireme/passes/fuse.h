@@ -8,7 +8,8 @@
 //   add, layer_norm or rms_norm       -> add_layer_norm, add_rms_norm, which make the sum too
 //   sum_squares of many tensors, add  -> total_squares
 //
-// It changes no bits, in any format: a fused kernel rounds where the nodes that it stands for stored something.
+// A residual that is made behind its product stays apart. It changes no bits, in any format: a fused kernel
+// rounds where the nodes that it stands for stored something.
 #pragma once
 
 #include "trireme/ir/graph.h"

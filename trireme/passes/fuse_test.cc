@@ -67,8 +67,8 @@ TEST(Fuse, ASumOfTwoProductsTakesOneAsTheResidual) {
                   "%n: f32[2,8] = matmul(%x, %w)\n"
                   "%s: f32[2,8] = add(%m, %n)\n"
                   "output y = %s\n"),
-            "%n: f32[2,8] = matmul(%x, %w)\n"
-            "%s: f32[2,8] = matmul(%x, %w, %n) {epilogue=\"residual\"}\n"
+            "%m: f32[2,8] = matmul(%x, %w)\n"
+            "%s: f32[2,8] = matmul(%x, %w, %m) {epilogue=\"residual\"}\n"
             "output y = %s\n");
 }
 
@@ -150,6 +150,14 @@ TEST(Fuse, NotWhenTheProductItselfIsAnOutput) {
       "%m: f32[2,8] = matmul(%x, %w)\n"
       "%s: f32[2,8] = add(%m, %b)\n"
       "output y = %s\noutput m = %m\n");
+}
+
+TEST(Fuse, NotAResidualThatIsMadeBehindTheProduct) {
+  expect_unchanged(
+      "%m: f32[2,8] = matmul(%x, %w)\n"
+      "%late: f32[2,8] = relu(%r)\n"
+      "%s: f32[2,8] = add(%m, %late)\n"
+      "output y = %s\n");
 }
 
 TEST(Fuse, NotWhenTheProductHasAnotherReader) {

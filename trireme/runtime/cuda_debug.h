@@ -10,6 +10,7 @@
 namespace trireme {
 
 std::unique_ptr<Device> make_cuda_debug_device(int index, const ProductFile& products = {},
-                                               F32Products f32_products = F32Products::kF32);
+                                               F32Products f32_products = F32Products::kF32,
+                                               comm::DeviceLinks links = comm::DeviceLinks::through_host);
 
 }  // namespace trireme

@@ -15,6 +15,7 @@
 #include "trireme/kernels/device_fault.h"
 #include "trireme/kernels/product_choices.h"
 #include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/nccl.h"
 
 namespace trireme {
 namespace {
@@ -104,6 +105,7 @@ class CudaStream : public Stream {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
   }
+  cudaStream_t get() const { return stream_; }
   void launch(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
               const Attrs& attrs, std::byte* workspace, Communicator* communicator) override {
     in_order([&] { kernel.launch({inputs, outputs, attrs, context_, workspace, communicator}); });
@@ -208,8 +210,9 @@ class CudaStream : public Stream {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int index, const ProductFile& products, F32Products f32_products, Order order)
-      : index_(index), f32_products_(f32_products), order_(order) {
+  CudaDevice(int index, const ProductFile& products, F32Products f32_products, comm::DeviceLinks links,
+             Order order)
+      : index_(index), f32_products_(f32_products), links_(links), order_(order) {
     check(cudaSetDevice(index), "choosing the device");
     check(cudaFree(nullptr), "starting the device");
     if (products.path.empty()) return;
@@ -247,18 +250,23 @@ class CudaDevice : public Device {
   std::unique_ptr<Stream> make_stream() override {
     return std::make_unique<CudaStream>(index_, choices_, f32_products_, order_);
   }
+  std::unique_ptr<Communicator> reached_by(Communicator& host, Stream& stream, const CommUse& use) override {
+    if (links_ != comm::DeviceLinks::nccl) return Device::reached_by(host, stream, use);
+    return make_nccl_communicator({host, use, index_, static_cast<CudaStream&>(stream).get()});
+  }
   const KernelTable& kernels() const override { return cuda_kernels(); }
   int threads() const override { return 1; }
 
  private:
   int index_;
   F32Products f32_products_;
+  comm::DeviceLinks links_;
   Order order_;
   ProductChoices choices_;
 };
 
 std::unique_ptr<Device> make_in_order(int index, const ProductFile& products, F32Products f32_products,
-                                      Order order) {
+                                      comm::DeviceLinks links, Order order) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
     cudaGetLastError();
@@ -267,7 +275,7 @@ std::unique_ptr<Device> make_in_order(int index, const ProductFile& products, F3
   }
   if (index < 0 || index >= count)
     throw_error("GPU {} was asked for, but this machine has {}, counted from 0", index, count);
-  return std::make_unique<CudaDevice>(index, products, f32_products, order);
+  return std::make_unique<CudaDevice>(index, products, f32_products, links, order);
 }
 
 }  // namespace
@@ -279,13 +287,14 @@ int cuda_device_count() {
   return 0;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products, F32Products f32_products) {
-  return make_in_order(index, products, f32_products, Order::kStream);
+std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products, F32Products f32_products,
+                                         comm::DeviceLinks links) {
+  return make_in_order(index, products, f32_products, links, Order::kStream);
 }
 
 std::unique_ptr<Device> make_cuda_debug_device(int index, const ProductFile& products,
-                                               F32Products f32_products) {
-  return make_in_order(index, products, f32_products, Order::kOneByOne);
+                                               F32Products f32_products, comm::DeviceLinks links) {
+  return make_in_order(index, products, f32_products, links, Order::kOneByOne);
 }
 
 }  // namespace trireme

@@ -5,6 +5,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/nccl.h"
+#include "trireme/runtime/staged_communicator.h"
 
 namespace trireme {
 
@@ -17,16 +19,32 @@ std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
   return nullptr;
 }
 
+std::unique_ptr<Communicator> Device::reached_by(Communicator& host, Stream& stream, const CommUse&) {
+  if (memory() == Memory::kOfHost) return nullptr;
+  return std::make_unique<StagedCommunicator>(host, stream);
+}
+
+void check_links(const std::string& kind, comm::DeviceLinks links) {
+  if (links != comm::DeviceLinks::nccl) return;
+  if (kind == "cpu")
+    throw_error(
+        "--transport nccl moves the memory of GPUs, and train.device is cpu: set train.device=cuda, or leave "
+        "--transport out");
+  require_nccl();
+}
+
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {
+  check_links(options.kind, options.links);
   if (options.kind == "cpu") {
     if (options.f32_products == F32Products::kTf32)
       throw_error("train.tf32 is for train.device=cuda; a CPU multiplies f32 as it is");
     return make_cpu_device(options.threads);
   }
   const int gpu = options.rank_here % std::max(1, cuda_device_count());
-  if (options.kind == "cuda") return make_cuda_device(gpu, options.products, options.f32_products);
+  if (options.kind == "cuda")
+    return make_cuda_device(gpu, options.products, options.f32_products, options.links);
   if (options.kind == "cuda_debug")
-    return make_cuda_debug_device(gpu, options.products, options.f32_products);
+    return make_cuda_debug_device(gpu, options.products, options.f32_products, options.links);
   throw_error("there is no device '{}'; cpu, cuda or cuda_debug expected", options.kind);
 }
 

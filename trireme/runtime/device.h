@@ -8,10 +8,14 @@
 #include <optional>
 #include <string>
 
+#include "trireme/comm/device_links.h"
+#include "trireme/kernels/communicator.h"
 #include "trireme/kernels/kernel.h"
 #include "trireme/kernels/product_choices.h"
 
 namespace trireme {
+
+struct CommUse;  // comm_use.h
 
 // Memory of a device, freed with the object. Aligned to 64 bytes at least; contents undefined.
 class Buffer {
@@ -80,6 +84,9 @@ class Device {
   // What can be allocated now; none where that is not known beforehand.
   virtual std::optional<size_t> free_bytes() const { return {}; }
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  // Over a communicator of the host's memory, which must outlive it: one for this device's, whose calls go in
+  // the order of the stream. Collective over the ranks of the program. Null where the host's will do.
+  virtual std::unique_ptr<Communicator> reached_by(Communicator& host, Stream& stream, const CommUse& use);
   virtual const KernelTable& kernels() const = 0;
   virtual int threads() const = 0;  // that a kernel's workspace must serve; 1 where that has no meaning
 };
@@ -97,7 +104,11 @@ struct DeviceOptions {
   int rank_here = 0;  // number of the rank among those of this machine, to which GPUs are dealt in turn
   ProductFile products = {};
   F32Products f32_products = F32Products::kF32;  // of a GPU
+  comm::DeviceLinks links = comm::DeviceLinks::through_host;
 };
+// Throws an Error with the reason when ranks on such devices can not be linked so, here or at all.
+void check_links(const std::string& kind, comm::DeviceLinks links);
+
 // Throws an Error that says what is missing when this build or machine has no such device.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
 
@@ -106,7 +117,8 @@ std::unique_ptr<Device> make_cpu_device(int threads);
 
 // A GPU of this machine (cuda_device.cc, or cuda_absent.cc where there is no toolkit to build it with).
 std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products = {},
-                                         F32Products f32_products = F32Products::kF32);
+                                         F32Products f32_products = F32Products::kF32,
+                                         comm::DeviceLinks links = comm::DeviceLinks::through_host);
 int cuda_device_count();  // 0 also where this build has no CUDA
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/kernels/communicator.h"
+#include "trireme/runtime/comm_use.h"
 #include "trireme/runtime/room.h"
 
 namespace trireme {
@@ -27,8 +28,10 @@ const Kernel& kernel_for(const Device& device, const Graph& graph, const Node& n
   const DType dtype = kernel_dtype(graph, node);
   const Kernel* kernel = device.kernels().find(node.op->name, dtype);
   if (!kernel)
-    throw_error("device '{}' has no kernel for {} in {} (segment '{}')", device.name(), node.op->name,
-                name(dtype), graph.name);
+    throw_error(
+        "device '{}' has no kernel for {} in {} (segment '{}'), which the plan or the model asks for; "
+        "train.device=cpu has one for all",
+        device.name(), node.op->name, name(dtype), graph.name);
   return *kernel;
 }
 
@@ -111,9 +114,7 @@ Executor::Executor(Program program, Device& device, Communicator* communicator, 
       device_(device),
       communicator_(communicator),
       stream_(device.make_stream()),
-      staged_(communicator && device.memory() == Device::Memory::kOwn
-                  ? std::make_unique<StagedCommunicator>(*communicator, *stream_)
-                  : nullptr),
+      reaching_(communicator ? device.reached_by(*communicator, *stream_, comm_use(program_)) : nullptr),
       states_(device.allocate(program_.comm_from)),
       arena_(device.allocate(program_.arena_bytes)),
       comm_states_(comm_memory(program_.state_bytes - program_.comm_from)),
@@ -153,7 +154,7 @@ size_t Executor::allocated_bytes() const {
 
 // From the transport, where there is one: a collective then works on it in place.
 Buffer Executor::comm_memory(size_t bytes) {
-  if (!communicator_ || staged_ || bytes == 0) return device_.allocate(bytes);
+  if (!communicator_ || reaching_ || bytes == 0) return device_.allocate(bytes);
   return Buffer(communicator_->allocate(bytes), bytes);
 }
 
@@ -343,7 +344,7 @@ void Executor::launch_groups(const Prepared& prepared, int first_group, int last
       launch_timed(prepared, first, prepared.group_ends[group]);
     else
       launch_group(prepared, first, prepared.group_ends[group]);
-    if (communicator_) communicator_->progress();
+    if (communicator()) communicator()->progress();
     first = prepared.group_ends[group];
   }
 }
@@ -484,6 +485,7 @@ void Executor::read_output(int segment, std::string_view name, void* data, size_
     if (output.name != name) continue;
     TRIREME_CHECK(graph.type(output.value).bytes() == bytes);
     stream_->download(data, last(segment).addresses[output.value], bytes);
+    if (reaching_) reaching_->progress();  // or it may be what a rank that is gone has left
     return;
   }
   throw_error("segment '{}' has no output '{}'", graph.name, name);

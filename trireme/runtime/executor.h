@@ -14,7 +14,6 @@
 #include "trireme/program/program.h"
 #include "trireme/runtime/device.h"
 #include "trireme/runtime/file_states.h"
-#include "trireme/runtime/staged_communicator.h"
 
 namespace trireme {
 
@@ -59,12 +58,11 @@ class Executor {
   void write_state(std::string_view name, size_t offset, const void* data, size_t bytes);
   void read_state(std::string_view name, size_t offset, void* data, size_t bytes);
   const TensorType& state_type(std::string_view name) const;  // an Error when there is no such state
-  // For messages: where a slot of one of the program's states lies; what runs made is there after
-  // synchronize().
+  // For messages: where a slot of one of the program's states lies.
   std::byte* slot_memory(const State& state, int64_t slot) const;
   void synchronize();
   // That reaches the device's memory; null for one rank.
-  Communicator* communicator() const { return staged_ ? staged_.get() : communicator_; }
+  Communicator* communicator() const { return reaching_ ? reaching_.get() : communicator_; }
 
   // Runs a segment node by node and returns a description of the first node that makes a NaN or infinity, and
   // of the input that was not finite before it, if any; "" when there is none. States that are written in
@@ -145,8 +143,8 @@ class Executor {
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Stream> uploads_;             // of inputs ahead of time, made when the first one comes
-  std::unique_ptr<StagedCommunicator> staged_;  // takes the communicator's place in kernels, where need be
+  std::unique_ptr<Stream> uploads_;         // of inputs ahead of time, made when the first one comes
+  std::unique_ptr<Communicator> reaching_;  // the device's memory: in the other one's place, where need be
   Buffer states_, arena_, comm_states_, comm_;
   std::unique_ptr<FileStates> files_;             // null where all states rest in memory
   std::vector<std::vector<GroupUse>> file_uses_;  // per segment

@@ -100,6 +100,14 @@ MeshCommunicator::Ranks& MeshCommunicator::ranks(std::string_view name) {
   return *found;
 }
 
+Communicator::Place MeshCommunicator::place(std::string_view axis) const {
+  const auto found = std::ranges::find(groups_, axis, &Ranks::name);
+  if (found == groups_.end())
+    throw_error("there is no axis or group '{}' on the mesh '{}'", axis, to_string(mesh_));
+  const auto own = std::ranges::find(found->members, context_.rank());
+  return {static_cast<int>(own - found->members.begin()), static_cast<int>(found->members.size())};
+}
+
 bool MeshCommunicator::adds_in_pairs() const {
   const auto axes = std::span(groups_).first(mesh_.axes().size());
   return std::ranges::all_of(axes, [](const Ranks& ranks) {

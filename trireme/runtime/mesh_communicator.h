@@ -41,6 +41,8 @@ class MeshCommunicator final : public Communicator {
   void add_group(const std::string& name, const std::vector<int>& members) override;
   std::shared_ptr<std::byte> allocate(size_t bytes) override;
 
+  Place place(std::string_view axis) const override;
+  double timeout_seconds() const override { return context_.timeout_seconds(); }
   bool adds_in_pairs() const override;
   double take_seconds() override;
   uint64_t take_bytes() override;

@@ -87,7 +87,6 @@ void Runner::start(const Turn& turn, int64_t first_slot) {
   std::byte* const data = memory_of(turn, first_slot);
   const auto bytes = static_cast<int64_t>(turn.state->type.bytes());
   if (turn.action->kind == Action::Kind::kSend) {
-    executor_.synchronize();
     communicator.start_send(turn.action->peer, data, bytes, turn.tag);
   } else {
     communicator.start_receive(turn.action->peer, data, bytes, turn.tag);

@@ -15,6 +15,8 @@ class WrappingCommunicator : public Communicator {
   void add_group(const std::string& name, const std::vector<int>& members) override {
     inner_.add_group(name, members);
   }
+  Place place(std::string_view axis) const override { return inner_.place(axis); }
+  double timeout_seconds() const override { return inner_.timeout_seconds(); }
   bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
   std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
   double take_seconds() override { return inner_.take_seconds(); }

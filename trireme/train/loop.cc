@@ -108,7 +108,8 @@ class Run {
                              .threads = thread_count(config_.train, context.ranks_here),
                              .rank_here = context.rank_here,
                              .products = context.products,
-                             .f32_products = f32_products_of(config_.train)})),
+                             .f32_products = f32_products_of(config_.train),
+                             .links = context.device_links})),
         servers_(servers_of(context_.ranks.plan)),
         alike_(between_steps(context_.ranks)),
         trainer_(step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks),
@@ -145,7 +146,7 @@ class Run {
     // A worker goes on until it is told that the run is over.
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
-      Communicator* const communicator = context_.ranks.communicator;
+      Communicator* const communicator = trainer_.executor().communicator();
       if (communicator) {  // what is done between steps is not the step's
         communicator->take_bytes();
         communicator->take_seconds();

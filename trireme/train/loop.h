@@ -37,7 +37,8 @@ struct RunContext {
   comm::Group* world = nullptr;  // all of them; must be there when there are several
   int ranks_here = 1;            // on this host, which share its cores
   int rank_here = 0;             // number of this one among them
-  ProductFile products = {};     // of a GPU
+  comm::DeviceLinks device_links = comm::DeviceLinks::through_host;
+  ProductFile products = {};                  // of a GPU
   std::optional<ExpectedStep> expected = {};  // goes into the log, beside what was measured
   // Of a plan with a server: the metrics.jsonl of a run whose order of arrivals this one is to have; "": as
   // they come.

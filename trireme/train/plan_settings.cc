@@ -64,6 +64,21 @@ AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train) {
   return result;
 }
 
+void check_links(const Plan& plan, const TrainOptions& train, comm::DeviceLinks links) {
+  if (links != comm::DeviceLinks::nccl) return;
+  if (schedule_of(train, plan).sums == Schedule::Sums::kInPairs)
+    throw_error(
+        "train.shards adds up in pairs, and NCCL in an order of its own; leave --transport nccl or "
+        "train.shards out");
+  for (const auto& [axis, text] : plan.algorithms) {
+    if (text != comm::name(comm::Algorithm::automatic))
+      throw_error(
+          "the plan's algorithm for the axis {} is {}, and NCCL has its own; leave --transport nccl or the "
+          "algorithm out",
+          axis, text);
+  }
+}
+
 std::string plan_warning(const Plan& plan, int64_t microbatches) {
   const Preset* data = plan.preset_over("data");
   const int axis = plan.mesh.find("data");

@@ -54,6 +54,19 @@ TEST(PlanSettings, Algorithms) {
               HasSubstr("train.shards adds up by butterfly"));
 }
 
+TEST(PlanSettings, NcclAddsUpInItsOwnWay) {
+  using comm::DeviceLinks;
+  TrainOptions train;
+  EXPECT_EQ(error_of([&] { check_links(plan_with(""), train, DeviceLinks::nccl); }), "no error");
+  const Plan ring = plan_with(R"(, "algorithm": "ring")");
+  EXPECT_THAT(error_of([&] { check_links(ring, train, DeviceLinks::nccl); }),
+              HasSubstr("the axis data is ring"));
+  EXPECT_EQ(error_of([&] { check_links(ring, train, DeviceLinks::through_host); }), "no error");
+  train.shards = 4;
+  EXPECT_THAT(error_of([&] { check_links(plan_with(""), train, DeviceLinks::nccl); }),
+              HasSubstr("train.shards"));
+}
+
 TEST(PlanSettings, GathersPerMicrobatchAreWarnedOf) {
   const auto warning = [](const char* json) { return plan_warning(parse_plan(json, "plan.json"), 8); };
   EXPECT_THAT(warning(R"({"mesh": "pipe:2 data:2", "preset": "zero3"})"), HasSubstr("16 times a step"));

@@ -8,12 +8,12 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
-#include "trireme/exchange/choice.h"
 #include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/channels_last.h"
 #include "trireme/passes/pins.h"
 #include "trireme/passes/served_steps.h"
+#include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
@@ -72,10 +72,11 @@ const std::string& targets_name(const Graph& graph) {
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  if (train.device.starts_with("cuda") && has_exchange(ranks.plan))
+  if (train.device.starts_with("cuda") && servers_of(ranks.plan))
     throw_error(
-        "the plan has an exchange, whose methods run on CPUs only so far; use train.device=cpu, or take "
-        "the key exchange out of the plan");
+        "the plan has the exchange {}, whose server works in memory of the host; use train.device=cpu, or "
+        "take the key exchange out of the plan",
+        ranks.plan.exchange[0].method);
   if (precision_of(train) == DType::f16 && consistency_of(ranks.plan))
     throw_error(
         "the plan has the exchange {}, by which ranks go on by themselves for some steps, and "

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "trireme/comm/collective/emulated_link.h"
+#include "trireme/comm/device_links.h"
 
 namespace trireme::comm {
 
@@ -27,7 +28,8 @@ Launcher parse_launcher(std::string_view text);
 struct LaunchOptions {
   int ranks = 0;  // -n; 0: not said
   std::optional<Launcher> launcher;
-  std::string transport;         // "shm", "tcp", "mpi"; empty: chosen
+  std::string transport;  // "shm", "tcp", "mpi"; empty: chosen
+  DeviceLinks device_links = DeviceLinks::through_host;
   double timeout_seconds = 120;  // of one operation; every other wait derives from it
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
   std::optional<EmulatedLink> link;  // slower than the one that is there; none: as it is

@@ -157,7 +157,9 @@ std::unique_ptr<Transport> make_transport(TransportKind kind, Meeting& meeting,
 
 // Moments of one rank's clock mean something to the others on one host alone, and MPI has no idle() that
 // wakes up at one.
-void check_link(TransportKind kind, int hosts) {
+void check_link(TransportKind kind, DeviceLinks device_links, int hosts) {
+  if (device_links == DeviceLinks::nccl)
+    throw_error("--link emulates a link over shm and tcp, and not what NCCL sends; leave one of them out");
   if (kind == TransportKind::mpi)
     throw_error("--link emulates a link over shm and tcp, and the transport is mpi; say --transport shm");
   if (hosts > 1)
@@ -173,7 +175,8 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
   TRIREME_CHECK(!environment.starts_ranks);
   Context::Parts parts{.launched_by = environment.launched_by,
                        .processors = environment.processors,
-                       .timeout_seconds = options.timeout_seconds};
+                       .timeout_seconds = options.timeout_seconds,
+                       .device_links = options.device_links};
   Meeting meeting;
   TransportQuestion question{
       .wanted = options.transport, .ranks = environment.ranks, .launched_by = environment.launched_by};
@@ -191,7 +194,7 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
     throw_error("--transport {} needs ranks, and there is one alone; -n RANKS starts local ones",
                 options.transport);
   add_recorder(parts, environment.inherited.recorder, environment.rank, environment.ranks);
-  if (options.link) check_link(kind, question.hosts);
+  if (options.link) check_link(kind, options.device_links, question.hosts);
   parts.transport = make_transport(kind, meeting, options);
   if (options.link) {
     parts.link = to_text(*options.link);

@@ -51,6 +51,10 @@ TransportKind choose_transport(const TransportQuestion& question) {
     }
     return TransportKind::mpi;
   }
+  if (wanted == "nccl")
+    throw_error(
+        "--transport nccl moves the memory of GPUs in `trireme train` and `trireme bench train` alone; known "
+        "here are shm, tcp, mpi");
   const std::vector<std::string> names = {"shm", "tcp", "mpi"};
   const std::string guess = nearest(wanted, names);
   throw_error("there is no transport '{}'{}; known are {}", wanted,

@@ -30,6 +30,7 @@ namespace cuda {
   X(add_pool2d) \
   X(add_pool2d_nhwc) \
   X(add_reduce) \
+  X(add_residual) \
   X(add_rms_norm) \
   X(add_rope) \
   X(add_shape) \

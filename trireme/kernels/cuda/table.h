@@ -14,9 +14,8 @@ const KernelTable& cuda_kernels();
 struct NoCudaKernel {
   std::string_view op, reason;
 };
-inline constexpr std::string_view kNoExchange = "methods of exchange run on CPUs only so far";
+inline constexpr std::string_view kNoExchange = "methods of exchange that compress run on CPUs only so far";
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
-    {"add_scaled", kNoExchange},
     {"clear_at", kNoExchange},
     {"dequantise", kNoExchange},
     {"drawn", kNoExchange},
@@ -24,8 +23,6 @@ inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
     {"one_bit_unpack", kNoExchange},
     {"orthogonalise", kNoExchange},
     {"quantise", kNoExchange},
-    {"renew", kNoExchange},
-    {"residual", kNoExchange},
     {"scatter_add", kNoExchange},
     {"sign_pack", kNoExchange},
     {"sign_unpack", kNoExchange},

@@ -1,0 +1,212 @@
+// See nccl.h. All collectives go on one stream, in the order in which they are begun, which is the same on
+// the ranks of a group. Each way of messages has a stream and a communicator of its own: a message that is
+// awaited early must not hold up one that goes the other way, and NCCL does the calls of a communicator in
+// turn.
+#include <utility>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/kernels/cuda/context.h"
+#include "trireme/runtime/nccl.h"
+#include "trireme/runtime/nccl_links.h"
+#include "trireme/runtime/wrapping_communicator.h"
+
+namespace trireme {
+namespace {
+
+// Joins two ranks for the messages that go one way; part 0 of the pair sends.
+struct MessageWay {
+  CommUse::Way way;
+  NcclLink* link;
+};
+
+std::byte* bytes_of(std::vector<ncclUniqueId>& ids) {
+  return reinterpret_cast<std::byte*>(ids.data());
+}
+
+std::shared_ptr<std::byte> device_byte(int device) {
+  void* data = nullptr;
+  cuda::check(cudaSetDevice(device), "choosing the device");
+  cuda::check(cudaMalloc(&data, 1), "memory for a first message");
+  return {static_cast<std::byte*>(data), [](std::byte* memory) { cudaFree(memory); }};
+}
+
+class NcclCommunicator final : public WrappingCommunicator {
+ public:
+  explicit NcclCommunicator(const NcclSetup& setup)
+      : WrappingCommunicator(setup.host),
+        use_(setup.use),
+        first_message_(device_byte(setup.device)),
+        links_(setup.device, setup.stream, setup.host.timeout_seconds()) {
+    const cudaStream_t collectives = links_.make_stream();
+    for (const std::string& axis : setup.use.groups) {
+      const Place place = inner_.place(axis);
+      groups_.push_back({axis, &links_.join("the axis " + axis, place.rank, place.ranks,
+                                            id_of_group(axis, place), collectives)});
+    }
+    for (const CommUse::Way& way : setup.use.ways) {
+      NcclLink& link = links_.join(fmt::format("messages from rank {} to rank {}", way.from, way.to),
+                                   way.from == use_.rank ? 0 : 1, 2, id_of_way(way), links_.make_stream());
+      ways_.push_back({way, &link});
+      connect(way);
+    }
+  }
+
+  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                        Reduction reduction) override {
+    NcclLink& link = group(axis);
+    const auto parts = static_cast<uint64_t>(link.ranks);
+    begin(link, "all_reduce", data, count, dtype, 2 * (parts - 1), [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl().ncclAllReduce(data, data, static_cast<size_t>(count), nccl_type(dtype),
+                                  nccl_reduction(reduction), comm, stream);
+    });
+  }
+  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
+                            Reduction reduction) override {
+    NcclLink& link = group(axis);
+    const size_t part = part_of(link, count);
+    begin(link, "reduce_scatter", data, count, dtype, link.ranks - 1,
+          [&](ncclComm_t comm, cudaStream_t stream) {
+            return nccl().ncclReduceScatter(data, data + own_offset(link, count, dtype), part,
+                                            nccl_type(dtype), nccl_reduction(reduction), comm, stream);
+          });
+  }
+  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override {
+    NcclLink& link = group(axis);
+    const size_t part = part_of(link, count);
+    begin(link, "all_gather", data, count, dtype, link.ranks - 1, [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl().ncclAllGather(data + own_offset(link, count, dtype), data, part, nccl_type(dtype), comm,
+                                  stream);
+    });
+  }
+  // Ranks do not compare tags here: NCCL's messages have none.
+  void start_send(int peer, const std::byte* data, int64_t bytes, int) override {
+    begin(way({use_.rank, peer}), "a message", data, bytes, DType::u8, 2,
+          [&](ncclComm_t comm, cudaStream_t stream) {
+            return nccl().ncclSend(data, static_cast<size_t>(bytes), ncclUint8, 1, comm, stream);
+          });
+  }
+  void start_receive(int peer, std::byte* data, int64_t bytes, int) override {
+    begin(way({peer, use_.rank}), "a message", data, bytes, DType::u8, 0,
+          [&](ncclComm_t comm, cudaStream_t stream) {
+            return nccl().ncclRecv(data, static_cast<size_t>(bytes), ncclUint8, 0, comm, stream);
+          });
+  }
+  void wait(const std::byte* data) override { links_.wait(data); }
+  Arrived wait_any(std::span<const std::byte* const>) override {
+    throw_error(
+        "NCCL can not say which message has come first; a plan with a server needs another transport");
+  }
+  void progress() override {
+    links_.check();
+    inner_.progress();
+  }
+  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
+                  DType dtype) override {
+    NcclLink& link = group(axis);
+    const size_t part = part_of(link, count), stride = part * size_of(dtype);
+    begin(link, "all_to_all", to, count, dtype, link.ranks - 1, [&](ncclComm_t comm, cudaStream_t stream) {
+      nccl().ncclGroupStart();
+      for (int rank = 0; rank < link.ranks; ++rank) {
+        const size_t at = static_cast<size_t>(rank) * stride;
+        nccl().ncclSend(from + at, part, nccl_type(dtype), rank, comm, stream);
+        nccl().ncclRecv(to + at, part, nccl_type(dtype), rank, comm, stream);
+      }
+      return nccl().ncclGroupEnd();  // with the error of any of these
+    });
+    wait(to);
+  }
+  void add_group(const std::string& name, const std::vector<int>&) override {
+    throw_error("NCCL has joined the ranks of the program's axes; the group '{}' comes too late", name);
+  }
+  bool adds_in_pairs() const override { return false; }  // in an order of its own
+  uint64_t take_bytes() override { return inner_.take_bytes() + std::exchange(bytes_, 0); }
+
+ private:
+  struct Group {
+    std::string axis;
+    NcclLink* link;
+  };
+
+  ncclUniqueId id_of_group(const std::string& axis, const Place& place) {
+    std::vector<ncclUniqueId> ids(static_cast<size_t>(place.ranks));
+    if (place.rank == 0) make_id(ids[0]);
+    if (place.ranks > 1)
+      inner_.all_gather(axis, bytes_of(ids), static_cast<int64_t>(ids.size() * sizeof ids[0]), DType::u8);
+    return ids[0];
+  }
+  ncclUniqueId id_of_way(const CommUse::Way& way) {
+    std::vector<ncclUniqueId> id(1);
+    if (way.from == use_.rank) {
+      make_id(id[0]);
+      inner_.start_send(way.to, bytes_of(id), sizeof id[0], 0);
+    } else {
+      inner_.start_receive(way.from, bytes_of(id), sizeof id[0], 0);
+    }
+    inner_.wait(bytes_of(id));
+    return id[0];
+  }
+  static void make_id(ncclUniqueId& id) {
+    if (const ncclResult_t result = nccl().ncclGetUniqueId(&id); result != ncclSuccess)
+      throw_error("NCCL has no address at which ranks could meet: {} ({})", nccl().ncclGetErrorString(result),
+                  nccl().ncclGetLastError(nullptr));
+  }
+
+  // NCCL connects two ranks at their first message, and holds up who sends or receives it until both have
+  // come. Here all go the same ways in the same order; in a step one may wait for who waits for it elsewhere.
+  void connect(const CommUse::Way& way) {
+    std::byte* const first = first_message_.get();
+    if (way.from == use_.rank)
+      start_send(way.to, first, 1, 0);
+    else
+      start_receive(way.from, first, 1, 0);
+    wait(first);
+    bytes_ = 0;
+  }
+
+  NcclLink& group(std::string_view axis) {
+    for (Group& group : groups_) {
+      if (group.axis == axis) return *group.link;
+    }
+    throw_error("NCCL has not joined the ranks of '{}', which the program does not use", axis);
+  }
+  NcclLink& way(const CommUse::Way& wanted) {
+    for (MessageWay& one : ways_) {
+      if (one.way == wanted) return *one.link;
+    }
+    throw_error("NCCL has not joined rank {} to rank {}, between which the program has no messages",
+                wanted.from, wanted.to);
+  }
+  static size_t part_of(const NcclLink& link, int64_t count) {
+    TRIREME_CHECK(count % link.ranks == 0);
+    return static_cast<size_t>(count / link.ranks);
+  }
+  static size_t own_offset(const NcclLink& link, int64_t count, DType dtype) {
+    return static_cast<size_t>(link.rank) * part_of(link, count) * size_of(dtype);
+  }
+
+  // `sent`: how many parts of the data this rank sends at least, of as many as there are ranks.
+  template <typename Start>
+  void begin(NcclLink& link, const char* what, const std::byte* data, int64_t count, DType dtype,
+             uint64_t sent, const Start& start) {
+    const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+    links_.begin(link, {what, data, bytes}, start);
+    bytes_ += bytes * sent / static_cast<uint64_t>(link.ranks);
+  }
+
+  const CommUse use_;
+  const std::shared_ptr<std::byte> first_message_;  // outlives the links that send it
+  NcclLinks links_;
+  std::vector<Group> groups_;
+  std::vector<MessageWay> ways_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(const NcclSetup& setup) {
+  require_nccl();
+  return std::make_unique<NcclCommunicator>(setup);
+}
+
+}  // namespace trireme
