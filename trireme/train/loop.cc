@@ -140,13 +140,13 @@ class Run {
         note(line);
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
     }
+    context_.on_signal(RunContext::OnSignal::kStop);  // on all ranks, before any is some steps ahead
     if (servers_) begin_serving(first);
     begin_gossip(first);
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
     const Clock::time_point start_of_steps = Clock::now();
     const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
-    context_.on_signal(RunContext::OnSignal::kStop);
     // A worker goes on until it is told that the run is over.
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
