@@ -34,9 +34,12 @@ class Gossip(PlannedTraining):
             steps = read_metrics(self.folder / name)
             self.assertEqual([line["step"] for line in steps], list(range(1, 13)))
             self.assertLess(steps[-1]["loss"], steps[0]["loss"])
-            self.assertGreater(max(line["staleness_max"] for line in steps), 0)
             for line in steps:
                 self.assertIn("waiting_share", line)
+                if name == "ad_psgd":
+                    self.assertEqual(line["staleness_max"] > 0, line["arrivals"] != [])
+                else:
+                    self.assertLessEqual(line["staleness_max"], 2)
                 self.assertGreaterEqual(line["staleness_max"], line["staleness_mean"])
             for rank in [1, 2, 3]:
                 own = [line for line in self.lines(name) if line.get("rank") == rank]
