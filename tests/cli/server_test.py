@@ -6,14 +6,12 @@ Run by ctest; alone: python3 tests/cli/server_test.py build/release/trireme/cli/
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import unittest
 from pathlib import Path
 
-from checkpoint_files import read_checkpoint
-from training import Training, read_metrics
+from training import PlannedTraining, read_metrics
 
 # What a busy machine may take beyond a promised time; see tests/fault/job.py.
 SLACK = 0.0 if "TRIREME_STRICT_TIMES" in os.environ else 8.0
@@ -34,35 +32,8 @@ def rank_pids(launcher):
     return pids
 
 
-class Server(Training):
+class Server(PlannedTraining):
     settings = SMALL
-
-    def plan(self, exchange=None, ranks=4, **more):
-        path = self.folder / f"plan{ranks}.json"
-        path.write_text(json.dumps({"mesh": f"data:{ranks}", **({"exchange": exchange} if exchange else {}), **more}))
-        return ["--plan", str(path)]
-
-    def start(self, run, *arguments):
-        process = subprocess.Popen(self.command(run, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def wait_for_steps(self, run, steps, process):
-        deadline = time.monotonic() + 60
-        log = self.folder / run / "metrics.jsonl"
-        while not log.exists() or log.read_text().count("\n") < steps:
-            self.assertIsNone(process.poll(), "it ended before")
-            self.assertLess(time.monotonic(), deadline, "no steps")
-            time.sleep(0.02)
-
-    def states(self, run):
-        """Weights and the optimizer's, of the last checkpoint."""
-        found = [path.parent for path in (self.folder / run / "checkpoints").glob("*/model*.safetensors")]
-        self.assertTrue(found)
-        return read_checkpoint(max(found))
 
     def test_a_synchronous_server_is_plain_data_parallelism(self):
         # Whose sums are made in the order of ranks.
@@ -114,7 +85,7 @@ class Server(Training):
         said = self.train("wrong", "--train.steps=12", "--replay", str(log), *self.plan("server"), code=1)
         self.assertIn("it is the log of a run with another plan", said)
         said = self.train("none", "--train.steps=2", "--replay", str(log), *self.plan(), code=1)
-        self.assertIn("--replay gives a server the order", said)
+        self.assertIn("the plan has neither", said)
 
     def test_it_goes_on_from_a_checkpoint(self):
         server = [*self.plan("server"), "--run.checkpoint_every=5"]

@@ -4,8 +4,11 @@ import json
 import random
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
+
+from checkpoint_files import read_checkpoint
 
 
 def write_words(path):
@@ -41,3 +44,34 @@ class Training(unittest.TestCase):
 
     def losses(self, run):
         return {line["step"]: line["loss"] for line in read_metrics(self.folder / run)}
+
+
+class PlannedTraining(Training):
+    """Of several ranks with a plan, also in the background."""
+
+    def plan(self, exchange=None, ranks=4, **more):
+        path = self.folder / f"plan{ranks}.json"
+        path.write_text(json.dumps({"mesh": f"data:{ranks}", **({"exchange": exchange} if exchange else {}), **more}))
+        return ["--plan", str(path)]
+
+    def start(self, run, *arguments):
+        process = subprocess.Popen(self.command(run, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for_steps(self, run, steps, process):
+        deadline = time.monotonic() + 60
+        log = self.folder / run / "metrics.jsonl"
+        while not log.exists() or log.read_text().count("\n") < steps:
+            self.assertIsNone(process.poll(), "it ended before")
+            self.assertLess(time.monotonic(), deadline, "no steps")
+            time.sleep(0.02)
+
+    def states(self, run):
+        """Weights and the optimizer's, of the last checkpoint."""
+        found = [path.parent for path in (self.folder / run / "checkpoints").glob("*/model*.safetensors")]
+        self.assertTrue(found)
+        return read_checkpoint(max(found))

@@ -55,9 +55,9 @@ LocalRun run_of(const Plan& plan, const Training& training) {
     for (int64_t step = 0; step < training.steps; ++step) {
       Batch batch = uneven_batch(training, step);
       const double count = own_count(batch, trainer.own_rows()[0]);
+      communicator.take_bytes();
       trainer.forward_backward(batch, step);
       const std::map<std::string, Floats> gradients = read(trainer, Role::kGradient);
-      communicator.take_bytes();
       trainer.update(step, training.rate);
       const uint64_t bytes = communicator.take_bytes();
       const std::map<std::string, Floats> after = read(trainer, Role::kParameter);

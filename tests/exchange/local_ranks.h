@@ -13,7 +13,7 @@ struct LocalStep {
   // By parameter, of each rank. Gradients are of the mean over the rank's own targets.
   std::map<std::string, std::vector<Floats>> gradients, after;
   std::vector<double> counts;        // of each rank
-  std::vector<uint64_t> bytes_sent;  // by each rank, in the update
+  std::vector<uint64_t> bytes_sent;  // by each rank
 };
 
 struct LocalRun {

@@ -75,6 +75,10 @@ TEST(ExchangeRefusal, OfBadSettingsOfLocalSteps) {
   EXPECT_THAT(refusal(R"({"method": "local", "for": "*.weight"})"), HasSubstr("it stands alone"));
   EXPECT_THAT(refusal(R"([{"method": "top_k", "for": "*"}, {"method": "local"}])"),
               HasSubstr("beside other rules"));
+  EXPECT_THAT(refusal(R"({"method": "d_psgd", "staleness": -1})"), HasSubstr("staleness = -1"));
+  EXPECT_THAT(refusal(R"({"method": "d_psgd", "staleness": 65})"), HasSubstr("staleness = 65"));
+  EXPECT_THAT(refusal(R"({"method": "ad_psgd", "staleness": 1})"), HasSubstr("no setting 'staleness'"));
+  EXPECT_THAT(refusal(R"({"method": "ad_psgd", "graph": "star"})"), HasSubstr("graph = star"));
   EXPECT_EQ(refusal(R"("local")"), "no error");
 }
 

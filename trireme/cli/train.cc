@@ -28,6 +28,7 @@
 #include "trireme/cli/train_report.h"
 #include "trireme/comm/context.h"
 #include "trireme/comm/texts.h"
+#include "trireme/exchange/consistency.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/plan/servers.h"
 #include "trireme/runtime/mesh_communicator.h"
@@ -212,10 +213,16 @@ void check_before_start(const Plan& plan, ResolvedConfig config, comm::DeviceLin
 
 void check_replay(const std::string& path, const Plan& plan) {
   const std::optional<Servers> servers = servers_of(plan);
+  const std::optional<Consistency> how = consistency_of(plan);
+  if (how && how->at_own_pace()) {
+    for (int rank = 0; rank < plan.mesh.ranks(); ++rank) read_arrivals(path, plan.mesh.ranks(), rank);
+    return;
+  }
   if (!servers)
     throw_error(
-        "--replay gives a server the order of an earlier run, and the plan has none; any other plan gives "
-        "the same bits again by itself");
+        "--replay gives a server, or ranks that mix weights at their own pace, the order of an earlier run; "
+        "the "
+        "plan has neither, and gives the same bits again by itself");
   if (servers->count > 1)
     throw_error(
         "--replay is for one server, whose arrivals the log has; the plan has {}, whose orders differ",
@@ -262,9 +269,10 @@ int train(std::span<const std::string> arguments) {
                  "write what each rank did when: segments, waits, collectives, messages; for ui.perfetto.dev")
       ->type_name("FILE");
   app.add_option("--slow", flags.slow, "as if a rank computed slower: rank=2,factor=3")->type_name("WHO");
-  app.add_option(
-         "--replay", flags.replay,
-         "of a plan with a server: take gradients in the order of the run whose metrics.jsonl this is")
+  app.add_option("--replay", flags.replay,
+                 "of a plan with a server, or with ad_psgd: take gradients, or weights, in the order of the "
+                 "run whose "
+                 "metrics.jsonl this is")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;

@@ -13,15 +13,15 @@ namespace {
 const std::map<std::string_view, Consistency::Kind>& kinds() {
   using enum Consistency::Kind;
   static const std::map<std::string_view, Consistency::Kind> kinds = {
-      {"local", kLocal},     {"fedavg", kFedavg}, {"diloco", kDiloco},
-      {"delayed", kDelayed}, {"d_psgd", kGossip}, {"sgp", kPushSum}};
+      {"local", kLocal},   {"fedavg", kFedavg}, {"diloco", kDiloco}, {"delayed", kDelayed},
+      {"d_psgd", kGossip}, {"sgp", kPushSum},   {"ad_psgd", kPairs}};
   return kinds;
 }
 
 }  // namespace
 
 int64_t Consistency::period() const {
-  if (kind == Kind::kGossip || kind == Kind::kPushSum) return 1;
+  if (kind == Kind::kGossip || kind == Kind::kPushSum || kind == Kind::kPairs) return 1;
   if (kind == Kind::kFedavg && settings.whole("epochs") > 0)
     throw_error(
         "the exchange fedavg has rounds of {} epochs; how many steps that is depends on the data of a run. "
@@ -29,6 +29,10 @@ int64_t Consistency::period() const {
         "\"steps\" instead to look at the plan without it",
         settings.whole("epochs"));
   return settings.whole(kind == Kind::kDelayed ? "period" : "steps");
+}
+
+bool Consistency::at_own_pace() const {
+  return kind == Kind::kPairs || staleness() > 0;
 }
 
 int64_t Consistency::taking_part(int64_t ranks) const {

@@ -19,12 +19,18 @@ struct Consistency {
     kGossip,   // in every step: w becomes the mean of one's own and one's neighbours', and then the step is
                // made
     kPushSum,  // in every step half of w, and half of the weight of it, goes to one other rank
+    kPairs,    // w and that of a partner become the mean of both, whenever the two hear of each other
   } kind;
   ExchangeSettings settings;
 
   // After how many steps ranks agree on something. Throws Error where the plan speaks of epochs, which are
   // steps only for the data of a run.
   int64_t period() const;
+  // Whether ranks mix weights without a common step, each at its own pace (train/gossip_steps.h). Their
+  // programs have the list by which they would in lockstep too, for who counts and times it.
+  bool at_own_pace() const;
+  // Of kGossip: by how many steps the weights of a neighbour may be behind; 0: ranks are in lockstep.
+  int64_t staleness() const { return kind == Kind::kGossip ? settings.whole("staleness") : 0; }
   // How many of so many ranks take part in a round.
   int64_t taking_part(int64_t ranks) const;
 };

@@ -49,6 +49,40 @@ std::vector<int> neighbours(GossipGraph graph, int ranks, int rank) {
   return {found.begin(), found.end()};
 }
 
+bool asks(GossipGraph graph, int ranks, int rank) {
+  if (graph != GossipGraph::kTorus) return rank % 2 == 0;
+  const int columns = ranks / rows_of_grid(ranks);
+  return (rank / columns + rank % columns) % 2 == 0;
+}
+
+std::vector<int> partners(GossipGraph graph, int ranks, int rank) {
+  std::vector<int> found = neighbours(graph, ranks, rank);
+  if (graph == GossipGraph::kExponential) {
+    std::set<int> odd = {wrapped(rank + 1, ranks), wrapped(rank - 1, ranks)};
+    for (int distance = 2; distance + 1 < ranks; distance *= 2) {
+      odd.insert(wrapped(rank + distance + 1, ranks));
+      odd.insert(wrapped(rank - distance - 1, ranks));
+    }
+    found.assign(odd.begin(), odd.end());
+  }
+  std::erase_if(found, [&](int other) { return asks(graph, ranks, other) == asks(graph, ranks, rank); });
+  return found;
+}
+
+std::vector<std::pair<int, int>> apart_pairs(GossipGraph graph, int ranks) {
+  std::vector<std::pair<int, int>> pairs;
+  std::set<int> taken;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!asks(graph, ranks, rank)) continue;
+    for (const int other : partners(graph, ranks, rank)) {
+      if (!taken.insert(other).second) continue;
+      pairs.emplace_back(rank, other);
+      break;
+    }
+  }
+  return pairs;
+}
+
 std::vector<int> push_distances(GossipGraph graph, int ranks) {
   if (graph != GossipGraph::kExponential) return {1};
   std::vector<int> distances;

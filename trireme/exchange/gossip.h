@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trireme {
@@ -17,6 +18,16 @@ GossipGraph gossip_graph(std::string_view name);  // as plans call it
 
 // Ascending, without the rank itself.
 std::vector<int> neighbours(GossipGraph graph, int ranks, int rank);
+
+// Of ranks that average in pairs, of which one asks and the other answers: the ranks are of two kinds, and
+// only those of different kinds meet, so that nobody is asked while it waits for an answer. Of a ring and a
+// torus its neighbours of the other kind; of an exponential graph those 1, 3, 5, 9, … before and behind,
+// which are. Rank 0 asks.
+bool asks(GossipGraph graph, int ranks, int rank);
+std::vector<int> partners(GossipGraph graph, int ranks, int rank);  // ascending
+// Some pairs of partners, no rank in two: as many as are found by the order of ranks. The one who asks is
+// first.
+std::vector<std::pair<int, int>> apart_pairs(GossipGraph graph, int ranks);
 
 // Of a rank that pushes to one other in each step, in turn: how far ahead that is. Where the graph is a ring,
 // always the next.

@@ -49,6 +49,15 @@ class Communicator {
     wait(data[0]);
     return {};
   }
+  // Whether the first that was started on `data` and not waited for yet is through; then it is as after
+  // wait().
+  virtual bool try_wait(const std::byte* data) {
+    wait(data);
+    return true;
+  }
+  // Ends all that is under way or begun later, on all ranks, with an Error that gives this reason: for a rank
+  // that fails by itself while others count on its messages.
+  virtual void give_up(const std::string& /*reason*/) {}
   // From now on, these ranks may be lost, and what is about others goes on; what is under way with one that
   // is lost, or begun, is an Error. All ranks say so. False where that can not be: then it is the end of all.
   virtual bool bear_loss_of(const std::vector<int>& /*ranks*/) { return false; }

@@ -1,5 +1,4 @@
-// See served_steps.h. All of a rank's gradients go in one message, and so do weights: one for each tensor
-// would wait for the link each time.
+// See served_steps.h. All of a rank's gradients go in one message, and so do weights.
 #include "trireme/passes/served_steps.h"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ir/verify.h"
+#include "trireme/passes/packed.h"
 
 namespace trireme {
 namespace {
@@ -52,18 +52,17 @@ class Messages {
   Graph push(std::span<const Graph> all) const {
     Builder b(ops_, segment_of("push", server_));
     std::vector<ValueId> parts;
-    for (const Value& state : pushed()) parts.push_back(flat(b, b.declare(state)));
-    if (all.size() > 1) parts.back() = b.op("add", {parts.back(), nothing_of(b, all)});
-    b.update(push_message(b), b.op("concat", parts, {{"dim", 0}}));
+    for (const Value& state : pushed()) parts.push_back(b.declare(state));
+    if (all.size() > 1) parts.back() = b.op("add", {flat(b, parts.back()), nothing_of(b, all)});
+    b.update(push_message(b), packed(b, parts));
     return finished(b);
   }
   enum class With { kReplace, kAdd };
   Graph take(std::string name, With with) const {
     Builder b(ops_, std::move(name));
-    const ValueId all = push_message(b);
-    int64_t start = 0;
+    Unpacked all(b, push_message(b));
     for (const Value& state : pushed()) {
-      const ValueId own = b.declare(state), came = part(b, all, start, state.type.shape);
+      const ValueId own = b.declare(state), came = all.next(state.type.shape);
       b.update(own, with == With::kAdd ? b.op("add", {own, came}) : came);
     }
     return finished(b);
@@ -73,20 +72,19 @@ class Messages {
     Builder b(ops_, std::string(kGiveSegment));
     const ValueId over = b.input(std::string(kOver), kScalar, Role::kScalar);
     std::vector<ValueId> parts;
-    for (const Learned& one : learned_) parts.push_back(flat(b, b.declare(one.weight)));
-    parts.push_back(flat(b, over));
-    b.update(weights_message(b), b.op("concat", parts, {{"dim", 0}}));
+    for (const Learned& one : learned_) parts.push_back(b.declare(one.weight));
+    parts.push_back(over);
+    b.update(weights_message(b), packed(b, parts));
     return finished(b);
   }
   Graph pull() const {
     Builder b(ops_, segment_of(kPullSegment, server_));
-    const ValueId all = weights_message(b);
-    int64_t start = 0;
+    Unpacked all(b, weights_message(b));
     for (const Learned& one : learned_) {
       const ValueId own = b.declare(one.weight);
-      b.update(own, part(b, all, start, one.weight.type.shape));
+      b.update(own, all.next(one.weight.type.shape));
     }
-    b.output(std::string(kOver), part(b, all, start, {}));
+    b.output(std::string(kOver), all.next({}));
     return finished(b);
   }
 
@@ -114,16 +112,6 @@ class Messages {
       }
     }
     return flat(b, b.op("affine", {squares}, {{"scale", 0.0}}));
-  }
-  static ValueId flat(Builder& b, ValueId value) {
-    return b.op("reshape", {value}, {{"shape", std::vector<int64_t>{b.shape(value).elements()}}});
-  }
-  // The next so many elements, in this shape.
-  static ValueId part(Builder& b, ValueId all, int64_t& start, const Shape& shape) {
-    const int64_t size = shape.elements();
-    const ValueId piece = b.op("slice", {all}, {{"dim", 0}, {"start", start}, {"size", size}});
-    start += size;
-    return b.op("reshape", {piece}, {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
   }
   static Graph finished(Builder& b) {
     debug_verify(b.graph());

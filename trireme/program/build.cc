@@ -1,10 +1,10 @@
 // Segment -> pins -> expand -> spread (once) -> partition -> recompute -> exchange, or local steps -> stage
-// -> fuse -> bucket -> memory (for each rank).
+// -> fuse -> bucket -> memory (for each rank). What is about stages stands in build_stages.cc, about servers
+// in build_served.cc.
 #include "trireme/program/build.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -19,11 +19,8 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
-#include "trireme/passes/second_holder.h"
-#include "trireme/passes/served_steps.h"
 #include "trireme/program/file_groups.h"
 #include "trireme/program/file_turns.h"
-#include "trireme/program/stages.h"
 #include "trireme/schedule/pipeline_table.h"
 
 namespace trireme {
@@ -88,13 +85,6 @@ void note_layouts_again(const Graph& graph, NamedLayouts& layouts) {
     if (value.kind != Value::Kind::kResult || layouts.contains(value.name)) continue;
     if (const auto before = layouts.find(name_before(value.name)); before != layouts.end())
       layouts.emplace(value.name, before->second);
-  }
-}
-
-// Another state lies as one does, in all segments.
-void note_layouts_like(const std::string& one, const std::string& other, std::vector<NamedLayouts>& layouts) {
-  for (NamedLayouts& of_segment : layouts) {
-    if (const auto known = of_segment.find(one); known != of_segment.end()) of_segment[other] = known->second;
   }
 }
 
@@ -205,79 +195,6 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
   return result;
 }
 
-std::vector<Graph> ProgramBuilder::updates() const {
-  std::vector<Graph> result;
-  for (const StepSegment& segment : whole_) {
-    if (segment.kind == SegmentKind::kUpdate) result.push_back(segment.graph);
-  }
-  return result;
-}
-
-// A server has its update, whole, and the first one the evaluation; a worker what makes gradients.
-ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule& schedule) const {
-  RankPart result;
-  const std::vector<Graph> all = updates();
-  TRIREME_CHECK(std::ssize(all) == servers_->count);
-  ServedSteps steps = server_steps(all, number, *servers_, ops());
-  result.step = steps.step;
-  for (const StepSegment& segment : whole_) {
-    const bool evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
-    if (!evaluates && segment.graph.name != all[static_cast<size_t>(number)].name) continue;
-    if (evaluates) result.evaluation = schedule.evaluation;
-    result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
-    result.layouts.emplace_back();
-  }
-  add_served_steps(result, std::move(steps));
-  note_elsewhere(result);
-  for (size_t server = 0; servers_->count > 1 && server < all.size(); ++server) {
-    for (const Value& value : all[server].values) {
-      if (!is_lasting(value.role)) continue;
-      StatePart& part = result.states[value.name] = state_part(value.type.shape, {}, {}, 0);
-      part.stages = {static_cast<int>(server)};
-    }
-  }
-  return result;
-}
-
-void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
-  part.evaluation.clear();
-  for (size_t s = whole_.size(); s-- > 0;) {
-    if (whole_[s].kind == SegmentKind::kForwardBackward) continue;
-    part.segments.erase(part.segments.begin() + static_cast<ptrdiff_t>(s));
-    part.layouts.erase(part.layouts.begin() + static_cast<ptrdiff_t>(s));
-  }
-  std::erase_if(part.step, [&](const Action& action) {
-    return std::ranges::none_of(part.segments,
-                                [&](const StepSegment& one) { return one.graph.name == action.what; });
-  });
-  add_served_steps(part, worker_steps(updates(), rank, ops()));
-  note_elsewhere(part);
-}
-
-// States that last and that other ranks alone have.
-void ProgramBuilder::note_elsewhere(RankPart& part) const {
-  std::set<std::string_view> here;
-  for (const std::vector<StepSegment>* segments : {&part.segments, &part.agreeing}) {
-    for (const StepSegment& segment : *segments) {
-      for (const Value& value : segment.graph.values) here.insert(value.name);
-    }
-  }
-  for (const StepSegment& segment : whole_) {
-    for (const Value& value : segment.graph.values) {
-      if (is_lasting(value.role) && here.insert(value.name).second) part.elsewhere.push_back(value);
-    }
-  }
-}
-
-void ProgramBuilder::add_served_steps(RankPart& part, ServedSteps steps) {
-  for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
-  for (StepSegment& segment : steps.segments) {
-    segment.graph = optimized(segment.graph);
-    part.agreeing.push_back(std::move(segment));
-  }
-  add_lists(part, std::move(steps.lists));
-}
-
 ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
   if (pipeline_) return stage_part(rank);
   if (servers_ && servers_->serves(rank)) return server_part(rank, schedule);
@@ -361,84 +278,6 @@ void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, con
   TRIREME_CHECK(at != result.step.end());
   result.step.insert(result.step.erase(at), runs.begin(), runs.end());
   result.in_files = groups.take();
-}
-
-struct ProgramBuilder::InStages {
-  int in_stage;
-  RankPart whole;
-  Stages stages;
-
-  InStages(int number, RankPart part, const Pipeline& pipeline, const Cut& cut, const Plan& plan)
-      : in_stage(number),
-        whole(pruned(std::move(part))),
-        stages(whole.segments, pipeline, cut,
-               {plan.mesh, number, whole.layouts, plan.boundaries.value_or(Plan::Boundaries::kWhole)}) {}
-
-  // What nobody needs would be sent.
-  static RankPart pruned(RankPart part) {
-    for (StepSegment& segment : part.segments) segment.graph = prune(segment.graph);
-    return part;
-  }
-};
-
-const ProgramBuilder::InStages& ProgramBuilder::in_stages(int in_stage) const {
-  std::shared_ptr<const InStages>& kept = in_stage == 0 ? leading_ : latest_;
-  if (!kept || kept->in_stage != in_stage)
-    kept =
-        std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_, stage_plan_);
-  return *kept;
-}
-
-// Of whole segments, the pieces that the rank's stage has.
-ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
-  const int axis = plan_.mesh.find(kPipeAxis), number = axis < 0 ? 0 : plan_.mesh.coordinate(rank, axis);
-  const std::vector<int> peers = axis < 0 ? std::vector<int>{rank} : plan_.mesh.members(rank, axis);
-  const InStages &leader = in_stages(0), &mine = in_stages(plan_.rank_in_stage(rank));
-  Stage own = mine.stages.stage(number, peers);
-  const Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
-  const Stage& leading = &leader == &mine ? own : of_leader;
-  RankPart part{
-      .states = mine.whole.states, .step = own.step, .evaluation = own.evaluation, .fill = own.fill};
-  for (size_t i = 0; i < own.parts.size(); ++i) {
-    const StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
-    const NamedLayouts& layouts = mine.whole.layouts[own.parts[i].of];
-    if (plan_.offload && segment.kind == SegmentKind::kUpdate) {
-      ChunksInFiles chunks;
-      if (plan_.offload->cuts_model()) chunks = {cut_.chunks, mine.stages.parameter_chunks()};
-      add_update(part, segment, leads.graph, layouts, chunks);
-      continue;
-    }
-    const Graph graph = optimized(segment.graph);
-    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : optimized(leads.graph), ops()),
-                               segment.kind, segment.rows);
-    part.layouts.push_back(layouts);
-  }
-  for (const std::string& name : mine.stages.held_twice()) {
-    part.states[second_name(name)] = part.states.at(name);
-    note_layouts_like(name, second_name(name), part.layouts);
-  }
-  for (const auto& [name, holders] : mine.stages.state_stages()) {
-    const auto known = part.states.find(name);
-    if (axis >= 0 && known != part.states.end()) known->second.stages = holders;
-  }
-  for (const Stage::Part& piece : own.parts) {
-    for (const Value& value : piece.segment.graph.values) {
-      if (value.role != Role::kVersion) continue;
-      const std::string of(value.attrs.text("of"));
-      part.states[value.name] = part.states.at(of);
-      note_layouts_like(of, value.name, part.layouts);
-    }
-  }
-  std::set<std::string_view> seen;
-  for (const StepSegment& segment : whole_) {
-    for (const Value& value : segment.graph.values) {
-      if (axis < 0 || !is_lasting(value.role) || !seen.insert(value.name).second) continue;
-      const std::vector<int>& holders = part.states.at(value.name).stages;
-      if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
-    }
-  }
-  part.slots = std::move(own.slots);
-  return part;
 }
 
 // All segments of a list that take a batch take as many rows of it.

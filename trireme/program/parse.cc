@@ -245,6 +245,9 @@ class ProgramReader {
       action.kind = sends ? Action::Kind::kSend : Action::Kind::kReceive;
       action.what = reader.value_name();
       action.peer = static_cast<int>(reader.integer());
+    } else if (const bool begins = reader.take("reduce "); begins || reader.take("await ")) {
+      action.kind = begins ? Action::Kind::kReduce : Action::Kind::kAwait;
+      action.what = reader.value_name();
     } else if (const bool fetches = reader.take("fetch "); fetches || reader.take("store ")) {
       action.kind = fetches ? Action::Kind::kFetch : Action::Kind::kStore;
       action.what = reader.name();

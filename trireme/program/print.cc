@@ -66,6 +66,10 @@ std::string print_action(const Action& action) {
       return fmt::format("send %{} {}{}\n", action.what, action.peer, slot);
     case Action::Kind::kReceive:
       return fmt::format("receive %{} {}{}\n", action.what, action.peer, slot);
+    case Action::Kind::kReduce:
+      return fmt::format("reduce %{}{}\n", action.what, slot);
+    case Action::Kind::kAwait:
+      return fmt::format("await %{}{}\n", action.what, slot);
     case Action::Kind::kFetch:
       return fmt::format("fetch {}\n", action.what);
     case Action::Kind::kStore:

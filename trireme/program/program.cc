@@ -34,6 +34,16 @@ bool Segment::takes(Role role) const {
   return std::ranges::any_of(graph.values, [&](const Value& value) { return value.role == role; });
 }
 
+namespace {
+
+double bytes_sent_in_sum(const Program& program, const Action& action) {
+  const int64_t ways = program.mesh.axes()[program.mesh.axis(kReplicaAxis)].size;
+  const auto bytes = static_cast<double>(program.find_state(action.what)->type.bytes());
+  return bytes_sent(CollectiveKind::kAllReduce, ways, bytes, bytes);
+}
+
+}  // namespace
+
 double bytes_sent(const Program& program, const ActionList& list) {
   double bytes = 0;
   for (const Action& action : list.actions) {
@@ -41,6 +51,8 @@ double bytes_sent(const Program& program, const ActionList& list) {
       bytes += traffic_of(program.segments[program.segment(action.what)].graph).bytes;
     else if (action.kind == Action::Kind::kSend)
       bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
+    else if (action.kind == Action::Kind::kReduce)
+      bytes += bytes_sent_in_sum(program, action);
   }
   return bytes;
 }
@@ -247,7 +259,7 @@ StateNames states_in_messages(const std::vector<ActionList>& lists) {
   StateNames names;
   for (const ActionList& list : lists) {
     for (const Action& action : list.actions) {
-      if (action.is_message()) names.insert(action.what);
+      if (action.is_message() || action.is_of_sum()) names.insert(action.what);
     }
   }
   return names;

@@ -50,7 +50,8 @@ struct Segment {
 
 // Actions that are done after one another for one purpose: "step", "evaluate"; before the first step of an
 // asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they
-// agree (passes/local_steps.h), or a server and its workers do (passes/served_steps.h).
+// agree (passes/local_steps.h), or a server and its workers do (passes/served_steps.h). A sum that one list
+// begins and another one awaits goes on while the steps between them are made.
 struct ActionList {
   std::string name;
   std::vector<Action> actions;
@@ -143,7 +144,7 @@ using FileStateNames = std::vector<StatesInFile>;
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
                       const StateParts& parts = {}, const StateSlots& slots = {},
                       const StateNames& in_messages = {}, const FileStateNames& in_files = {});
-// Of the messages in lists.
+// Of the messages in lists, and of their sums.
 StateNames states_in_messages(const std::vector<ActionList>& lists);
 // The same program with other graphs in its segments, in their order, placed in memory anew.
 Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace);

@@ -155,6 +155,7 @@ class ListCheck {
   void check(const Action& action) {
     action.kind == Action::Kind::kRun ? check_run(action)
     : action.is_message()             ? check_message(action)
+    : action.is_of_sum()              ? check_sum(action)
                                       : check_file(action);
   }
 
@@ -217,6 +218,20 @@ class ListCheck {
       throw_error("the list '{}' sends slot {} of %{} before anything made it in this step", list_.name,
                   action.slot, action.what);
     }
+  }
+
+  void check_sum(const Action& action) {
+    const int axis = program_.mesh.find(kReplicaAxis);
+    const State* state = program_.find_state(action.what);
+    const std::string_view verb =
+        action.kind == Action::Kind::kReduce ? "begins to add up" : "awaits the sum of";
+    if (!state || axis < 0)
+      throw_error("the list '{}' {} %{} over the ranks along {}, {}", list_.name, verb, action.what,
+                  kReplicaAxis,
+                  state ? "an axis that the mesh does not have" : "a state that does not exist");
+    if (action.slot < 0)
+      throw_error("the list '{}' {} slot {} of %{}; 0 or more expected", list_.name, verb, action.slot,
+                  action.what);
   }
 
   void check_file(const Action& action) {
@@ -297,6 +312,26 @@ void verify_early(const Program& program, const ActionList& early) {
                 early.until);
 }
 
+// What one list begins another one must await, or its memory would never be free again; and the other way
+// round, a rank would wait for what nobody has begun.
+void verify_sums(const Program& program) {
+  std::map<Action::Kind, std::map<std::pair<std::string, int>, std::string>> lists;  // by state and slot
+  for (const ActionList& list : program.lists) {
+    for (const Action& action : list.actions) {
+      if (action.is_of_sum()) lists[action.kind][{action.what, action.slot}] = list.name;
+    }
+  }
+  using enum Action::Kind;
+  for (const auto& [one, other] : {std::pair{kReduce, kAwait}, std::pair{kAwait, kReduce}}) {
+    for (const auto& [key, list] : lists[one]) {
+      if (!lists[other].contains(key))
+        throw_error("the list '{}' {} slot {} of %{}, which no list {}", list,
+                    one == kReduce ? "begins to add up" : "awaits the sum of", key.second, key.first,
+                    one == kReduce ? "awaits" : "begins to add up");
+    }
+  }
+}
+
 }  // namespace
 
 void verify(const Program& program) {
@@ -305,6 +340,7 @@ void verify(const Program& program) {
   verify_groups(program);
   verify_states(program);
   for (const Segment& segment : program.segments) verify_segment(program, segment);
+  verify_sums(program);
   for (const ActionList& list : program.lists) {
     if (list.name != "fill") ListCheck(program, list).run();  // that goes before `step`
     if (list.until > 0) verify_early(program, list);

@@ -69,6 +69,8 @@ class Events {
         run(program_.segments[program_.segment(action.what)].graph);
       else if (action.is_message())
         message(action, static_cast<int>(i));
+      else if (action.kind == Action::Kind::kReduce)
+        begin_sum(action);  // which another list awaits: all that is begun here is through then
     }
     for (int message : waits.at_end) wait_for(message);
   }
@@ -89,6 +91,13 @@ class Events {
                                                                      : static_cast<int>(n);
       events_.push_back({Event::Kind::kWait, axis, number.at(starter), -1, "", place(graph, node)});
     }
+  }
+
+  void begin_sum(const Action& action) {
+    const int axis = program_.mesh.axis(kReplicaAxis);
+    const std::string type = to_string(program_.find_state(action.what)->type);
+    events_.push_back({Event::Kind::kStart, axis, started_[axis]++, -1,
+                       fmt::format("the sum of %{} {}", action.what, type), fmt::format("%{}", action.what)});
   }
 
   void wait_for(int message) {

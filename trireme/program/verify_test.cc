@@ -182,6 +182,31 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
          }
        },
        "runs 'next' on slot 1, but %g has that of 0 there: it has 1 slots, too few"},
+      {"a sum that nobody awaits",
+       [](auto& ranks) {
+         for (Program& program : ranks) program.lists.push_back({"fly", {Action::reduce("g")}});
+       },
+       "the list 'fly' begins to add up slot 0 of %g, which no list awaits"},
+      {"a sum that nobody begins",
+       [](auto& ranks) {
+         for (Program& program : ranks) program.lists.push_back({"land", {Action::await("g")}});
+       },
+       "the list 'land' awaits the sum of slot 0 of %g, which no list begins to add up"},
+      {"a sum of nothing",
+       [](auto& ranks) {
+         for (Program& program : ranks)
+           program.lists.push_back({"fly", {Action::reduce("h"), Action::await("h")}});
+       },
+       "begins to add up %h over the ranks along data, a state that does not exist"},
+      {"a sum of one rank",
+       [](auto& ranks) {
+         for (Program& program : ranks)
+           program.lists.push_back({"fly", {Action::reduce("g"), Action::await("g")}});
+         ranks[1].lists.back().actions.clear();
+         ranks[1].lists.push_back({"land", {Action::reduce("g"), Action::await("g")}});
+       },
+       "along the axis data, collective 1: rank 0 has %g (the sum of %g f32[4,6]), but rank 1 has nothing "
+       "more"},
       {"ranks in another order", [](auto& ranks) { std::swap(ranks[0], ranks[1]); },
        "program 0 of 2 is rank 1"},
   };

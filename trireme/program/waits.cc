@@ -24,6 +24,10 @@ class Walk {
       }
       if (action.is_of_file()) continue;  // who runs them waits for the group that a segment needs
       const Key key = key_of(action.what, action.slot);
+      if (action.is_of_sum()) {  // it ends where another action says, and messages of its slot before
+        settle(key, Touch::kWrite, waits);
+        continue;
+      }
       const bool sends = action.kind == Action::Kind::kSend;
       settle(key, sends ? Touch::kRead : Touch::kWrite, waits);
       under_way_[key].push_back(static_cast<int>(i));

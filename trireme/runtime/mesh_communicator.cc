@@ -191,6 +191,15 @@ Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* cons
       data.size(), context_.timeout_seconds());
 }
 
+bool MeshCommunicator::try_wait(const std::byte* data) {
+  const Stopwatch watch(seconds_);
+  const auto found = std::ranges::find(under_way_, data, &Started::data);
+  TRIREME_CHECK(found != under_way_.end());
+  if (!found->handle.done()) return false;
+  under_way_.erase(found);
+  return true;
+}
+
 bool MeshCommunicator::bear_loss_of(const std::vector<int>& ranks) {
   return context_.transport().bear_loss_of(ranks);
 }

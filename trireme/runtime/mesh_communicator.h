@@ -33,6 +33,8 @@ class MeshCommunicator final : public Communicator {
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
   Arrived wait_any(std::span<const std::byte* const> data) override;
+  bool try_wait(const std::byte* data) override;
+  void give_up(const std::string& reason) override { context_.transport().abort(reason); }
   bool bear_loss_of(const std::vector<int>& ranks) override;
   bool is_lost(int rank) const override;
   void progress() override;

@@ -32,7 +32,7 @@ std::vector<Runner::Turn> Runner::turns_of(const ActionList& list) const {
   const Program& program = executor_.program();
   std::vector<Turn> turns;
   for (const Action& action : list.actions) {
-    if (action.is_message()) {
+    if (action.is_message() || action.is_of_sum()) {
       turns.push_back(message(action));
       continue;
     }
@@ -59,9 +59,10 @@ std::vector<Runner::Turn> Runner::turns_of(const ActionList& list) const {
 
 Runner::Turn Runner::message(const Action& action) const {
   const State* state = executor_.program().find_state(action.what);
-  if (!state) throw_error("a message is of the state %{}, which the program does not have", action.what);
+  if (!state)
+    throw_error("a message or a sum is of the state %{}, which the program does not have", action.what);
   if (!executor_.communicator())
-    throw_error("a message goes to rank {}, but there is nothing to send it by", action.peer);
+    throw_error("%{} goes to other ranks, but there is nothing to send it by", action.what);
   return {.action = &action, .state = state, .tag = tag_of(state->name)};
 }
 
@@ -86,10 +87,27 @@ void Runner::start(const Turn& turn, int64_t first_slot) {
   Communicator& communicator = *executor_.communicator();
   std::byte* const data = memory_of(turn, first_slot);
   const auto bytes = static_cast<int64_t>(turn.state->type.bytes());
-  if (turn.action->kind == Action::Kind::kSend) {
+  if (turn.action->kind == Action::Kind::kReduce) {
+    communicator.start_all_reduce(kReplicaAxis, data, turn.state->type.shape.elements(),
+                                  turn.state->type.dtype, Communicator::Reduction::kSum);
+    sums_.push_back(data);
+  } else if (turn.action->kind == Action::Kind::kAwait) {
+    communicator.wait(data);
+    std::erase(sums_, data);
+  } else if (turn.action->kind == Action::Kind::kSend) {
     communicator.start_send(turn.action->peer, data, bytes, turn.tag);
   } else {
     communicator.start_receive(turn.action->peer, data, bytes, turn.tag);
+  }
+}
+
+Runner::~Runner() {
+  for (const std::byte* sum : sums_) {
+    try {
+      executor_.communicator()->wait(sum);
+    } catch (const Error&) {
+      // It will not come, and the transport has let go of the memory.
+    }
   }
 }
 

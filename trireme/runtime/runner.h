@@ -16,13 +16,16 @@ class Runner {
   // The executor must outlive it, and the trace, where there is one: it is told of every segment that is run.
   // Throws Error when a list names something that is not there.
   explicit Runner(Executor& executor, Trace* trace = nullptr);
+  ~Runner();  // waits for sums that are under way: their memory is the executor's
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
 
   // An action, with what it names looked up.
   struct Turn {
     const Action* action;
     int segment = -1;  // of a run
     int group = -1;    // of a fetch or a store, which are only started here; a run waits for what it needs
-    // Of a message, which is started here and waited for where another turn says.
+    // Of a message, which is started here and waited for where another turn says; or of a sum.
     const State* state = nullptr;
     int tag = 0;
     std::vector<const Turn*> waits = {};         // messages that must be through before
@@ -72,6 +75,7 @@ class Runner {
   Trace* trace_;
   std::vector<std::vector<Turn>> lists_;  // in the order of the program's
   size_t updates_from_ = 0;
+  std::vector<const std::byte*> sums_;  // that were begun and not awaited, by their memory
 };
 
 }  // namespace trireme

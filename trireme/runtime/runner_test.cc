@@ -128,5 +128,45 @@ TEST(RunnerMessages, ComeAndGoInOrder) {
   });
 }
 
+// A sum that one list begins goes on while others are run, until a list awaits it; one that nobody awaits is
+// waited for in the end, before its memory goes.
+TEST(RunnerSums, GoOnBetweenLists) {
+  const Mesh mesh = parse_mesh("data:3");
+  comm::run_rank_threads(3, [&](comm::Context& context) {
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    MeshCommunicator communicator(mesh, context);
+    std::vector<ActionList> lists = {{"step", {Action::run("double")}, 0, {}, 1},
+                                     {"fly", {Action::reduce("sum", 1)}},
+                                     {"land", {Action::await("sum", 1), Action::run("take", 0, 1)}}};
+    Program program = build_program(
+        {{parse_graph("graph double\nstate %a: f32[100]\n%b: f32[100] = add(%a, %a)\nupdate %a <- %b\n",
+                      ops()),
+          SegmentKind::kUpdate},
+         {parse_graph("graph take\nstate %a: f32[100]\nstate %sum: f32[100] message\n"
+                      "%b: f32[100] = add(%a, %sum)\nupdate %a <- %b\n",
+                      ops()),
+          SegmentKind::kUpdate}},
+        workspace_query(*device), {}, {{"sum", 2}}, states_in_messages(lists));
+    program.lists = std::move(lists);
+    program.mesh = mesh;
+    program.rank = context.rank();
+    Executor executor(std::move(program), *device, &communicator);
+    const State& sum = *executor.program().find_state("sum");
+    std::vector<float> values(100, 1);
+    executor.write_state("a", values.data(), 400);
+    std::ranges::fill(values, static_cast<float>(context.rank() + 1));
+    executor.write_state("sum", sum.stride(), values.data(), 400);
+    Runner runner(executor);
+    const auto run = [&](std::string_view list) {
+      runner.run(
+          runner.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+    };
+    for (const char* list : {"fly", "step", "step", "land"}) run(list);
+    executor.read_state("a", values.data(), 400);
+    EXPECT_THAT(values, testing::Each(4 + 6));
+    run("fly");
+  });
+}
+
 }  // namespace
 }  // namespace trireme

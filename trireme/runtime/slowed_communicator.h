@@ -51,6 +51,10 @@ class SlowedCommunicator final : public WrappingCommunicator {
     const Call call(*this);
     inner_.wait(data);
   }
+  bool try_wait(const std::byte* data) override {
+    const Call call(*this);
+    return inner_.try_wait(data);
+  }
   void progress() override {
     const Call call(*this);
     inner_.progress();

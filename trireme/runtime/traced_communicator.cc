@@ -78,6 +78,13 @@ Communicator::Arrived TracedCommunicator::wait_any(std::span<const std::byte* co
   return arrived;
 }
 
+bool TracedCommunicator::try_wait(const std::byte* data) {
+  const double begin = trace_.now();
+  if (!inner_.try_wait(data)) return false;
+  end(take_event(data), begin);
+  return true;
+}
+
 void TracedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,
                                     int64_t count, DType dtype) {
   TraceEvent event = begun(fmt::format("all_to_all {}", axis), count * static_cast<int64_t>(size_of(dtype)));

@@ -7,17 +7,23 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/plan/plan.h"
 
 namespace trireme {
 
+inline constexpr std::string_view kReplicaAxis = "data";  // of the mesh; along it, kReduce adds up
+
 struct Action {
   enum class Kind {
     kRun,      // a segment
     kSend,     // a state's slot, to the rank `peer`
     kReceive,  // a state's slot, from there
+    kReduce,   // begins to add up a state's slot over the ranks along data, in its place; goes on behind the
+               // list
+    kAwait,    // until that is through, whichever list began it
     kFetch,    // a group of states, from the file in which it rests
     kStore,    // back to there
   };
@@ -36,9 +42,12 @@ struct Action {
   static Action receive(std::string state, int peer, int slot = 0) {
     return {Kind::kReceive, std::move(state), 0, slot, peer};
   }
+  static Action reduce(std::string state, int slot = 0) { return {Kind::kReduce, std::move(state), 0, slot}; }
+  static Action await(std::string state, int slot = 0) { return {Kind::kAwait, std::move(state), 0, slot}; }
   static Action fetch(std::string group) { return {Kind::kFetch, std::move(group)}; }
   static Action store(std::string group) { return {Kind::kStore, std::move(group)}; }
   bool is_message() const { return kind == Kind::kSend || kind == Kind::kReceive; }
+  bool is_of_sum() const { return kind == Kind::kReduce || kind == Kind::kAwait; }
   bool is_of_file() const { return kind == Kind::kFetch || kind == Kind::kStore; }
   friend bool operator==(const Action&, const Action&) = default;
 };

@@ -44,6 +44,11 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
     if (action.is_message())
       (action.kind == Action::Kind::kSend ? sent : received) +=
           static_cast<double>(program.find_state(action.what)->type.bytes());
+    // As if it were waited for where it is begun: how much of it steps hide depends on how long they take.
+    if (action.kind == Action::Kind::kReduce)
+      seconds += call_seconds(comm::Collective::all_reduce,
+                              static_cast<double>(program.find_state(action.what)->type.bytes()),
+                              program.mesh.axes()[program.mesh.axis(kReplicaAxis)].size, link);
     if (action.kind != Action::Kind::kRun) continue;
     const Segment& segment = program.segments[program.segment(action.what)];
     for (size_t n = 0; n < segment.graph.nodes.size(); ++n) {

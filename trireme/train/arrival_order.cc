@@ -1,34 +1,45 @@
 // See arrival_order.h.
 #include "trireme/train/arrival_order.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/schedule/schedule.h"
 
 namespace trireme {
 namespace {
 
+// Who may be among the arrivals of the log of a rank.
+struct Expected {
+  int log_of, first, last;
+  enum class Losses { kBorne, kNone } losses;
+  const char *who, *exchanges;
+};
+
 Arrivals arrivals_of(const nlohmann::json& list, int64_t step, const std::string& path,
-                     const Servers& servers) {
-  const int first = servers.rank_of(0), last = servers.rank_of(servers.workers - 1);
+                     const Expected& expected) {
   Arrivals arrivals;
+  const bool may_be_lost = expected.losses == Expected::Losses::kBorne;
   for (const nlohmann::json& one : list) {
-    const int64_t rank = one.is_number_integer() ? one.get<int64_t>() : 0;
-    if (std::abs(rank) < first || std::abs(rank) > last)
+    const int64_t number = one.is_number_integer() ? one.get<int64_t>() : INT64_MIN / 2;
+    const int64_t rank = may_be_lost ? std::abs(number) : number;
+    if (rank < expected.first || rank > expected.last)
       throw_error(
-          "{}: in step {}, {} is among the arrivals; workers are {} to {}, with a minus where one was lost. "
-          "It is the log of a run with other ranks",
-          path, step, one.dump(), first, last);
-    arrivals.push_back(static_cast<int>(rank));
+          "{}: in step {}, {} is among the arrivals; {} are {} to {}{}. It is the log of a run with other "
+          "ranks",
+          path, step, one.dump(), expected.who, expected.first, expected.last,
+          may_be_lost ? ", with a minus where one was lost" : "");
+    arrivals.push_back(static_cast<int>(number));
   }
   return arrivals;
 }
 
-}  // namespace
-
-std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers) {
+// Lines that are about no rank are rank 0's.
+std::map<int64_t, Arrivals> read(const std::string& path, const Expected& expected) {
   std::ifstream in(path);
   if (!in)
     throw_error("cannot read {}; the metrics.jsonl of the run that is to be made again expected", path);
@@ -37,14 +48,51 @@ std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object() || !object.contains("arrivals") || !object["arrivals"].is_array()) continue;
     const nlohmann::json step = object.value("step", nlohmann::json());
-    if (!step.is_number_integer()) continue;
-    result[step.get<int64_t>()] = arrivals_of(object["arrivals"], step.get<int64_t>(), path, servers);
+    if (!step.is_number_integer() || object.value("rank", nlohmann::json(0)) != expected.log_of) continue;
+    result[step.get<int64_t>()] = arrivals_of(object["arrivals"], step.get<int64_t>(), path, expected);
   }
   if (result.empty())
-    throw_error(
-        "{} has no arrivals; the metrics.jsonl of a run with the exchange server, async_server or ssp "
-        "expected",
-        path);
+    throw_error("{} has no arrivals{}; the metrics.jsonl of a run with the exchange {} expected", path,
+                expected.log_of == 0 ? "" : fmt::format(" of rank {}", expected.log_of), expected.exchanges);
+  return result;
+}
+
+}  // namespace
+
+std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers) {
+  return read(path, {0, servers.rank_of(0), servers.rank_of(servers.workers - 1), Expected::Losses::kBorne,
+                     "workers", "server, async_server or ssp"});
+}
+
+std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank) {
+  return read(path,
+              {rank, 0, ranks - 1, Expected::Losses::kNone, "ranks", "ad_psgd, or d_psgd with a staleness,"});
+}
+
+// As rows of numbers, as long as the longest: of each step its number, how many ranks follow, and these.
+std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_t, Arrivals>& own,
+                                                           Communicator& communicator, int ranks, int rank) {
+  std::vector<int64_t> numbers = {std::ssize(own)};
+  for (const auto& [step, arrivals] : own) {
+    numbers.push_back(step);
+    numbers.push_back(std::ssize(arrivals));
+    numbers.insert(numbers.end(), arrivals.begin(), arrivals.end());
+  }
+  int64_t width = std::ssize(numbers);
+  communicator.all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(&width), 1, DType::i64,
+                          Communicator::Reduction::kMax);
+  std::vector<int64_t> all(static_cast<size_t>(width * ranks));
+  std::ranges::copy(numbers, all.begin() + rank * width);
+  communicator.all_gather(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()), std::ssize(all),
+                          DType::i64);
+  std::vector<std::map<int64_t, Arrivals>> result(static_cast<size_t>(ranks));
+  for (int from = 0; from < ranks; ++from) {
+    auto at = all.begin() + from * width;
+    for (int64_t left = *at++; left > 0; --left) {
+      Arrivals& arrivals = result[static_cast<size_t>(from)][*at++];
+      for (int64_t count = *at++; count > 0; --count) arrivals.push_back(static_cast<int>(*at++));
+    }
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
-// In which order a server took the gradients of its workers: all that chance decides of such a run. It stands
-// in metrics.jsonl, as `arrivals` of each step, so that the run can be made again with the same bits.
+// In which order a server took the gradients of its workers, or a rank the weights of others that it mixes
+// its own with at its own pace (gossip_steps.h): all that chance decides of such a run. It stands in
+// metrics.jsonl, as `arrivals` of each step, so that the run can be made again with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,22 @@
 #include <string>
 #include <vector>
 
+#include "trireme/kernels/communicator.h"
 #include "trireme/plan/servers.h"
 
 namespace trireme {
 
-// Of one step: the ranks whose gradients were taken, in order; −r where rank r was lost.
+// Of one step: the ranks whose gradients or weights were taken, in order; −r where rank r was lost.
 using Arrivals = std::vector<int>;
 
 // By step, counted from 1, as `path` says, the metrics.jsonl of a run with a server. Throws Error for a file
 // that is not one, and for ranks that are no workers of this plan.
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers);
+// The same of one of `ranks` ranks that mix weights.
+std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank);
+
+// What all ranks along data have taken, by rank; on each of them. Collective.
+std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_t, Arrivals>& own,
+                                                           Communicator& communicator, int ranks, int rank);
 
 }  // namespace trireme

@@ -29,5 +29,22 @@ TEST(Arrivals, AreReadFromALogAndHeldAgainstItsRanks) {
               HasSubstr("cannot read"));
 }
 
+TEST(Arrivals, OfRanksThatMixWeightsAreReadByRank) {
+  const TempFolder folder;
+  const auto read = [&](const std::string& text, int rank) {
+    folder.write("metrics.jsonl", text);
+    return read_arrivals((folder.path() / "metrics.jsonl").string(), /*ranks=*/3, rank);
+  };
+  const std::string log =
+      "{\"step\": 1, \"loss\": 2, \"arrivals\": [2, 1]}\n{\"step\": 1, \"rank\": 2, \"arrivals\": [0]}\n"
+      "{\"step\": 2, \"rank\": 0, \"arrivals\": []}\n";
+  EXPECT_EQ(read(log, 0), (std::map<int64_t, Arrivals>{{1, {2, 1}}, {2, {}}}));
+  EXPECT_EQ(read(log, 2), (std::map<int64_t, Arrivals>{{1, {0}}}));
+  EXPECT_THAT(error_of([&] { read(log, 1); }), HasSubstr("has no arrivals of rank 1"));
+  EXPECT_THAT(error_of([&] { read("{\"step\": 1, \"arrivals\": [3]}\n", 0); }),
+              HasSubstr("ranks are 0 to 2"));
+  EXPECT_THAT(error_of([&] { read("{\"step\": 1, \"arrivals\": [-1]}\n", 0); }), HasSubstr("-1 is among"));
+}
+
 }  // namespace
 }  // namespace trireme

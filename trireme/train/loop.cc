@@ -2,6 +2,7 @@
 #include "trireme/train/loop.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -19,6 +20,7 @@
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/data/partition.h"
+#include "trireme/train/gossip_steps.h"
 #include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/rank_states.h"
@@ -28,6 +30,7 @@
 #include "trireme/train/run_lock.h"
 #include "trireme/train/sampler.h"
 #include "trireme/train/server_steps.h"
+#include "trireme/train/stop_agreement.h"
 #include "trireme/train/trainer.h"
 #include "trireme/train/weights.h"
 
@@ -121,7 +124,8 @@ class Run {
                               .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
         replicas_(trainer_, alike_),
         folder_(make_run_folder(config_.run)),
-        checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)) {
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)),
+        stop_(alike_, trainer_, context_.stop) {
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
   }
@@ -137,12 +141,13 @@ class Run {
         note(line);
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
     }
+    context_.on_signal(RunContext::OnSignal::kStop);  // on all ranks, before any is some steps ahead
     if (servers_) begin_serving(first);
+    begin_gossip(first);
     RunResult result{RunResult::End::kFinished, folder_, first, 0};
     const Clock::time_point start_of_steps = Clock::now();
     const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
-    context_.on_signal(RunContext::OnSignal::kStop);
     // A worker goes on until it is told that the run is over.
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       const Clock::time_point begin = Clock::now();
@@ -155,8 +160,9 @@ class Run {
       Batch& batch = loader_.next();
       const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
                                         config_.train.steps, std::min(step, config_.train.steps - 1));
-      const StepResult done =
-          server_ ? server_->step(step, rate) : trainer_.step(batch, step, rate, batches_ahead());
+      const StepResult done = server_   ? server_->step(step, rate)
+                              : gossip_ ? gossip_->step(batch, step, rate)
+                                        : trainer_.step(batch, step, rate, batches_ahead());
       result.steps = step + 1;
       result.loss = done.loss;
       if (Trace* trace = context_.ranks.trace)
@@ -187,19 +193,19 @@ class Run {
       if (server_) tell_of_workers();
       if (works() && !done.over) continue;
       if (works()) {
-        if (context_.stop && context_.stop->load()) result.end = RunResult::End::kStopped;
+        if (stop_.asked()) result.end = RunResult::End::kStopped;
         break;
       }
 
       const bool last = step + 1 == config_.train.steps;
-      const bool stopping = trainer_.agrees_after(step + 1) && asked_to_stop() && !last;
+      const bool stopping = gossip_ ? gossip_ends(step + 1, last) : stop_.agreed_after(step + 1) && !last;
       if (server_ && (last || stopping)) {
         server_->finish();
         tell_of_workers();
       }
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
       if (last || stopping) {
-        save(step + 1);
+        save(ended_with_ > 0 ? ended_with_ : step + 1);
       } else if (due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
         try_to_save(step + 1);
       } else if (due(step + 1, config_.train.compare_every)) {
@@ -247,15 +253,37 @@ class Run {
     const Trainer::Meeting meeting(trainer_);
     replicas_.compare(step);
   }
-  // Ranks may hear of it at different steps; they stop together.
-  bool asked_to_stop() {
-    int32_t asked = context_.stop && context_.stop->load() ? 1 : 0;
-    for (const Axis& axis : alike_.plan.mesh.axes()) {
-      if (axis.size == 1) continue;
-      context_.ranks.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&asked), 1, DType::i32,
-                                              Communicator::Reduction::kMax);
+  void begin_gossip(int64_t first) {
+    const std::optional<Consistency> how = consistency_of(context_.ranks.plan);
+    if (!how || !how->at_own_pace() || first >= config_.train.steps) return;
+    context_.world->barrier().wait();
+    std::optional<GossipSteps::Order> replay;
+    if (!context_.replay.empty())
+      replay = read_arrivals(context_.replay, context_.ranks.plan.mesh.ranks(), context_.ranks.rank);
+    gossip_ = GossipSteps::make(context_.ranks, trainer_, first, std::move(replay));
+  }
+  // Ranks at their own pace tell each other where one is asked to stop, and end after different steps.
+  // Whether any has stopped before its last; then all have the number of steps that rank 0 has made.
+  bool gossip_ends(int64_t steps, bool last) {
+    const bool asked = stop_.asked() || gossip_->others_stop();
+    if (!last && !asked) return false;
+    gossip_->finish(last ? GossipSteps::Why::kThrough : GossipSteps::Why::kStopped);
+    std::array<int64_t, 2> all = {last ? 0 : 1, leads() ? steps : 0};  // one has stopped; the steps of rank 0
+    context_.ranks.communicator->all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()),
+                                            std::ssize(all), DType::i64, Communicator::Reduction::kMax);
+    ended_with_ = all[1];
+    return all[0] != 0;
+  }
+  // What ranks at their own pace have taken, for a replay.
+  void log_arrivals() {
+    if (!gossip_) return;
+    const auto all = gathered_arrivals(gossip_->take_arrivals(), *context_.ranks.communicator,
+                                       context_.ranks.plan.mesh.ranks(), context_.ranks.rank);
+    for (size_t rank = 0; leads() && rank < all.size(); ++rank) {
+      for (const auto& [step, arrivals] : all[rank]) {
+        if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});
+      }
     }
-    return asked != 0;
   }
   int64_t samples_seen() const {
     const DataPosition position = loader_.position();
@@ -269,11 +297,12 @@ class Run {
   }
   // What the log says of an exchange, where the plan has one.
   void note_exchange(const StepResult& done, StepMetrics& line) {
-    if (server_) {
+    if (server_ || gossip_) {
       line.waiting_share = line.comm_seconds / line.step_seconds;
       line.staleness_mean = done.staleness_mean;
       line.staleness_max = done.staleness_max;
-      line.arrivals = server_->arrivals();
+      line.arrivals = server_ ? server_->arrivals() : gossip_->arrivals(line.step);
+      logged_ = line.step;
     }
     if (dense_bytes_ == 0) return;
     would_have_sent_ += dense_bytes_;
@@ -399,6 +428,7 @@ class Run {
   }
 
   void save(int64_t step) {
+    log_arrivals();
     compare_replicas(step);  // or it would be mixed from what differs
     TrainState state;
     state.step = step;
@@ -439,6 +469,10 @@ class Run {
   ReplicaCheck replicas_;
   std::string folder_;
   Checkpoints checkpoints_;
+  StopAgreement stop_;
+  std::unique_ptr<GossipSteps> gossip_;  // null: ranks are in step, or a server is there
+  int64_t logged_ = 0,
+          ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended
   CriticalBatch critical_batch_;
   double dense_bytes_ = 0, would_have_sent_ = 0, sent_ = 0;  // by this rank, in a step and in all
   std::string saved_;                                        // the newest checkpoint

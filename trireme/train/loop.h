@@ -40,8 +40,8 @@ struct RunContext {
   comm::DeviceLinks device_links = comm::DeviceLinks::through_host;
   ProductFile products = {};                  // of a GPU
   std::optional<ExpectedStep> expected = {};  // goes into the log, beside what was measured
-  // Of a plan with a server: the metrics.jsonl of a run whose order of arrivals this one is to have; "": as
-  // they come.
+  // Of a plan with a server, or whose ranks mix weights at their own pace: the metrics.jsonl of a run whose
+  // order of arrivals this one is to have; "": as they come.
   std::string replay = {};
 };
 

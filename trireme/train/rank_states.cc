@@ -143,11 +143,9 @@ std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
   }
   trainer.loss_scale = checkpoint.state.loss_scale;
   trainer.scale_age = checkpoint.state.scale_age;
-  if (!anew) {
-    trainer.part_from_meeting();
-    return "";
-  }
-  trainer.begin_from_weights();
+  anew ? trainer.begin_from_weights() : trainer.part_from_meeting();
+  trainer.begin_sums_again(checkpoint.state.step);
+  if (!anew) return "";
   return "what the exchange between replicas had not sent yet is lost: it was kept by another number of "
          "ranks or by "
          "another method, and starts anew";

@@ -175,7 +175,7 @@ void MetricsFile::write(const StepMetrics& m) {
   if (m.waiting_share) object["waiting_share"] = *m.waiting_share;
   if (m.staleness_mean) object["staleness_mean"] = *m.staleness_mean;
   if (m.staleness_max) object["staleness_max"] = *m.staleness_max;
-  if (m.staleness_mean) object["arrivals"] = m.arrivals;  // of a server, also where nobody had to come
+  if (m.staleness_mean) object["arrivals"] = m.arrivals;  // also where nobody had to come
   if (m.expected) {
     object["predicted_seconds"] = m.expected->seconds;
     object["predicted_bytes"] = m.expected->peak_bytes;
@@ -189,6 +189,10 @@ void MetricsFile::write(const ValidationMetrics& m) {
                               {"validation_accuracy", m.accuracy},
                               {"validation_targets", m.targets}}
            .dump());
+}
+
+void MetricsFile::write(const RankArrivals& a) {
+  line(nlohmann::ordered_json{{"step", a.step}, {"rank", a.rank}, {"arrivals", a.arrivals}}.dump());
 }
 
 }  // namespace trireme

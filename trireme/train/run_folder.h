@@ -3,7 +3,9 @@
 //   config.toml      the resolved settings
 //   plan.json        how it is spread over ranks
 //   version.txt      which Trireme wrote it
-//   metrics.jsonl    one JSON object a step; and one for each validation
+//   metrics.jsonl    one JSON object a step; one for each validation; and where ranks mix weights at their
+//   own
+//                    pace, one for each step of another rank
 //   checkpoints/     see checkpoint/checkpoint.h
 //   .lock            see run_lock.h
 //   earlier-1/, …    the same of runs that were here before and were set aside
@@ -52,8 +54,15 @@ struct StepMetrics {
   // of the step that went by in waiting for other ranks.
   std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
   std::optional<ExpectedStep> expected = {};
-  // Of a server: by how many updates gradients were behind, and in which order they came (arrival_order.h).
+  // Of a server, and of a rank that mixes weights at its own pace: by how many updates gradients, or by how
+  // many steps weights were behind, and in which order they came (arrival_order.h).
   std::optional<double> staleness_mean = {}, staleness_max = {};
+  std::vector<int> arrivals = {};
+};
+// What another rank than 0 took in a step, or rank 0 after the last one: as StepMetrics::arrivals.
+struct RankArrivals {
+  int64_t step = 0;
+  int rank = 0;
   std::vector<int> arrivals = {};
 };
 struct ValidationMetrics {
@@ -71,6 +80,7 @@ class MetricsFile {
   double seconds() const { return seconds_; }  // that the steps before took
   void write(const StepMetrics& metrics);
   void write(const ValidationMetrics& metrics);
+  void write(const RankArrivals& arrivals);
   // Why lines are waiting, told once until all are written again; "" otherwise.
   std::string take_problem() { return std::exchange(untold_, ""); }
   void finish();  // throws Error when lines are still waiting

@@ -77,6 +77,13 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
         "the plan has the exchange {}, whose server works in memory of the host; use train.device=cpu, or "
         "take the key exchange out of the plan",
         ranks.plan.exchange[0].method);
+  if (const auto how = consistency_of(ranks.plan);
+      train.device.starts_with("cuda") && how && how->at_own_pace())
+    throw_error(
+        "the plan has the exchange {}, by which each rank mixes weights at its own pace in memory of the "
+        "host; use "
+        "train.device=cpu, or one in which ranks keep step",
+        ranks.plan.exchange[0].method);
   if (precision_of(train) == DType::f16 && consistency_of(ranks.plan))
     throw_error(
         "the plan has the exchange {}, by which ranks go on by themselves for some steps, and "
@@ -135,10 +142,31 @@ void Trainer::initialise(uint64_t seed) {
   begin_from_weights();
 }
 
-void Trainer::run_list(std::string_view name) {
+void Trainer::run_list(std::string_view name, int64_t first_slot) {
   if (!program().find_list(name)) return;
   runner_.run(
-      runner_.turns(name), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+      runner_.turns(name), [](const Runner::Turn&) {}, [](const Runner::Turn&) {}, first_slot);
+}
+
+void Trainer::begin_sums_again(int64_t steps) {
+  // When a list that is run every so many steps was last, and which of two in the same step came later.
+  const auto last_run = [&](const ActionList& list) {
+    const int64_t last = steps < list.first ? -1 : steps - (steps - list.first) % list.every;
+    return std::pair(last, &list - program().lists.data());
+  };
+  const auto list_with = [&](const Action& action) {
+    return std::ranges::find_if(program().lists, [&](const ActionList& list) {
+      return std::ranges::find(list.actions, action) != list.actions.end();
+    });
+  };
+  for (const ActionList& list : program().lists) {
+    for (const Action& action : list.actions) {
+      if (action.kind != Action::Kind::kReduce) continue;
+      const auto begun = last_run(list),
+                 awaited = last_run(*list_with(Action::await(action.what, action.slot)));
+      if (begun.first > 0 && begun > awaited) run_list(list.name);
+    }
+  }
 }
 
 bool Trainer::agrees_after(int64_t steps) const {
@@ -297,6 +325,16 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
 }
 
 StepResult Trainer::update(int64_t step, double rate) {
+  StepResult result = update_alone(step, rate);
+  for (const ActionList& list : program().lists) {
+    if (list.is_due_after(step + 1)) run_list(list.name);
+  }
+  if (const int pull = program().segment(kPullSegment); pull >= 0)
+    result.over = executor_.scalar_output(pull, kOver) != 0;
+  return result;
+}
+
+StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
   StepResult result;
   float count = 0;
   const auto before = [&](const Runner::Turn& turn) {
@@ -320,7 +358,7 @@ StepResult Trainer::update(int64_t step, double rate) {
                         count};
     }
   };
-  runner_.run(runner_.update_turns(step + 1), before, after, first_slot(step));
+  runner_.run(runner_.update_turns(step + 1), before, after, first_slot(step) + slot);
   // Such a step was skipped: its gradient is not finite either.
   if (!std::isfinite(result.loss)) explain_bad_loss(runner_.gradient_turns(), result.loss, step);
   const bool bad_gradient = result.skipped && count > 0;
@@ -335,11 +373,6 @@ StepResult Trainer::update(int64_t step, double rate) {
         "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
         step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
   }
-  for (const ActionList& list : program().lists) {
-    if (list.is_due_after(step + 1)) run_list(list.name);
-  }
-  if (const int pull = program().segment(kPullSegment); pull >= 0)
-    result.over = executor_.scalar_output(pull, kOver) != 0;
   return result;
 }
 

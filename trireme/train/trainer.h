@@ -25,7 +25,8 @@ struct StepResult {
   GradientSquares squares;  // with train.noise_scale
   std::optional<double> residual_norm =
       {};  // of what this rank's exchange has not sent yet, where it keeps that
-  // Of a server's step (server_steps.h): by how many updates the weights that gradients were of were behind.
+  // Of a server's step (server_steps.h): by how many updates the weights that gradients were of were behind;
+  // and of one at a rank's own pace (gossip_steps.h): by how many steps the weights that it took were.
   std::optional<double> staleness_mean = {}, staleness_max = {};
   bool over = false;  // of a worker's: the server needs no more of it
 };
@@ -91,6 +92,9 @@ class Trainer {
   // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
+  // The second half for who runs the lists by which ranks agree in an order of his own (gossip_steps.h): it
+  // runs none of them. What the update puts into a message goes into this slot.
+  StepResult update_alone(int64_t step, double rate, int64_t slot = 0);
 
   // Where the plan lets ranks go on by themselves for some steps (exchange/consistency.h), they have
   // different states in between; elsewhere these do nothing. In a Meeting all have the means, so that there
@@ -111,7 +115,9 @@ class Trainer {
     run_list("begin");
   }
   void part_from_meeting() { run_list("part"); }
-  void run_list(std::string_view name);  // of the program; nothing where it has none
+  // After the states of a run were set that has made so many steps: the sums that were under way then.
+  void begin_sums_again(int64_t steps);
+  void run_list(std::string_view name, int64_t first_slot = 0);  // of the program; nothing where it has none
   // Whether ranks hear of each other after so many steps.
   bool agrees_after(int64_t steps) const;
 

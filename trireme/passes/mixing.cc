@@ -1,0 +1,229 @@
+// See mixing.h.
+#include "trireme/passes/mixing.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/exchange/gossip.h"
+#include "trireme/passes/packed.h"
+
+namespace trireme {
+namespace {
+
+constexpr TensorType kScalar{DType::f32, {}};
+constexpr int kSlotsOfNeighbour = 2;  // what was heard last, and what is to come
+
+GossipGraph graph_of(const Consistency& how) {
+  return gossip_graph(how.settings.word("graph"));
+}
+
+ValueId half_of_difference(Builder& b, ValueId to, ValueId from) {
+  return b.op("affine", {b.op("sub", {to, from})}, {{"scale", 0.5}});
+}
+
+}  // namespace
+
+std::string message_list(int from, int to) {
+  return fmt::format("from{}to{}", from, to);
+}
+
+// A neighbour takes what is sent in its own steps, and may be as many of them behind.
+int sending_slots(const Consistency& how) {
+  return static_cast<int>(how.staleness()) + 1;
+}
+int receiving_slot(const Consistency& how, size_t neighbour, int which) {
+  return sending_slots(how) + kSlotsOfNeighbour * static_cast<int>(neighbour) + which;
+}
+
+std::vector<int> Mixing::around() const {
+  const int ranks = static_cast<int>(own_.ranks()), rank = static_cast<int>(own_.rank());
+  return pairs() ? partners(graph_of(how_), ranks, rank) : neighbours(graph_of(how_), ranks, rank);
+}
+
+ValueId Mixing::weight(Builder& b) {
+  return own_.keep(b, "weight", OwnStates::Of::kRank, "ones");
+}
+
+ValueId Mixing::message(Builder& b, std::string_view name) const {
+  int64_t elements = pushes() || how_.at_own_pace() ? 1 : 0;
+  for (const Value& parameter : parameters_) elements += parameter.type.shape.elements();
+  return b.state(std::string(name), {DType::f32, {elements}}, Role::kMessage);
+}
+
+// What goes to each of the others is also what stays: shares are equal. The step is made on what stays, from
+// the weights that its gradient is of.
+void Mixing::add_step(Builder& b, const Value& parameter, ValueId before, ValueId after) {
+  if (pairs()) return b.update(before, after);
+  const Builder::Scope scope(b, "exchange");
+  const ValueId step = b.op("sub", {after, before});
+  if (how_.kind == Consistency::Kind::kGossip) {
+    const double share = 1.0 / static_cast<double>(1 + around().size());
+    const ValueId part = b.op("affine", {before}, {{"scale", share}});
+    b.update(before, b.op("add", {part, step}));
+    shares_[parameter.name] = part;
+    return;
+  }
+  const ValueId whole = b.op("add", {b.op("mul", {before, out_of_row(b, weight(b))}), step});
+  const ValueId half = b.op("affine", {whole}, {{"scale", 0.5}});
+  b.update(before, half);
+  shares_[parameter.name] = half;
+}
+
+void Mixing::end_update(Builder& b) {
+  if (pairs()) return;
+  const Builder::Scope scope(b, "exchange");
+  std::vector<ValueId> parts;  // in the order of the message, by the names of parameters
+  for (const Value& parameter : parameters_) parts.push_back(shares_.at(parameter.name));
+  if (pushes()) {
+    const ValueId all = weight(b), half = b.op("affine", {all}, {{"scale", 0.5}});
+    b.update(all, half);
+    parts.push_back(half);
+  } else if (how_.at_own_pace()) {
+    parts.push_back(b.graph().find("step"));
+    TRIREME_CHECK(parts.back() != kNoValue);
+  }
+  b.update(message(b, kMixedState), packed(b, parts));
+}
+
+void Mixing::add_to(LocalSteps& steps) {
+  pairs() ? add_pairs(steps) : pushes() ? add_pushes(steps) : add_gossip(steps);
+}
+
+template <typename Body>
+void Mixing::add_segment(LocalSteps& steps, std::string_view name, const Body& body) {
+  Builder b(ops_, std::string(name));
+  body(b);
+  steps.segments.push_back(b.take());
+}
+
+void Mixing::add_gossip(LocalSteps& steps) {
+  const std::string state(kMixedState), mix(kMixList);
+  add_segment(steps, kMixList, [&](Builder& b) {
+    Unpacked arrived(b, message(b, kMixedState));
+    for (const Value& parameter : parameters_) {
+      const ValueId own = b.declare(parameter);
+      b.update(own, b.op("add", {own, arrived.next(parameter.type.shape)}));
+    }
+  });
+  const bool paced = how_.at_own_pace();
+  const std::vector<int> peers = around();
+  const auto slot = [&](size_t i) { return paced ? receiving_slot(how_, i, 0) : static_cast<int>(i) + 1; };
+  LocalSteps::List list{"exchange", {}, 1, 1};
+  for (size_t i = 0; i < peers.size(); ++i) {
+    list.actions.push_back(Action::send(state, peers[i]));
+    list.actions.push_back(Action::receive(state, peers[i], slot(i)));
+  }
+  for (size_t i = 0; i < peers.size(); ++i) list.actions.push_back(Action::run(mix, 0, slot(i)));
+  steps.lists.push_back(std::move(list));
+  steps.slots[state] = slot(peers.size());
+  if (!paced) return;
+  const int rank = static_cast<int>(own_.rank());
+  for (size_t i = 0; i < peers.size(); ++i) {
+    steps.lists.push_back({message_list(rank, peers[i]), {Action::send(state, peers[i])}});
+    steps.lists.push_back({message_list(peers[i], rank), {Action::receive(state, peers[i])}});
+  }
+  steps.lists.push_back({mix, {Action::run(mix)}});
+}
+
+// To another one in each step, in turn, so that after so many steps all have heard of all.
+void Mixing::add_pushes(LocalSteps& steps) {
+  add_segment(steps, kMixList, [&](Builder& b) {
+    std::vector<std::pair<ValueId, ValueId>> sums;  // of weights
+    const ValueId own_weight = weight(b);
+    Unpacked arrived(b, message(b, kMixedState));
+    for (const Value& parameter : parameters_) {
+      const ValueId own = b.declare(parameter);
+      sums.emplace_back(own, b.op("add", {own, arrived.next(parameter.type.shape)}));
+    }
+    const ValueId sum = b.op("add", {own_weight, arrived.next({1})}), divisor = out_of_row(b, sum);
+    b.update(own_weight, sum);
+    for (const auto& [own, all] : sums) b.update(own, b.op("div", {all, divisor}));
+  });
+  steps.slots[std::string(kMixedState)] = 2;
+  const std::vector<int> distances = push_distances(graph_of(how_), static_cast<int>(own_.ranks()));
+  const int64_t ranks = own_.ranks(), rank = own_.rank();
+  for (size_t i = 0; i < distances.size(); ++i) {
+    LocalSteps::List list{fmt::format("push{}", i), {}, std::ssize(distances), static_cast<int64_t>(i) + 1};
+    const std::string state(kMixedState);
+    list.actions.push_back(Action::send(state, static_cast<int>((rank + distances[i]) % ranks)));
+    list.actions.push_back(
+        Action::receive(state, static_cast<int>((rank + ranks - distances[i]) % ranks), 1));
+    list.actions.push_back(Action::run(std::string(kMixList), 0, 1));
+    steps.lists.push_back(std::move(list));
+  }
+}
+
+ValueId Mixing::with_news(Builder& b, std::vector<ValueId> weights) const {
+  weights.push_back(b.input(std::string(kNews), kScalar, Role::kScalar));
+  return packed(b, weights);
+}
+
+// Both move towards each other by as much: what one gets of the difference, the other one gives, so that all
+// weights together stay what they were however late it comes, and whatever the rank has changed meanwhile.
+void Mixing::add_pairs(LocalSteps& steps) {
+  const int ranks = static_cast<int>(own_.ranks()), rank = static_cast<int>(own_.rank());
+  asks(graph_of(how_), ranks, rank) ? add_asking(steps, around()) : add_answering(steps, around());
+}
+
+void Mixing::add_asking(LocalSteps& steps, const std::vector<int>& others) {
+  const std::string offer(kOfferState), reply(kReplyState);
+  const int rank = static_cast<int>(own_.rank());
+  add_segment(steps, kOfferList, [&](Builder& b) {
+    std::vector<ValueId> weights;
+    for (const Value& parameter : parameters_) weights.push_back(b.declare(parameter));
+    b.update(message(b, kOfferState), with_news(b, weights));
+  });
+  add_segment(steps, kSettleList, [&](Builder& b) {
+    Unpacked sent(b, message(b, kOfferState)), arrived(b, message(b, kReplyState));
+    for (const Value& parameter : parameters_) {
+      const ValueId own = b.declare(parameter), there = arrived.next(parameter.type.shape);
+      b.update(own, b.op("add", {own, half_of_difference(b, there, sent.next(parameter.type.shape))}));
+    }
+  });
+  const Action run_offer = Action::run(std::string(kOfferList)),
+               settle = Action::run(std::string(kSettleList));
+  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.ranks()))) {
+    if (one == rank)
+      steps.lists.push_back(
+          {"exchange", {run_offer, Action::send(offer, other), Action::receive(reply, other), settle}, 1, 1});
+  }
+  for (const int other : others) {
+    steps.lists.push_back({message_list(rank, other), {Action::send(offer, other)}});
+    steps.lists.push_back({message_list(other, rank), {Action::receive(reply, other)}});
+  }
+  steps.lists.push_back({std::string(kOfferList), {run_offer}});
+  steps.lists.push_back({std::string(kSettleList), {settle}});
+}
+
+void Mixing::add_answering(LocalSteps& steps, const std::vector<int>& others) {
+  const std::string offer(kOfferState), reply(kReplyState), answer(kAnswerList);
+  const int rank = static_cast<int>(own_.rank());
+  add_segment(steps, kAnswerList, [&](Builder& b) {
+    Unpacked arrived(b, message(b, kOfferState));
+    std::vector<ValueId> weights;
+    for (const Value& parameter : parameters_) {
+      const ValueId own = b.declare(parameter);
+      weights.push_back(own);
+      b.update(own, b.op("add", {own, half_of_difference(b, arrived.next(parameter.type.shape), own)}));
+    }
+    b.update(message(b, kReplyState), with_news(b, weights));
+  });
+  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.ranks()))) {
+    if (other != rank) continue;
+    const int slot = static_cast<int>(std::ranges::find(others, one) - others.begin());
+    steps.lists.push_back(
+        {"exchange",
+         {Action::receive(offer, one, slot), Action::run(answer, 0, slot), Action::send(reply, one, slot)},
+         1,
+         1});
+  }
+  for (size_t i = 0; i < others.size(); ++i) {
+    const int slot = static_cast<int>(i);
+    steps.lists.push_back({message_list(others[i], rank), {Action::receive(offer, others[i], slot)}});
+    steps.lists.push_back({message_list(rank, others[i]), {Action::send(reply, others[i], slot)}});
+  }
+  steps.lists.push_back({answer, {Action::run(answer)}});
+  steps.slots[offer] = steps.slots[reply] = static_cast<int>(others.size());
+}
+
+}  // namespace trireme

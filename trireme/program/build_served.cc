@@ -1,0 +1,86 @@
+// The parts of a program builder that are about plans with servers (passes/served_steps.h).
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/ops/table.h"
+#include "trireme/passes/served_steps.h"
+#include "trireme/program/build.h"
+
+namespace trireme {
+
+std::vector<Graph> ProgramBuilder::updates() const {
+  std::vector<Graph> result;
+  for (const StepSegment& segment : whole_) {
+    if (segment.kind == SegmentKind::kUpdate) result.push_back(segment.graph);
+  }
+  return result;
+}
+
+// A server has its update, whole, and the first one the evaluation; a worker what makes gradients.
+ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule& schedule) const {
+  RankPart result;
+  const std::vector<Graph> all = updates();
+  TRIREME_CHECK(std::ssize(all) == servers_->count);
+  ServedSteps steps = server_steps(all, number, *servers_, ops());
+  result.step = steps.step;
+  for (const StepSegment& segment : whole_) {
+    const bool evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
+    if (!evaluates && segment.graph.name != all[static_cast<size_t>(number)].name) continue;
+    if (evaluates) result.evaluation = schedule.evaluation;
+    result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
+    result.layouts.emplace_back();
+  }
+  add_served_steps(result, std::move(steps));
+  note_elsewhere(result);
+  for (size_t server = 0; servers_->count > 1 && server < all.size(); ++server) {
+    for (const Value& value : all[server].values) {
+      if (!is_lasting(value.role)) continue;
+      StatePart& part = result.states[value.name] = state_part(value.type.shape, {}, {}, 0);
+      part.stages = {static_cast<int>(server)};
+    }
+  }
+  return result;
+}
+
+void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
+  part.evaluation.clear();
+  for (size_t s = whole_.size(); s-- > 0;) {
+    if (whole_[s].kind == SegmentKind::kForwardBackward) continue;
+    part.segments.erase(part.segments.begin() + static_cast<ptrdiff_t>(s));
+    part.layouts.erase(part.layouts.begin() + static_cast<ptrdiff_t>(s));
+  }
+  std::erase_if(part.step, [&](const Action& action) {
+    return std::ranges::none_of(part.segments,
+                                [&](const StepSegment& one) { return one.graph.name == action.what; });
+  });
+  add_served_steps(part, worker_steps(updates(), rank, ops()));
+  note_elsewhere(part);
+}
+
+// States that last and that other ranks alone have.
+void ProgramBuilder::note_elsewhere(RankPart& part) const {
+  std::set<std::string_view> here;
+  for (const std::vector<StepSegment>* segments : {&part.segments, &part.agreeing}) {
+    for (const StepSegment& segment : *segments) {
+      for (const Value& value : segment.graph.values) here.insert(value.name);
+    }
+  }
+  for (const StepSegment& segment : whole_) {
+    for (const Value& value : segment.graph.values) {
+      if (is_lasting(value.role) && here.insert(value.name).second) part.elsewhere.push_back(value);
+    }
+  }
+}
+
+void ProgramBuilder::add_served_steps(RankPart& part, ServedSteps steps) {
+  for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
+  for (StepSegment& segment : steps.segments) {
+    segment.graph = optimized(segment.graph);
+    part.agreeing.push_back(std::move(segment));
+  }
+  add_lists(part, std::move(steps.lists));
+}
+
+}  // namespace trireme
