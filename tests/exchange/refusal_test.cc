@@ -133,6 +133,11 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   Training noise = small_mlp();
   noise.train.noise_scale = true;
   EXPECT_THAT(refusal(plan_of("data:2", top_k), noise), HasSubstr("train.noise_scale"));
+  Training device = small_mlp();
+  device.train.device = "cuda";
+  for (const char* paced : {R"({"method": "ad_psgd"})", R"({"method": "d_psgd", "staleness": 1})"})
+    EXPECT_THAT(refusal(plan_of("data:4", paced), device),
+                HasSubstr("at their own pace in memory of the host"));
 }
 
 // No step of such a plan is meant to equal one rank's; that is no bug.

@@ -39,6 +39,12 @@ TEST(CommUse, GroupsAndWaysAreSortedAndThereOnce) {
   EXPECT_THAT(use.ways, ElementsAre(Way{0, 1}, Way{1, 0}, Way{1, 2}, Way{3, 1}));
 }
 
+TEST(CommUse, SumsThatListsBeginAreCollectivesToo) {
+  Program program = program_with("%a: f32[4] = relu(%x)\noutput a = %a\n");
+  program.lists.push_back({.name = "late", .actions = {Action::reduce("sum")}});
+  EXPECT_THAT(comm_use(program).groups, ElementsAre("data"));
+}
+
 TEST(CommUse, OneRankSpeaksWithNobody) {
   const CommUse use = comm_use(program_with("%a: f32[4] = relu(%x)\noutput a = %a\n"));
   EXPECT_TRUE(use.groups.empty() && use.ways.empty());

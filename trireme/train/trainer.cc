@@ -80,9 +80,8 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
   if (const auto how = consistency_of(ranks.plan);
       train.device.starts_with("cuda") && how && how->at_own_pace())
     throw_error(
-        "the plan has the exchange {}, by which each rank mixes weights at its own pace in memory of the "
-        "host; use "
-        "train.device=cpu, or one in which ranks keep step",
+        "the plan has the exchange {}, by which ranks mix weights at their own pace in memory of the host; "
+        "use train.device=cpu, or one in which ranks keep step",
         ranks.plan.exchange[0].method);
   if (precision_of(train) == DType::f16 && consistency_of(ranks.plan))
     throw_error(
