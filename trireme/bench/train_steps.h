@@ -17,7 +17,9 @@ namespace trireme::bench {
 struct StepQuestion {
   int steps = 10;
   int warmup = 3;
+  int64_t first = 0;                      // number of the first step, where a plan does others in early ones
   std::optional<ProfileBy> profile = {};  // of as many steps again, node by node
+  bool peak = true;  // also measures what the machine can do at most; false: no utilisation, no profile
   ProductFile products;
 };
 
