@@ -71,22 +71,35 @@ void ternary_pack(const KernelContext& context) {
   });
 }
 
+// What the four codes of each byte say: nothing, 1 or −1.
+constexpr std::array<std::array<int8_t, 4>, 256> kSigns = [] {
+  std::array<std::array<int8_t, 4>, 256> signs{};
+  for (size_t byte = 0; byte < 256; ++byte) {
+    for (size_t e = 0; e < 4; ++e) {
+      const size_t code = (byte >> (2 * e)) & 3;
+      signs[byte][e] = static_cast<int8_t>(static_cast<int>(code & 1) - static_cast<int>(code >> 1));
+    }
+  }
+  return signs;
+}();
+
 void ternary_unpack(const KernelContext& context) {
   const int64_t rows = context.inputs[0].shape[0], bytes = context.inputs[0].shape[1];
+  const int64_t n = context.outputs[0].elements();
   const uint8_t* codes = context.in<uint8_t>(0);
   const float limit = *context.in<float>(1);
   float* y = context.out<float>(0);
-  pool_of(context).parallel_for(context.outputs[0].elements(), kElementGrain,
-                                [&](int64_t begin, int64_t end) {
-                                  for (int64_t i = begin; i < end; ++i) {
-                                    int64_t sum = 0;
-                                    for (int64_t row = 0; row < rows; ++row) {
-                                      const int code = (codes[row * bytes + i / 4] >> (2 * (i % 4))) & 3;
-                                      sum += (code & 1) - (code >> 1);
-                                    }
-                                    y[i] = static_cast<float>(sum) * limit;
-                                  }
-                                });
+  pool_of(context).parallel_for(bytes, kByteGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::array<int32_t, 4> sums{};
+      for (int64_t row = 0; row < rows; ++row) {
+        const std::array<int8_t, 4>& signs = kSigns[codes[row * bytes + i]];
+        for (size_t e = 0; e < 4; ++e) sums[e] += signs[e];
+      }
+      for (int64_t e = 0; e < std::min<int64_t>(4, n - 4 * i); ++e)
+        y[4 * i + e] = static_cast<float>(sums[static_cast<size_t>(e)]) * limit;
+    }
+  });
 }
 
 // A tensor of `elements` cut in buckets of codes.
@@ -148,6 +161,17 @@ void quantise(const KernelContext& context) {
       });
 }
 
+// Adds what code(i) stands for to each element: its lower bits are the level, its highest the sign.
+template <typename Code>
+void add_levels(float* y, int64_t elements, int bits, float unit, const Code& code) {
+  const uint32_t minus = 1u << (bits - 1);
+  for (int64_t i = 0; i < elements; ++i) {
+    const uint32_t here = code(i);
+    const float size = unit * static_cast<float>(static_cast<int32_t>(here & (minus - 1)));
+    y[i] += here & minus ? -size : size;
+  }
+}
+
 void dequantise(const KernelContext& context) {
   const int64_t rows = context.inputs[0].shape[0], bytes = context.inputs[0].shape[1];
   const int64_t count = context.inputs[1].shape[1];
@@ -161,11 +185,13 @@ void dequantise(const KernelContext& context) {
       for (int64_t row = 0; row < rows; ++row) {
         const uint8_t* from = codes + row * bytes + bucket * buckets.bytes;
         const float unit = norms[row * count + bucket] / static_cast<float>(buckets.levels);
-        for (int64_t i = buckets.begin(bucket); i < buckets.end(bucket); ++i) {
-          const uint32_t code = read_bits(from, (i - buckets.begin(bucket)) * buckets.bits, buckets.bits);
-          const uint32_t minus = 1u << (buckets.bits - 1);
-          const float size = unit * static_cast<float>(code & (minus - 1));
-          y[i] += code & minus ? -size : size;
+        float* const to = y + buckets.begin(bucket);
+        const int64_t elements = buckets.end(bucket) - buckets.begin(bucket);
+        if (buckets.bits == 4) {  // two codes a byte, none in two bytes
+          add_levels(to, elements, 4, unit, [from](int64_t i) { return from[i / 2] >> (4 * (i % 2)) & 15u; });
+        } else {
+          add_levels(to, elements, buckets.bits, unit,
+                     [&](int64_t i) { return read_bits(from, i * buckets.bits, buckets.bits); });
         }
       }
     }
