@@ -34,9 +34,10 @@ class EchoCommunicator final : public Communicator {
   int rank_;
 };
 
-// Seconds of a step of rank 0, by the median of a few; of steps behind a warm-up, where the method has one,
-// and between those in which ranks agree, where they do not always. Of a plan with servers, what a rank of
-// plain data parallelism computes. Throws Error as Trainer does.
+// Seconds of a step of rank 0, the least of a few: others who use the machine only make it slower, and
+// methods that hardly differ must not be told apart by that. Of steps behind a warm-up, where the method has
+// one, and between those in which ranks agree, where they do not always. Of a plan with servers, what a rank
+// of plain data parallelism computes. Throws Error as Trainer does.
 double seconds_of_rank_alone(const StepSetup& setup, Plan plan);
 
 }  // namespace trireme::bench

@@ -47,6 +47,7 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
   report.file_seconds = median_of(files);
   report.file_waited_seconds = median_of(file_waits);
   report.resident_bytes = peak_resident_bytes();
+  report.least_seconds = *std::ranges::min_element(step_seconds);
   report.median_seconds = median_of(step_seconds);
   report.p90_seconds = quantile_of(step_seconds, 0.9);
   report.exposed_seconds = median_of(exposed);

@@ -36,7 +36,7 @@ struct StepReport {
   int64_t parameters = 0;
   int ranks = 1, threads = 0;  // threads of each
   std::string device, device_description;
-  double median_seconds = 0, p90_seconds = 0, units_per_second = 0;
+  double least_seconds = 0, median_seconds = 0, p90_seconds = 0, units_per_second = 0;
   // In collectives: of the rank that spends least, which waits for nobody, and of the one that spends most,
   // which waits for slower ranks. Medians over the steps.
   double exposed_seconds = 0, waiting_seconds = 0;
