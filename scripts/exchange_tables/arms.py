@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 SEEDS = (1, 2, 3)
+ALL_CORES = 1 << 20  # of those that there are
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,13 @@ class Arm:
 ALWAYS = ("--train.threads=1", "--train.compare_every=0", "--run.checkpoint_every=0", "--run.sample_tokens=0",
           "--train.log_every=100", "--train.eval_every=0")
 RESNET_STEPS, TEXT_STEPS, DELAY_STEPS, ROLE_STEPS = 360, 1200, 600, 800
-TUNING_STEPS = {"resnet": 166, "gpt": 400, "lstm": 400, "adamw": 200, "cells": 150}
+ABLATION_STEPS = 3000  # at 99 % an element is sent every hundred steps: a run must be many times longer than that
+TUNING_STEPS = {"resnet": 166, "ablation": 600, "gpt": 400, "lstm": 400, "adamw": 200, "cells": 150}
 RESNET = ("--model.family=resnet", "--model.layers=20", "--data.kind=images", "--data.path={images}",
           "--data.augment=true", "--train.batch=64", "--train.clip_norm=0", "--train.eval_batches=31",
           "--optim.weight_decay=5e-4", "--lr_schedule.kind=cosine", "--lr_schedule.warmup_steps=20")
+SMALL_BATCH = tuple(word for word in RESNET if not re.match("--train.(batch|eval_batches)", word)) + (
+    "--train.batch=16", "--train.eval_batches=125")
 GPT = ("--model.family=gpt", "--model.layers=2", "--model.heads=4", "--model.hidden=128", "--model.seq=64",
        "--data.kind=text", "--data.path={text}", "--train.batch=16", "--train.eval_batches=60",
        "--lr_schedule.warmup_steps=20")
@@ -66,11 +70,11 @@ def adamw(rate):
 # What is tried for each family by the group `rates`, in fewer steps than the others have. The one with the least loss in
 # validation is taken: for dense sums, for Signum, whose rate is another thing, and for each way of being late. Every
 # other method has the rate of dense sums.
-TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "resnet signum": (3e-4, 1e-3, 3e-3), "gpt": (0.01, 0.03, 0.1, 0.3),
+TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "ablation": (0.0125, 0.025, 0.05), "resnet signum": (3e-4, 1e-3, 3e-3), "gpt": (0.01, 0.03, 0.1, 0.3),
          "lstm": (0.3, 1.0, 3.0), "lstm signum": (1e-3, 3e-3, 1e-2), "adamw": (0.001, 0.002, 0.004),
-         "cells server, synchronous": (0.001, 0.002), "cells server, stale (3 steps)": (0.0005, 0.001, 0.002),
+         "cells server, synchronous": (0.001, 0.002), "cells server, stale (1 step)": (0.0005, 0.001, 0.002),
          "cells server, asynchronous": (0.00025, 0.0005, 0.001), "cells gossip, synchronous": (0.001, 0.002),
-         "cells gossip, stale (3 steps)": (0.0005, 0.001, 0.002), "cells gossip, asynchronous": (0.0005, 0.001, 0.002)}
+         "cells gossip, stale (1 step)": (0.0005, 0.001, 0.002), "cells gossip, asynchronous": (0.0005, 0.001, 0.002)}
 
 
 def best_rate(results, family):
@@ -105,7 +109,7 @@ def tuning_arm(family, rate):
     if family.startswith("cells"):
         _, exchange, ranks, _ = next(cell for cell in CELLS if family == f"cells {cell[0]}")
         return train("rates", name, GPT + CONSTANT + adamw(rate) + SLOW, exchange, steps, ranks=ranks)
-    model = {"resnet": RESNET, "gpt": GPT + COSINE, "lstm": LSTM_TEXT + COSINE, "adamw": GPT + COSINE}[family.split()[0]]
+    model = {"resnet": RESNET, "ablation": SMALL_BATCH, "gpt": GPT + COSINE, "lstm": LSTM_TEXT + COSINE, "adamw": GPT + COSINE}[family.split()[0]]
     if family.endswith("signum"):
         return train("rates", name, model + signum_steps(rate), SIGNUM, steps)
     return train("rates", name, model + (adamw(rate) if family == "adamw" else momentum(rate)), steps=steps)
@@ -138,6 +142,25 @@ def resnet(results):
         train("resnet", "naive dropping, 99.9 %", own, {**top(0.001), "feedback": False}, steps),
         train("resnet", "+ accumulation, 99.9 %", own, top(0.001), steps),
         train("resnet", "all, 99.9 %", by_dgc, dgc(0.001, warmup=early), steps)]
+
+
+def ablation(results):
+    """The parts of DGC one by one, in runs that are long beside the time that an element waits."""
+    rate = best_rate(results, "ablation")
+    if not rate:
+        return []
+    own, by_dgc, steps = SMALL_BATCH + momentum(rate), SMALL_BATCH + sgd(rate), ABLATION_STEPS
+    early, top = steps // 30, lambda ratio: {"method": "top_k", "ratio": ratio}
+    return [
+        *over_seeds(SEEDS, "ablation", "dense", own, steps=steps),
+        *over_seeds(SEEDS, "ablation", "all, 99 %", by_dgc, dgc(0.01, warmup=early), steps=steps),
+        train("ablation", "naive dropping, 99 %", own, {**top(0.01), "feedback": False}, steps),
+        train("ablation", "+ accumulation, 99 %", own, top(0.01), steps),
+        train("ablation", "+ accumulation and warm-up, 99 %", own, dgc(0.01, momentum=0, masking=False, warmup=early), steps),
+        train("ablation", "+ momentum correction, 99 %", by_dgc, dgc(0.01, masking=False), steps),
+        train("ablation", "+ correction and masking, 99 %", by_dgc, dgc(0.01), steps),
+        train("ablation", "naive dropping, 99.9 %", own, {**top(0.001), "feedback": False}, steps),
+        train("ablation", "all, 99.9 %", by_dgc, dgc(0.001, warmup=early), steps)]
 
 
 RESNET_TIMED = [("dense", None, momentum(0.1)), ("atomo, rank 3", {"method": "atomo"}, momentum(0.1)),
@@ -207,11 +230,11 @@ def roles(results):
 SLOW = ("--slow", "rank=2,factor=3")
 CELLS = [  # name, exchange, ranks, steps: the synchronous ones wait for the slow rank, and get by with fewer
     ("server, synchronous", {"method": "server"}, 5, 300),
-    ("server, stale (3 steps)", {"method": "ssp", "staleness": 3}, 5, 300),
-    ("server, asynchronous", {"method": "async_server"}, 5, 700),
+    ("server, stale (1 step)", {"method": "ssp", "staleness": 1}, 5, 300),
+    ("server, asynchronous", {"method": "async_server"}, 5, 600),
     ("gossip, synchronous", {"method": "d_psgd", "graph": "ring"}, 4, 300),
-    ("gossip, stale (3 steps)", {"method": "d_psgd", "graph": "ring", "staleness": 3}, 4, 300),
-    ("gossip, asynchronous", {"method": "ad_psgd"}, 4, 700),
+    ("gossip, stale (1 step)", {"method": "d_psgd", "graph": "ring", "staleness": 1}, 4, 300),
+    ("gossip, asynchronous", {"method": "ad_psgd"}, 4, 600),
 ]
 
 
@@ -278,7 +301,7 @@ def links(results):
 COMPRESSORS = [
     ("dense", None), ("bf16 on the wire", {"method": "all_reduce", "wire": "bf16"}),
     ("top_k 0.1 %", {"method": "top_k", "ratio": 0.001}), ("dgc 0.1 %", dgc(0.001)), ("power_sgd, rank 2", POWER),
-    ("one_bit", {"method": "one_bit"}), ("one_bit_adam", {"method": "one_bit_adam", "warmup": 1}),
+    ("one_bit", {"method": "one_bit"}), ("one_bit_adam", {"method": "one_bit_adam", "warmup": 2}),
     ("threshold", {"method": "threshold"}), ("terngrad", {"method": "terngrad"}), ("qsgd, 4 bits", {"method": "qsgd"}),
     ("atomo, rank 3", {"method": "atomo"}), ("shared_pattern 1 %", {"method": "shared_pattern"}), ("signum", SIGNUM)]
 HOME_MODEL = ("--model.layers=4", "--model.hidden=256", "--model.heads=4", "--model.seq=64", "--train.batch=16")
@@ -289,12 +312,12 @@ def speed(_):
     """What compressors cost: the selection of the largest, PowerSGD in a step, and every step over `home`."""
     bench = ("bench", "train", "--json", "{json}", "--train.threads=1")
     arms = [Arm("speed", "top_k", ("bench", "kernels", "--filter", "top_k", "--threads", "2", "--json", "{json}"), quiet=True,
-                cores=2)]
+                cores=ALL_CORES)]  # nobody else may use the memory
     for name, exchange in (("dense", None), ("power_sgd, rank 2", POWER)):
         arms.append(Arm("speed", f"profile, {name}", (*bench, "--steps", "5", "--warmup", "2", "--by-shape"), exchange,
-                        ranks=2, quiet=True))
+                        ranks=2, quiet=True, cores=ALL_CORES))
     for name, exchange in COMPRESSORS:
-        settings = ("--optim.kind=sgd", "--train.clip_norm=0") if exchange and exchange["method"] in OWN_STEPS else ()
+        settings = ("--optim.kind=sgd", "--optim.lr=1e-5", "--train.clip_norm=0") if exchange and exchange["method"] in OWN_STEPS else ()
         arms.append(Arm("speed", f"home, {name}", (*bench, *HOME_MODEL, "--steps", "3", "--warmup", "2", "--link", "home",
                                                    *settings), exchange, quiet=True))
     return arms
@@ -315,5 +338,5 @@ def traffic(results):
 
 
 GROUPS = {group.__name__: group
-          for group in (rates, resnet, text, delay, roles, traffic, reach, resnet_times, cells, links, speed)}
+          for group in (rates, resnet, ablation, text, delay, roles, traffic, reach, resnet_times, cells, links, speed)}
 FIRST = ("rates", "reach")  # what the others are made of
