@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,10 @@ def prepare(data, folder):
     return {"images": images, "roles": roles, "text": data / "tinyshakespeare" / "input.txt"}
 
 
+def machine():
+    return f"{platform.machine()}, {os.cpu_count()} cores"
+
+
 def metrics_of(path):
     """What is kept of a run's metrics.jsonl."""
     steps, ends = [], {}
@@ -46,7 +51,7 @@ def metrics_of(path):
         line = json.loads(line)
         if "step_seconds" in line:
             steps.append(line)
-        else:
+        elif "validation_loss" in line:
             ends = line
     kept = {"loss": [line["loss"] and round(line["loss"], 5) for line in steps],
             "seconds": [round(line["seconds"], 4) for line in steps],
@@ -84,7 +89,7 @@ class Job:
         self.output.seek(0)
         said = self.output.read()
         result = {"name": self.arm.name, "words": self.arm.words, "plan": self.arm.plan(), "seed": self.arm.seed,
-                  "cores": len(self.cores), "took_seconds": round(time.monotonic() - self.begin, 2)}
+                  "cores": len(self.cores), "machine": machine(), "took_seconds": round(time.monotonic() - self.begin, 2)}
         if self.process.returncode != 0:
             result["failed"] = said[-1500:]
         if self.run.joinpath("metrics.jsonl").exists() and self.run.joinpath("metrics.jsonl").read_text().strip():

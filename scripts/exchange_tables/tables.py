@@ -249,7 +249,16 @@ def speed(results, _):
     return "\n\n".join(out) + "\n" if out else None
 
 
+GROUPS_OF = {"short_ablation": ("resnet",), "compressors": ("resnet", "resnet_times")}  # where it is not the table's name
 PLACES = (rates, ablation, short_ablation, compressors, text, delay, roles, cells, links, speed)
+
+
+def made_where(results, place):
+    """A line on the machine and the cores that each run of a table had."""
+    groups = GROUPS_OF.get(place.__name__, (place.__name__,))
+    found = sorted({f"{result['machine']}, {result['cores']} for each run" for key, result in results.items()
+                    if key.split(".")[0] in groups and "machine" in result and ("loss" in result or "measured" in result)})
+    return f"Made on {'; '.join(found)}.\n" if found else ""
 
 
 def write(docs, results):
@@ -266,5 +275,5 @@ def write(docs, results):
         _, closed, after = rest.partition(end)
         if not found or not closed:
             sys.exit(f"{path} has not the lines {begin.strip()} and {end.strip()}")
-        document = before + begin + "\n" + made + "\n" + end + after
+        document = before + begin + "\n" + made + "\n" + made_where(results, place) + end + after
     path.write_text(document)
