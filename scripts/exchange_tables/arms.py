@@ -73,6 +73,7 @@ def adamw(rate):
 TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "ablation": (0.0125, 0.025, 0.05), "resnet signum": (3e-4, 1e-3, 3e-3), "gpt": (0.01, 0.03, 0.1, 0.3),
          "lstm": (0.3, 1.0, 3.0), "lstm signum": (1e-3, 3e-3, 1e-2), "adamw": (0.001, 0.002, 0.004),
          "cells server, synchronous": (0.001, 0.002), "cells server, stale (1 step)": (0.0005, 0.001, 0.002),
+         "cells server, stale (3 steps)": (0.0005, 0.001, 0.002),
          "cells server, asynchronous": (0.00025, 0.0005, 0.001), "cells gossip, synchronous": (0.001, 0.002),
          "cells gossip, stale (1 step)": (0.0005, 0.001, 0.002), "cells gossip, asynchronous": (0.0005, 0.001, 0.002)}
 
@@ -231,6 +232,7 @@ SLOW = ("--slow", "rank=2,factor=3")
 CELLS = [  # name, exchange, ranks, steps: the synchronous ones wait for the slow rank, and get by with fewer
     ("server, synchronous", {"method": "server"}, 5, 300),
     ("server, stale (1 step)", {"method": "ssp", "staleness": 1}, 5, 300),
+    ("server, stale (3 steps)", {"method": "ssp", "staleness": 3}, 5, 300),
     ("server, asynchronous", {"method": "async_server"}, 5, 600),
     ("gossip, synchronous", {"method": "d_psgd", "graph": "ring"}, 4, 300),
     ("gossip, stale (1 step)", {"method": "d_psgd", "graph": "ring", "staleness": 1}, 4, 300),

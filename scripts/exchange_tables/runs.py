@@ -49,7 +49,7 @@ def metrics_of(path):
     steps, ends = [], {}
     for line in path.read_text().splitlines():
         line = json.loads(line)
-        if "step_seconds" in line:
+        if "step_seconds" in line and "loss" in line:
             steps.append(line)
         elif "validation_loss" in line:
             ends = line
