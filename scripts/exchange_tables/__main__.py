@@ -41,6 +41,8 @@ def main():
     if not given.report:
         if not given.data:
             parser.error("--data is needed to run arms; --report makes tables of what is there")
+        if not Path(given.trireme).exists():
+            parser.error(f"{given.trireme} is not there; build it, or name another with --trireme")
         run(given)
     tables.write(given.docs, results_in(given.results))
 

@@ -234,8 +234,9 @@ def speed(results, _):
         memory = next(entry for entry in measured if entry.get("op") == "triad")["bytes_per_second"]
         elements = int(kernel["shape"].split()[-1])
         read = 4 * elements / kernel["median_seconds"]
-        out.append(f"Selecting {kernel['shape']} elements reads {read / 1e9:.1f} GB/s on {kernel['threads']} threads; "
-                   f"a = b + s·c moves {memory / 1e9:.1f} GB/s: {read / memory:.2f} of it.")
+        out.append(f"Selecting {kernel['shape']} elements reads {read / 1e9:.1f} GB/s on {kernel['threads']} threads, where "
+                   f"a = b + s·c moves {memory / 1e9:.1f}: {read / memory:.2f} of it for reading alone, "
+                   f"{kernel['ceiling_fraction']:.2f} as the op's record counts, which is that all is written back.")
     if "profile, dense" in own and "profile, power_sgd, rank 2" in own:
         extra, whole = power_share(own)
         out.append(f"What `power_sgd` of rank 2 computes takes {extra:.1f} of the {whole:.0f} ms of a step of the GPT of "
