@@ -36,13 +36,18 @@ struct ModelSizes {
   int64_t tokens, hidden, vocab;
   int64_t predicted;  // tokens of which the head and the loss are timed
   int64_t images;
+  int64_t gradient = 0;  // elements of which the largest are selected; 0: not timed, for want of a kernel
 
   int64_t inner() const { return 4 * hidden; }
 };
 // The small GPT, 8 rows of 256 tokens; GPT-2, with too little to predict for its operands to fill host
 // memory.
-inline constexpr ModelSizes kCpuSizes{
-    .tokens = 2048, .hidden = 384, .vocab = 256, .predicted = 2048, .images = 64};
+inline constexpr ModelSizes kCpuSizes{.tokens = 2048,
+                                      .hidden = 384,
+                                      .vocab = 256,
+                                      .predicted = 2048,
+                                      .images = 64,
+                                      .gradient = int64_t{1} << 24};
 inline constexpr ModelSizes kGpuSizes{
     .tokens = 16384, .hidden = 768, .vocab = 50304, .predicted = 2048, .images = 1024};
 
@@ -50,6 +55,7 @@ std::vector<KernelCase> matmul_kernel_cases(const ModelSizes& sizes);
 std::vector<KernelCase> attention_kernel_cases(const ModelSizes& sizes);
 std::vector<KernelCase> row_kernel_cases(const ModelSizes& sizes);  // norms, activations, losses, updates
 std::vector<KernelCase> conv_kernel_cases(const ModelSizes& sizes);
+std::vector<KernelCase> exchange_kernel_cases(const ModelSizes& sizes);
 
 // Pseudo-random indices below `bound`, the same every time.
 std::vector<int64_t> sample_indices(int count, int64_t bound);

@@ -88,7 +88,8 @@ double median_seconds(KernelRun& run, ThreadPool& pool, double budget_seconds) {
 
 std::vector<KernelCase> kernel_cases(const std::string& filter, const ModelSizes& sizes) {
   std::vector<KernelCase> all;
-  for (auto* cases : {matmul_kernel_cases, attention_kernel_cases, row_kernel_cases, conv_kernel_cases}) {
+  for (auto* cases : {matmul_kernel_cases, attention_kernel_cases, row_kernel_cases, conv_kernel_cases,
+                      exchange_kernel_cases}) {
     for (KernelCase& test : cases(sizes)) all.push_back(std::move(test));
   }
   std::vector<std::string> names;

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "trireme/base/error.h"
 
 namespace trireme::bench {
@@ -25,6 +28,29 @@ TEST(OnDevice, EveryCaseIsRightAndTimed) {
         EXPECT_GT(time.cost.bytes, 0) << test.name();
       }
     }
+  }
+}
+
+TEST(OnCpu, TheLargestElementsAreSelectedRightAndTimed) {
+  ThreadPool pool(2);
+  Ceilings ceilings(pool);
+  ModelSizes sizes = kSmall;
+  EXPECT_THROW(kernel_cases("top_k", sizes), Error) << "there is no gradient to select from";
+  for (const int64_t elements : {5000, 200000}) {
+    sizes.gradient = elements;
+    const KernelCase test = kernel_cases("top_k", sizes).front();
+    EXPECT_GT(time_kernel(test, pool, ceilings, 0).median_seconds, 0);
+
+    KernelRun run(test.op, test.inputs, test.attrs, Results::kOwnMemory);
+    run.run(pool);
+    const auto wrong = [&] {
+      return std::ranges::count_if(test.expected(run), [&](const ExpectedElement& e) {
+        return std::abs(run.out(e.output)[e.index] - e.value) > 1e-6;
+      });
+    };
+    EXPECT_EQ(wrong(), 0);
+    run.in(0)[elements - 1] = 100;  // as if the largest of all had been left where it was
+    EXPECT_GT(wrong(), 0);
   }
 }
 

@@ -24,7 +24,7 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
   const std::vector<Batch*> ahead(static_cast<size_t>(std::max<int64_t>(1, trainer.steps_ahead())), &batch);
   for (int step = 0; step < question.warmup + question.steps; ++step) {
     const Clock::time_point begin = Clock::now();
-    const StepResult result = trainer.step(batch, step, setup.config.optim.lr, ahead);
+    const StepResult result = trainer.step(batch, question.first + step, setup.config.optim.lr, ahead);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) report.first_loss = result.loss;
@@ -48,6 +48,7 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
   report.file_seconds = median_of(files);
   report.file_waited_seconds = median_of(file_waits);
   report.resident_bytes = peak_resident_bytes();
+  report.least_seconds = *std::ranges::min_element(step_seconds);
   report.median_seconds = median_of(step_seconds);
   report.p90_seconds = quantile_of(step_seconds, 0.9);
   report.exposed_seconds = median_of(exposed);
@@ -61,7 +62,8 @@ std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, 
   const std::vector<Batch*> ahead(static_cast<size_t>(trainer.steps_ahead()), &batch);
   Profile profile(*question.profile, ceilings, trainer.executor());
   for (int step = 0; step < question.steps; ++step) {
-    trainer.step(batch, question.warmup + question.steps + step, setup.config.optim.lr, ahead);
+    trainer.step(batch, question.first + question.warmup + question.steps + step, setup.config.optim.lr,
+                 ahead);
     profile.end_step();
   }
   return profile.rows();
@@ -97,6 +99,10 @@ StepReport time_steps(const StepSetup& setup, const StepQuestion& question, cons
   report.model_flops = model_flops(setup.config.model, trainer.program(), setup.config.train.batch,
                                    setup.config.train.accumulate);
   begins(report);
+  if (!question.peak) {
+    run_steps(trainer, setup, question, rank, report);
+    return report;
+  }
 
   ThreadPool pool(report.threads);
   double peak = question.peak_flops_per_second;

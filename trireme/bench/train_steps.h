@@ -17,7 +17,9 @@ namespace trireme::bench {
 struct StepQuestion {
   int steps = 10;
   int warmup = 3;
+  int64_t first = 0;                      // number of the first step, where a plan does others in early ones
   std::optional<ProfileBy> profile = {};  // of as many steps again, node by node
+  bool peak = true;  // also measures what the machine can do at most; false: no utilisation, no profile
   ProductFile products;
   double peak_flops_per_second = 0;  // of one rank; 0: measured
 };
@@ -35,7 +37,7 @@ struct StepReport {
   int64_t parameters = 0;
   int ranks = 1, threads = 0;  // threads of each
   std::string device, device_description;
-  double median_seconds = 0, p90_seconds = 0, units_per_second = 0;
+  double least_seconds = 0, median_seconds = 0, p90_seconds = 0, units_per_second = 0;
   // In collectives: of the rank that spends least, which waits for nobody, and of the one that spends most,
   // which waits for slower ranks. Medians over the steps.
   double exposed_seconds = 0, waiting_seconds = 0;

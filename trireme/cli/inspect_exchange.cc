@@ -7,15 +7,14 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/bench/rank_alone.h"
 #include "trireme/bench/step_setup.h"
-#include "trireme/bench/train_steps.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/consistency.h"
-#include "trireme/passes/pins.h"
 #include "trireme/plan/servers.h"
 #include "trireme/sim/link_seconds.h"
 #include "trireme/train/trainer.h"
@@ -28,7 +27,7 @@ using MaybeLink = std::optional<comm::EmulatedLink>;
 struct Costs {
   double sent_bytes = 0;  // by rank 0 in a step
   size_t kept_bytes = 0;  // on rank 0
-  double link_seconds = 0;
+  double link_seconds = 0, computing_seconds = 0;
   std::string refusal = "";
 };
 
@@ -38,14 +37,18 @@ int rank_of_interest(const Plan& plan) {
   return servers ? servers->rank_of(0) : 0;
 }
 
-Costs costs_of(const bench::StepSetup& setup, const Plan& plan, const MaybeLink& link) {
+// `step_seconds`: what a rank computes, whatever the method; 0: that is measured, with the method.
+Costs costs_of(const bench::StepSetup& setup, const Plan& plan, const MaybeLink& link, double step_seconds) {
   Costs costs;
   try {
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,
                                          setup.shape, *device, {plan, rank_of_interest(plan)});
     costs.sent_bytes = bytes_sent_in_step(program);
-    if (link) costs.link_seconds = sim::link_seconds_in_step(program, *link);
+    if (link) {
+      costs.link_seconds = sim::link_seconds_in_step(program, *link);
+      costs.computing_seconds = step_seconds > 0 ? step_seconds : bench::seconds_of_rank_alone(setup, plan);
+    }
     for (const State& state : program.states) {
       if (state.role == Role::kResidual) costs.kept_bytes += state.type.bytes();
     }
@@ -63,33 +66,29 @@ bench::StepSetup suited_to(const ExchangeMethod& method, bench::StepSetup setup)
   return setup;
 }
 
-// What a rank computes in a step, timed here by one that is alone with its share of the batch.
-double measured_step_seconds(bench::StepSetup setup, int64_t parts) {
-  setup.config.train.batch = std::max<int64_t>(1, setup.config.train.batch / parts);
-  setup.config.train.accumulate = 1;
-  setup.shape.rows = setup.config.train.batch;
-  return bench::time_steps(setup, {.steps = 3, .warmup = 1}, {}, [](const bench::StepReport&) {})
-      .median_seconds;
-}
-
 class Table {
  public:
-  Table(MaybeLink link, double step_seconds) : link_(std::move(link)), step_seconds_(step_seconds) {
+  explicit Table(MaybeLink link) : link_(std::move(link)) {
     fmt::print(
         "| exchange | sent by a rank in a step | times less | kept on a rank |{}\n|---|---|---|---|{}\n",
-        link_ ? " ms waited for others | ms a step |" : "", link_ ? "---|---|" : "");
+        link_ ? " ms computed | ms waited for others | ms a step |" : "", link_ ? "---|---|---|" : "");
   }
 
   void add(const std::string& name, const Costs& costs) {
     if (!costs.refusal.empty()) {
-      fmt::print("| {} | {} | | |{}\n", name, costs.refusal, link_ ? " | |" : "");
+      fmt::print("| {} | {} | | |{}\n", name, costs.refusal, link_ ? " | | |" : "");
       return;
     }
-    if (dense_bytes_ == 0) dense_bytes_ = costs.sent_bytes;
+    if (dense_bytes_ == 0) {
+      dense_bytes_ = costs.sent_bytes;
+      dense_seconds_ = costs.computing_seconds;
+    }
     fmt::print("| {} | {} | {:.1f} | {} |", name, format_bytes(static_cast<size_t>(costs.sent_bytes)),
                dense_bytes_ / costs.sent_bytes, format_bytes(costs.kept_bytes));
-    const double seconds = step_seconds_ + costs.link_seconds;
-    if (link_) fmt::print(" {:.1f} | {:.1f} |", 1e3 * costs.link_seconds, 1e3 * seconds);
+    const double seconds = costs.computing_seconds + costs.link_seconds;
+    if (link_)
+      fmt::print(" {:.1f} | {:.1f} | {:.1f} |", 1e3 * costs.computing_seconds, 1e3 * costs.link_seconds,
+                 1e3 * seconds);
     fmt::print("\n");
     if (fastest_.empty() || seconds < least_seconds_) {
       fastest_ = name;
@@ -100,18 +99,17 @@ class Table {
   // Which has the shortest steps, and from where on dense sums are no burden.
   void conclude(double parameters, double ranks) const {
     if (!link_) return;
-    const double bits = 32 * parameters / step_seconds_, factor = 2 * (ranks - 1) / ranks;
+    const double bits = 32 * parameters / dense_seconds_, factor = 2 * (ranks - 1) / ranks;
     fmt::print(
         "\nthe shortest step over this link: {}\ndense sums take as long as the {:.1f} ms of computing at "
         "{:.3g} "
         "Gbit/s (32n/t), or {:.3g} Gbit/s with what an all-reduce sends\n",
-        fastest_, 1e3 * step_seconds_, bits / 1e9, bits * factor / 1e9);
+        fastest_, 1e3 * dense_seconds_, bits / 1e9, bits * factor / 1e9);
   }
 
  private:
   MaybeLink link_;
-  double step_seconds_;
-  double dense_bytes_ = 0, least_seconds_ = 0;
+  double dense_bytes_ = 0, dense_seconds_ = 0, least_seconds_ = 0;
   std::string fastest_;
 };
 
@@ -143,8 +141,10 @@ int inspect_exchange(std::span<const std::string> arguments) {
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has, or 4")
       ->check(CLI::Range(2, 65536));
   add_link_flag(app, link);
-  app.add_option("--step-seconds", step_seconds,
-                 "what a rank computes in a step; measured here, by one alone, if not said")
+  app.add_option(
+         "--step-seconds", step_seconds,
+         "what a rank computes in a step, whatever the method; if not said, measured here, by one alone, "
+         "with what each method computes")
       ->check(CLI::PositiveNumber)
       ->needs("--link");
   if (const auto code = parse_arguments(app, split.own)) return *code;
@@ -153,27 +153,26 @@ int inspect_exchange(std::span<const std::string> arguments) {
   const bench::StepSetup setup = bench::set_up_step(source, plan);
   const std::vector<ExchangeRule> own = plan.exchange;
   plan.exchange.clear();
-  const Costs dense = costs_of(setup, plan, link);
+  const Costs dense = costs_of(setup, plan, link, step_seconds);
   if (!dense.refusal.empty()) throw_error("{}", dense.refusal);
-  if (link && step_seconds == 0) step_seconds = measured_step_seconds(setup, batch_parts(plan));
   fmt::print("{} on the mesh '{}'{}\n\n", plan.preset, to_string(plan.mesh),
              link ? fmt::format(", over a link as {}", to_text(*link)) : "");
-  Table table(link, step_seconds);
+  Table table(link);
   table.add("dense", dense);
   if (!own.empty()) {
     plan.exchange = own;
-    table.add("the plan's own", costs_of(setup, plan, link));
+    table.add("the plan's own", costs_of(setup, plan, link, step_seconds));
   }
   for (const ExchangeMethod& method : exchange_methods()) {
     plan.exchange = {{.method = std::string(method.name)}};
     const ExchangeChoice choice = exchange_choices(plan)[0];
     if (choice.is_dense()) continue;
     table.add(settings_text(plan.exchange[0].method, choice.settings),
-              costs_of(suited_to(method, setup), plan, link));
+              costs_of(suited_to(method, setup), plan, link, step_seconds));
   }
   for (const ExchangeRule& rule : consistency_rules()) {
     plan.exchange = {rule};
-    table.add(settings_text(rule.method, checked_settings(rule)), costs_of(setup, plan, link));
+    table.add(settings_text(rule.method, checked_settings(rule)), costs_of(setup, plan, link, step_seconds));
   }
   const std::unique_ptr<Device> device = make_cpu_device(1);
   plan.exchange.clear();

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <numeric>
 
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
@@ -38,8 +37,8 @@ struct TopKSpace {
     bytes = space.bytes();
   }
   int64_t chunks;
-  uint32_t* counts;      // per thread, of each bin
-  uint32_t* noted;       // indices, those of a chunk where the chunk begins; before, what a guess looks at
+  uint32_t* counts;  // per thread, of each bin
+  uint32_t* noted;   // indices, first those of a chunk where it begins, then all; before, what is guessed by
   int64_t* noted_count;  // of each chunk
   size_t bytes;
 };
@@ -72,17 +71,16 @@ class TopK {
       values[found] = x_[index];
       indices[found++] = static_cast<int32_t>(index);
     };
-    const auto is_chosen = [&](int64_t index) {
-      const uint32_t here = magnitude(x_[index]);
+    const auto is_chosen = [&](uint32_t here) {
       return here > selection.least || (here == selection.least && ties-- > 0);
     };
     if (others > 0) {
       for (int64_t i = 0; i < n_ && found < k_; ++i) {
-        if (is_chosen(i) || others-- > 0) take(i);
+        if (is_chosen(magnitude(x_[i])) || others-- > 0) take(i);
       }
     } else {
-      for_each_noted([&](int64_t index) {
-        if (is_chosen(index)) take(index);
+      for_each_noted([&](int64_t index, uint32_t here) {
+        if (is_chosen(here)) take(index);
       });
     }
     TRIREME_CHECK(found == k_);
@@ -96,15 +94,28 @@ class TopK {
     });
   }
 
+  // With the magnitude of each. They lie all over memory: what was noted is looked up there once, where
+  // there is room behind it for what was found.
   template <typename Body>
   void for_each_noted(const Body& body) const {
-    for (int64_t chunk = 0; chunk < space_.chunks; ++chunk) {
-      for (int64_t i = 0; i < space_.noted_count[chunk]; ++i) body(int64_t{space_.noted[chunk * kChunk + i]});
+    const uint32_t* const sizes = has_sizes() ? space_.noted + noted_ : nullptr;
+    for (int64_t i = 0; i < noted_; ++i) {
+      const int64_t index = space_.noted[i];
+      body(index, sizes ? sizes[i] : magnitude(x_[index]));
     }
   }
+  bool has_sizes() const { return 2 * noted_ <= n_; }
 
-  int64_t noted() const {
-    return std::accumulate(space_.noted_count, space_.noted_count + space_.chunks, int64_t{0});
+  // Indices of all chunks one after another, from where each chunk has noted its own.
+  void gather_noted() {
+    noted_ = 0;
+    for (int64_t chunk = 0; chunk < space_.chunks; ++chunk) {
+      const uint32_t* const own = space_.noted + chunk * kChunk;
+      std::copy(own, own + space_.noted_count[chunk], space_.noted + noted_);  // never forwards
+      noted_ += space_.noted_count[chunk];
+    }
+    if (!has_sizes()) return;
+    for (int64_t i = 0; i < noted_; ++i) space_.noted[noted_ + i] = magnitude(x_[space_.noted[i]]);
   }
 
   // The bin from the top of which the k-th largest is in; `wanted` becomes its number there.
@@ -120,8 +131,8 @@ class TopK {
   Selection select(float* rest) {
     const uint32_t guess = sampled_ > 0 ? sampled_least() : likely_least();
     note(guess, rest);
-    if (const int64_t found = noted(); found < k_) {
-      if (sampled_ > 0) return {guess, n_, k_ - found};
+    if (noted_ < k_) {
+      if (sampled_ > 0) return {guess, n_, k_ - noted_};
       note(counted_least(), nullptr);
     }
     int64_t wanted = k_;
@@ -129,8 +140,7 @@ class TopK {
     for (const int shift : {kShift, 10, 0}) {
       std::fill_n(space_.counts, kBins, 0u);
       const int above = shift == kShift ? 31 : shift + 10;
-      for_each_noted([&](int64_t index) {
-        const uint32_t here = magnitude(x_[index]);
+      for_each_noted([&](int64_t, uint32_t here) {
         if ((here ^ least) >> above == 0) ++space_.counts[(here & ((1u << above) - 1)) >> shift];
       });
       least |= bin_of(space_.counts, wanted) << shift;
@@ -192,6 +202,7 @@ class TopK {
         space_.noted_count[chunk] = note_of(begin, end, least);
       }
     });
+    gather_noted();
   }
 
   int64_t note_of(int64_t begin, int64_t end, uint32_t least) {
@@ -221,6 +232,7 @@ class TopK {
   int64_t n_, k_;
   double sampled_;
   TopKSpace space_;
+  int64_t noted_ = 0;
 };
 
 void top_k(const KernelContext& context) {

@@ -1,0 +1,54 @@
+// See rank_alone.h.
+#include "trireme/bench/rank_alone.h"
+
+#include <cstring>
+#include <new>
+
+#include "trireme/bench/train_steps.h"
+#include "trireme/exchange/choice.h"
+#include "trireme/exchange/consistency.h"
+#include "trireme/plan/servers.h"
+
+namespace trireme::bench {
+namespace {
+
+constexpr int kSteps = 4;
+
+// The first step behind all warm-ups.
+int64_t first_usual_step(const Plan& plan) {
+  if (plan.exchange.empty() || consistency_of(plan)) return 0;
+  const std::vector<int64_t> ends = early_ends(exchange_choices(plan));
+  return ends.empty() ? 0 : ends.back();
+}
+
+}  // namespace
+
+void EchoCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
+  const int number = mesh_.axis(axis), ways = mesh_.axes()[static_cast<size_t>(number)].size;
+  const size_t part = static_cast<size_t>(count / ways) * size_of(dtype);
+  const std::byte* const own = data + part * static_cast<size_t>(mesh_.coordinate(rank_, number));
+  for (int way = 0; way < ways; ++way) {
+    std::byte* const to = data + part * static_cast<size_t>(way);
+    if (to != own) std::memcpy(to, own, part);
+  }
+}
+
+void EchoCommunicator::all_to_all(std::string_view, const std::byte* from, std::byte* to, int64_t count,
+                                  DType dtype) {
+  std::memcpy(to, from, static_cast<size_t>(count) * size_of(dtype));
+}
+
+std::shared_ptr<std::byte> EchoCommunicator::allocate(size_t bytes) {
+  return {static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})),
+          [](std::byte* data) { ::operator delete (data, std::align_val_t{64}); }};
+}
+
+double seconds_of_rank_alone(const StepSetup& setup, Plan plan) {
+  if (servers_of(plan)) plan.exchange.clear();
+  EchoCommunicator echo(plan.mesh, 0);
+  const StepQuestion question{
+      .steps = kSteps, .warmup = 1, .first = first_usual_step(plan), .peak = false, .products = {}};
+  return time_steps(setup, question, {{plan, 0, &echo}, nullptr}, [](const StepReport&) {}).least_seconds;
+}
+
+}  // namespace trireme::bench
