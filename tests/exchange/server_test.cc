@@ -45,8 +45,9 @@ void expect_plain(const ServedRun& run, const PlainRun& plain, int servers = 1) 
   for (size_t step = 0; step < run.steps.size(); ++step) {
     EXPECT_EQ(run.steps[step].weights, plain.weights[step]) << "step " << step + 1;
     EXPECT_EQ(run.steps[step].result.loss, plain.results[step].loss) << "step " << step + 1;
-    if (servers == 1)  // of several, one has the norm of some gradients
+    if (servers == 1) {  // of several, one has the norm of some gradients
       EXPECT_EQ(run.steps[step].result.norm, plain.results[step].norm) << "step " << step + 1;
+    }
     EXPECT_EQ(run.steps[step].result.staleness_max, 0);
   }
   EXPECT_EQ(run.optimizer, plain.optimizer);

@@ -23,11 +23,16 @@ int64_t first_usual_step(const Plan& plan) {
 
 }  // namespace
 
+Communicator::Place EchoCommunicator::place(std::string_view axis) const {
+  const int number = mesh_.axis(axis);
+  return {mesh_.coordinate(rank_, number), mesh_.axes()[static_cast<size_t>(number)].size};
+}
+
 void EchoCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  const int number = mesh_.axis(axis), ways = mesh_.axes()[static_cast<size_t>(number)].size;
-  const size_t part = static_cast<size_t>(count / ways) * size_of(dtype);
-  const std::byte* const own = data + part * static_cast<size_t>(mesh_.coordinate(rank_, number));
-  for (int way = 0; way < ways; ++way) {
+  const auto [rank, ranks] = place(axis);
+  const size_t part = static_cast<size_t>(count / ranks) * size_of(dtype);
+  const std::byte* const own = data + part * static_cast<size_t>(rank);
+  for (int way = 0; way < ranks; ++way) {
     std::byte* const to = data + part * static_cast<size_t>(way);
     if (to != own) std::memcpy(to, own, part);
   }

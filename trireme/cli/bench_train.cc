@@ -139,7 +139,8 @@ int run_launched(Options options) {
   // A mistake is told once, before any rank is started.
   const Plan plan = read_plan(options.plan, environment.ranks);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
-  take_device_links(options.launch, setup.config.train.device);
+  take_device_links(options.launch);
+  check_links(setup.config.train.device, options.launch.device_links);
   check_links(plan, setup.config.train, options.launch.device_links);
   if (environment.ranks == 1 && !environment.starts_ranks) return run(options, setup, {{plan}, nullptr});
   const AxisAlgorithms algorithms = axis_algorithms(plan, setup.config.train);

@@ -7,7 +7,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/runtime/device.h"
 
 namespace trireme::cli {
 
@@ -67,11 +66,10 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
       ->type_name("FILE");
 }
 
-void take_device_links(comm::LaunchOptions& options, const std::string& device) {
+void take_device_links(comm::LaunchOptions& options) {
   if (options.transport != "nccl") return;
   options.transport.clear();
   options.device_links = comm::DeviceLinks::nccl;
-  check_links(device, options.device_links);
 }
 
 }  // namespace trireme::cli

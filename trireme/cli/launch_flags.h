@@ -14,8 +14,8 @@ namespace trireme::cli {
 void add_launch_flags(CLI::App& app, comm::LaunchOptions& options);
 
 // For commands whose ranks may exchange from GPU to GPU: after the parsing, --transport nccl as what it
-// means, and the transport beside it is chosen. Throws Error where ranks on this kind of device can not.
-void take_device_links(comm::LaunchOptions& options, const std::string& device);
+// means, and the transport beside it is chosen. check_links() says whether the device can.
+void take_device_links(comm::LaunchOptions& options);
 
 // --link alone, for who only predicts.
 void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link);

@@ -284,7 +284,8 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
-  take_device_links(launch, config.config.train.device);
+  take_device_links(launch);
+  check_links(config.config.train.device, launch.device_links);
   if (launch.device_links == comm::DeviceLinks::nccl && !flags.slow.empty())
     throw_error("--slow makes a rank late for its transport, and NCCL is none; leave one of them out");
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
