@@ -95,6 +95,10 @@ def dgc(ratio, **settings):
     return {"method": "dgc", "ratio": ratio, **settings}
 
 
+def top_k(ratio, **settings):
+    return {"method": "top_k", "ratio": ratio, **settings}
+
+
 def train(group, name, settings, exchange=None, steps=100, **rest):
     return Arm(group, name, ("train", *settings, f"--train.steps={steps}", *ALWAYS), exchange, **rest)
 
@@ -116,6 +120,19 @@ def tuning_arm(family, rate):
     return train("rates", name, model + (adamw(rate) if family == "adamw" else momentum(rate)), steps=steps)
 
 
+def parts_of_dgc(group, own, by_dgc, early, steps):
+    """From dropping alone to nearly all of it. `own` settings have momentum, those for dgc none; `early`: of each stage
+    of a warm-up."""
+    return [
+        train(group, "naive dropping, 99 %", own, top_k(0.01, feedback=False), steps),
+        train(group, "+ accumulation, 99 %", own, top_k(0.01), steps),
+        train(group, "+ accumulation and warm-up, 99 %", own, dgc(0.01, momentum=0, masking=False, warmup=early), steps),
+        train(group, "+ momentum correction, 99 %", by_dgc, dgc(0.01, masking=False), steps),
+        train(group, "+ correction and masking, 99 %", by_dgc, dgc(0.01), steps),
+        train(group, "naive dropping, 99.9 %", own, top_k(0.001, feedback=False), steps),
+        train(group, "all, 99.9 %", by_dgc, dgc(0.001, warmup=early), steps)]
+
+
 def rates(_):
     """Short runs for the rate of each family."""
     return [tuning_arm(family, rate) for family, tried in TRIED.items() for rate in tried]
@@ -128,21 +145,14 @@ def resnet(results):
         return []
     own, steps = RESNET + momentum(rate), RESNET_STEPS
     by_dgc, early = RESNET + sgd(rate), steps // 20
-    top = lambda ratio: {"method": "top_k", "ratio": ratio}
     return [
         *over_seeds(SEEDS, "resnet", "dense", own, steps=steps),
         *over_seeds(SEEDS, "resnet", "all, 99 %", by_dgc, dgc(0.01, warmup=early), steps=steps),
         *over_seeds(SEEDS, "resnet", "power_sgd, rank 2", own, POWER, steps=steps),
         *over_seeds(SEEDS, "resnet", "signum", RESNET + signum_steps(of_signum), SIGNUM, steps=steps),
         train("resnet", "atomo, rank 3", own, {"method": "atomo"}, steps),
-        train("resnet", "naive dropping, 99 %", own, {**top(0.01), "feedback": False}, steps),
-        train("resnet", "+ accumulation, 99 %", own, top(0.01), steps),
-        train("resnet", "+ accumulation and warm-up, 99 %", own, dgc(0.01, momentum=0, masking=False, warmup=early), steps),
-        train("resnet", "+ momentum correction, 99 %", by_dgc, dgc(0.01, masking=False), steps),
-        train("resnet", "+ correction and masking, 99 %", by_dgc, dgc(0.01), steps),
-        train("resnet", "naive dropping, 99.9 %", own, {**top(0.001), "feedback": False}, steps),
-        train("resnet", "+ accumulation, 99.9 %", own, top(0.001), steps),
-        train("resnet", "all, 99.9 %", by_dgc, dgc(0.001, warmup=early), steps)]
+        *parts_of_dgc("resnet", own, by_dgc, early, steps),
+        train("resnet", "+ accumulation, 99.9 %", own, top_k(0.001), steps)]
 
 
 def ablation(results):
@@ -151,17 +161,11 @@ def ablation(results):
     if not rate:
         return []
     own, by_dgc, steps = SMALL_BATCH + momentum(rate), SMALL_BATCH + sgd(rate), ABLATION_STEPS
-    early, top = steps // 30, lambda ratio: {"method": "top_k", "ratio": ratio}
+    early = steps // 30
     return [
         *over_seeds(SEEDS, "ablation", "dense", own, steps=steps),
         *over_seeds(SEEDS, "ablation", "all, 99 %", by_dgc, dgc(0.01, warmup=early), steps=steps),
-        train("ablation", "naive dropping, 99 %", own, {**top(0.01), "feedback": False}, steps),
-        train("ablation", "+ accumulation, 99 %", own, top(0.01), steps),
-        train("ablation", "+ accumulation and warm-up, 99 %", own, dgc(0.01, momentum=0, masking=False, warmup=early), steps),
-        train("ablation", "+ momentum correction, 99 %", by_dgc, dgc(0.01, masking=False), steps),
-        train("ablation", "+ correction and masking, 99 %", by_dgc, dgc(0.01), steps),
-        train("ablation", "naive dropping, 99.9 %", own, {**top(0.001), "feedback": False}, steps),
-        train("ablation", "all, 99.9 %", by_dgc, dgc(0.001, warmup=early), steps)]
+        *parts_of_dgc("ablation", own, by_dgc, early, steps)]
 
 
 RESNET_TIMED = [("dense", None, momentum(0.1)), ("atomo, rank 3", {"method": "atomo"}, momentum(0.1)),
@@ -185,7 +189,7 @@ def text(results):
         own, by_dgc = model + momentum(rate_of[family]), model + sgd(rate_of[family]) + ("--train.clip_norm=0",)
         arms += [
             train("text", f"{family}, dense", own, steps=steps),
-            train("text", f"{family}, naive dropping, 99.9 %", own, {"method": "top_k", "ratio": 0.001, "feedback": False},
+            train("text", f"{family}, naive dropping, 99.9 %", own, top_k(0.001, feedback=False),
                   steps),
             train("text", f"{family}, all, 99.9 %", by_dgc, dgc(0.001, warmup=early, clip=1.0), steps),
             train("text", f"{family}, all, 99 %", by_dgc, dgc(0.01, warmup=early, clip=1.0), steps)]
@@ -302,7 +306,7 @@ def links(results):
 
 COMPRESSORS = [
     ("dense", None), ("bf16 on the wire", {"method": "all_reduce", "wire": "bf16"}),
-    ("top_k 0.1 %", {"method": "top_k", "ratio": 0.001}), ("dgc 0.1 %", dgc(0.001)), ("power_sgd, rank 2", POWER),
+    ("top_k 0.1 %", top_k(0.001)), ("dgc 0.1 %", dgc(0.001)), ("power_sgd, rank 2", POWER),
     ("one_bit", {"method": "one_bit"}), ("one_bit_adam", {"method": "one_bit_adam", "warmup": 2}),
     ("threshold", {"method": "threshold"}), ("terngrad", {"method": "terngrad"}), ("qsgd, 4 bits", {"method": "qsgd"}),
     ("atomo, rank 3", {"method": "atomo"}), ("shared_pattern 1 %", {"method": "shared_pattern"}), ("signum", SIGNUM)]

@@ -5,7 +5,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/passes/mixing.h"
-#include "trireme/train/gossip_kinds.h"
 
 namespace trireme {
 

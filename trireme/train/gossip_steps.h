@@ -4,8 +4,7 @@
 // noted (arrival_order.h), so that a run can be made again with the same bits.
 //
 //   d_psgd, staleness s   mixes in the newest weights that each neighbour has sent up to its own step, and
-//   waits
-//                         where those are more than s steps behind (stale_steps.cc)
+//                         waits where those are more than s steps behind (stale_steps.cc)
 //   ad_psgd               who asks has one question under way, and goes on until the answer is there; who
 //                         answers does so behind its own steps. Nobody waits (pair_steps.cc)
 #pragma once
@@ -75,5 +74,12 @@ class GossipSteps {
   bool others_stop_ = false, finished_ = false;
   int64_t taken_ = 0, stalest_ = 0, stale_sum_ = 0;  // weights of this step
 };
+
+// The two ways; who has a plan calls GossipSteps::make().
+std::unique_ptr<GossipSteps> make_stale_steps(const RankOptions& ranks, const Consistency& how,
+                                              Trainer& trainer, int64_t first,
+                                              std::optional<GossipSteps::Order> replay);
+std::unique_ptr<GossipSteps> make_pair_steps(const RankOptions& ranks, const Consistency& how,
+                                             Trainer& trainer, std::optional<GossipSteps::Order> replay);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/exchange/gossip.h"
 #include "trireme/passes/mixing.h"
-#include "trireme/train/gossip_kinds.h"
+#include "trireme/train/gossip_steps.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exchange/gossip.h"
 #include "trireme/passes/mixing.h"
-#include "trireme/train/gossip_kinds.h"
+#include "trireme/train/gossip_steps.h"
 
 namespace trireme {
 namespace {
