@@ -19,6 +19,7 @@ find_package(MPI COMPONENTS CXX)
 include(cmake/cuda.cmake)
 if(TRIREME_TESTS)
   find_package(GTest REQUIRED)
+  pkg_check_modules(cbc IMPORTED_TARGET cbc)  # optional, of one test
   include(GoogleTest)
 endif()
 

@@ -9,7 +9,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build pkg-config ccache git python3
-  libgtest-dev libgmock-dev
+  libgtest-dev libgmock-dev coinor-libcbc-dev
   libhwy-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev
   libsodium-dev
   libjpeg-dev libpng-dev zlib1g-dev

@@ -39,6 +39,7 @@ struct Options {
   ClusterFlags cluster;
   std::string output, explain, baseline, space;
   double budget_tokens = 0;
+  bool sensitivity = false;
   double seconds = planner::SearchOptions().seconds;
   int threads = planner::SearchOptions().threads;
 };
@@ -107,6 +108,12 @@ void print_others(const SearchResult& result) {
   }
 }
 
+void print_sensitivity(const Found& best, const planner::Subject& subject, const Cluster& cluster) {
+  fmt::print("\nwere it worse, this plan's step would take\n");
+  for (const planner::Sensitivity& one : planner::sensitivity_of(best, subject, cluster))
+    fmt::print("  {:>+6.1f}%  {}\n", 100 * (one.seconds / best.report.step_seconds - 1), one.what);
+}
+
 // The best of a part of the space beside the best of all of it.
 void print_part(const planner::Subject& subject, const Cluster& cluster, const SearchResult& whole,
                 planner::SearchOptions search_options, const std::string& what) {
@@ -158,6 +165,7 @@ int run(const Options& options) {
   const SearchResult result = planner::search(subject, cluster, search);
   print_best(result, subject, cluster, options);
   print_others(result);
+  if (options.sensitivity) print_sensitivity(result.best(), subject, cluster);
   for (const auto& [wish, what] : {std::pair(explained, "with " + options.explain),
                                    std::pair(baseline, "baseline " + options.baseline)}) {
     if (wish.empty()) continue;
@@ -192,6 +200,8 @@ int plan(std::span<const std::string> arguments) {
   app.add_option("--explain", options.explain, "why not this? tensor=8,pipe=4: the best plan that has it");
   app.add_option("--budget-tokens", options.budget_tokens, "what training on so many costs, like 300e9")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--sensitivity", options.sensitivity,
+               "also say what the plan's step takes were a link or a device slower");
   app.add_option("--baseline", options.baseline,
                  "compare with a part of the space: intra (no pipeline), inter (no tensor axis), manual "
                  "(tensor over a host, 1f1b, no sharing of states)")

@@ -61,16 +61,21 @@ Cut cut_of(const Units& units, const std::vector<size_t>& begins) {
 
 }  // namespace
 
+std::vector<size_t> balanced_begins(const std::vector<double>& costs, int runs) {
+  return balanced_begins(std::vector(static_cast<size_t>(runs), costs));
+}
+
 // The split of units [0, n) into k runs, as the table of what the largest run of the best split costs.
-std::vector<size_t> balanced_begins(const std::vector<double>& costs, int chunks) {
-  const size_t units = costs.size();
-  std::vector<double> before(units + 1, 0);
-  for (size_t u = 0; u < units; ++u) before[u + 1] = before[u] + costs[u];
+std::vector<size_t> balanced_begins(const std::vector<std::vector<double>>& costs) {
+  int chunks = static_cast<int>(costs.size());
+  const size_t units = costs[0].size();
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(chunks + 1, std::vector<double>(units + 1, kNever));
   std::vector<std::vector<size_t>> from(chunks + 1, std::vector<size_t>(units + 1, 0));
   best[0][0] = 0;
+  std::vector<double> before(units + 1, 0);
   for (int c = 1; c <= chunks; ++c) {
+    for (size_t u = 0; u < units; ++u) before[u + 1] = before[u] + costs[c - 1][u];
     for (size_t end = c; end <= units; ++end) {
       for (size_t begin = c - 1; begin < end; ++begin) {
         const double largest = std::max(best[c - 1][begin], before[end] - before[begin]);

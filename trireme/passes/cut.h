@@ -25,6 +25,8 @@ Units units_of(const Graph& forward);
 // The first units of the second and every later run, where units of these costs are split into `runs` runs
 // whose largest is as small as can be. There are no fewer units than runs.
 std::vector<size_t> balanced_begins(const std::vector<double>& costs, int runs);
+// The same where a unit costs costs[r][unit] in run r: stages on devices that are not equally fast.
+std::vector<size_t> balanced_begins(const std::vector<std::vector<double>>& costs);
 
 struct Cut {
   int chunks = 1;

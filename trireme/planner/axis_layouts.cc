@@ -46,14 +46,18 @@ class Maker {
         group_class_(group_class),
         mesh_({{"tensor", question.ranks}}) {}
 
-  AxisLayouts run() {
+  const IntraProblem& problem() {
     for (const Node& node : graph_.nodes) rules_.push_back(rule_of(graph_, node));
     find_ways();
     find_parameters();
     add_nodes();
     add_values();
     add_ends();
-    const std::optional<IntraSolution> found = solve(problem_, {.most_steps = 2'000'000});
+    return problem_;
+  }
+
+  AxisLayouts run() {
+    const std::optional<IntraSolution> found = solve(problem(), {.most_steps = 2'000'000});
     TRIREME_CHECK(found.has_value());  // doing everything everywhere is a solution
     return layouts_of_solution(*found);
   }
@@ -305,6 +309,11 @@ class Maker {
 };
 
 }  // namespace
+
+IntraProblem axis_problem(const Graph& graph, const AxisQuestion& question, const DeviceClass& device,
+                          sim::CollectiveTimes& times, int group_class) {
+  return Maker(graph, question, device, times, group_class).problem();
+}
 
 AxisLayouts best_layouts(const Graph& graph, const AxisQuestion& question, const DeviceClass& device,
                          sim::CollectiveTimes& times, int group_class) {

@@ -11,6 +11,7 @@
 #include "trireme/ir/graph.h"
 #include "trireme/mesh/cluster.h"
 #include "trireme/mesh/layout.h"
+#include "trireme/planner/intra.h"
 #include "trireme/sim/collective_time.h"
 
 namespace trireme::planner {
@@ -36,5 +37,8 @@ struct AxisLayouts {
 // and `group_class` are of the axis's collectives.
 AxisLayouts best_layouts(const Graph& graph, const AxisQuestion& question, const DeviceClass& device,
                          sim::CollectiveTimes& times, int group_class);
+// The choice that it makes, in numbers alone: for tests, which solve it otherwise too.
+IntraProblem axis_problem(const Graph& graph, const AxisQuestion& question, const DeviceClass& device,
+                          sim::CollectiveTimes& times, int group_class);
 
 }  // namespace trireme::planner

@@ -19,20 +19,33 @@ struct Estimator::Network {
   Mesh mesh;
   DeviceMap device_map;
   sim::CollectiveTimes times;
-  int data_class = -1;
-  std::vector<Path> hops;  // from each stage to the next
+  // By stage.
+  std::vector<int> data_class;            // of its sums over data; none where there are no replicas
+  std::vector<std::vector<int>> devices;  // the classes that it runs on, ascending, as the cluster has them
+  std::vector<double> memory_bytes;       // that the smallest of these has
+  std::vector<Path> hops;                 // to the next
 
   Network(const Choice& choice, const Cluster& cluster)
       : mesh({{std::string(kPipeAxis), choice.pipe}, {"data", choice.data}, {"tensor", choice.tensor}}),
         device_map(mesh, cluster),
         times(device_map, sim::CollectiveModel::kClosedForms, {}) {
-    if (choice.data > 1) data_class = times.group_class(0, mesh.axis("data"));
     const int in_stage = choice.data * choice.tensor;
-    for (int s = 0; s + 1 < choice.pipe; ++s)
-      hops.push_back(device_map.path(s * in_stage, (s + 1) * in_stage));
+    for (int s = 0; s < choice.pipe; ++s) {
+      const int first = s * in_stage;
+      if (choice.data > 1) data_class.push_back(times.group_class(first, mesh.axis("data")));
+      if (s + 1 < choice.pipe) hops.push_back(device_map.path(first, first + in_stage));
+      std::set<int> classes;
+      memory_bytes.push_back(device_map.device(first).memory_bytes);
+      for (int rank = first; rank < first + in_stage; ++rank) {
+        const DeviceClass& device = device_map.device(rank);
+        classes.insert(static_cast<int>(&device - cluster.devices.data()));
+        memory_bytes.back() = std::min(memory_bytes.back(), device.memory_bytes);
+      }
+      devices.emplace_back(classes.begin(), classes.end());
+    }
   }
-  double over_data(CollectiveKind kind, double bytes) {
-    return data_class < 0 ? 0 : times.seconds(data_class, kind, bytes);
+  double over_data(int stage, CollectiveKind kind, double bytes) {
+    return data_class.empty() ? 0 : times.seconds(data_class[stage], kind, bytes);
   }
   double message(int stage, double bytes) const {
     return hops[stage].alpha_seconds + bytes * hops[stage].beta_seconds_per_byte;
@@ -74,19 +87,48 @@ Estimator::Network& Estimator::network(const Choice& choice) {
   return *known;
 }
 
-const std::vector<size_t>& Estimator::begins_of(const Choice& choice, const std::vector<UnitCost>& small) {
+namespace {
+
+bool is_v(const Choice& choice) {
+  return choice.schedule == "zb_v";
+}
+
+// A stage's chunks are every pipe-th; of a V one on the way there and one on the way back.
+int stage_of_chunk(const Choice& choice, int chunk) {
+  return is_v(choice) && chunk >= choice.pipe ? 2 * choice.pipe - 1 - chunk : chunk % choice.pipe;
+}
+
+// What units take on the slower of two devices.
+std::vector<UnitCost> slower(std::vector<UnitCost> a, const std::vector<UnitCost>& b) {
+  const auto raise = [](double& to, double other) { to = std::max(to, other); };
+  for (size_t u = 0; u < a.size(); ++u) {
+    raise(a[u].forward.seconds, b[u].forward.seconds);
+    raise(a[u].forward.least, b[u].forward.least);
+    raise(a[u].backward.seconds, b[u].backward.seconds);
+    raise(a[u].backward.least, b[u].backward.least);
+    raise(a[u].update_seconds, b[u].update_seconds);
+  }
+  return a;
+}
+
+}  // namespace
+
+const std::vector<size_t>& Estimator::begins_of(const Choice& choice, const StageCosts& stages) {
   const int chunks = choice.pipe * choice.chunks;
-  const auto [entry, fresh] = begins_.try_emplace({choice.split(), chunks});
+  const auto [entry, fresh] = begins_.try_emplace({choice.split(), choice.pipe, choice.chunks, is_v(choice)});
   if (fresh && chunks > 1) {
-    std::vector<double> costs;
-    for (const int kind : subject_.kind)
-      costs.push_back(small[kind].forward.seconds + small[kind].backward.seconds);
-    entry->second = balanced_begins(costs, chunks);
+    std::vector<std::vector<double>> costs(chunks);
+    for (int c = 0; c < chunks; ++c) {
+      const std::vector<UnitCost>& units = *stages[stage_of_chunk(choice, c)];
+      for (const int kind : subject_.kind)
+        costs[c].push_back(units[kind].forward.seconds + units[kind].backward.seconds);
+    }
+    entry->second = balanced_begins(costs);
   }
   return entry->second;
 }
 
-std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const std::vector<UnitCost>& small,
+std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const StageCosts& stages,
                                                    const std::vector<size_t>& begins) const {
   std::vector<Chunk> chunks(choice.pipe * choice.chunks);
   std::vector<int> of_kind(subject_.small_units.size());
@@ -94,7 +136,8 @@ std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const s
   size_t chunk = 0;
   for (size_t u = 0; u < subject_.kind.size(); ++u) {
     if (chunk < begins.size() && begins[chunk] == u) ++chunk;
-    chunks[chunk].add(small[subject_.kind[u]], of_kind[subject_.kind[u]] == 1);
+    const std::vector<UnitCost>& units = *stages[stage_of_chunk(choice, static_cast<int>(chunk))];
+    chunks[chunk].add(units[subject_.kind[u]], of_kind[subject_.kind[u]] == 1);
   }
   return chunks;
 }
@@ -123,10 +166,22 @@ double under_way(const Choice& choice) {
 }  // namespace
 
 Estimate Estimator::of(const Choice& choice) {
-  const std::vector<UnitCost>& small = costs_.of(choice.split()).units;
-  const std::vector<size_t>& begins = begins_of(choice, small);
-  const std::vector<Chunk> chunks = chunks_of(choice, small, begins);
   Network& links = network(choice);
+  const std::vector<std::vector<UnitCost>>& on = costs_.of(choice.split()).on;
+  std::map<std::vector<int>, std::vector<UnitCost>> mixed;
+  StageCosts stages;
+  for (const std::vector<int>& devices : links.devices) {
+    const std::vector<UnitCost>* units = &on[devices[0]];
+    if (devices.size() > 1) {
+      const auto [entry, fresh] = mixed.try_emplace(devices, *units);
+      if (fresh)
+        for (const int device : devices) entry->second = slower(std::move(entry->second), on[device]);
+      units = &entry->second;
+    }
+    stages.push_back(units);
+  }
+  const std::vector<size_t>& begins = begins_of(choice, stages);
+  const std::vector<Chunk> chunks = chunks_of(choice, stages, begins);
   const double m = static_cast<double>(choice.microbatches), d = choice.data;
   const int p = choice.pipe;
   const bool parts = choice.sharing != "data";
@@ -144,8 +199,7 @@ Estimate Estimator::of(const Choice& choice) {
     double seconds = 0, least = 0, update = 0, kept = 0, working = 0;
     double parameters = 0, gradients = 0, moments = 0, backward_least = 0;
     for (int c = 0; c < choice.chunks; ++c) {
-      // A stage's chunks: every p-th, or with zb_v one on the way there and one on the way back.
-      const int number = choice.schedule == "zb_v" && c == 1 ? 2 * p - 1 - s : c * p + s;
+      const int number = is_v(choice) && c == 1 ? 2 * p - 1 - s : c * p + s;
       const Chunk& chunk = chunks[number];
       seconds += chunk.forward.seconds + chunk.backward.seconds;
       least += chunk.forward.least + chunk.backward.least;
@@ -161,14 +215,14 @@ Estimate Estimator::of(const Choice& choice) {
       messages += links.message(s, chunks[s].ahead_bytes) + links.message(s, chunks[s].back_bytes);
     if (parts) update /= d;
     // Sums over replicas: once a step in the update, or with each microbatch beside its work.
-    const double scatter = links.over_data(CollectiveKind::kReduceScatter, gradients);
-    const double gather = links.over_data(CollectiveKind::kAllGather, parameters);
+    const double scatter = links.over_data(s, CollectiveKind::kReduceScatter, gradients);
+    const double gather = links.over_data(s, CollectiveKind::kAllGather, parameters);
     double once = 0, each = 0;
     if (each_time) {
-      each = scatter + (gathers ? 2 * links.over_data(CollectiveKind::kAllGather, parameters * cast) : 0);
+      each = scatter + (gathers ? 2 * links.over_data(s, CollectiveKind::kAllGather, parameters * cast) : 0);
       once = gathers ? 0 : gather;
     } else {
-      once = parts ? scatter + gather : links.over_data(CollectiveKind::kAllReduce, gradients);
+      once = parts ? scatter + gather : links.over_data(s, CollectiveKind::kAllReduce, gradients);
     }
     double beside = 0;
     if (!each_time && !parts && p == 1 && m == 1) beside = std::exchange(once, 0);
@@ -192,7 +246,11 @@ Estimate Estimator::of(const Choice& choice) {
 
     const double states =
         parameters / (gathers ? d : 1) + gradients / (each_time ? d : 1) + moments / (parts ? d : 1);
-    result.bytes = std::max(result.bytes, states + kept * kept_at_once(choice, s) + working);
+    const double bytes = states + kept * kept_at_once(choice, s) + working;
+    if (bytes / links.memory_bytes[s] > result.fill()) {
+      result.bytes = bytes;
+      result.memory_bytes = links.memory_bytes[s];
+    }
   }
   if (!weights_apart) {
     // All stages but the first are done before it.

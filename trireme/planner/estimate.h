@@ -1,6 +1,7 @@
 // What a choice takes, in closed form from the costs of units: a time by which choices are ordered, and one
 // that no Program of it can beat under the simulator's clock, by which they are left out. Memory likewise is
-// what states, stashes and the largest unit's values need at least.
+// what states, stashes and the largest unit's values need at least. A stage on devices of several classes
+// takes as long as the slowest of them, since all have as many rows.
 #pragma once
 
 #include <map>
@@ -17,7 +18,10 @@ struct Estimate {
   double seconds = 0;
   double least_seconds = 0;
   double bytes = 0;                 // of the fullest stage
+  double memory_bytes = 1;          // that a device of it has
   std::vector<std::string> begins;  // the units before which chunks are cut
+
+  double fill() const { return bytes / memory_bytes; }
 };
 
 class Estimator {
@@ -32,16 +36,18 @@ class Estimator {
  private:
   struct Network;  // a mesh on the cluster
   struct Chunk;
+  using StageCosts = std::vector<const std::vector<UnitCost>*>;  // by stage: costs of the small model's units
   Network& network(const Choice& choice);
-  const std::vector<size_t>& begins_of(const Choice& choice, const std::vector<UnitCost>& small);
-  std::vector<Chunk> chunks_of(const Choice& choice, const std::vector<UnitCost>& small,
+  const std::vector<size_t>& begins_of(const Choice& choice, const StageCosts& costs);
+  std::vector<Chunk> chunks_of(const Choice& choice, const StageCosts& costs,
                                const std::vector<size_t>& begins) const;
 
   const Subject& subject_;
   const Cluster& cluster_;
   UnitCosts& costs_;
   std::map<std::tuple<int, int, int>, std::shared_ptr<Network>> networks_;
-  std::map<std::pair<Split, int>, std::vector<size_t>> begins_;  // by chunks
+  // By stages and chunks, and whether those lie as a V.
+  std::map<std::tuple<Split, int, int, bool>, std::vector<size_t>> begins_;
 };
 
 }  // namespace trireme::planner

@@ -1,6 +1,8 @@
 // See report.h.
 #include "trireme/planner/report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -60,6 +62,36 @@ std::vector<Difference> differences(const Found& best, const Found& other) {
     if (std::abs(seconds) >= 0.01 * best.report.step_seconds) result.push_back({what, seconds});
   }
   std::ranges::stable_sort(result, std::greater(), &Difference::seconds);
+  return result;
+}
+
+std::vector<Sensitivity> sensitivity_of(const Found& found, const Subject& subject, const Cluster& cluster) {
+  constexpr double kLess = 0.75;
+  std::vector<Sensitivity> result;
+  const auto add = [&](std::string what, const Cluster& other, const sim::SimOptions& options = {}) {
+    result.push_back(
+        {std::move(what), simulate(subject, other, found.choice, found.plan, options).step_seconds});
+  };
+  for (size_t i = 0; i < cluster.links.size(); ++i) {
+    Cluster other = cluster;
+    other.links[i].bytes_per_second *= kLess;
+    add(fmt::format("link {}: a quarter of its rate less", cluster.links[i].name), other);
+    other = cluster;
+    other.links[i].alpha_seconds *= 2;
+    add(fmt::format("link {}: twice its latency", cluster.links[i].name), other);
+  }
+  for (size_t i = 0; i < cluster.devices.size(); ++i) {
+    Cluster other = cluster;
+    for (auto& [dtype, flops] : other.devices[i].flops_per_second) flops *= kLess;
+    add(fmt::format("{}: a quarter of its peak less", cluster.devices[i].name), other);
+    other = cluster;
+    for (BandwidthPoint& point : other.devices[i].bandwidth) point.bytes_per_second *= kLess;
+    add(fmt::format("{}: a quarter of its memory's rate less", cluster.devices[i].name), other);
+  }
+  constexpr int kMostRanks = 64;  // every rank is simulated where one is slow
+  if (found.choice.ranks() <= kMostRanks)
+    add("one device twice as slow", cluster, {.disturbance = {.slow = {{0, 2.0}}}});
+  std::ranges::stable_sort(result, std::greater(), &Sensitivity::seconds);
   return result;
 }
 

@@ -31,6 +31,14 @@ struct Difference {
 };
 std::vector<Difference> differences(const Found& best, const Found& other);
 
+// What a step would take were one thing of the cluster worse: a link or a class of devices a quarter slower,
+// a link's messages twice as late, one device twice as slow (of up to 64). The largest first.
+struct Sensitivity {
+  std::string what;
+  double seconds = 0;
+};
+std::vector<Sensitivity> sensitivity_of(const Found& found, const Subject& subject, const Cluster& cluster);
+
 // The part of the space that a baseline stands for: intra, inter, manual; "" is none. Throws Error for
 // others.
 Wish baseline(std::string_view name, const Subject& subject, const Cluster& cluster);

@@ -34,9 +34,7 @@ struct Simulated {
 class Search {
  public:
   Search(const Subject& subject, const Cluster& cluster, const SearchOptions& options)
-      : subject_(subject), cluster_(cluster), options_(options), costs_(subject, cluster) {
-    for (const DeviceClass& device : cluster.devices) memory_ = std::max(memory_, device.memory_bytes);
-  }
+      : subject_(subject), cluster_(cluster), options_(options), costs_(subject, cluster) {}
 
   std::vector<Candidate> all() {
     estimate_all();
@@ -98,7 +96,7 @@ class Search {
       splits.erase(std::ranges::unique(splits).begin(), splits.end());
       std::erase_if(splits, [&](const Split& split) { return outgrown(split); });
       costs_.measure(splits, options_.threads);
-      std::map<Split, double> least;  // bytes, over meshes and schedules
+      std::map<Split, double> least;  // fill, over meshes and schedules
       for (; first != last; ++first) {
         const Split split = first->split();
         if (outgrown(split)) {
@@ -106,29 +104,26 @@ class Search {
           continue;
         }
         const UnitCosts::Table& table = costs_.of(split);
-        if (table.units.empty()) {
+        if (table.on.empty()) {
           ++result_.refused;
           why_refused_ = table.why;
           continue;
         }
         Estimate estimate = estimator.of(*first);
-        const auto [smallest, is_new] = least.emplace(split, estimate.bytes);
-        smallest->second = std::min(smallest->second, estimate.bytes);
-        if (estimate.bytes < nearest_bytes_) {
-          nearest_bytes_ = estimate.bytes;
-          nearest_ = *first;
-        }
-        if (estimate.bytes * kMemorySlack > memory_) {
+        const auto [smallest, is_new] = least.emplace(split, estimate.fill());
+        smallest->second = std::min(smallest->second, estimate.fill());
+        if (!nearest_ || estimate.fill() < nearest_->estimate.fill()) nearest_ = {*first, estimate};
+        if (estimate.fill() * kMemorySlack > 1) {
           ++result_.too_large;
           if (can_offload(*first)) outgrown_candidates_.push_back({*first, std::move(estimate)});
           continue;
         }
         candidates_.push_back({*first, std::move(estimate)});
       }
-      for (const auto& [split, bytes] : least) {
+      for (const auto& [split, fill] : least) {
         Split any_rows = split;
         any_rows.rows = 0;
-        if (bytes * kMemorySlack > memory_) outgrown_.insert(any_rows);
+        if (fill * kMemorySlack > 1) outgrown_.insert(any_rows);
       }
     }
     std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.estimate.seconds; });
@@ -148,9 +143,9 @@ class Search {
   static Kind kind_of(const Choice& choice) {
     return {choice.pipe > 1, choice.schedule, choice.sharing, choice.recompute};
   }
-  double corrected_bytes(const Candidate& candidate) const {
+  double corrected_fill(const Candidate& candidate) const {
     const auto known = memory_ratio_.find(kind_of(candidate.choice));
-    return candidate.estimate.bytes * (known == memory_ratio_.end() ? usual_memory_ratio_ : known->second);
+    return candidate.estimate.fill() * (known == memory_ratio_.end() ? usual_memory_ratio_ : known->second);
   }
 
   // While nothing fits: first what is fast, then what is small, and no more when that does not fit either.
@@ -161,10 +156,9 @@ class Search {
     }
     if (tried_ >= 3 * kPatience) return {};
     if (tried_ >= kPatience)
-      std::ranges::stable_sort(open, {}, [&](size_t i) { return corrected_bytes(candidates_[i]); });
+      std::ranges::stable_sort(open, {}, [&](size_t i) { return corrected_fill(candidates_[i]); });
     else
-      std::ranges::stable_partition(open,
-                                    [&](size_t i) { return corrected_bytes(candidates_[i]) <= memory_; });
+      std::ranges::stable_partition(open, [&](size_t i) { return corrected_fill(candidates_[i]) <= 1; });
     open.resize(std::min(open.size(), static_cast<size_t>(options_.threads)));
     return open;
   }
@@ -183,7 +177,7 @@ class Search {
       if (done_[i] || candidate.estimate.least_seconds >= best_seconds()) continue;
       // Estimates are believed, with the errors that were seen, once a few have not led to anything faster.
       const bool slower = candidate.estimate.seconds * lowest_ratio_ >= best_seconds();
-      if (corrected_bytes(candidate) > memory_ || (slower && since_better_ >= kPatience) ||
+      if (corrected_fill(candidate) > 1 || (slower && since_better_ >= kPatience) ||
           since_better_ >= 3 * kPatience) {
         unlikely = true;
         continue;
@@ -196,10 +190,7 @@ class Search {
 
   Simulated simulate_one(const Choice& choice, const Plan& plan) const {
     try {
-      const DeviceMap device_map(plan.mesh, cluster_);
-      const sim::ProgramSource programs = subject_.programs(
-          plan, {choice.rows * choice.row_parts(), choice.microbatches}, Subject::Model::kWhole);
-      return {sim::simulate(device_map, programs), ""};
+      return {planner::simulate(subject_, cluster_, choice, plan), ""};
     } catch (const Error& error) {
       return {std::nullopt, error.what()};
     }
@@ -220,7 +211,7 @@ class Search {
     std::vector<size_t> open;
     for (size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
-      if (!done_[i] && candidate.estimate.least_seconds <= enough && corrected_bytes(candidate) <= memory_)
+      if (!done_[i] && candidate.estimate.least_seconds <= enough && corrected_fill(candidate) <= 1)
         open.push_back(i);
     }
     std::ranges::stable_sort(open, {}, [&](size_t i) { return candidates_[i].choice.microbatches; });
@@ -268,7 +259,7 @@ class Search {
       tried.insert(tried.end(), all.begin(), all.begin() + std::min<int64_t>(std::ssize(all), kPatience));
     };
     add_first([](const Candidate& candidate) { return candidate.estimate.seconds; });
-    add_first([](const Candidate& candidate) { return candidate.estimate.bytes; });
+    add_first([](const Candidate& candidate) { return candidate.estimate.fill(); });
     for (Candidate& candidate : tried) {
       for (const auto what : {Choice::Offload::kOptimizer, Choice::Offload::kAllStates}) {
         if (is_over() && !result_.fitting.empty()) return;
@@ -312,7 +303,8 @@ class Search {
     sim::SimReport& report = *simulated.report;
     const sim::RankReport& fullest = report.fullest();
     const double bytes = static_cast<double>(fullest.memory.peak_bytes);
-    memory_ratio_[kind_of(candidate.choice)] = bytes / candidate.estimate.bytes;
+    memory_ratio_[kind_of(candidate.choice)] =
+        bytes / fullest.device->memory_bytes / candidate.estimate.fill();
     usual_memory_ratio_ = 0;
     for (const auto& [kind, ratio] : memory_ratio_)
       usual_memory_ratio_ += ratio / static_cast<double>(memory_ratio_.size());
@@ -320,6 +312,7 @@ class Search {
       ++result_.too_large;
       if (bytes - fullest.device->memory_bytes < simulated_over_) {
         simulated_over_ = bytes - fullest.device->memory_bytes;
+        simulated_memory_ = fullest.device->memory_bytes;
         nearest_simulated_ = candidate.choice;
       }
       return;
@@ -360,13 +353,18 @@ class Search {
           "sequence, "
           "or a smaller model are needed",
           result_.simulated, to_string(nearest_simulated_),
-          format_bytes(static_cast<size_t>(simulated_over_)), format_bytes(static_cast<size_t>(memory_)));
-    if (std::isfinite(nearest_bytes_) && nearest_bytes_ > memory_ * kMemorySlack)
+          format_bytes(static_cast<size_t>(simulated_over_)),
+          format_bytes(static_cast<size_t>(simulated_memory_)));
+    if (nearest_ && nearest_->estimate.fill() > kMemorySlack) {
+      const Estimate& estimate = nearest_->estimate;
       throw_error(
           "nothing fits: a device has {}, and at least about {} are needed, {} too much, even with {}; more "
           "devices, a smaller batch or sequence, or a smaller model are needed",
-          format_bytes(static_cast<size_t>(memory_)), format_bytes(static_cast<size_t>(nearest_bytes_)),
-          format_bytes(static_cast<size_t>(std::max(0.0, nearest_bytes_ - memory_))), to_string(nearest_));
+          format_bytes(static_cast<size_t>(estimate.memory_bytes)),
+          format_bytes(static_cast<size_t>(estimate.bytes)),
+          format_bytes(static_cast<size_t>(std::max(0.0, estimate.bytes - estimate.memory_bytes))),
+          to_string(nearest_->choice));
+    }
     throw_error("none of {} plans can work; the last one: {}", result_.choices, why_refused_);
   }
 
@@ -375,7 +373,6 @@ class Search {
   const SearchOptions& options_;
   const Clock::time_point begin_ = Clock::now();
   UnitCosts costs_;
-  double memory_ = 0;
   std::vector<Candidate> candidates_;           // by estimate
   std::vector<Candidate> outgrown_candidates_;  // too large, unless states are offloaded
   std::vector<bool> done_;                      // of candidates: simulated, or refused
@@ -385,14 +382,21 @@ class Search {
   double usual_memory_ratio_ = 1;  // of kinds of which none was simulated
   double lowest_ratio_ = 1;        // of what was simulated to what was estimated
   int since_better_ = 0, tried_ = 0;
-  double nearest_bytes_ = std::numeric_limits<double>::infinity();
-  double simulated_over_ = std::numeric_limits<double>::infinity();
-  Choice nearest_, nearest_simulated_;
+  std::optional<Candidate> nearest_;  // to fitting, by its estimate
+  double simulated_over_ = std::numeric_limits<double>::infinity(), simulated_memory_ = 0;
+  Choice nearest_simulated_;
   std::string why_refused_;
   SearchResult result_;
 };
 
 }  // namespace
+
+sim::SimReport simulate(const Subject& subject, const Cluster& cluster, const Choice& choice,
+                        const Plan& plan, const sim::SimOptions& options) {
+  const DeviceMap device_map(plan.mesh, cluster);
+  const BatchShape shape{choice.rows * choice.row_parts(), choice.microbatches};
+  return sim::simulate(device_map, subject.programs(plan, shape, Subject::Model::kWhole), options);
+}
 
 std::vector<Candidate> candidates(const Subject& subject, const Cluster& cluster,
                                   const SearchOptions& options) {

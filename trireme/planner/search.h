@@ -33,6 +33,10 @@ struct Candidate {
 std::vector<Candidate> candidates(const Subject& subject, const Cluster& cluster,
                                   const SearchOptions& options = {});
 
+// The Programs of a choice's plan on the clock. Throws Error where the plan can not work.
+sim::SimReport simulate(const Subject& subject, const Cluster& cluster, const Choice& choice,
+                        const Plan& plan, const sim::SimOptions& options = {});
+
 // A choice that was simulated.
 struct Found {
   Choice choice;

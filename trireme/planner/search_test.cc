@@ -56,6 +56,22 @@ bytes_per_second = {}
                        "test");
 }
 
+// A host of two such devices, and one of two that are half as fast and have half the memory.
+Cluster mixed_cluster(double memory_bytes) {
+  Cluster cluster = cluster_of(2, memory_bytes, 2e9);
+  DeviceClass slow = cluster.devices[0];
+  slow.name = "slow";
+  slow.memory_bytes /= 2;
+  slow.bandwidth[0].bytes_per_second /= 2;
+  slow.flops_per_second[DType::f32] /= 2;
+  slow.launch_seconds *= 2;
+  cluster.devices.push_back(slow);
+  cluster.hosts[0].across = "l";
+  cluster.hosts.push_back(cluster.hosts[0]);
+  cluster.hosts[1].device = "slow";
+  return cluster;
+}
+
 // Ends by a number of simulations, never by time: a busy machine must find the same.
 SearchResult quick_search(const Subject& subject, const Cluster& cluster, const Wish& wish = {}) {
   return search(subject, cluster, {.wish = wish, .seconds = 1e9, .simulations = 16});
@@ -63,33 +79,62 @@ SearchResult quick_search(const Subject& subject, const Cluster& cluster, const 
 
 sim::SimReport simulated(const Subject& subject, const Cluster& cluster, const Choice& choice,
                          const Estimate& estimate) {
-  const Plan plan = plan_of(choice, estimate.begins);
-  const DeviceMap device_map(plan.mesh, cluster);
-  return sim::simulate(device_map,
-                       subject.programs(plan, {choice.rows * choice.row_parts(), choice.microbatches},
-                                        Subject::Model::kWhole));
+  return simulate(subject, cluster, choice, plan_of(choice, estimate.begins));
 }
 
-TEST(Search, BoundsHoldAndEstimatesAreNear) {
+void hold_estimates_to_simulations(const Cluster& cluster) {
   const Subject subject = subject_of(small_gpt());
-  const Cluster cluster = cluster_of(4, 1e9, 2e9);
   const std::vector<Choice> choices = all_choices(subject, cluster);
   UnitCosts costs(subject, cluster);
   Estimator estimator(subject, cluster, costs);
   int looked = 0, far = 0;
   for (size_t i = 0; i < choices.size(); i += 37) {
     const Choice& choice = choices[i];
-    if (costs.of(choice.split()).units.empty()) continue;
+    if (costs.of(choice.split()).on.empty()) continue;
     const Estimate estimate = estimator.of(choice);
     const sim::SimReport report = simulated(subject, cluster, choice, estimate);
-    const double bytes = static_cast<double>(report.fullest().memory.peak_bytes);
+    const sim::RankReport& fullest = report.fullest();
+    const double fill = static_cast<double>(fullest.memory.peak_bytes) / fullest.device->memory_bytes;
     EXPECT_LE(estimate.least_seconds, report.step_seconds * (1 + 1e-9)) << to_string(choice);
-    EXPECT_LE(0.8 * estimate.bytes, bytes) << to_string(choice);
+    EXPECT_LE(0.8 * estimate.fill(), fill) << to_string(choice);
     ++looked;
     if (std::abs(estimate.seconds / report.step_seconds - 1) > 0.3) ++far;
   }
   EXPECT_GE(looked, 20);
   EXPECT_LT(far, looked / 4);
+}
+
+TEST(Search, BoundsHoldAndEstimatesAreNear) {
+  hold_estimates_to_simulations(cluster_of(4, 1e9, 2e9));
+}
+
+TEST(Search, BoundsHoldOnDevicesOfTwoClasses) {
+  hold_estimates_to_simulations(mixed_cluster(1e9));
+}
+
+TEST(Search, SlowDevicesGetFewerLayers) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = mixed_cluster(1e9);
+  const Found best = quick_search(subject, cluster, parse_wish("pipe=2,schedule=1f1b")).best();
+  ASSERT_EQ(best.plan.stages.size(), 1u);
+  const auto begin = std::ranges::find(subject.units, best.plan.stages[0]);
+  const auto fast_units = begin - subject.units.begin(), slow_units = subject.units.end() - begin;
+  EXPECT_GT(fast_units, slow_units);
+  // An even cut of the same plan is slower.
+  Estimate even = best.estimate;
+  even.begins = {subject.units[subject.units.size() / 2]};
+  EXPECT_GT(simulated(subject, cluster, best.choice, even).step_seconds, 1.1 * best.report.step_seconds);
+}
+
+// Replicas of the model are as large everywhere: the devices with half of the memory decide.
+TEST(Search, TheSmallestDevicesDecideWhatFits) {
+  const Subject subject = subject_of(small_gpt());
+  const Wish replicas = parse_wish("data=4,sharing=data,rows=1,recompute=full");
+  const Found roomy = quick_search(subject, mixed_cluster(1e9), replicas).best();
+  EXPECT_EQ(roomy.estimate.memory_bytes, 5e8);
+  const double needed = static_cast<double>(roomy.report.fullest().memory.peak_bytes);
+  EXPECT_NO_THROW(quick_search(subject, mixed_cluster(2.1 * needed), replicas));
+  EXPECT_THROW(quick_search(subject, mixed_cluster(1.9 * needed), replicas), Error);
 }
 
 TEST(Search, FindsTheFastestThatFits) {
@@ -102,7 +147,7 @@ TEST(Search, FindsTheFastestThatFits) {
   Estimator estimator(subject, cluster, costs);
   double best = std::numeric_limits<double>::infinity();
   for (const Choice& choice : all_choices(subject, cluster)) {
-    if (costs.of(choice.split()).units.empty()) continue;
+    if (costs.of(choice.split()).on.empty()) continue;
     best = std::min(best, simulated(subject, cluster, choice, estimator.of(choice)).step_seconds);
   }
   EXPECT_LE(result.best().report.step_seconds, 1.02 * best);
@@ -248,6 +293,24 @@ TEST(Report, ABudgetIsTimeTimesDevices) {
   EXPECT_NEAR(budget.device_hours, 4 * hours, 1e-9 * hours);
   EXPECT_NEAR(budget.kilowatt_hours, 0.4 * hours, 1e-9 * hours);
   EXPECT_NEAR(budget.money, 8 * hours, 1e-9 * hours);
+}
+
+// Two devices that only wait for one another, and then two whose link takes no time.
+TEST(Report, SensitivityNamesWhatDecides) {
+  const Subject subject = subject_of(small_gpt());
+  const auto slower_by = [&](double link_bytes_per_second, std::string_view what) {
+    const Cluster cluster = cluster_of(2, 1e9, link_bytes_per_second);
+    const Found found = quick_search(subject, cluster, parse_wish("data=2,microbatches=1")).best();
+    for (const Sensitivity& one : sensitivity_of(found, subject, cluster)) {
+      if (one.what.starts_with(what)) return one.seconds / found.report.step_seconds - 1;
+    }
+    ADD_FAILURE() << what;
+    return 0.0;
+  };
+  EXPECT_NEAR(slower_by(1e5, "link l: a quarter"), 1 / 0.75 - 1, 0.01);
+  EXPECT_NEAR(slower_by(1e5, "d: a quarter of its peak"), 0, 0.01);
+  EXPECT_NEAR(slower_by(1e14, "link l: a quarter"), 0, 0.01);
+  EXPECT_GT(slower_by(1e14, "one device twice"), 0.8);
 }
 
 TEST(Choice, PlansReadBackAsTheyWere) {

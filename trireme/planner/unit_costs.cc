@@ -1,9 +1,8 @@
-// See unit_costs.h. The first device class of the cluster does the work; who has several simulates.
+// See unit_costs.h.
 #include "trireme/planner/unit_costs.h"
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 #include <thread>
 
 #include "trireme/base/error.h"
@@ -112,6 +111,30 @@ double message_bytes(const Program& program, Action::Kind kind, int peer) {
   return bytes;
 }
 
+// The same hosts, first those with devices of this class: the first ranks of a mesh are then on them.
+Cluster beginning_with(const DeviceClass& device, Cluster cluster) {
+  std::ranges::stable_partition(cluster.hosts,
+                                [&](const HostClass& host) { return host.device == device.name; });
+  return cluster;
+}
+
+// What a unit takes, by the Program of the stage that has it alone.
+UnitCost times_of(const Program& program, const DeviceClass& device, sim::CollectiveTimes& times) {
+  const sim::Track track = sim::track_of(program, device);
+  const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
+  const Parts parts = parts_of(program, track);
+  UnitCost cost;
+  for (const auto& [phase, part] : parts.passes) {
+    const Pass pass = pass_of(track.segments[part.items], meetings);
+    Pass& sum = phase == name(Phase::kForward) ? cost.forward : cost.backward;
+    sum = {sum.seconds + pass.seconds, sum.least + pass.least};
+  }
+  if (parts.update_items >= 0)
+    cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
+  add_states(cost, program, parts);
+  return cost;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, Layout>> layouts_on(const Mesh& mesh, const LayoutTexts& texts) {
@@ -133,29 +156,23 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
   try {
     const sim::ProgramSource programs =
         subject_.programs(plan, {split.rows, kMicrobatches}, Subject::Model::kSmall);
+    std::map<int, Program> stage_programs;  // of units that are alike, one
+    for (const int stage : subject_.kind) {
+      if (!stage_programs.contains(stage)) stage_programs.emplace(stage, programs(stage * split.tensor));
+    }
     const Mesh tensor({{"tensor", split.tensor}});
-    const DeviceMap device_map(tensor, cluster_);
-    sim::CollectiveTimes times(device_map, sim::CollectiveModel::kClosedForms, {});
-    const std::set<int> asked(subject_.kind.begin(), subject_.kind.end());  // of units that are alike, one
-    table.units.resize(static_cast<size_t>(stages));
-    for (const int stage : asked) {
-      const Program program = programs(stage * split.tensor);
-      const sim::Track track = sim::track_of(program, device_map.device(0));
-      const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
-      const Parts parts = parts_of(program, track);
-      UnitCost& cost = table.units[static_cast<size_t>(stage)];
-      for (const auto& [phase, part] : parts.passes) {
-        const Pass pass = pass_of(track.segments[part.items], meetings);
-        Pass& sum = phase == name(Phase::kForward) ? cost.forward : cost.backward;
-        sum = {sum.seconds + pass.seconds, sum.least + pass.least};
+    for (const DeviceClass& device : cluster_.devices) {
+      const Cluster cluster = beginning_with(device, cluster_);
+      const DeviceMap device_map(tensor, cluster);
+      sim::CollectiveTimes times(device_map, sim::CollectiveModel::kClosedForms, {});
+      std::vector<UnitCost>& units = table.on.emplace_back(static_cast<size_t>(stages));
+      for (const auto& [stage, program] : stage_programs) {
+        UnitCost& cost = units[static_cast<size_t>(stage)] = times_of(program, device, times);
+        if (stage + 1 == stages) continue;
+        const int next = (stage + 1) * split.tensor;
+        cost.ahead_bytes = message_bytes(program, Action::Kind::kSend, next);
+        cost.back_bytes = message_bytes(program, Action::Kind::kReceive, next);
       }
-      if (parts.update_items >= 0)
-        cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
-      add_states(cost, program, parts);
-      if (stage + 1 == stages) continue;
-      const int next = (stage + 1) * split.tensor;
-      cost.ahead_bytes = message_bytes(program, Action::Kind::kSend, next);
-      cost.back_bytes = message_bytes(program, Action::Kind::kReceive, next);
     }
   } catch (const Error& error) {
     table = {{}, error.what()};

@@ -1,6 +1,6 @@
-// What each part of a model costs on a device, read from Programs: the small model is cut at every unit, and
-// the Program of each stage says how long the unit works and what it keeps and sends. Done once for each way
-// of splitting a unit, whatever mesh, schedule and number of layers a plan has.
+// What each part of a model costs on the devices of a cluster, read from Programs: the small model is cut at
+// every unit, and the Program of each stage says how long the unit works and what it keeps and sends. Done
+// once for each way of splitting a unit, whatever mesh, schedule and number of layers a plan has.
 #pragma once
 
 #include <map>
@@ -57,9 +57,10 @@ class UnitCosts {
   // Both must outlive it.
   UnitCosts(const Subject& subject, const Cluster& cluster) : subject_(subject), cluster_(cluster) {}
 
-  // By unit of the small model; empty where the model can not be split so, and then why says the reason.
+  // By device class of the cluster, and by unit of the small model; empty where the model can not be split
+  // so, and then why says the reason.
   struct Table {
-    std::vector<UnitCost> units;
+    std::vector<std::vector<UnitCost>> on;
     std::string why;
   };
   // Measures those that are not known yet, several at a time.
