@@ -4,11 +4,14 @@
 //   one stage       m t, after the forwards of the stages before it, and before their backwards
 //   a round trip    1f1b begins a microbatch when the one p before it is back: (m / p) (Σ t + (p − 1) n)
 //
-// Both hold whatever else happens. Weights apart (zb_…) leave the backwards out of the first. The second is
+//   one microbatch  passes all chunks there and back, with a message between any two of them
+//
+// All hold whatever else happens. Weights apart (zb_…) leave the backwards out of the first. The second is
 // scaled by how many microbatches a schedule has under way, and for others than 1f1b orders choices only.
 #include "trireme/planner/estimate.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "trireme/passes/cut.h"
@@ -54,12 +57,14 @@ struct Estimator::Network {
 
 // A run of units.
 struct Estimator::Chunk {
-  Pass forward = {}, backward = {};
+  Pass forward = {}, backward = {}, weight = {};
   double update_seconds = 0;
   double parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
   double kept_bytes = 0, working_bytes = 0, ahead_bytes = 0, back_bytes = 0;
   std::set<std::string> shared = {};  // names of weights that are counted once on a stage
 
+  double seconds() const { return forward.seconds + backward.seconds + weight.seconds; }
+  double least() const { return forward.least + backward.least + weight.least; }
   void add(const Pass& pass, Pass& to) const {
     to.seconds += pass.seconds;
     to.least += pass.least;
@@ -67,16 +72,17 @@ struct Estimator::Chunk {
   void add(const UnitCost& unit, bool alone) {
     add(unit.forward, forward);
     add(unit.backward, backward);
+    add(unit.weight, weight);
     update_seconds += unit.update_seconds;
     kept_bytes += unit.kept_bytes;
     working_bytes = std::max(working_bytes, unit.working_bytes);
     ahead_bytes = unit.ahead_bytes;
     back_bytes = unit.back_bytes;
-    for (const UnitCost::Weight& weight : unit.weights) {
-      if (alone && !shared.insert(weight.name).second) continue;
-      parameter_bytes += weight.parameter_bytes;
-      gradient_bytes += weight.gradient_bytes;
-      optimizer_bytes += weight.optimizer_bytes;
+    for (const UnitCost::Weight& one : unit.weights) {
+      if (alone && !shared.insert(one.name).second) continue;
+      parameter_bytes += one.parameter_bytes;
+      gradient_bytes += one.gradient_bytes;
+      optimizer_bytes += one.optimizer_bytes;
     }
   }
 };
@@ -106,6 +112,8 @@ std::vector<UnitCost> slower(std::vector<UnitCost> a, const std::vector<UnitCost
     raise(a[u].forward.least, b[u].forward.least);
     raise(a[u].backward.seconds, b[u].backward.seconds);
     raise(a[u].backward.least, b[u].backward.least);
+    raise(a[u].weight.seconds, b[u].weight.seconds);
+    raise(a[u].weight.least, b[u].weight.least);
     raise(a[u].update_seconds, b[u].update_seconds);
   }
   return a;
@@ -121,7 +129,8 @@ const std::vector<size_t>& Estimator::begins_of(const Choice& choice, const Stag
     for (int c = 0; c < chunks; ++c) {
       const std::vector<UnitCost>& units = *stages[stage_of_chunk(choice, c)];
       for (const int kind : subject_.kind)
-        costs[c].push_back(units[kind].forward.seconds + units[kind].backward.seconds);
+        costs[c].push_back(units[kind].forward.seconds + units[kind].backward.seconds +
+                           units[kind].weight.seconds);
     }
     entry->second = balanced_begins(costs);
   }
@@ -201,8 +210,8 @@ Estimate Estimator::of(const Choice& choice) {
     for (int c = 0; c < choice.chunks; ++c) {
       const int number = is_v(choice) && c == 1 ? 2 * p - 1 - s : c * p + s;
       const Chunk& chunk = chunks[number];
-      seconds += chunk.forward.seconds + chunk.backward.seconds;
-      least += chunk.forward.least + chunk.backward.least;
+      seconds += chunk.seconds();
+      least += chunk.least();
       backward_least += chunk.backward.least;
       update += chunk.update_seconds;
       kept += chunk.kept_bytes;
@@ -257,10 +266,9 @@ Estimate Estimator::of(const Choice& choice) {
     double longest = 0, before = 0;
     for (int s = 0; s < p; ++s) {
       double least = 0;
-      for (int c = 0; c < choice.chunks; ++c)
-        least += chunks[c * p + s].forward.least + chunks[c * p + s].backward.least;
+      for (int c = 0; c < choice.chunks; ++c) least += chunks[c * p + s].least();
       longest = std::max(longest, m * least + before);
-      before += chunks[s].forward.least + chunks[s].backward.least;
+      before += chunks[s].least();
     }
     result.least_seconds = std::max(result.least_seconds, longest + first_update_least);
   }
@@ -268,12 +276,30 @@ Estimate Estimator::of(const Choice& choice) {
     const double trips = static_cast<double>(choice.microbatches / p);
     result.least_seconds = std::max(result.least_seconds, trips * (around_least + messages));
   }
+  // One microbatch by itself. Where a V turns, both chunks are of one stage; what goes from the last stage to
+  // the first is left out.
+  double path = first_update_least + chunks[0].weight.least, path_least = path;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    path += chunks[c].forward.seconds + chunks[c].backward.seconds;
+    path_least += chunks[c].forward.least + chunks[c].backward.least;
+    const int stage = stage_of_chunk(choice, static_cast<int>(c));
+    const int next = c + 1 == chunks.size() ? stage : stage_of_chunk(choice, static_cast<int>(c) + 1);
+    if (std::abs(next - stage) != 1) continue;
+    const int between = std::min(stage, next);
+    const double hop =
+        links.message(between, chunks[c].ahead_bytes) + links.message(between, chunks[c].back_bytes);
+    path += hop;
+    path_least += hop;
+  }
+  result.least_seconds = std::max(result.least_seconds, path_least);
   const double v = choice.chunks;
   const double trip = p > 1 ? (around + (v * p - 1) / (p - 1) * messages) / under_way(choice) : 0;
-  const double fill = weights_apart ? (choice.schedule == "zb_h1" ? 0.4 : 0.1) : 1;
+  // Gradients of weights fill what is empty, once there are microbatches for it.
+  const double filled = choice.schedule == "zb_h1" ? 0.4 : 0.1;
+  const double fill = weights_apart ? std::max(filled, 1 - (m - 1) / (2 * p - 1)) : 1;
   result.seconds = m * std::max(busiest, trip) +
                    (p > 1 ? fill * (p - 1.0) / p * (ahead + behind) + messages : 0) + longest_update;
-  result.seconds = std::max(result.seconds, result.least_seconds);
+  result.seconds = std::max({result.seconds, path, result.least_seconds});
   return result;
 }
 

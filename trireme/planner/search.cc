@@ -138,10 +138,15 @@ class Search {
                                    : result_.best().report.step_seconds;
   }
 
-  // What estimates of memory of such plans were off by.
+  // Plans of one kind: what one's estimates were off by, the others' are too.
   using Kind = std::tuple<bool, std::string, std::string, Recompute::Kind>;
   static Kind kind_of(const Choice& choice) {
     return {choice.pipe > 1, choice.schedule, choice.sharing, choice.recompute};
+  }
+  // By the least that such plans were off by: what is simulated next is what may be the fastest.
+  double corrected_seconds(const Candidate& candidate) const {
+    const auto known = time_ratio_.find(kind_of(candidate.choice));
+    return candidate.estimate.seconds * (known == time_ratio_.end() ? 1 : known->second);
   }
   double corrected_fill(const Candidate& candidate) const {
     const auto known = memory_ratio_.find(kind_of(candidate.choice));
@@ -172,7 +177,7 @@ class Search {
       return round;
     }
     bool unlikely = false;
-    for (size_t i = 0; i < candidates_.size() && std::ssize(round) < options_.threads; ++i) {
+    for (size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
       if (done_[i] || candidate.estimate.least_seconds >= best_seconds()) continue;
       // Estimates are believed, with the errors that were seen, once a few have not led to anything faster.
@@ -184,6 +189,8 @@ class Search {
       }
       round.push_back(i);
     }
+    std::ranges::stable_sort(round, {}, [&](size_t i) { return corrected_seconds(candidates_[i]); });
+    round.resize(std::min(round.size(), static_cast<size_t>(options_.threads)));
     if (round.empty()) result_.end = unlikely ? SearchResult::End::kUnlikely : SearchResult::End::kProved;
     return round;
   }
@@ -317,7 +324,10 @@ class Search {
       }
       return;
     }
-    lowest_ratio_ = std::min(lowest_ratio_, report.step_seconds / candidate.estimate.seconds);
+    const double ratio = report.step_seconds / candidate.estimate.seconds;
+    double& known = time_ratio_.try_emplace(kind_of(candidate.choice), ratio).first->second;
+    known = std::min(known, ratio);
+    lowest_ratio_ = std::min(lowest_ratio_, ratio);
     Found found{candidate.choice, std::move(plan), candidate.estimate, std::move(report)};
     const auto place = std::ranges::upper_bound(result_.fitting, found.report.step_seconds, {},
                                                 [](const Found& f) { return f.report.step_seconds; });
@@ -378,7 +388,7 @@ class Search {
   std::vector<bool> done_;                      // of candidates: simulated, or refused
   std::set<Split> outgrown_;                    // with any rows
   bool all_estimated_ = true;
-  std::map<Kind, double> memory_ratio_;
+  std::map<Kind, double> memory_ratio_, time_ratio_;
   double usual_memory_ratio_ = 1;  // of kinds of which none was simulated
   double lowest_ratio_ = 1;        // of what was simulated to what was estimated
   int since_better_ = 0, tried_ = 0;

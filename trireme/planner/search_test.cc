@@ -112,6 +112,24 @@ TEST(Search, BoundsHoldOnDevicesOfTwoClasses) {
   hold_estimates_to_simulations(mixed_cluster(1e9));
 }
 
+// A microbatch has to pass all stages, however little each of them has to do.
+TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = cluster_of(4, 1e9, 2e9);
+  UnitCosts costs(subject, cluster);
+  Estimator estimator(subject, cluster, costs);
+  int looked = 0;
+  for (const Choice& choice : all_choices(subject, cluster)) {
+    if (choice.pipe != 4 || choice.microbatches > 2 || choice.recompute != Recompute::Kind::kNone) continue;
+    const Estimate estimate = estimator.of(choice);
+    const double seconds = simulated(subject, cluster, choice, estimate).step_seconds;
+    EXPECT_LE(estimate.least_seconds, seconds * (1 + 1e-9)) << to_string(choice);
+    EXPECT_NEAR(estimate.seconds / seconds, 1, 0.2) << to_string(choice);
+    ++looked;
+  }
+  EXPECT_GE(looked, 5);
+}
+
 TEST(Search, SlowDevicesGetFewerLayers) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = mixed_cluster(1e9);

@@ -126,7 +126,9 @@ UnitCost times_of(const Program& program, const DeviceClass& device, sim::Collec
   UnitCost cost;
   for (const auto& [phase, part] : parts.passes) {
     const Pass pass = pass_of(track.segments[part.items], meetings);
-    Pass& sum = phase == name(Phase::kForward) ? cost.forward : cost.backward;
+    Pass& sum = phase == name(Phase::kForward)  ? cost.forward
+                : phase == name(Phase::kWeight) ? cost.weight
+                                                : cost.backward;
     sum = {sum.seconds + pass.seconds, sum.least + pass.least};
   }
   if (parts.update_items >= 0)

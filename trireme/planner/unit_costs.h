@@ -39,6 +39,7 @@ struct Pass {
 
 struct UnitCost {
   Pass forward, backward;
+  Pass weight;  // gradients of weights, where they have a phase of their own (Split::weights)
   double update_seconds = 0;
   // By name: a weight that several units read is counted once where they are on one stage.
   struct Weight {
