@@ -5,6 +5,7 @@
 //   a round trip    1f1b begins a microbatch when the one p before it is back: (m / p) (Σ t + (p − 1) n)
 //
 //   one microbatch  passes all chunks there and back, with a message between any two of them
+//   a way           between two stages has all their messages after one another
 //
 // All hold whatever else happens. Weights apart (zb_…) leave the backwards out of the first. The second is
 // scaled by how many microbatches a schedule has under way, and for others than 1f1b orders choices only.
@@ -279,6 +280,7 @@ Estimate Estimator::of(const Choice& choice) {
   // One microbatch by itself. Where a V turns, both chunks are of one stage; what goes from the last stage to
   // the first is left out.
   double path = first_update_least + chunks[0].weight.least, path_least = path;
+  std::vector<double> there(p), back(p);  // what goes between a stage and the next, of a microbatch
   for (size_t c = 0; c < chunks.size(); ++c) {
     path += chunks[c].forward.seconds + chunks[c].backward.seconds;
     path_least += chunks[c].forward.least + chunks[c].backward.least;
@@ -286,12 +288,16 @@ Estimate Estimator::of(const Choice& choice) {
     const int next = c + 1 == chunks.size() ? stage : stage_of_chunk(choice, static_cast<int>(c) + 1);
     if (std::abs(next - stage) != 1) continue;
     const int between = std::min(stage, next);
-    const double hop =
-        links.message(between, chunks[c].ahead_bytes) + links.message(between, chunks[c].back_bytes);
-    path += hop;
-    path_least += hop;
+    const double ahead_seconds = links.message(between, chunks[c].ahead_bytes);
+    const double back_seconds = links.message(between, chunks[c].back_bytes);
+    path += ahead_seconds + back_seconds;
+    path_least += ahead_seconds + back_seconds;
+    (stage < next ? there : back)[between] += ahead_seconds;
+    (stage < next ? back : there)[between] += back_seconds;
   }
-  result.least_seconds = std::max(result.least_seconds, path_least);
+  // Messages of a pair go after one another.
+  const double longest_way = m * std::max(std::ranges::max(there), std::ranges::max(back));
+  result.least_seconds = std::max({result.least_seconds, path_least, longest_way});
   const double v = choice.chunks;
   const double trip = p > 1 ? (around + (v * p - 1) / (p - 1) * messages) / under_way(choice) : 0;
   // Gradients of weights fill what is empty, once there are microbatches for it.
