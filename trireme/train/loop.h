@@ -12,18 +12,10 @@
 #include "trireme/train/config.h"
 #include "trireme/train/data/open_data.h"
 #include "trireme/train/observer.h"
+#include "trireme/train/run_setup.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
-
-// Opens the data that the settings name. `default_path` is read when data.path is empty.
-OpenedData open_run_data(const Config& config, const std::string& default_path);
-
-// The settings with everything automatic filled in from the data, which must be what the model learns from.
-ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data);
-
-// Of one of so many ranks on a host: train.threads, or its share of the cores.
-int thread_count(const TrainOptions& train, int ranks_here);
 
 // What a run takes from the process around it.
 struct RunContext {
