@@ -92,5 +92,33 @@ TEST(LinkSeconds, OfLocalStepsAreSpreadOverThem) {
   EXPECT_NEAR(seconds(10), seconds(1) / 10, 1e-9);
 }
 
+// Two messages one after another among four ranks, in the steps in which they hear of each other; none where
+// they are told in another way.
+TEST(LinkSeconds, OfTheAgreementToStop) {
+  const comm::EmulatedLink link = comm::parse_emulated_link("continents");
+  const auto seconds = [&](const std::string& exchange) {
+    return agreement_seconds_in_step(
+        parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test"), link);
+  };
+  EXPECT_NEAR(seconds(R"("all_reduce")"), 0.4, 1e-3);
+  EXPECT_NEAR(seconds(R"("sgp")"), 0.4, 1e-3);
+  EXPECT_NEAR(seconds(R"({"method": "local", "steps": 8})"), 0.05, 1e-3);
+  for (const char* exchange : {R"({"method": "delayed", "delay": 4})", R"("ad_psgd")", R"("ssp")"})
+    EXPECT_EQ(seconds(exchange), 0) << exchange;
+}
+
+// Sums that do not need each other are under way together: those of matrices in 16 bits, and of vectors.
+TEST(LinkSeconds, OfSumsThatAreUnderWayTogetherAreNotAddedUp) {
+  const Setting setting;
+  const comm::EmulatedLink link = comm::parse_emulated_link("latency=50ms,bandwidth=1Gbit");
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const auto seconds = [&](const char* exchange) {
+    const Plan plan = parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test");
+    return link_seconds_in_step(
+        step_program(setting.model, setting.train, setting.optim, setting.shape, *device, {plan, 0}), link);
+  };
+  EXPECT_LT(seconds(R"({"method": "all_reduce", "wire": "bf16"})"), 1.1 * seconds(R"("all_reduce")"));
+}
+
 }  // namespace
 }  // namespace trireme::sim
