@@ -71,10 +71,13 @@ void run(const Program& program, const Segment& segment, const comm::EmulatedLin
       const int ranks = program.mesh.axes()[program.mesh.axis(node.attrs.text("axis"))].size;
       const std::vector<double> calls = call_bytes(segment, n);
       const double bytes = std::accumulate(calls.begin(), calls.end(), 0.0);
-      const double sent =
+      const double sending_seconds =
+          link.costs().beta_seconds_per_byte *
           bytes_sent(*node.op, graph.types_of(node.inputs), graph.types_of(node.outputs), node.attrs);
-      through[n] = clock.begin(call_seconds(collective_of(node.op->collective->kind), bytes, ranks, link),
-                               sent * link.costs().beta_seconds_per_byte);
+      for (const double call : calls)
+        through[n] = std::max(
+            through[n], clock.begin(call_seconds(collective_of(node.op->collective->kind), call, ranks, link),
+                                    bytes > 0 ? sending_seconds * call / bytes : 0));
     }
     const Phase phase = node.op->collective->phase;
     if (phase == Phase::kStart) continue;
