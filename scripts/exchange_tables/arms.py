@@ -87,6 +87,7 @@ TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "ablation": (0.0125, 0.025, 0.05), "
          **{f"delay gpt, {steps} with correction": (0.002,) for steps in DELAYS},
          **{f"delay gpt, {steps} without correction": (1e-4, 2e-4, 5e-4, 0.002) for steps in DELAYS},
          "roles": (3.0, 10.0, 30.0), "roles delayed 20, every 5": (1.0, 3.0, 10.0),
+         "roles delayed 20, every 5, momentum": (0.1, 0.3, 1.0, 3.0),
          "cells server, synchronous": (0.001, 0.002), "cells server, stale (1 step)": (0.00025, 0.0005, 0.001, 0.002),
          "cells server, stale (3 steps)": (0.0001, 0.00025, 0.0005, 0.001, 0.002),
          "cells server, asynchronous": (0.00025, 0.0005, 0.001), "cells gossip, synchronous": (0.001, 0.002),
@@ -132,7 +133,8 @@ def tuning_arm(family, rate):
     if family.startswith("delay"):
         return train("rates", name, late_model(family, rate), delayed_by(family), steps)
     if family.startswith("roles"):
-        return train("rates", name, LSTM_ROLES + CONSTANT + sgd(rate), DELAYED_ROUNDS if "delayed" in family else None, steps)
+        optimizer = momentum(rate) if family.endswith("momentum") else sgd(rate)
+        return train("rates", name, LSTM_ROLES + CONSTANT + optimizer, DELAYED_ROUNDS if "delayed" in family else None, steps)
     model = {"resnet": RESNET, "ablation": SMALL_BATCH, "gpt": GPT + COSINE, "lstm": LSTM_TEXT + COSINE,
              "adamw": GPT + COSINE}[family.split()[0]]
     if family.endswith("signum"):
@@ -265,20 +267,26 @@ def delay(results):
 DELAYED_ROUNDS = {"method": "delayed", "delay": 20, "period": 5}
 
 
+# The end of a row's name, the optimizer, and the family whose rate dense sums and rounds have.
+ROLE_STEPS_BY = [("", sgd, "roles"), (", momentum", momentum, "lstm")]
+
+
 def roles(results):
-    """FedAvg against delayed averaging, with all data everywhere and with roles of their own; by plain descent."""
-    arms, rate, late = [], best_rate(results, "roles"), best_rate(results, "roles delayed 20, every 5")
-    if not rate or not late:
-        return []
-    for part in ("iid", "role"):
-        model, partition = LSTM_ROLES + CONSTANT, (f"--data.partition={part}",)
-        own = model + sgd(rate) + partition
-        arms += [train("roles", f"dense, {part}", own, steps=ROLE_STEPS)]
-        for steps in (5, 10, 20):
-            arms += over_seeds(SEEDS if steps == 10 else (1,), "roles", f"fedavg {steps}, {part}", own,
-                               {"method": "fedavg", "steps": steps}, steps=ROLE_STEPS)
-        arms += over_seeds(SEEDS, "roles", f"delayed 20, every 5, {part}", model + sgd(late) + partition, DELAYED_ROUNDS,
-                           steps=ROLE_STEPS)
+    """FedAvg against delayed averaging, with all data everywhere and with roles of their own."""
+    arms = []
+    for how, optimizer, family in ROLE_STEPS_BY:
+        rate, late = best_rate(results, family), best_rate(results, f"roles delayed 20, every 5{how}")
+        if not rate or not late:
+            continue
+        for part in ("iid", "role"):
+            model, partition = LSTM_ROLES + CONSTANT, (f"--data.partition={part}",)
+            own = model + optimizer(rate) + partition
+            arms += [train("roles", f"dense{how}, {part}", own, steps=ROLE_STEPS)]
+            for steps in (5, 10, 20):
+                arms += over_seeds(SEEDS if steps == 10 else (1,), "roles", f"fedavg {steps}{how}, {part}", own,
+                                   {"method": "fedavg", "steps": steps}, steps=ROLE_STEPS)
+            arms += over_seeds(SEEDS, "roles", f"delayed 20, every 5{how}, {part}", model + optimizer(late) + partition,
+                               DELAYED_ROUNDS, steps=ROLE_STEPS)
     return arms
 
 

@@ -155,7 +155,8 @@ def delay(results, _):
 
 def roles(results, _):
     own = Rows(results, "roles")
-    names = ["dense", *(f"fedavg {steps}" for steps in (5, 10, 20)), "delayed 20, every 5"]
+    names = [name + how for how, *_ in arms.ROLE_STEPS_BY
+             for name in ("dense", *(f"fedavg {steps}" for steps in (5, 10, 20)), "delayed 20, every 5")]
     rows = [(name, *(own.text(f"{name}, {part}", what, form, scale) if f"{name}, {part}" in own else ""
                      for part in ("iid", "role")
                      for what, form, scale in (("validation_loss", ".3f", 1), ("validation_accuracy", ".1f", 100))))
