@@ -56,9 +56,9 @@ def run(given):
     names = given.only.split(",")
     if unknown := [name for name in names if name not in arms.GROUPS]:
         sys.exit(f"no group is called {', '.join(unknown)}; there are {', '.join(arms.GROUPS)}")
-    # What others are made of comes first: rates, and how many steps a target takes.
+    # What others are made of comes first: rates, how many steps a target takes, and how much a rank computes.
     first = [name for name in names if name in arms.FIRST]
-    for group, quiet in ((first, False), (names, False), (names, True)):
+    for group, quiet in ((first, False), (first, True), (names, False), (names, True)):
         known = results_in(given.results)
         for_now = [arm for name in group for arm in arms.GROUPS[name](known) if arm.quiet == quiet]
         runs.run_arms(for_now, given.trireme, files, quiet_cores if quiet else cores, given.results, until)

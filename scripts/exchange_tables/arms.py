@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 SEEDS = (1, 2, 3)
 ALL_CORES = 1 << 20  # of those that there are
@@ -35,7 +35,8 @@ ALWAYS = ("--train.threads=1", "--train.compare_every=0", "--run.checkpoint_ever
           "--train.log_every=100", "--train.eval_every=0")
 RESNET_STEPS, TEXT_STEPS, DELAY_STEPS, ROLE_STEPS = 360, 1200, 600, 800
 ABLATION_STEPS = 3000  # at 99 % an element is sent every hundred steps: a run must be many times longer than that
-TUNING_STEPS = {"resnet": 166, "ablation": 600, "gpt": 400, "lstm": 400, "adamw": 200, "cells": 150}
+TUNING_STEPS = {"resnet": 166, "ablation": 600, "gpt": 400, "lstm": 400, "adamw": 200, "delay": DELAY_STEPS,
+                "roles": 400, "cells": 150}
 RESNET = ("--model.family=resnet", "--model.layers=20", "--data.kind=images", "--data.path={images}",
           "--data.augment=true", "--train.batch=64", "--train.clip_norm=0", "--train.eval_batches=31",
           "--optim.weight_decay=5e-4", "--lr_schedule.kind=cosine", "--lr_schedule.warmup_steps=20")
@@ -48,6 +49,7 @@ LSTM = ("--model.family=lstm", "--model.layers=1", "--model.hidden=128", "--mode
         "--train.batch=32", "--train.eval_batches=60", "--optim.weight_decay=0", "--lr_schedule.warmup_steps=20")
 LSTM_TEXT = LSTM + ("--data.path={text}",)
 LSTM_ROLES = LSTM + ("--data.path={roles}",)
+MOMENTUM = 0.9  # of optimizers and of dgc, where nothing is said
 COSINE, CONSTANT = ("--lr_schedule.kind=cosine",), ("--lr_schedule.kind=constant",)
 
 
@@ -59,6 +61,11 @@ def sgd(rate):
     return ("--optim.kind=sgd", f"--optim.lr={rate}")
 
 
+def dgc_steps(rate):
+    """Decay that as many steps see as momentum makes of it elsewhere: dgc's momentum is of gradients alone."""
+    return ("--optim.kind=sgd", f"--optim.lr={rate}", f"--optim.weight_decay={5e-4 / (1 - MOMENTUM):g}")
+
+
 def signum_steps(rate):  # a step has a size of its own, which decay and clipping do not suit
     return ("--optim.kind=sgd", f"--optim.lr={rate}", "--optim.weight_decay=0", "--train.clip_norm=0")
 
@@ -67,13 +74,22 @@ def adamw(rate):
     return ("--optim.kind=adamw", f"--optim.lr={rate}")
 
 
-# What is tried for each family by the group `rates`, in fewer steps than the others have. The one with the least loss in
-# validation is taken: for dense sums, for Signum, whose rate is another thing, and for each way of being late. Every
-# other method has the rate of dense sums.
-TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "ablation": (0.0125, 0.025, 0.05), "resnet signum": (3e-4, 1e-3, 3e-3), "gpt": (0.01, 0.03, 0.1, 0.3),
-         "lstm": (0.3, 1.0, 3.0), "lstm signum": (1e-3, 3e-3, 1e-2), "adamw": (0.001, 0.002, 0.004),
-         "cells server, synchronous": (0.001, 0.002), "cells server, stale (1 step)": (0.0005, 0.001, 0.002),
-         "cells server, stale (3 steps)": (0.0005, 0.001, 0.002),
+# What is tried for each family by the group `rates`, mostly in fewer steps than the others have. The one with the least
+# loss in validation is taken: for dense sums, for Signum, whose rate is another thing, and for each way of being late.
+# Every other method has the rate of dense sums.
+DELAYS = (5, 10, 15, 20)
+TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "ablation": (0.0125, 0.025, 0.05), "resnet signum": (3e-4, 1e-3, 3e-3),
+         "gpt": (0.01, 0.03, 0.1, 0.3), "lstm": (0.3, 1.0, 3.0), "lstm signum": (1e-3, 3e-3, 1e-2),
+         "adamw": (0.001, 0.002, 0.004),
+         "delay lstm, dense": (3.0, 10.0, 30.0),
+         **{f"delay lstm, {steps} with correction": (1.0, 3.0, 10.0) for steps in DELAYS},
+         **{f"delay lstm, {steps} without correction": (0.1, 0.3, 1.0, 3.0) for steps in DELAYS},
+         **{f"delay gpt, {steps} with correction": (0.002,) for steps in DELAYS},
+         **{f"delay gpt, {steps} without correction": (1e-4, 2e-4, 5e-4, 0.002) for steps in DELAYS},
+         "roles": (3.0, 10.0, 30.0), "roles delayed 20, every 5": (1.0, 3.0, 10.0),
+         "roles delayed 20, every 5, momentum": (0.1, 0.3, 1.0, 3.0),
+         "cells server, synchronous": (0.001, 0.002), "cells server, stale (1 step)": (0.00025, 0.0005, 0.001, 0.002),
+         "cells server, stale (3 steps)": (0.0001, 0.00025, 0.0005, 0.001, 0.002),
          "cells server, asynchronous": (0.00025, 0.0005, 0.001), "cells gossip, synchronous": (0.001, 0.002),
          "cells gossip, stale (1 step)": (0.0005, 0.001, 0.002), "cells gossip, asynchronous": (0.0005, 0.001, 0.002)}
 
@@ -114,7 +130,13 @@ def tuning_arm(family, rate):
     if family.startswith("cells"):
         _, exchange, ranks, _ = next(cell for cell in CELLS if family == f"cells {cell[0]}")
         return train("rates", name, GPT + CONSTANT + adamw(rate) + SLOW, exchange, steps, ranks=ranks)
-    model = {"resnet": RESNET, "ablation": SMALL_BATCH, "gpt": GPT + COSINE, "lstm": LSTM_TEXT + COSINE, "adamw": GPT + COSINE}[family.split()[0]]
+    if family.startswith("delay"):
+        return train("rates", name, late_model(family, rate), delayed_by(family), steps)
+    if family.startswith("roles"):
+        optimizer = momentum(rate) if family.endswith("momentum") else sgd(rate)
+        return train("rates", name, LSTM_ROLES + CONSTANT + optimizer, DELAYED_ROUNDS if "delayed" in family else None, steps)
+    model = {"resnet": RESNET, "ablation": SMALL_BATCH, "gpt": GPT + COSINE, "lstm": LSTM_TEXT + COSINE,
+             "adamw": GPT + COSINE}[family.split()[0]]
     if family.endswith("signum"):
         return train("rates", name, model + signum_steps(rate), SIGNUM, steps)
     return train("rates", name, model + (adamw(rate) if family == "adamw" else momentum(rate)), steps=steps)
@@ -155,17 +177,28 @@ def resnet(results):
         train("resnet", "+ accumulation, 99.9 %", own, top_k(0.001), steps)]
 
 
+# Of the rate that is taken; and whose runs are made at it.
+OTHER_RATES = {"twice": (2, ("dense",)), "half": (0.5, ("dense",)),
+               "a quarter of": (0.25, ("naive dropping, 99 %", "+ accumulation, 99 %", "+ momentum correction, 99 %", "all, 99 %"))}
+
+
 def ablation(results):
-    """The parts of DGC one by one, in runs that are long beside the time that an element waits."""
-    rate = best_rate(results, "ablation")
+    """The parts of DGC one by one, in runs that are long beside the time that an element waits; some at other rates."""
+    rate, steps = best_rate(results, "ablation"), ABLATION_STEPS
     if not rate:
         return []
-    own, by_dgc, steps = SMALL_BATCH + momentum(rate), SMALL_BATCH + sgd(rate), ABLATION_STEPS
-    early = steps // 30
-    return [
-        *over_seeds(SEEDS, "ablation", "dense", own, steps=steps),
-        *over_seeds(SEEDS, "ablation", "all, 99 %", by_dgc, dgc(0.01, warmup=early), steps=steps),
-        *parts_of_dgc("ablation", own, by_dgc, early, steps)]
+
+    def rows(rate):
+        own, by_dgc, early = SMALL_BATCH + momentum(rate), SMALL_BATCH + dgc_steps(rate), steps // 10
+        return [train("ablation", "dense", own, steps=steps), *parts_of_dgc("ablation", own, by_dgc, early, steps),
+                train("ablation", "all, 99 %", by_dgc, dgc(0.01, warmup=early), steps),
+                train("ablation", "+ accumulation, 99.9 %", own, top_k(0.001), steps)]
+
+    arms = rows(rate)
+    arms += [replace(arm, seed=seed) for arm in arms for seed in SEEDS[1:] if arm.name in ("dense", "all, 99 %")]
+    for how, (factor, names) in OTHER_RATES.items():
+        arms += [replace(arm, name=f"{arm.name}, {how} the rate") for arm in rows(factor * rate) if arm.name in names]
+    return arms
 
 
 RESNET_TIMED = [("dense", None, momentum(0.1)), ("atomo, rank 3", {"method": "atomo"}, momentum(0.1)),
@@ -187,11 +220,13 @@ def text(results):
         return []
     for family, model in (("gpt", GPT + COSINE), ("lstm", LSTM_TEXT + COSINE)):
         own, by_dgc = model + momentum(rate_of[family]), model + sgd(rate_of[family]) + ("--train.clip_norm=0",)
+        seeds = SEEDS if family == "lstm" else (1,)
         arms += [
-            train("text", f"{family}, dense", own, steps=steps),
-            train("text", f"{family}, naive dropping, 99.9 %", own, top_k(0.001, feedback=False),
-                  steps),
-            train("text", f"{family}, all, 99.9 %", by_dgc, dgc(0.001, warmup=early, clip=1.0), steps),
+            *over_seeds(seeds, "text", f"{family}, dense", own, steps=steps),
+            train("text", f"{family}, naive dropping, 99.9 %", own, top_k(0.001, feedback=False), steps),
+            train("text", f"{family}, + accumulation, 99.9 %", own, top_k(0.001), steps),
+            train("text", f"{family}, + momentum correction, 99.9 %", by_dgc, dgc(0.001, masking=False, clip=1.0), steps),
+            *over_seeds(seeds, "text", f"{family}, all, 99.9 %", by_dgc, dgc(0.001, warmup=early, clip=1.0), steps=steps),
             train("text", f"{family}, all, 99 %", by_dgc, dgc(0.01, warmup=early, clip=1.0), steps)]
     lstm = LSTM_TEXT + COSINE
     arms += [train("text", "lstm, power_sgd, rank 4", lstm + momentum(rate_of["lstm"]), {"method": "power_sgd", "rank": 4},
@@ -200,35 +235,58 @@ def text(results):
     return arms
 
 
+def delayed_by(family):
+    """The exchange of a family that is late: "delay gpt, 5 without correction"."""
+    found = re.match(r"delay \w+, (\d+) (with|without) correction$", family)
+    return found and {"method": "delayed", "delay": int(found[1]), "correction": found[2] == "with"}
+
+
+def late_model(family, rate):
+    """Plain descent, which momentum of a rank's own steps does not confuse with lateness; and what a GPT needs."""
+    return LSTM_TEXT + COSINE + sgd(rate) if family.startswith("delay lstm") else GPT + COSINE + adamw(rate)
+
+
+def late_families():
+    return ["delay lstm, dense"] + [f"delay {model}, {steps} {how} correction"
+                                     for model in ("lstm", "gpt") for steps in DELAYS for how in ("with", "without")]
+
+
 def delay(results):
-    """Delayed averaging with and without correction."""
-    rate = best_rate(results, "adamw")
-    if not rate:
-        return []
-    own = GPT + COSINE + adamw(rate)
-    arms = over_seeds(SEEDS, "delay", "dense", own, steps=DELAY_STEPS)
-    for steps in (5, 10, 15, 20):
-        for correction in (True, False):
-            name = f"delay {steps}, {'with' if correction else 'without'} correction"
-            seeds = SEEDS if steps == 20 and correction else (1,)
-            arms += over_seeds(seeds, "delay", name, own, {"method": "delayed", "delay": steps, "correction": correction},
-                               steps=DELAY_STEPS)
+    """Delayed averaging with and without correction, each at the best rate of its own: the runs of `rates` are as long as
+    these, which are other seeds of dense sums and of the longest delay."""
+    arms, gpt = [], best_rate(results, "adamw")
+    if gpt:
+        arms += over_seeds(SEEDS, "delay", "delay gpt, dense", GPT + COSINE + adamw(gpt), steps=DELAY_STEPS)
+    for family in late_families():
+        rate = best_rate(results, family)
+        if rate and (family.endswith("dense") or f", {DELAYS[-1]} " in family):
+            arms += over_seeds(SEEDS[1:], "delay", family, late_model(family, rate), delayed_by(family), steps=DELAY_STEPS)
     return arms
+
+
+DELAYED_ROUNDS = {"method": "delayed", "delay": 20, "period": 5}
+
+
+# The end of a row's name, the optimizer, and the family whose rate dense sums and rounds have.
+ROLE_STEPS_BY = [("", sgd, "roles"), (", momentum", momentum, "lstm")]
 
 
 def roles(results):
     """FedAvg against delayed averaging, with all data everywhere and with roles of their own."""
-    arms, rate = [], best_rate(results, "lstm")
-    if not rate:
-        return []
-    for part in ("iid", "role"):
-        own = LSTM_ROLES + CONSTANT + momentum(rate) + (f"--data.partition={part}",)
-        arms += [train("roles", f"dense, {part}", own, steps=ROLE_STEPS)]
-        for steps in (5, 10, 20):
-            arms += over_seeds(SEEDS if steps == 10 else (1,), "roles", f"fedavg {steps}, {part}", own,
-                               {"method": "fedavg", "steps": steps}, steps=ROLE_STEPS)
-        arms += over_seeds(SEEDS, "roles", f"delayed 20, every 5, {part}", own,
-                           {"method": "delayed", "delay": 20, "period": 5}, steps=ROLE_STEPS)
+    arms = []
+    for how, optimizer, family in ROLE_STEPS_BY:
+        rate, late = best_rate(results, family), best_rate(results, f"roles delayed 20, every 5{how}")
+        if not rate or not late:
+            continue
+        for part in ("iid", "role"):
+            model, partition = LSTM_ROLES + CONSTANT, (f"--data.partition={part}",)
+            own = model + optimizer(rate) + partition
+            arms += [train("roles", f"dense{how}, {part}", own, steps=ROLE_STEPS)]
+            for steps in (5, 10, 20):
+                arms += over_seeds(SEEDS if steps == 10 else (1,), "roles", f"fedavg {steps}{how}, {part}", own,
+                                   {"method": "fedavg", "steps": steps}, steps=ROLE_STEPS)
+            arms += over_seeds(SEEDS, "roles", f"delayed 20, every 5{how}, {part}", model + optimizer(late) + partition,
+                               DELAYED_ROUNDS, steps=ROLE_STEPS)
     return arms
 
 
@@ -259,6 +317,8 @@ LINK_METHODS = [
     ("qsgd, 4 bits", {"method": "qsgd"}),
     ("terngrad", {"method": "terngrad"}),
     ("power_sgd, rank 4", {"method": "power_sgd", "rank": 4}),
+    ("top_k 1 %", {"method": "top_k", "ratio": 0.01}),
+    ("sgp", {"method": "sgp"}),
     ("local, 8 steps", {"method": "local"}),
 ]
 LINK_MODEL = GPT + CONSTANT + adamw(0.002)
@@ -286,21 +346,45 @@ def steps_to_target(result):
     return None
 
 
+def said_ms(said, column):
+    """Of `inspect exchange`: what it says of the plan's own exchange, or of dense sums, where the plan has none."""
+    lines = [[cell.strip() for cell in line.split("|")] for line in said.splitlines() if line.startswith("|")]
+    rows = {line[1]: line for line in lines[2:]}
+    row = rows.get("the plan's own", rows.get("dense"))
+    try:
+        return float(row[lines[0].index(column)])
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def inspected(group, name, link, *words, **rest):
+    settings = [word for word in LINK_MODEL if not word.startswith("--data.")]
+    return Arm(group, name, ("inspect", "exchange", "--link", link, *words, "--train.threads=1", *settings), cores=1, **rest)
+
+
+def alone_arm(name):
+    return inspected("alone", name, LINKS[0], exchange=dict(LINK_METHODS)[name], quiet=True)
+
+
+def alone(_):
+    """What a rank computes in a step of each method."""
+    return [alone_arm(name) for name, _ in LINK_METHODS]
+
+
 def links(results):
     """The time to the target over links, as many steps as `reach` says and a tenth more; and what is said beforehand."""
     arms = []
-    settings = [word for word in LINK_MODEL if not word.startswith("--data.")]
     for link in reversed(LINKS):  # what takes longest first
         few = {"cores": 1} if link == "continents" else {}  # ranks wait nearly all the time
         for name, exchange in LINK_METHODS:
-            found = results.get(reach_arm(name).key)
+            found, said = results.get(reach_arm(name).key), results.get(alone_arm(name).key, {}).get("said")
             steps = found and "loss" in found and steps_to_target(found)
             if steps:
                 arms.append(train("links", name, LINK_MODEL + ("--link", link), exchange, steps + max(4, steps // 10),
                                   quiet=True, about={"link": link}, **few))
-            arms.append(Arm("links", f"predicted, {name}", ("inspect", "exchange", "--link", link, "--train.threads=1",
-                                                            *settings), exchange, quiet=True, cores=1,
-                            about={"link": link}))
+            if computed := said and said_ms(said, "ms computed"):
+                arms.append(inspected("links", f"predicted, {name}", link, "--step-seconds", f"{computed / 1e3:g}",
+                                      exchange=exchange, about={"link": link}))
     return arms
 
 
@@ -344,5 +428,5 @@ def traffic(results):
 
 
 GROUPS = {group.__name__: group
-          for group in (rates, resnet, ablation, text, delay, roles, traffic, reach, resnet_times, cells, links, speed)}
-FIRST = ("rates", "reach")  # what the others are made of
+          for group in (rates, resnet, ablation, text, delay, roles, traffic, reach, alone, resnet_times, cells, links, speed)}
+FIRST = ("rates", "reach", "alone")  # what the others are made of

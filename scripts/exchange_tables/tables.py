@@ -20,6 +20,9 @@ class Rows:
             if key.split(".")[0] == group and ("failed" not in result or "loss" in result):
                 self.of.setdefault(result["name"], []).append(result)
 
+    def add(self, name, result):
+        self.of.setdefault(name, []).insert(0, result)
+
     def __contains__(self, name):
         return name in self.of
 
@@ -95,7 +98,11 @@ def ablation(results, docs):
     lines = {name: plot.smooth(range(1, 1 + len(own.one(name)["loss"])), own.one(name)["loss"], 50)
              for name in ABLATION if name in own and "99.9" not in name}
     (docs / "exchange_ablation.svg").write_text(plot.curves(lines, "step", "training loss, mean of 50 steps"))
-    return made + "\n![training loss of the parts of DGC](exchange_ablation.svg)\n"
+    others = [(f"{name}, {how} the rate") for how, (_, names) in arms.OTHER_RATES.items() for name in names]
+    rows = [(name, own.text(name, "validation_accuracy", ".1f", 100), own.text(name, "validation_loss", ".3f"))
+            for name in others if name in own]
+    return made + "\n![training loss of the parts of DGC](exchange_ablation.svg)\n" + (
+        "\n" + table(("at other rates", "test accuracy, %", "loss"), rows) if rows else "")
 
 
 def short_ablation(results, _):
@@ -117,7 +124,8 @@ def text(results, _):
     own = Rows(results, "text")
     rows = []
     for family in ("gpt", "lstm"):
-        for name in ("dense", "naive dropping, 99.9 %", "all, 99.9 %", "all, 99 %", "power_sgd, rank 4", "signum"):
+        for name in ("dense", "naive dropping, 99.9 %", "+ accumulation, 99.9 %", "+ momentum correction, 99.9 %", "all, 99.9 %",
+                     "all, 99 %", "power_sgd, rank 4", "signum"):
             full = f"{family}, {name}"
             if full in own:
                 rows.append((full, own.text(full, "validation_loss", ".3f"),
@@ -131,18 +139,24 @@ def text(results, _):
 
 def delay(results, _):
     own = Rows(results, "delay")
-    if "dense" not in own:
+    for family in arms.late_families():
+        rate = arms.best_rate(results, family)
+        if rate:
+            own.add(family, results[arms.tuning_arm(family, rate).key])
+    found = lambda family: own.text(family, "validation_loss", ".3f") if family in own else ""
+    rows = [("none (dense)", found("delay lstm, dense"), "", found("delay gpt, dense"), "")]
+    for steps in arms.DELAYS:
+        rows.append((f"{steps} steps", *(found(f"delay {model}, {steps} {how} correction")
+                                         for model in ("lstm", "gpt") for how in ("with", "without"))))
+    if not any("".join(cells) for _, *cells in rows):
         return None
-    rows = [("none (dense)", own.text("dense", "validation_loss", ".3f"), "")]
-    for steps in (5, 10, 15, 20):
-        cells = [f"delay {steps}, {how} correction" for how in ("with", "without")]
-        rows.append((f"{steps} steps", *(own.text(name, "validation_loss", ".3f") if name in own else "" for name in cells)))
-    return table(("delay", "loss with correction", "loss without"), rows)
+    return table(("delay", "LSTM: loss with correction", "without", "GPT: loss with correction", "without"), rows)
 
 
 def roles(results, _):
     own = Rows(results, "roles")
-    names = ["dense", *(f"fedavg {steps}" for steps in (5, 10, 20)), "delayed 20, every 5"]
+    names = [name + how for how, *_ in arms.ROLE_STEPS_BY
+             for name in ("dense", *(f"fedavg {steps}" for steps in (5, 10, 20)), "delayed 20, every 5")]
     rows = [(name, *(own.text(f"{name}, {part}", what, form, scale) if f"{name}, {part}" in own else ""
                      for part in ("iid", "role")
                      for what, form, scale in (("validation_loss", ".3f", 1), ("validation_accuracy", ".1f", 100))))
@@ -176,17 +190,6 @@ def cells(results, docs):
         + "\n![loss against time of servers and neighbours](exchange_cells.svg)\n"
 
 
-def predicted_ms(said):
-    """Of the plan's own row, or of the dense one, where the plan has no exchange."""
-    lines = [[cell.strip() for cell in line.split("|")] for line in said.splitlines() if line.startswith("|")]
-    rows = {line[1]: line for line in lines[2:]}
-    row = rows.get("the plan's own", rows.get("dense"))
-    try:
-        return float(row[lines[0].index("ms a step")])
-    except (ValueError, TypeError, IndexError):
-        return None
-
-
 def links(results, _):
     steps_of = {name: arms.steps_to_target(found) for name, _ in arms.LINK_METHODS
                 if (found := results.get(arms.reach_arm(name).key)) and "loss" in found}
@@ -196,7 +199,7 @@ def links(results, _):
         for name, _ in arms.LINK_METHODS:
             run = results.get(arms.link_key("links", name, link))
             said = results.get(arms.link_key("links", f"predicted, {name}", link), {}).get("said")
-            ms = predicted_ms(said) if said else None
+            ms = arms.said_ms(said, "ms a step") if said else None
             if ms and steps_of.get(name):
                 foreseen[name] = ms * steps_of[name] / 1e3
             if not run or "loss" not in run:
@@ -250,15 +253,15 @@ def speed(results, _):
     return "\n\n".join(out) + "\n" if out else None
 
 
-GROUPS_OF = {"short_ablation": ("resnet",), "compressors": ("resnet", "resnet_times")}  # where it is not the table's name
+KEYS_OF = {"short_ablation": ("resnet.",), "compressors": ("resnet.", "resnet_times."), "delay": ("delay.", "rates.delay")}  # where it is not the table's name alone
 PLACES = (rates, ablation, short_ablation, compressors, text, delay, roles, cells, links, speed)
 
 
 def made_where(results, place):
     """A line on the machine and the cores that each run of a table had."""
-    groups = GROUPS_OF.get(place.__name__, (place.__name__,))
+    keys = KEYS_OF.get(place.__name__, (f"{place.__name__}.",))
     found = sorted({f"{result['machine']}, {result['cores']} for each run" for key, result in results.items()
-                    if key.split(".")[0] in groups and "machine" in result and ("loss" in result or "measured" in result)})
+                    if key.startswith(keys) and "machine" in result and ("loss" in result or "measured" in result)})
     return f"Made on {'; '.join(found)}.\n" if found else ""
 
 

@@ -50,15 +50,15 @@ class ExchangeTables(unittest.TestCase):
         self.assertEqual(len(self.run_all([longer], until=0)[longer.key]["loss"]), 6, "none is begun when time is over")
 
     def test_a_table_stands_between_its_marks(self):
-        own = arms.train("delay", "dense", SMALL, steps=6, ranks=2)
-        late = arms.train("delay", "delay 5, with correction", SMALL, {"method": "delayed", "delay": 5}, steps=6, ranks=2)
+        own = arms.train("delay", "delay gpt, dense", SMALL, steps=6, ranks=2)
+        late = arms.train("delay", "delay gpt, 5 with correction", SMALL, {"method": "delayed", "delay": 5}, steps=6, ranks=2)
         results = self.run_all([own, late])
         places = [tables.BEGIN.format(place.__name__) + "old\n" + tables.END.format(place.__name__) for place in tables.PLACES]
         (self.folder / "exchange.md").write_text("before\n" + "between\n".join(places) + "after\n")
         tables.write(self.folder, results)
         text = (self.folder / "exchange.md").read_text()
         loss = results[late.key]["validation_loss"]
-        self.assertIn(f"| 5 steps | {loss:.3f} |  |", text)
+        self.assertIn(f"| 5 steps |  |  | {loss:.3f} |  |", text)
         self.assertEqual(text.count("old"), len(tables.PLACES) - 1, "what can not be made stays")
         self.assertTrue(text.startswith("before\n") and text.endswith("after\n"))
 
@@ -69,9 +69,10 @@ class ExchangeTables(unittest.TestCase):
         said = subprocess.run([self.trireme, "inspect", "exchange", "--link", "home", "--step-seconds", "0.5", *words, "--plan",
                                str(self.folder / "plan.json"), "-n", "2"], capture_output=True, text=True, check=True).stdout
         row = next(line for line in said.splitlines() if line.startswith("| the plan's own"))
-        self.assertEqual(tables.predicted_ms(said), float(row.split("|")[7]))
-        self.assertGreater(tables.predicted_ms(said), 500)
-        self.assertIsNone(tables.predicted_ms("| exchange | ms a step |\n|---|---|\n"))
+        self.assertEqual(arms.said_ms(said, "ms a step"), float(row.split("|")[7]))
+        self.assertGreater(arms.said_ms(said, "ms a step"), 500)
+        self.assertEqual(arms.said_ms(said, "ms computed"), 500)
+        self.assertIsNone(arms.said_ms("| exchange | ms a step |\n|---|---|\n", "ms a step"))
 
     def test_what_the_repository_has_a_place_for(self):
         text = (ROOT / "docs" / "exchange.md").read_text()

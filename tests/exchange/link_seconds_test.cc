@@ -92,5 +92,35 @@ TEST(LinkSeconds, OfLocalStepsAreSpreadOverThem) {
   EXPECT_NEAR(seconds(10), seconds(1) / 10, 1e-9);
 }
 
+// Two messages one after another among four ranks, in the steps in which they hear of each other; none where
+// they are told in another way.
+TEST(LinkSeconds, OfTheAgreementToStop) {
+  const comm::EmulatedLink link = comm::parse_emulated_link("continents");
+  const auto seconds = [&](const std::string& exchange) {
+    return agreement_seconds_in_step(
+        parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test"), link);
+  };
+  EXPECT_NEAR(seconds(R"("all_reduce")"), 0.4, 1e-3);
+  EXPECT_NEAR(seconds(R"("sgp")"), 0.4, 1e-3);
+  EXPECT_NEAR(seconds(R"({"method": "local", "steps": 8})"), 0.05, 1e-3);
+  for (const char* exchange : {R"({"method": "delayed", "delay": 4})", R"("ad_psgd")", R"("ssp")"})
+    EXPECT_EQ(seconds(exchange), 0) << exchange;
+}
+
+// PowerSGD's sums of all matrices are under way together, each a small one: counts, whether all is finite,
+// and the two narrow matrices make four waits of two messages, however many matrices there are.
+TEST(LinkSeconds, OfSumsThatAreUnderWayTogetherAreNotAddedUp) {
+  Setting setting;
+  setting.model.layers = 12;
+  setting.model.hidden = 256;
+  const comm::EmulatedLink link = comm::parse_emulated_link("latency=50ms,bandwidth=10Gbit");
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Plan plan =
+      parse_plan(R"({"mesh": "data:4", "exchange": {"method": "power_sgd", "rank": 4}})", "test");
+  const Program program =
+      step_program(setting.model, setting.train, setting.optim, setting.shape, *device, {plan, 0});
+  EXPECT_NEAR(link_seconds_in_step(program, link), 0.4, 0.01);
+}
+
 }  // namespace
 }  // namespace trireme::sim

@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "tests/exchange/adam.h"
 #include "tests/exchange/local_ranks.h"
 #include "tests/support/drawn.h"
 #include "tests/support/error_of.h"
@@ -27,6 +28,7 @@ struct LocalCase {
   double outer_rate = 1, outer_momentum = 0;
   bool corrects = true;
   double momentum = 0;      // of the optimizer
+  bool adamw = false;       // instead of it
   int64_t taking_part = 0;  // of all ranks in a round; 0: all
 };
 
@@ -59,6 +61,12 @@ std::vector<LocalCase> local_cases() {
        .method = "delayed",
        .delay = 2,
        .corrects = false},
+      {.name = "delayed_uncorrected_adamw",
+       .exchange = R"({"method": "delayed", "delay": 5, "correction": false})",
+       .method = "delayed",
+       .delay = 5,
+       .corrects = false,
+       .adamw = true},
       {.name = "delayed_less_than_a_period",
        .exchange = R"({"method": "delayed", "delay": 1, "period": 3})",
        .method = "delayed",
@@ -93,6 +101,7 @@ class Reference {
       : how_(how),
         weights_(ranks, Doubles(start.begin(), start.end())),
         velocity_(ranks, Doubles(start.size())),
+        adam_(ranks, WrittenOutAdam(OptimOptions())),
         changed_(ranks, Doubles(start.size())),
         anchor_(start.begin(), start.end()),
         outer_(start.size()),
@@ -103,11 +112,10 @@ class Reference {
                double rate) {
     for (size_t r = 0; r < weights_.size(); ++r) {
       counted_[r] += counts[r];
+      const Doubles change = own_change(r, {gradients[r].begin(), gradients[r].end()}, rate);
       for (size_t i = 0; i < weights_[r].size(); ++i) {
-        velocity_[r][i] = how_.momentum * velocity_[r][i] + static_cast<double>(gradients[r][i]);
-        const double change = -rate * velocity_[r][i];
-        if (how_.corrects) weights_[r][i] += change;
-        changed_[r][i] += change;
+        if (how_.corrects) weights_[r][i] += change[i];
+        changed_[r][i] += change[i];
       }
     }
     if (how_.method == "delayed")
@@ -119,6 +127,17 @@ class Reference {
   const std::vector<Doubles>& weights() const { return weights_; }
 
  private:
+  // Of the rank's own optimizer.
+  Doubles own_change(size_t rank, const Doubles& gradient, double rate) {
+    if (how_.adamw) return adam_[rank].change(gradient, rate);
+    Doubles change(gradient.size());
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      velocity_[rank][i] = how_.momentum * velocity_[rank][i] + gradient[i];
+      change[i] = -rate * velocity_[rank][i];
+    }
+    return change;
+  }
+
   Doubles mean(const std::vector<Doubles>& of, const std::vector<double>& shares) const {
     Doubles result(of[0].size());
     double total = 0;
@@ -168,7 +187,9 @@ class Reference {
   }
 
   const LocalCase& how_;
-  std::vector<Doubles> weights_, velocity_, changed_;
+  std::vector<Doubles> weights_, velocity_;
+  std::vector<WrittenOutAdam> adam_;
+  std::vector<Doubles> changed_;
   Doubles anchor_, outer_;
   std::vector<double> counted_;
   uint64_t rounds_ = 0;
@@ -186,6 +207,10 @@ TEST_P(Local, IsWhatItSays) {
   if (GetParam().momentum > 0) {
     training.optim.kind = "momentum";
     training.optim.momentum = GetParam().momentum;
+  }
+  if (GetParam().adamw) {
+    training.optim.kind = "adamw";
+    training.rate = 0.01;
   }
   constexpr size_t kRanks = 3;
   const LocalRun run = run_of(plan_of("data:3", GetParam().exchange), training);

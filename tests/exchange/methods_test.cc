@@ -299,6 +299,49 @@ TEST(Exchange, IsOfTheParametersThatItNames) {
   EXPECT_TRUE(top_k && one_bit);
 }
 
+// Over all stages of a warm-up, with nothing read back on the way: what a rank keeps is only ever what the
+// equations make of all gradients so far.
+TEST(Exchange, DgcOverManyStepsIsWhatItsEquationsSay) {
+  constexpr size_t kRanks = 3;
+  Training training = small_mlp();
+  training.steps = 12;
+  training.rate = 0.1;
+  for (const bool masks : {true, false}) {
+    MethodCase dgc{"", "dgc", {{"ratio", 0.05}, {"warmup", 6}}};
+    if (!masks) dgc.settings["masking"] = 0;
+    const History run = record_of(plan_of("data:3", dgc.json()), training);
+    for (const auto& [parameter, shape] : run.shapes) {
+      const std::vector<Doubles> nothing(kRanks, Doubles(static_cast<size_t>(shape.elements())));
+      Exchanged x{parameter, shape, 0, {}, {{"velocity", nothing}, {"waiting", nothing}}, {}};
+      const Floats& start = run.steps[0].weights_before.at(parameter);
+      Doubles expected(start.begin(), start.end());
+      for (const StepRecord& record : run.steps) {
+        ++x.step;
+        x.gradients = to_doubles(record.gradients.at(parameter));
+        reference_of(shape.rank() >= 2 ? "dgc" : "all_reduce")(x, dgc.settings);
+        for (size_t i = 0; i < expected.size(); ++i) expected[i] -= training.rate * x.sum[i];
+        expect_near(record.weights_after.at(parameter), expected, 3e-6,
+                    fmt::format("{}, step {}", parameter, x.step));
+      }
+    }
+  }
+}
+
+// Momentum that is corrected is the optimizer's, where nothing waits and nothing is masked.
+TEST(Exchange, DgcOfEverythingIsMomentum) {
+  Training training = small_mlp();
+  training.steps = 8;
+  training.rate = 0.1;
+  Training momentum = training;
+  momentum.optim.kind = "momentum";
+  const History dense = record_of(plan_of("data:3", R"("all_reduce")"), momentum),
+                run = record_of(
+                    plan_of("data:3", R"({"method": "dgc", "ratio": 1, "masking": false, "for": "*"})"),
+                    training);
+  for (const auto& [parameter, expected] : weights(dense))
+    expect_near(weights(run).at(parameter), {expected.begin(), expected.end()}, 3e-6, parameter);
+}
+
 // A clipped and an unclipped gradient differ by a factor that all ranks agree on.
 TEST(Exchange, DgcClipsWhatARankAdds) {
   Training training = small_mlp();

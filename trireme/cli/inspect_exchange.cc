@@ -46,7 +46,8 @@ Costs costs_of(const bench::StepSetup& setup, const Plan& plan, const MaybeLink&
                                          setup.shape, *device, {plan, rank_of_interest(plan)});
     costs.sent_bytes = bytes_sent_in_step(program);
     if (link) {
-      costs.link_seconds = sim::link_seconds_in_step(program, *link);
+      costs.link_seconds =
+          sim::link_seconds_in_step(program, *link) + sim::agreement_seconds_in_step(plan, *link);
       costs.computing_seconds = step_seconds > 0 ? step_seconds : bench::seconds_of_rank_alone(setup, plan);
     }
     for (const State& state : program.states) {
