@@ -326,7 +326,8 @@ std::vector<OpCase> exchange_cases() {
         orthogonalise, 1e-4);
   add("orthogonalise", "zeros", {kept_f32({6, 3}, 0, 0)}, {}, orthogonalise);
   add("orthogonalise", "equal", {kept_f32({6, 3}, 2, 2)}, {}, orthogonalise);
-  for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{4, 9}, Shape{21, 6}}) {
+  for (const Shape& shape :
+       {Shape{1, 1}, Shape{5, 5}, Shape{4, 9}, Shape{21, 6}, Shape{30, 41}, Shape{41, 30}}) {
     for (const int64_t count : {1, 3, 6}) {
       if (count > std::min(shape[0], shape[1])) continue;
       const std::string label = std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
@@ -349,6 +350,8 @@ std::vector<OpCase> exchange_cases() {
       {"top_k", "10M_thousandth", {kept_f32({kLarge})}, {{"k", kLarge / 1000}}, top_k},
       {"sign_pack", "10M", {kept_f32({kLarge})}, {{"bytes", kLarge / 8}}, sign_pack},
       {"orthogonalise", "4096x4", {kept_f32({4096, 4})}, {}, orthogonalise},
+      {"svd_sample", "256x1024", {kept_f32({256, 1024}), scalar(3)},
+       {{"count", int64_t{3}}, {"seed", int64_t{7}}, {"stream", int64_t{99}}}, svd_sample},
   };
   for (OpCase& one : timed(std::move(large))) cases.push_back(std::move(one));
   return cases;
