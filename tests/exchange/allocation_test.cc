@@ -16,7 +16,7 @@ namespace {
 TEST(ExchangeAllocation, NoneInTheSteadyState) {
   for (const char* method :
        {"top_k", "dgc", "power_sgd", "one_bit", "threshold", "terngrad", "qsgd", "signum", "shared_pattern",
-        "atomo", "one_bit_adam", "local", "fedavg", "diloco", "delayed", "d_psgd", "sgp", "ad_psgd"}) {
+        "pruned_ring", "atomo", "one_bit_adam", "local", "fedavg", "diloco", "delayed", "d_psgd", "sgp", "ad_psgd"}) {
     const Training training = small_mlp();
     const Plan plan = plan_of("data:2", fmt::format(R"("{}")", method));
     comm::run_rank_threads(2, [&](comm::Context& context) {

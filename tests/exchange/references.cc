@@ -288,6 +288,28 @@ void atomo(Exchanged& x, const Settings& settings) {
   }
 }
 
+// Part c begins at rank c and goes round; each rank on its way keeps what it does not send on.
+void pruned_ring(Exchanged& x, const Settings& settings) {
+  const size_t ranks = x.gradients.size(), elements = static_cast<size_t>(x.shape.elements());
+  const size_t part = (elements + ranks - 1) / ranks;
+  const size_t k = std::max<size_t>(
+      1, static_cast<size_t>(std::llround(settings.at("ratio") * static_cast<double>(part))));
+  x.sum = zeros(x);
+  for (size_t c = 0; c < ranks; ++c) {
+    const size_t begin = std::min(elements, c * part), end = std::min(elements, begin + part);
+    Doubles arrived(part, 0);
+    for (size_t hop = 0; hop < ranks; ++hop) {
+      const size_t p = (c + hop) % ranks;
+      Doubles& residual = x.kept["residual"][p];
+      for (size_t i = begin; i < end; ++i) arrived[i - begin] += x.gradients[p][i] + residual[i];
+      const Doubles sent = largest(arrived, k);
+      for (size_t i = begin; i < end; ++i) residual[i] = arrived[i - begin] - sent[i - begin];
+      arrived = sent;
+    }
+    std::copy_n(arrived.begin(), end - begin, x.sum.begin() + static_cast<int64_t>(begin));
+  }
+}
+
 void shared_pattern(Exchanged& x, const Settings& settings) {
   const size_t block = static_cast<size_t>(settings.at("block"));
   const size_t blocks = (static_cast<size_t>(x.shape.elements()) + block - 1) / block;
@@ -323,6 +345,7 @@ ReferenceMethod reference_of(const std::string& method) {
                                                                  {"qsgd", qsgd},
                                                                  {"terngrad", terngrad},
                                                                  {"signum", signum},
+                                                                 {"pruned_ring", pruned_ring},
                                                                  {"shared_pattern", shared_pattern},
                                                                  {"atomo", atomo}};
   TRIREME_CHECK(methods.contains(method));

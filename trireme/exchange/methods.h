@@ -11,6 +11,7 @@ ExchangeMethod dgc_method();
 ExchangeMethod one_bit_adam_method();
 ExchangeMethod one_bit_method();
 ExchangeMethod power_sgd_method();
+ExchangeMethod pruned_ring_method();
 ExchangeMethod qsgd_method();
 ExchangeMethod shared_pattern_method();
 ExchangeMethod signum_method();

@@ -119,6 +119,7 @@ const std::vector<ExchangeKind>& exchange_kinds() {
        {whole("warmup", 100, 1, kMostSteps), above_zero("beta1", 0.9, kMostMomentum),
         above_zero("beta2", 0.999, 0.999999), above_zero("eps", 1e-8, 1)}},
       {"shared_pattern", kGradients, {above_zero("ratio", 0.01, 1), whole("block", 64, 1, 0x1p20)}},
+      {"pruned_ring", kGradients, {above_zero("ratio", 0.01, 1)}},
       {"local", kWeights, {steps}},
       {"fedavg", kWeights, {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1), seed}},
       {"diloco",

@@ -22,9 +22,14 @@ comm::Collective collective_of(CollectiveKind kind) {
     case CollectiveKind::kAllGather:
       return comm::Collective::all_gather;
     case CollectiveKind::kAllToAll:
-      return comm::Collective::all_to_all;
+    case CollectiveKind::kShift:
+      break;
   }
-  return comm::Collective::all_reduce;
+  return comm::Collective::all_to_all;
+}
+
+double message_seconds(double bytes, const comm::EmulatedLink& link) {
+  return link.costs().alpha_seconds + bytes * link.costs().beta_seconds_per_byte;
 }
 
 double call_seconds(comm::Collective collective, double bytes, int ranks, const comm::EmulatedLink& link) {
@@ -58,12 +63,14 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
       // Calls of one node are under way together: they wait for the link once, and share it.
       const std::vector<double> calls = call_bytes(segment, static_cast<int>(n));
       const double bytes = std::accumulate(calls.begin(), calls.end(), 0.0);
-      seconds += call_seconds(collective_of(node.op->collective->kind), bytes, ranks, link);
+      const CollectiveKind kind = node.op->collective->kind;
+      seconds += kind == CollectiveKind::kShift ? message_seconds(bytes, link)
+                                                : call_seconds(collective_of(kind), bytes, ranks, link);
     }
   }
   // Messages are all under way together, both ways at once.
   const double most = std::max(sent, received);
-  if (most > 0) seconds += link.costs().alpha_seconds + most * link.costs().beta_seconds_per_byte;
+  if (most > 0) seconds += message_seconds(most, link);
   return seconds;
 }
 

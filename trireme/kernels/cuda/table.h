@@ -24,6 +24,7 @@ inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
     {"orthogonalise", kNoExchange},
     {"quantise", kNoExchange},
     {"scatter_add", kNoExchange},
+    {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
     {"sign_pack", kNoExchange},
     {"sign_unpack", kNoExchange},
     {"sign_vote", kNoExchange},
