@@ -258,6 +258,26 @@ void qsgd(Exchanged& x, const Settings& settings) {
   }
 }
 
+// Of a bucket by one number: where it, and 1 more, 2 more, … fall on what levels are above whole ones.
+void qsgd_elias(Exchanged& x, const Settings& settings) {
+  const size_t bucket = static_cast<size_t>(settings.at("bucket"));
+  const double levels = std::pow(2, settings.at("bits") - 1) - 1;
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const Doubles& g = x.gradients[p];
+    for (size_t first = 0; first < g.size(); first += bucket) {
+      const size_t end = std::min(g.size(), first + bucket);
+      const double norm = std::sqrt(squares({g.begin() + first, g.begin() + end}));
+      double number = uniform(key_of(x, p, settings), first / bucket);
+      for (size_t i = first; i < end && norm > 0; ++i) {
+        const double level = std::abs(g[i]) / norm * levels, before = std::floor(number);
+        number += level - std::floor(level);
+        x.sum[i] += (g[i] < 0 ? -1 : 1) * (std::floor(level) + std::floor(number) - before) * norm / levels;
+      }
+    }
+  }
+}
+
 void signum(Exchanged& x, const Settings& settings) {
   const double beta = settings.contains("momentum") ? settings.at("momentum") : 0.9;
   x.sum = zeros(x);
@@ -343,6 +363,7 @@ ReferenceMethod reference_of(const std::string& method) {
                                                                  {"one_bit_adam", one_bit_adam},
                                                                  {"threshold", threshold},
                                                                  {"qsgd", qsgd},
+                                                                 {"qsgd_elias", qsgd_elias},
                                                                  {"terngrad", terngrad},
                                                                  {"signum", signum},
                                                                  {"pruned_ring", pruned_ring},

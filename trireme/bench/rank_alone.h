@@ -10,8 +10,8 @@
 namespace trireme::bench {
 
 // Peers that say what this rank says, and take no time for it. Sums are this rank's own; a message that is
-// awaited is the next one that this rank sends of the same kind and size, and is not written to where there is
-// none.
+// awaited is the next one that this rank sends of the same kind and size, and is not written to where there
+// is none.
 class EchoCommunicator final : public Communicator {
  public:
   EchoCommunicator(const Mesh& mesh, int rank) : mesh_(mesh), rank_(rank) {}

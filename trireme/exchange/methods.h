@@ -23,7 +23,4 @@ ExchangeMethod top_k_method();
 // at the ranks and again at the owner of the row. What either leaves out is kept and added the next time.
 Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum)>& then);
 
-// As many as a ratio says, one at least.
-int64_t kept_elements(const Shape& shape, double ratio);
-
 }  // namespace trireme

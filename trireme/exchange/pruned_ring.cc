@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "trireme/exchange/methods.h"
+#include "trireme/exchange/sparse.h"
 
 namespace trireme {
 namespace {

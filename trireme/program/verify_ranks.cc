@@ -101,7 +101,8 @@ class Events {
 
   // A message to one neighbour and one from the other, and then both are waited for.
   void shift(const Graph& graph, const Node& node) {
-    const int to = static_cast<int>(node.attrs.integer("to")), from = static_cast<int>(node.attrs.integer("from"));
+    const int to = static_cast<int>(node.attrs.integer("to")),
+              from = static_cast<int>(node.attrs.integer("from"));
     const std::string what = agreement(graph, node), where = place(graph, node);
     const size_t received = messages_[{false, from}]++, sent = messages_[{true, to}]++;
     events_.push_back({Event::Kind::kReceive, -1, received, from, what, where});

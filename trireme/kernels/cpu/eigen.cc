@@ -1,5 +1,5 @@
-// Reflectors are made from the last row up. What a reflection changes in the rows above it is written when the
-// next one's products with these rows are made: memory is gone through once for each.
+// Reflectors are made from the last row up. What a reflection changes in the rows above it is written when
+// the next one's products with these rows are made: memory is gone through once for each.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/kernels/cpu/eigen.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -19,8 +19,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<double>;
 using V = hn::Vec<D>;
 
-// products = A·u over the first `rows` rows of a symmetric matrix that has its lower triangle alone. Before that
-// the matrix becomes A - old_u·old_wᵀ - old_w·old_uᵀ, unless these are null.
+// products = A·u over the first `rows` rows of a symmetric matrix that has its lower triangle alone. Before
+// that the matrix becomes A - old_u·old_wᵀ - old_w·old_uᵀ, unless these are null.
 void multiply(double* HWY_RESTRICT matrix, int64_t stride, int64_t rows, const double* HWY_RESTRICT old_u,
               const double* HWY_RESTRICT old_w, const double* HWY_RESTRICT u, double* HWY_RESTRICT products) {
   const D d;
@@ -147,7 +147,8 @@ void Eigen::make_tridiagonal() {
   }
 }
 
-// What is smaller than rounding of the whole is nothing: there is no more to be known of a matrix of products.
+// What is smaller than rounding of the whole is nothing: there is no more to be known of a matrix of
+// products.
 void Eigen::make_diagonal() {
   rotations_ = sweeps_ = 0;
   double largest = 0;

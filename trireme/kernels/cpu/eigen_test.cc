@@ -86,11 +86,11 @@ TEST(Eigen, SolvesMatricesWithEqualValuesAndNone) {
     expect_solved(filled(n, value), n);
   };
   at([](int64_t, int64_t) { return 0; });
-  at([](int64_t, int64_t) { return 3; });                                          // of rank 1
-  at([](int64_t row, int64_t column) { return row == column ? 2 : 0; });           // all equal
-  at([](int64_t row, int64_t column) { return row == column ? row : 0; });         // as it is
-  at([](int64_t row, int64_t column) { return row - column <= 1 ? 1e-3 : 0; });    // tridiagonal
-  at([](int64_t row, int64_t column) { return row == n - 1 && column == 0; });     // two values, and none
+  at([](int64_t, int64_t) { return 3; });                                            // of rank 1
+  at([](int64_t row, int64_t column) { return row == column ? 2 : 0; });             // all equal
+  at([](int64_t row, int64_t column) { return row == column ? row : 0; });           // as it is
+  at([](int64_t row, int64_t column) { return row - column <= 1 ? 1e-3 : 0; });      // tridiagonal
+  at([](int64_t row, int64_t column) { return row == n - 1 && column == 0; });       // two values, and none
   at([](int64_t row, int64_t column) { return row / 7 == column / 7 ? 1e20 : 0; });  // blocks
 }
 

@@ -1,5 +1,5 @@
-// A few elements of all vectors at a time are widened into a panel, where those of one place lie side by side;
-// tiles of the result, below the diagonal and on it, then add their outer products.
+// A few elements of all vectors at a time are widened into a panel, where those of one place lie side by
+// side; tiles of the result, below the diagonal and on it, then add their outer products.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/kernels/cpu/gram.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -59,9 +59,8 @@ void add_up_vectors(const FloatVectors& vectors, const double* HWY_RESTRICT time
       const V factor = hn::Set(d, times[i]);
       int64_t t = 0;
       for (; t + lanes <= vectors.length; t += lanes)
-        hn::StoreU(
-            hn::MulAdd(factor, hn::PromoteTo(d, hn::LoadU(narrow, row + t)), hn::LoadU(d, sum + t)), d,
-            sum + t);
+        hn::StoreU(hn::MulAdd(factor, hn::PromoteTo(d, hn::LoadU(narrow, row + t)), hn::LoadU(d, sum + t)), d,
+                   sum + t);
       for (; t < vectors.length; ++t) sum[t] += times[i] * static_cast<double>(row[t]);
     }
     return;

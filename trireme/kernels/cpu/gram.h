@@ -1,5 +1,5 @@
-// Inner products of the vectors that a matrix has as rows or columns, and sums of them. In double precision: an
-// inner product of f32 vectors that are nearly dependent has nothing left in f32.
+// Inner products of the vectors that a matrix has as rows or columns, and sums of them. In double precision:
+// an inner product of f32 vectors that are nearly dependent has nothing left in f32.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ int64_t gram_stride(int64_t count);
 // Of the panel that gram() works in.
 int64_t gram_panel_elements(int64_t count);
 
-// products[i][j] of vectors i and j for all j ≤ i; what stands elsewhere in it is undefined. Each is summed in
-// the order of the elements, whatever the number of threads.
+// products[i][j] of vectors i and j for all j ≤ i; what stands elsewhere in it is undefined. Each is summed
+// in the order of the elements, whatever the number of threads.
 void gram(const FloatVectors& vectors, double* panel, double* products, ThreadPool& pool);
 
 // sum[t] = Σ times[i] · vector i [t], in the order of the vectors, or in one that follows from their number.

@@ -1,8 +1,8 @@
-// svd_sample: the singular parts by the eigenvectors of the products of the vectors along the shorter side, in
-// double precision. How likely each part is drawn grows with its singular value, and as many as are wanted are
-// drawn with one number: where it, 1 more, 2 more, … fall on the probabilities put side by side. Only the parts
-// that are drawn are made. Whatever eigenvalues are rounded to, all eigenvectors together are orthogonal, and a
-// matrix is the sum of its projections on them: what is drawn is right in the mean.
+// svd_sample: the singular parts by the eigenvectors of the products of the vectors along the shorter side,
+// in double precision. How likely each part is drawn grows with its singular value, and as many as are wanted
+// are drawn with one number: where it, 1 more, 2 more, … fall on the probabilities put side by side. Only the
+// parts that are drawn are made. Whatever eigenvalues are rounded to, all eigenvectors together are
+// orthogonal, and a matrix is the sum of its projections on them: what is drawn is right in the mean.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,8 +16,8 @@
 namespace trireme::cpu {
 namespace {
 
-// Of the sum of all eigenvalues: what is less is rounding. Singular values are the roots of these, so that this
-// is about the last digit of f32.
+// Of the sum of all eigenvalues: what is less is rounding. Singular values are the roots of these, so that
+// this is about the last digit of f32.
 constexpr double kNothing = 1e-14;
 
 FloatVectors vectors_of(const float* x, const Shape& shape) {

@@ -23,6 +23,8 @@ inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
     {"one_bit_unpack", kNoExchange},
     {"orthogonalise", kNoExchange},
     {"quantise", kNoExchange},
+    {"rice_pack", kNoExchange},
+    {"rice_unpack", kNoExchange},
     {"scatter_add", kNoExchange},
     {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
     {"sign_pack", kNoExchange},
