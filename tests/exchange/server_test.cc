@@ -205,7 +205,7 @@ std::vector<std::set<std::string>> parameters_of_servers(const Plan& plan, const
 
 // Each has an order of its own, and a worker goes on when all have given it weights.
 TEST(AsyncServer, OfSeveralEachMakesTheUpdatesThatItsOrderSays) {
-  const size_t workers = 3, servers = 2;
+  const int workers = 3, servers = 2;
   const Training training = training_with("sgd");
   const Plan plan = plan_with_workers(workers, R"({"method": "async_server", "servers": 2})");
   const ServedRun run = served_run(plan, training, uneven(workers));
@@ -219,14 +219,14 @@ TEST(AsyncServer, OfSeveralEachMakesTheUpdatesThatItsOrderSays) {
     std::vector<std::span<const int>> left;
     for (const auto& order : run.orders) left.emplace_back(order.at(static_cast<int64_t>(step) + 1));
     // Whether the server's next update could be made: where its gradient is there.
-    const auto update = [&](size_t server) {
+    const auto update = [&](int server) {
       if (left[server].empty()) return false;
-      const size_t worker = static_cast<size_t>(left[server][0]) - servers;
+      const int worker = left[server][0] - servers;
       if (taken[server][worker] == made[worker]) {
         for (const auto& of_server : taken) {
           if (of_server[worker] < made[worker]) return false;
         }
-        gradient[worker] = gradients.at(given[worker], static_cast<int>(worker), made[worker]++);
+        gradient[worker] = gradients.at(given[worker], worker, made[worker]++);
       }
       for (const std::string& name : own[server]) {
         std::map<std::string, Floats> one = {{name, weights.at(name)}};

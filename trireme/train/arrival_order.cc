@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/schedule/schedule.h"
 
 namespace trireme {
 namespace {
