@@ -14,11 +14,29 @@ namespace {
 // Queues of the transport grow when one rank gets ahead of the other for the first time, whenever that is; so
 // of many rounds one must do without.
 TEST(ExchangeAllocation, NoneInTheSteadyState) {
-  for (const char* method :
-       {"top_k", "dgc", "power_sgd", "one_bit", "threshold", "terngrad", "qsgd", "signum", "shared_pattern",
-        "atomo", "one_bit_adam", "local", "fedavg", "diloco", "delayed", "d_psgd", "sgp", "ad_psgd"}) {
+  for (const char* method : {R"("top_k")",
+                             R"("dgc")",
+                             R"("power_sgd")",
+                             R"("one_bit")",
+                             R"("threshold")",
+                             R"("terngrad")",
+                             R"("qsgd")",
+                             R"("signum")",
+                             R"("shared_pattern")",
+                             R"("pruned_ring")",
+                             R"("atomo")",
+                             R"("one_bit_adam")",
+                             R"("local")",
+                             R"("fedavg")",
+                             R"("diloco")",
+                             R"("delayed")",
+                             R"("d_psgd")",
+                             R"("sgp")",
+                             R"("ad_psgd")",
+                             R"({"method": "top_k", "code": "rice"})",
+                             R"({"method": "qsgd", "code": "elias"})"}) {
     const Training training = small_mlp();
-    const Plan plan = plan_of("data:2", fmt::format(R"("{}")", method));
+    const Plan plan = plan_of("data:2", method);
     comm::run_rank_threads(2, [&](comm::Context& context) {
       MeshCommunicator communicator(plan.mesh, context);
       const std::unique_ptr<Device> device = make_cpu_device(1);

@@ -67,7 +67,8 @@ class ExchangeCheckpoint : public ::testing::Test {
 TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
   for (const char* method :
        {R"("top_k")", R"("dgc")", R"("power_sgd")", R"("one_bit")", R"("signum")", R"("shared_pattern")",
-        R"({"method": "dgc", "ratio": 0.05, "warmup": 4})", R"({"method": "one_bit_adam", "warmup": 3})"}) {
+        R"("pruned_ring")", R"({"method": "dgc", "ratio": 0.05, "warmup": 4})",
+        R"({"method": "one_bit_adam", "warmup": 3})"}) {
     const Plan plan = plan_of("data:2", method);
     const std::string once = folder("once"), twice = folder("twice");
     const Outcome whole = train(once, plan, 0, 6);

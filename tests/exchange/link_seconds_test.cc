@@ -65,7 +65,7 @@ TEST(LinkSeconds, AreWhatRanksWaitFor) {
   const comm::EmulatedLink link = comm::parse_emulated_link("latency=5ms,bandwidth=20Mbit");
   for (const char* exchange :
        {R"("all_reduce")", R"({"method": "power_sgd", "rank": 1})", R"({"method": "top_k", "ratio": 0.01})",
-        R"({"method": "local", "steps": 1})"}) {
+        R"({"method": "pruned_ring", "ratio": 0.1})", R"({"method": "local", "steps": 1})"}) {
     const Plan plan = parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test");
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const Program program =

@@ -8,7 +8,11 @@
 
 #include "tests/exchange/ranks.h"
 #include "tests/exchange/references.h"
+#include "tests/support/error_of.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/ops/table.h"
+#include "trireme/program/text.h"
+#include "trireme/program/verify.h"
 
 namespace trireme::testing {
 namespace {
@@ -18,6 +22,7 @@ struct MethodCase {
   std::map<std::string, double> settings;
   std::string words = "";  // more of the rule
   double tolerance = 2e-5;
+  std::string reference = "";  // where it is not that of the method
 
   std::string json() const {
     std::string text = fmt::format(R"({{"method": "{}"{})", method, words);
@@ -32,6 +37,8 @@ std::vector<MethodCase> method_cases() {
           {"top_k", "top_k", {{"ratio", 0.1}}},
           {"top_k_without_feedback", "top_k", {{"ratio", 0.1}, {"feedback", 0}}},
           {"top_k_of_all", "top_k", {{"ratio", 1}}},
+          {"top_k_rice", "top_k", {{"ratio", 0.1}}, R"(, "code": "rice")"},
+          {"dgc_rice", "dgc", {{"ratio", 0.05}}, R"(, "code": "rice")"},
           {"dgc", "dgc", {{"ratio", 0.05}}},
           {"dgc_nesterov", "dgc", {{"ratio", 0.05}, {"nesterov", 1}}},
           {"dgc_without_masking", "dgc", {{"ratio", 0.05}, {"masking", 0}, {"momentum", 0.5}}},
@@ -45,9 +52,12 @@ std::vector<MethodCase> method_cases() {
           {"terngrad", "terngrad", {{"seed", 5}}},
           {"terngrad_unclipped", "terngrad", {{"clip", 0}}},
           {"qsgd", "qsgd", {{"bits", 4}, {"bucket", 16}}},
+          {"qsgd_elias", "qsgd", {{"bits", 4}, {"bucket", 16}}, R"(, "code": "elias")", 2e-5, "qsgd_elias"},
           {"atomo", "atomo", {{"rank", 1}, {"seed", 4}}, "", 1e-4},
           {"atomo_2", "atomo", {{"rank", 2}}, "", 1e-4},
           {"shared_pattern", "shared_pattern", {{"ratio", 0.2}, {"block", 16}}},
+          {"pruned_ring", "pruned_ring", {{"ratio", 0.1}}},
+          {"pruned_ring_of_all", "pruned_ring", {{"ratio", 1}}},
           {"signum", "signum", {}}};
 }
 
@@ -125,7 +135,8 @@ void expect_step(const MethodCase& one, const History& run, int64_t step, const 
     EXPECT_TRUE(x.kept.empty());
   }
   const bool is_its = compressed || choice.method->takes == ExchangeMethod::Takes::kAll;
-  reference_of(is_its ? one.method : "all_reduce")(x, is_its ? settings : none);
+  const std::string& method = one.reference.empty() ? one.method : one.reference;
+  reference_of(is_its ? method : "all_reduce")(x, is_its ? settings : none);
   const std::string what = fmt::format("{}, step {}", parameter, step + 1);
   Doubles expected;
   const Floats& before = record.weights_before.at(parameter);
@@ -256,13 +267,15 @@ TEST(Exchange, OfEverythingIsTheDenseSumBitForBit) {
       training.train.clip_norm = clip;
       training.optim.kind = "adamw";
       training.rate = 1e-2;
-      const std::string all = R"({"method": "top_k", "ratio": 1})";
-      EXPECT_EQ(weights(record_of(plan_of("data:2", all), training)),
-                weights(record_of(plan_of("data:2", R"("all_reduce")"), training)))
-          << precision;
-      EXPECT_EQ(weights(record_of(plan_of("data:2 tensor:2", all, "megatron"), training)),
-                weights(record_of(plan_of("data:2 tensor:2", R"("all_reduce")", "megatron"), training)))
-          << precision;
+      const auto dense = weights(record_of(plan_of("data:2", R"("all_reduce")"), training));
+      const auto split =
+          weights(record_of(plan_of("data:2 tensor:2", R"("all_reduce")", "megatron"), training));
+      for (const char* method : {"top_k", "pruned_ring"}) {
+        const std::string all = fmt::format(R"({{"method": "{}", "ratio": 1}})", method);
+        EXPECT_EQ(weights(record_of(plan_of("data:2", all), training)), dense) << precision << method;
+        EXPECT_EQ(weights(record_of(plan_of("data:2 tensor:2", all, "megatron"), training)), split)
+            << precision << method;
+      }
     }
   }
 }
@@ -281,6 +294,27 @@ TEST(Exchange, OfFullRankIsTheDenseSumButForRounding) {
     const Floats& expected = weights(dense).at(parameter);
     expect_near(weights(run).at(parameter), {expected.begin(), expected.end()}, 1e-5, parameter);
   }
+}
+
+// What goes round is two messages in each hop: their ends are held against each other.
+TEST(Exchange, ARingOfMessagesIsVerified) {
+  const Training training = small_mlp();
+  const Plan plan = plan_of("data:3", R"("pruned_ring")");
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Program program = step_program(training.model, training.train, training.optim, training.shape,
+                                         *device, {plan, rank, nullptr});
+    ranks.push_back(parse_program(print(program), ops()));
+  }
+  EXPECT_EQ(error_of([&] { verify(ranks); }), "no error");
+  for (Segment& segment : ranks[1].segments) {
+    for (Node& node : segment.graph.nodes) {
+      const auto& collective = node.op->collective;
+      if (collective && collective->kind == CollectiveKind::kShift) node.attrs.set("to", int64_t{0});
+    }
+  }
+  EXPECT_THAT(error_of([&] { verify(ranks); }), ::testing::HasSubstr("from rank 1 to rank 0, message 1"));
 }
 
 // Parameters by name; the others stay dense.

@@ -258,6 +258,26 @@ void qsgd(Exchanged& x, const Settings& settings) {
   }
 }
 
+// Of a bucket by one number: where it, and 1 more, 2 more, … fall on what levels are above whole ones.
+void qsgd_elias(Exchanged& x, const Settings& settings) {
+  const size_t bucket = static_cast<size_t>(settings.at("bucket"));
+  const double levels = std::pow(2, settings.at("bits") - 1) - 1;
+  x.sum = zeros(x);
+  for (size_t p = 0; p < x.gradients.size(); ++p) {
+    const Doubles& g = x.gradients[p];
+    for (size_t first = 0; first < g.size(); first += bucket) {
+      const size_t end = std::min(g.size(), first + bucket);
+      const double norm = std::sqrt(squares({g.begin() + first, g.begin() + end}));
+      double number = uniform(key_of(x, p, settings), first / bucket);
+      for (size_t i = first; i < end && norm > 0; ++i) {
+        const double level = std::abs(g[i]) / norm * levels, before = std::floor(number);
+        number += level - std::floor(level);
+        x.sum[i] += (g[i] < 0 ? -1 : 1) * (std::floor(level) + std::floor(number) - before) * norm / levels;
+      }
+    }
+  }
+}
+
 void signum(Exchanged& x, const Settings& settings) {
   const double beta = settings.contains("momentum") ? settings.at("momentum") : 0.9;
   x.sum = zeros(x);
@@ -285,6 +305,28 @@ void atomo(Exchanged& x, const Settings& settings) {
         for (int64_t j = 0; j < columns; ++j) x.sum[i * columns + j] += part.left[i] * part.right[j];
       }
     }
+  }
+}
+
+// Part c begins at rank c and goes round; each rank on its way keeps what it does not send on.
+void pruned_ring(Exchanged& x, const Settings& settings) {
+  const size_t ranks = x.gradients.size(), elements = static_cast<size_t>(x.shape.elements());
+  const size_t part = (elements + ranks - 1) / ranks;
+  const size_t k = std::max<size_t>(
+      1, static_cast<size_t>(std::llround(settings.at("ratio") * static_cast<double>(part))));
+  x.sum = zeros(x);
+  for (size_t c = 0; c < ranks; ++c) {
+    const size_t begin = std::min(elements, c * part), end = std::min(elements, begin + part);
+    Doubles arrived(part, 0);
+    for (size_t hop = 0; hop < ranks; ++hop) {
+      const size_t p = (c + hop) % ranks;
+      Doubles& residual = x.kept["residual"][p];
+      for (size_t i = begin; i < end; ++i) arrived[i - begin] += x.gradients[p][i] + residual[i];
+      const Doubles sent = largest(arrived, k);
+      for (size_t i = begin; i < end; ++i) residual[i] = arrived[i - begin] - sent[i - begin];
+      arrived = sent;
+    }
+    std::copy_n(arrived.begin(), end - begin, x.sum.begin() + static_cast<int64_t>(begin));
   }
 }
 
@@ -321,8 +363,10 @@ ReferenceMethod reference_of(const std::string& method) {
                                                                  {"one_bit_adam", one_bit_adam},
                                                                  {"threshold", threshold},
                                                                  {"qsgd", qsgd},
+                                                                 {"qsgd_elias", qsgd_elias},
                                                                  {"terngrad", terngrad},
                                                                  {"signum", signum},
+                                                                 {"pruned_ring", pruned_ring},
                                                                  {"shared_pattern", shared_pattern},
                                                                  {"atomo", atomo}};
   TRIREME_CHECK(methods.contains(method));

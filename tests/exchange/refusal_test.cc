@@ -54,6 +54,9 @@ TEST(ExchangeRefusal, OfBadSettings) {
   EXPECT_THAT(refusal(R"({"method": "one_bit_adam", "beta2": 1})"), HasSubstr("beta2 = 1"));
   EXPECT_THAT(refusal(R"({"method": "qsgd", "bits": 1})"), HasSubstr("bits = 1"));
   EXPECT_THAT(refusal(R"({"method": "threshold", "threshold": 0})"), HasSubstr("threshold = 0"));
+  EXPECT_THAT(refusal(R"({"method": "pruned_ring", "ratio": 0})"), HasSubstr("ratio = 0"));
+  EXPECT_THAT(refusal(R"({"method": "top_k", "code": "elias"})"), HasSubstr("code = elias"));
+  EXPECT_THAT(refusal(R"({"method": "qsgd", "code": "rice"})"), HasSubstr("code = rice"));
   EXPECT_THAT(refusal(R"({"method": "topk"})"), HasSubstr("did you mean 'top_k'"));
   EXPECT_THAT(refusal(R"({"method": "top_k", "for": "nothing"})"),
               HasSubstr("no parameter that is called so"));

@@ -25,10 +25,13 @@ void serve(Trainer& trainer, Communicator& communicator, const Servers& servers,
   std::vector<int> members(static_cast<size_t>(servers.count));
   std::iota(members.begin(), members.end(), 0);
   if (servers.count > 1) communicator.add_group(std::string(kPipeAxis), members);
-  ServerSteps server(servers, trainer, communicator, 0, training.steps, options.replay);
+  std::optional<std::map<int64_t, Arrivals>> replay;
+  if (!options.replay.empty()) replay = options.replay[static_cast<size_t>(number)];
+  ServerSteps server(servers, trainer, communicator, 0, training.steps, std::move(replay));
   for (int64_t step = 0; step < training.steps && step != options.stop_after; ++step) {
     const StepResult result = server.step(step, training.rate);
     trainer.run_list("meet");
+    run.orders[static_cast<size_t>(number)][step + 1] = server.arrivals();
     if (number == kLeadingServer)
       run.steps.push_back({read(trainer, Role::kParameter), result, server.arrivals()});
   }
@@ -39,15 +42,10 @@ void serve(Trainer& trainer, Communicator& communicator, const Servers& servers,
 
 }  // namespace
 
-std::map<int64_t, Arrivals> ServedRun::order() const {
-  std::map<int64_t, Arrivals> result;
-  for (size_t i = 0; i < steps.size(); ++i) result[static_cast<int64_t>(i) + 1] = steps[i].arrivals;
-  return result;
-}
-
 ServedRun served_run(const Plan& plan, const Training& training, const ServedOptions& options) {
   const Servers servers = *servers_of(plan);
   ServedRun run;
+  run.orders.resize(servers.count);
   run.left.resize(servers.workers);
   run.computed.resize(servers.workers);
   run.bytes_sent.resize(servers.workers);

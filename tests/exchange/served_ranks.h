@@ -13,9 +13,12 @@
 
 namespace trireme::testing {
 
+// As logs have it, of each server.
+using Orders = std::vector<std::map<int64_t, Arrivals>>;
+
 struct ServedRun {
   struct Step {
-    std::map<std::string, Floats> weights;  // of the server, afterwards
+    std::map<std::string, Floats> weights;  // of the servers, afterwards
     StepResult result;
     Arrivals arrivals;
   };
@@ -24,12 +27,11 @@ struct ServedRun {
   std::vector<std::map<std::string, Floats>> left;  // weights of each worker when it was let go
   std::vector<int64_t> computed;                    // steps of each worker
   std::vector<double> bytes_sent;                   // by each worker in its first step
-
-  std::map<int64_t, Arrivals> order() const;  // as a log has it
+  Orders orders;
 };
 
 struct ServedOptions {
-  std::optional<std::map<int64_t, Arrivals>> replay = {};
+  Orders replay = {};  // empty: as messages come
   std::optional<comm::EmulatedLink> link = {};
   std::vector<int> slow_milliseconds = {};  // that a worker takes longer for a step
   double loss_scale = 1;                    // of workers alone

@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "tests/ops/case_runner.h"
 #include "trireme/base/rng.h"
+#include "trireme/ops/code_lengths.h"
 
 namespace trireme::testing {
 namespace {
@@ -55,15 +57,44 @@ TEST(Draws, OfTernaryCodesAreRightInTheMean) {
   });
 }
 
+// Elements as levels of buckets of 16, and back.
+RefTensor through_levels(const RefTensor& x, int64_t bits, int64_t elias, double step) {
+  const int64_t n = x.shape[0], buckets = (n + 15) / 16;
+  const Attrs attrs{{"seed", int64_t{1}},    {"stream", int64_t{2}}, {"bits", bits},
+                    {"bucket", int64_t{16}}, {"elias", elias},       {"size", n}};
+  const int64_t bytes = elias ? elias_bytes(16, (1 << (bits - 1)) - 1) : 2 * bits;
+  const TensorType codes{DType::u8, {buckets * bytes}}, norms{DType::f32, {buckets}}, whole{DType::f32, {n}};
+  const RefTensors packed = run_kernel("quantise", attrs, {x, scalar(step)}, {codes, norms}, 1);
+  return run_kernel("dequantise", attrs, {as_row(packed[0]), as_row(packed[1])}, {whole}, 1)[0];
+}
+
 TEST(Draws, OfLevelsAreRightInTheMean) {
   for (const int64_t bits : {2, 4}) {
-    const Attrs attrs{{"seed", int64_t{1}}, {"stream", int64_t{2}}, {"bits", bits}, {"bucket", int64_t{16}}};
-    const Attrs size{{"size", kElements}, {"bits", bits}, {"bucket", int64_t{16}}};
-    const TensorType codes{DType::u8, {3 * 2 * bits}}, norms{DType::f32, {3}}, whole{DType::f32, {kElements}};
-    expect_right_in_the_mean([&](const RefTensor& x, double step) {
-      const RefTensors packed = run_kernel("quantise", attrs, {x, scalar(step)}, {codes, norms}, 1);
-      return run_kernel("dequantise", size, {as_row(packed[0]), as_row(packed[1])}, {whole}, 1)[0];
-    });
+    for (const int64_t elias : {0, 1})
+      expect_right_in_the_mean(
+          [&](const RefTensor& x, double step) { return through_levels(x, bits, elias, step); });
+  }
+}
+
+// Codes of any levels fit into the bytes that there are: the kernel checks it. Where all are equal they are
+// the longest; where all are tiny, norms have few digits.
+TEST(Draws, OfLevelsHaveRoomForTheLongestCodes) {
+  for (const int64_t bits : {2, 3, 4, 8}) {
+    for (const double size : {1.0, 3e38, 1e-38, 1.4e-45}) {
+      for (const int64_t equal : {1, 4, 15, 16, 37}) {
+        RefTensor x = RefTensor::zeros({kElements});
+        for (int64_t i = 0; i < equal; ++i) x.values[i] = i % 2 ? -size / 4 : size / 4;
+        if (size < 1e-40) {
+          for (int64_t i = 0; i < equal; ++i)
+            x.values[i] = static_cast<double>(std::numeric_limits<float>::denorm_min());
+        }
+        for (double step = 1; step <= 20; ++step) {
+          const RefTensor y = through_levels(x, bits, 1, step);
+          for (int64_t i = 0; i < kElements; ++i)
+            ASSERT_LE(std::abs(y.values[i]), 8 * std::abs(x.values[i])) << bits << " bits of " << size;
+        }
+      }
+    }
   }
 }
 
@@ -118,6 +149,35 @@ TEST(Draws, OfSomeNumbersAreAsManyAndEven) {
   }
   // 300 times each, with a standard deviation of 13.
   for (const int of_number : times) EXPECT_NEAR(of_number, kCount * kRounds / kOf, 60);
+}
+
+// Of every pattern that is hard to say shortly: all, none in the middle, all at either end.
+TEST(Sparse, IndicesComeBackOfTheirCodes) {
+  for (const int64_t size : {1, 2, 31, 1000, 5000}) {
+    for (const int64_t count : {int64_t{1}, size / 9 + 1, size}) {
+      for (const int pattern : {0, 1, 2, 3}) {
+        RefTensor indices = RefTensor::zeros({count}, DType::i32);
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t end = size - count + i;
+          indices.values[i] = static_cast<double>(pattern == 0   ? i
+                                                  : pattern == 1 ? end
+                                                  : pattern == 2 ? (2 * i < count ? i : end)
+                                                                 : i * size / count);
+        }
+        for (const int64_t low_bits : {rice_low_bits(count, size), int64_t{0}, int64_t{30}}) {
+          const Attrs attrs{{"size", size}, {"low_bits", low_bits}, {"count", count}};
+          const TensorType codes{DType::u8, {rice_bytes(count, size, low_bits)}};
+          const RefTensor packed = run_kernel("rice_pack", attrs, {indices}, {codes}, 1)[0];
+          const RefTensor back =
+              run_kernel("rice_unpack", attrs, {as_row(packed)}, {{DType::i32, {1, count}}}, 1)[0];
+          ASSERT_EQ(back.values, indices.values) << count << " of " << size << ", " << low_bits;
+        }
+      }
+    }
+  }
+  // Of a thousandth: 12 bits an index instead of 32.
+  EXPECT_EQ(rice_low_bits(1000, 1000000), 9);
+  EXPECT_LE(8 * rice_bytes(1000, 1000000, 9), 12 * 1000);
 }
 
 // Rows of indices that ascend, as top_k leaves them.

@@ -10,6 +10,7 @@
 #include "tests/support/largest.h"
 #include "tests/support/singular_parts.h"
 #include "trireme/base/rng.h"
+#include "trireme/ops/code_lengths.h"
 
 namespace trireme::testing {
 namespace {
@@ -215,27 +216,83 @@ RefTensors ternary_unpack(const RefTensors& in, const Attrs& attrs) {
   return {y};
 }
 
+int64_t bucket_bytes(const Attrs& attrs) {
+  const int64_t bucket = attrs.integer("bucket"), bits = attrs.integer("bits");
+  return attrs.integer("elias", 0) ? elias_bytes(bucket, (1 << (bits - 1)) - 1) : (bucket * bits + 7) / 8;
+}
+
+// Levels and signs as Elias' codes, one after another from bit `at` on.
+void set_elias(RefTensor& codes, int64_t& at, int level, bool minus) {
+  int below = 0;
+  while (2 << below <= level + 1) ++below;
+  at += below;
+  set_bits(codes, at++, 1);
+  for (int b = 0; b < below; ++b) set_bits(codes, at++, (level + 1) >> b & 1);
+  if (level > 0) set_bits(codes, at++, minus ? 1 : 0);
+}
+
 RefTensors quantise(const RefTensors& in, const Attrs& attrs) {
   const int64_t n = in[0].shape[0], bucket = attrs.integer("bucket"), bits = attrs.integer("bits");
-  const int64_t count = (n + bucket - 1) / bucket, bytes = (bucket * bits + 7) / 8;
+  const int64_t count = (n + bucket - 1) / bucket, bytes = bucket_bytes(attrs);
+  const bool elias = attrs.integer("elias", 0) != 0;
   const double levels = std::pow(2.0, static_cast<double>(bits - 1)) - 1;
   const RngKey key = key_of(attrs, value(in[1]));
   RefTensor codes = RefTensor::zeros({count * bytes}, DType::u8), norms = RefTensor::zeros({count});
   for (int64_t i = 0; i < n; ++i) norms.values[i / bucket] += in[0].values[i] * in[0].values[i];
-  for (double& norm : norms.values) norm = static_cast<float>(std::sqrt(norm));
+  for (double& norm : norms.values) {
+    const float rounded = static_cast<float>(std::sqrt(norm));
+    const bool less = elias && static_cast<double>(rounded) < std::sqrt(norm);
+    norm = less ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
+  }
+  double number = 0;
+  int64_t at = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double x = in[0].values[i], norm = norms.values[i / bucket];
     if (norm == 0) continue;
     const double level = std::min(levels, std::abs(x) * (levels / norm));
+    if (elias) {
+      if (i % bucket == 0) {
+        number = uniform(key, i / bucket);
+        at = i / bucket * bytes * 8;
+      }
+      number += level - std::floor(level);
+      set_elias(codes, at, static_cast<int>(std::floor(level)) + (number >= 1), x < 0);
+      if (number >= 1) number -= 1;
+      continue;
+    }
     const int rounded = static_cast<int>(std::floor(level)) + (uniform(key, i) < level - std::floor(level));
     set_bits(codes, i / bucket * bytes * 8 + i % bucket * bits, rounded + (x < 0 ? 1 << (bits - 1) : 0));
   }
   return {codes, norms};
 }
 
+// Bits past the end are 0, and so are elements whose code does not end in time.
+RefTensors dequantise_elias(const RefTensors& in, const Attrs& attrs) {
+  const int64_t bucket = attrs.integer("bucket"), bits = attrs.integer("bits"), bytes = bucket_bytes(attrs);
+  const int levels = (1 << (bits - 1)) - 1;
+  RefTensor y = RefTensor::zeros({attrs.integer("size")});
+  for (int64_t row = 0; row < in[0].shape[0]; ++row) {
+    int64_t at = 0;
+    const auto next = [&, end = int64_t{0}](int64_t i) mutable {
+      if (i % bucket == 0) at = 8 * (row * in[0].shape[1] + i / bucket * bytes), end = at + 8 * bytes;
+      const auto here = [&](int64_t b) { return at + b < end ? bit(in[0], at + b) : 0; };
+      int below = 0;
+      while (below < bits && !here(below)) ++below;
+      if (below == bits) return 0;
+      int level = 1 << below;
+      for (int b = 0; b < below; ++b) level += here(below + 1 + b) << b;
+      level = std::min(levels, level - 1);
+      const int sign = level > 0 && here(2 * below + 1) ? -1 : 1;
+      at += 2 * below + (level > 0 ? 2 : 1);
+      return sign * level;
+    };
+    for (int64_t i = 0; i < y.shape[0]; ++i) y.values[i] += in[1].at({row, i / bucket}) * next(i) / levels;
+  }
+  return {y};
+}
+
 RefTensors dequantise(const RefTensors& in, const Attrs& attrs) {
-  const int64_t bucket = attrs.integer("bucket"), bits = attrs.integer("bits"),
-                bytes = (bucket * bits + 7) / 8;
+  const int64_t bucket = attrs.integer("bucket"), bits = attrs.integer("bits"), bytes = bucket_bytes(attrs);
   const double levels = std::pow(2.0, static_cast<double>(bits - 1)) - 1;
   RefTensor y = RefTensor::zeros({attrs.integer("size")});
   for (int64_t row = 0; row < in[0].shape[0]; ++row) {
@@ -248,6 +305,37 @@ RefTensors dequantise(const RefTensors& in, const Attrs& attrs) {
     }
   }
   return {y};
+}
+
+// Bits past the end are 0, and what would be no index is the last one.
+RefTensors rice_unpack(const RefTensors& in, const Attrs& attrs) {
+  const int64_t rows = in[0].shape[0], bytes = in[0].shape[1], low_bits = attrs.integer("low_bits");
+  RefTensor indices = RefTensor::zeros({rows, attrs.integer("count")}, DType::i32);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t at = 0, next = 0;
+    const auto take = [&] { return at < 8 * bytes ? bit(in[0], 8 * row * bytes + at++) : 0; };
+    for (int64_t i = 0; i < indices.shape[1]; ++i) {
+      while (take()) next += int64_t{1} << low_bits;
+      for (int64_t b = 0; b < low_bits; ++b) next += int64_t{take()} << b;
+      next = std::min(next, attrs.integer("size") - 1);
+      indices.at({row, i}) = static_cast<double>(next++);
+    }
+  }
+  return {indices};
+}
+
+RefTensors rice_pack(const RefTensors& in, const Attrs& attrs) {
+  const int64_t count = in[0].shape[0], low_bits = attrs.integer("low_bits");
+  RefTensor codes = RefTensor::zeros({rice_bytes(count, attrs.integer("size"), low_bits)}, DType::u8);
+  int64_t at = 0, next = 0;
+  for (double index : in[0].values) {
+    const int64_t gap = static_cast<int64_t>(index) - next;
+    for (int64_t one = 0; one < gap >> low_bits; ++one) set_bits(codes, at++, 1);
+    ++at;
+    for (int64_t b = 0; b < low_bits; ++b) set_bits(codes, at++, gap >> b & 1);
+    next = static_cast<int64_t>(index) + 1;
+  }
+  return {codes};
 }
 
 CaseInput scalar(double number) {
@@ -288,10 +376,16 @@ std::vector<OpCase> exchange_cases() {
       const int64_t bucket = n == 7 ? 3 : 512, count = (n + bucket - 1) / bucket;
       Attrs attrs{{"bits", bits}, {"bucket", bucket}, {"seed", int64_t{7}}, {"stream", int64_t{99}}};
       const std::string with_bits = label + "_bits_" + std::to_string(bits);
+      Attrs elias = attrs;
+      elias.set("elias", int64_t{1});
       add("quantise", with_bits, {x, scalar(2)}, attrs, quantise);
+      add("quantise", with_bits + "_elias", {x, scalar(2)}, elias, quantise);
       attrs.set("size", n);
-      add("dequantise", with_bits,
-          {bytes({3, count * ((bucket * bits + 7) / 8)}), kept_f32({3, count}, 0, 1)}, attrs, dequantise);
+      elias.set("size", n);
+      const CaseInput norms = kept_f32({3, count}, 0, 1);
+      add("dequantise", with_bits, {bytes({3, count * bucket_bytes(attrs)}), norms}, attrs, dequantise);
+      add("dequantise", with_bits + "_elias", {bytes({3, count * bucket_bytes(elias)}), norms}, elias,
+          dequantise_elias);
     }
   }
   for (const int64_t which : {0, 3, 6})
@@ -319,6 +413,17 @@ std::vector<OpCase> exchange_cases() {
     add("scatter_add", label, {kept_f32({6, 1}), ids({6, 1}, 0, end)}, {{"size", n}}, scatter_add);
     add("clear_at", label, {kept_f32({n}), ids({1}, 0, end)}, {}, clear_at);
   }
+  // Indices of a row ascend, so that there is one; and bytes as chance has them.
+  for (const auto& [size, low_bits] :
+       {std::pair<int64_t, int64_t>{1, 0}, {1000, 3}, {40000, 9}, {40000, 0}}) {
+    const std::string label = fmt::format("{}_{}", size, low_bits);
+    const double end = static_cast<double>(size);
+    add("rice_pack", label, {ids({1}, 0, end)}, {{"size", size}, {"low_bits", low_bits}}, rice_pack);
+    const int64_t count = (size + 9) / 10;
+    add("rice_unpack", label, {bytes({3, rice_bytes(count, size, low_bits)})},
+        {{"size", size}, {"low_bits", low_bits}, {"count", count}}, rice_unpack);
+  }
+  add("rice_pack", "none", {ids({0}, 0, 1)}, {{"size", int64_t{9}}, {"low_bits", int64_t{2}}}, rice_pack);
   add("scatter_add", "none", {kept_f32({2, 0}), ids({2, 0}, 0, 1)}, {{"size", int64_t{5}}}, scatter_add);
   add("clear_at", "none", {kept_f32({5}), ids({0}, 0, 1)}, {}, clear_at);
   for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{33, 4}, Shape{1000, 2}, Shape{4, 0}})
@@ -326,7 +431,8 @@ std::vector<OpCase> exchange_cases() {
         orthogonalise, 1e-4);
   add("orthogonalise", "zeros", {kept_f32({6, 3}, 0, 0)}, {}, orthogonalise);
   add("orthogonalise", "equal", {kept_f32({6, 3}, 2, 2)}, {}, orthogonalise);
-  for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{4, 9}, Shape{21, 6}}) {
+  for (const Shape& shape :
+       {Shape{1, 1}, Shape{5, 5}, Shape{4, 9}, Shape{21, 6}, Shape{30, 41}, Shape{41, 30}}) {
     for (const int64_t count : {1, 3, 6}) {
       if (count > std::min(shape[0], shape[1])) continue;
       const std::string label = std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
@@ -349,6 +455,11 @@ std::vector<OpCase> exchange_cases() {
       {"top_k", "10M_thousandth", {kept_f32({kLarge})}, {{"k", kLarge / 1000}}, top_k},
       {"sign_pack", "10M", {kept_f32({kLarge})}, {{"bytes", kLarge / 8}}, sign_pack},
       {"orthogonalise", "4096x4", {kept_f32({4096, 4})}, {}, orthogonalise},
+      {"svd_sample",
+       "256x1024",
+       {kept_f32({256, 1024}), scalar(3)},
+       {{"count", int64_t{3}}, {"seed", int64_t{7}}, {"stream", int64_t{99}}},
+       svd_sample},
   };
   for (OpCase& one : timed(std::move(large))) cases.push_back(std::move(one));
   return cases;

@@ -26,6 +26,11 @@ TEST(EchoCommunicator, PeersSayWhatThisRankSays) {
   std::array<int32_t, 6> parts = {0, 0, 7, 8, 0, 0};
   echo.all_gather("data", reinterpret_cast<std::byte*>(parts.data()), 6, DType::i32);
   EXPECT_EQ(parts, (std::array<int32_t, 6>{7, 8, 7, 8, 7, 8}));
+  std::array<int32_t, 2> from = {5, 6}, to = {0, 0};
+  const auto bytes = [](std::array<int32_t, 2>& of) { return reinterpret_cast<std::byte*>(of.data()); };
+  echo.start_receive(0, bytes(to), 8, /*tag=*/1);
+  echo.start_send(2, bytes(from), 8, /*tag=*/1);
+  EXPECT_EQ(to, from);
 }
 
 TEST(RankAlone, EveryMethodIsTimed) {

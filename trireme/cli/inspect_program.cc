@@ -23,7 +23,8 @@
 namespace trireme::cli {
 namespace {
 
-constexpr std::string_view kCollectives[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
+constexpr std::string_view kCollectives[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                             "shift"};
 
 enum class Show { kAll, kCollectivesOnly };
 

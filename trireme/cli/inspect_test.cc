@@ -60,10 +60,11 @@ TEST_F(InspectTest, ExchangeHasARowForEveryMethod) {
       run({"exchange", "--plan", plan, "--model.layers=1", "--model.seq=8", "--train.batch=4"});
   EXPECT_EQ(code, kOk);
   EXPECT_THAT(text, HasSubstr("| the plan's own |"));
-  for (const char* row : {"| dense |", "| top_k feedback=1 ratio=0.01 |", "| dgc ", "| power_sgd rank=2 |",
-                          "| one_bit |", "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |",
-                          "| atomo ", "| shared_pattern ", "| d_psgd staleness=0 graph=ring |", "| ad_psgd ",
-                          "| sgp ", "| local steps=8 |", "| fedavg ", "| diloco ", "| delayed "})
+  for (const char* row :
+       {"| dense |", "| top_k feedback=1 ratio=0.01 code=none |", "| dgc ", "| power_sgd rank=2 |",
+        "| one_bit |", "| threshold ", "| terngrad ", "| qsgd ", "| signum momentum=0.9 |", "| atomo ",
+        "| shared_pattern ", "| pruned_ring ratio=0.01 |", "| d_psgd staleness=0 graph=ring |", "| ad_psgd ",
+        "| sgp ", "| local steps=8 |", "| fedavg ", "| diloco ", "| delayed "})
     EXPECT_THAT(text, HasSubstr(row));
 }
 

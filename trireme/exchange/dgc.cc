@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/exchange/methods.h"
+#include "trireme/exchange/sparse.h"
 
 namespace trireme {
 namespace {
@@ -63,8 +64,7 @@ Turn begin(Addend& x) {
   x.becomes(waiting, kept[2]);
   const bool masks = x.settings.whole("masking") != 0;
   x.becomes(velocity, masks ? b.op("clear_at", {x.flat(faster), kept[1]}) : faster);
-  return Turn::send(Move::kGather, {kept[0], kept[1]}, [&x, &b](const std::vector<ValueId>& of_ranks) {
-    const ValueId mean = b.op("scatter_add", of_ranks, {{"size", x.elements()}});
+  return send_sparse(x, kept, [&x, &b](ValueId mean) {
     return Turn::done(x.in_shape(b.op("mul", {mean, x.common.unit})));
   });
 }

@@ -26,6 +26,7 @@ enum class Move {
   kMax,     // any shape; comes back as the largest of each element
   kGather,  // [n]; comes back as [ranks, n], a row from each rank
   kDeal,    // [ranks, n], a row for each rank; comes back as [ranks, n], a row from each
+  kShift,   // [n], to the next rank; comes back as [n], from the one before
 };
 
 // What comes next of one gradient: either something is sent and the rest follows when it has come back, or

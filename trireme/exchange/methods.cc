@@ -9,7 +9,8 @@ const std::vector<ExchangeMethod>& exchange_methods() {
   static const std::vector<ExchangeMethod> methods = {
       all_reduce_method(), top_k_method(),          dgc_method(),      power_sgd_method(),
       one_bit_method(),    threshold_method(),      terngrad_method(), qsgd_method(),
-      signum_method(),     shared_pattern_method(), atomo_method(),    one_bit_adam_method()};
+      signum_method(),     shared_pattern_method(), atomo_method(),    one_bit_adam_method(),
+      pruned_ring_method()};
   return methods;
 }
 

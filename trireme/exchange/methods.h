@@ -11,6 +11,7 @@ ExchangeMethod dgc_method();
 ExchangeMethod one_bit_adam_method();
 ExchangeMethod one_bit_method();
 ExchangeMethod power_sgd_method();
+ExchangeMethod pruned_ring_method();
 ExchangeMethod qsgd_method();
 ExchangeMethod shared_pattern_method();
 ExchangeMethod signum_method();
@@ -21,8 +22,5 @@ ExchangeMethod top_k_method();
 // The sum of what all ranks have, one bit an element: of each row (an index of the first dim) and two means,
 // at the ranks and again at the owner of the row. What either leaves out is kept and added the next time.
 Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum)>& then);
-
-// As many as a ratio says, one at least.
-int64_t kept_elements(const Shape& shape, double ratio);
 
 }  // namespace trireme

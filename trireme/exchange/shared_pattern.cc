@@ -2,6 +2,7 @@
 // largest. They are summed as they are, so that what is sent does not grow with the number of ranks; what is
 // not sent is added to the next step's gradient.
 #include "trireme/exchange/methods.h"
+#include "trireme/exchange/sparse.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 namespace trireme {
 
 std::string_view name(CollectiveKind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "shift"};
   return names[static_cast<int>(kind)];
 }
 
@@ -18,6 +18,8 @@ double bytes_sent(CollectiveKind kind, int64_t ways, double given, double gotten
       return share * given;
     case CollectiveKind::kAllGather:
       return share * gotten;
+    case CollectiveKind::kShift:
+      return ways > 1 ? given : 0;
   }
   return 0;
 }

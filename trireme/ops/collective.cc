@@ -45,6 +45,15 @@ IndexRule all_to_all_rule(const OpInstance& op) {
   return resized(op, {shape});
 }
 
+// `to` and `from`: the ranks of the mesh that it goes to and comes from.
+IndexRule shift_rule(const OpInstance& op) {
+  if (op.inputs.size() != 1) throw_error("[{}] {} inputs given, 1 expected", op.op, op.inputs.size());
+  if (op.attrs.integer("to") < 0 || op.attrs.integer("from") < 0)
+    throw_error("[{}] to rank {}, from rank {}; ranks of the mesh expected", op.op, op.attrs.integer("to"),
+                op.attrs.integer("from"));
+  return resized(op, {op.shape(0)});
+}
+
 }  // namespace
 
 void add_collective(OpTable& table) {
@@ -63,6 +72,7 @@ void add_collective(OpTable& table) {
   add(CollectiveKind::kReduceScatter, reduce_scatter_rule, {},
       {"reduce_scatter_start", "reduce_scatter_wait", nullptr, Tensors::kOne});
   add(CollectiveKind::kAllToAll, all_to_all_rule, {}, {});
+  add(CollectiveKind::kShift, shift_rule, {}, {});
 }
 
 }  // namespace trireme

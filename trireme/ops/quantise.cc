@@ -1,6 +1,7 @@
 // Elements as a few bits: nothing or ± a limit (two bits: 0 nothing, 1 plus, 2 minus), and levels of the norm
-// of a bucket. Where chance decides, numbers are those of rng.h, keyed by (seed, stream +
-// step·0x9E3779B97F4A7C15).
+// of a bucket, each in as many bits or, with `elias`, in a code that is shorter for low levels. Where chance
+// decides, numbers are those of rng.h, keyed by (seed, stream + step·0x9E3779B97F4A7C15).
+#include "trireme/ops/code_lengths.h"
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -33,7 +34,9 @@ Buckets buckets_of(const OpInstance& op, int64_t elements) {
   if (bits < 2 || bits > 8) throw_error("[{}] bits is {}, 2 to 8 expected", op.op, bits);
   if (bucket < 1 || bucket > (int64_t{1} << 30))
     throw_error("[{}] bucket is {}, 1 to 2^30 elements expected", op.op, bucket);
-  return {parts(elements, bucket), parts(bucket * bits, 8)};
+  const bool elias = op.attrs.integer("elias", 0) != 0;
+  return {parts(elements, bucket),
+          elias ? elias_bytes(bucket, (1 << (bits - 1)) - 1) : parts(bucket * bits, 8)};
 }
 
 IndexRule quantise_rule(const OpInstance& op) {

@@ -28,6 +28,7 @@ void add_pool2d(OpTable& table);
 void add_quantise(OpTable& table);
 void add_reduce(OpTable& table);
 void add_residual(OpTable& table);
+void add_rice(OpTable& table);
 void add_rms_norm(OpTable& table);
 void add_rope(OpTable& table);
 void add_shape(OpTable& table);

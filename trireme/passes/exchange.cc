@@ -39,6 +39,7 @@ class Exchanger {
     common_.until = until;
     common_.ranks = mesh_.axes()[axis_].size;
     common_.rank = mesh_.coordinate(rank, axis_);
+    members_ = mesh_.members(rank, axis_);
     find_targets();
   }
 
@@ -170,7 +171,7 @@ class Exchanger {
   // What all have to send, and then what each does with what came back.
   void take_turns() {
     std::vector<std::vector<ValueId>> received(targets_.size());
-    for (const Move move : {Move::kSum, Move::kMax, Move::kGather, Move::kDeal}) {
+    for (const Move move : {Move::kSum, Move::kMax, Move::kGather, Move::kDeal, Move::kShift}) {
       std::vector<std::vector<ValueId>*> to;
       std::vector<ValueId> sent;
       for (size_t t = 0; t < targets_.size(); ++t) {
@@ -215,14 +216,14 @@ class Exchanger {
   // Tensors of one type side by side, rows from the ranks or for them.
   void move_together(Move move, const std::vector<ValueId>& sent, const std::vector<size_t>& which,
                      std::vector<ValueId>& result) {
-    const int64_t ranks = common_.ranks, rows = move == Move::kGather ? 1 : ranks;
+    const int64_t ranks = common_.ranks, rows = move == Move::kDeal ? ranks : 1;
     std::vector<ValueId> parts;
     std::vector<int64_t> sizes;
     int64_t total = 0;
     for (const size_t i : which) {
       sizes.push_back(b_.shape(sent[i]).elements() / rows);
       total += sizes.back();
-      parts.push_back(move == Move::kGather ? reshaped(sent[i], {1, sizes.back()}) : sent[i]);
+      parts.push_back(move == Move::kDeal ? sent[i] : reshaped(sent[i], {1, sizes.back()}));
     }
     const ValueId joined = parts.size() == 1 ? parts[0] : b_.op("concat", parts, {{"dim", int64_t{1}}});
     Attrs attrs = collective_attrs();
@@ -231,6 +232,10 @@ class Exchanger {
       attrs.set("dim", int64_t{0});
       attrs.set("extent", ranks);
       all = b_.op("all_gather", {joined}, attrs);
+    } else if (move == Move::kShift) {
+      attrs.set("to", int64_t{members_[(common_.rank + 1) % ranks]});
+      attrs.set("from", int64_t{members_[(common_.rank + ranks - 1) % ranks]});
+      all = b_.op("shift", {joined}, attrs);
     } else {
       attrs.set("dim", int64_t{1});
       attrs.set("extent", ranks);
@@ -240,7 +245,8 @@ class Exchanger {
     const std::vector<ValueId> apart = parts.size() == 1
                                            ? std::vector{all}
                                            : b_.node("split", {all}, {{"dim", int64_t{1}}, {"sizes", sizes}});
-    for (size_t i = 0; i < which.size(); ++i) result[which[i]] = apart[i];
+    for (size_t i = 0; i < which.size(); ++i)
+      result[which[i]] = move == Move::kShift ? reshaped(apart[i], {sizes[i]}) : apart[i];
   }
 
   // The results take the places of the sums; the smallest of them carries whether all is finite.
@@ -326,6 +332,7 @@ class Exchanger {
   const Mesh& mesh_;
   const Pins& pins_;
   int axis_;
+  std::vector<int> members_;  // the ranks of the mesh along it
   std::vector<ExchangeChoice> choices_;
   Builder b_;
   Addend::Common common_;

@@ -98,20 +98,22 @@ void check_round(const ExchangeRule& rule) {
 const std::vector<ExchangeKind>& exchange_kinds() {
   using enum ExchangeKind::Of;
   const ExchangeSetting steps = whole("steps", 8, 1, kMostSteps), seed = whole("seed", 0, 0, kMostSeed),
-                        servers = whole("servers", 1, 1, kMostRanks);
+                        servers = whole("servers", 1, 1, kMostRanks), rice = word("code", {"none", "rice"});
   static const std::vector<ExchangeKind> kinds = {
       {"all_reduce", kGradients, {word("wire", {"f32", "bf16", "f16"})}},
-      {"top_k", kGradients, {above_zero("ratio", 0.01, 1), flag("feedback", 1)}},
+      {"top_k", kGradients, {above_zero("ratio", 0.01, 1), flag("feedback", 1), rice}},
       {"dgc",
        kGradients,
        {above_zero("ratio", 0.001, 1), real("momentum", 0.9, 0, kMostMomentum), flag("nesterov", 0),
         flag("masking", 1), real("clip", 0, 0, 1e9), whole("warmup", 0, 0, kMostSteps),
-        real("sampled", 0, 0, 1)}},
+        real("sampled", 0, 0, 1), rice}},
       {"power_sgd", kGradients, {whole("rank", 2, 1, 1024)}},
       {"one_bit", kGradients, {}},
       {"threshold", kGradients, {above_zero("threshold", 1e-3, 1e6)}},
       {"terngrad", kGradients, {real("clip", 2.5, 0, 1e6), seed}},
-      {"qsgd", kGradients, {whole("bits", 4, 2, 8), whole("bucket", 512, 1, 0x1p20), seed}},
+      {"qsgd",
+       kGradients,
+       {whole("bits", 4, 2, 8), whole("bucket", 512, 1, 0x1p20), seed, word("code", {"none", "elias"})}},
       {"signum", kGradients, {real("momentum", 0.9, 0, kMostMomentum)}},
       {"atomo", kGradients, {whole("rank", 3, 1, 1024), seed}},
       {"one_bit_adam",
@@ -119,6 +121,7 @@ const std::vector<ExchangeKind>& exchange_kinds() {
        {whole("warmup", 100, 1, kMostSteps), above_zero("beta1", 0.9, kMostMomentum),
         above_zero("beta2", 0.999, 0.999999), above_zero("eps", 1e-8, 1)}},
       {"shared_pattern", kGradients, {above_zero("ratio", 0.01, 1), whole("block", 64, 1, 0x1p20)}},
+      {"pruned_ring", kGradients, {above_zero("ratio", 0.01, 1)}},
       {"local", kWeights, {steps}},
       {"fedavg", kWeights, {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1), seed}},
       {"diloco",

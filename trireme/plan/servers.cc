@@ -46,12 +46,6 @@ std::optional<Servers> servers_of(const Plan& plan) {
           "the exchange {} has servers = {} of {} ranks; at least one rank must be left to compute. Add "
           "ranks to the axis data of the mesh, '{}'",
           rule.method, count, ranks, to_string(plan.mesh));
-    if (count > 1 && rule.method == "async_server")
-      throw_error(
-          "the exchange async_server has servers = {}; to several of them gradients would come in different "
-          "orders, and each would have weights of another moment. Set it to 1, or use server or ssp, whose "
-          "updates are of whole steps",
-          count);
     check_rest_of_plan(plan, rule.method);
     Servers servers{.count = static_cast<int>(count), .workers = ranks - static_cast<int>(count)};
     if (rule.method == "ssp") servers.staleness = settings.whole("staleness");

@@ -28,14 +28,16 @@ std::string place(const Graph& graph, const Node& node) {
   return fmt::format("{} of %{} in '{}'", node.op->name, graph.values[node.outputs[0]].name, graph.name);
 }
 
-// What all partners of a collective must agree on. Parts may differ in size from rank to rank, sums may not.
+// What all partners of a collective must agree on. Parts may differ in size from rank to rank; sums, and what
+// neighbours pass on, may not.
 std::string agreement(const Graph& graph, const Node& node) {
+  const CollectiveKind kind = node.op->collective->kind;
+  const bool same_types = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kShift;
   std::string text(node.op->name);
   text += fmt::format(" {} over {}", node.attrs.text("reduction", ""), node.attrs.integer("ways"));
   for (ValueId input : node.inputs) {
     const TensorType& type = graph.type(input);
-    text += node.op->collective->kind == CollectiveKind::kAllReduce ? " " + to_string(type)
-                                                                    : fmt::format(" {}", name(type.dtype));
+    text += same_types ? " " + to_string(type) : fmt::format(" {}", name(type.dtype));
   }
   if (node.attrs.has("runs"))
     text += fmt::format(" in runs of {}", fmt::join(node.attrs.integers("runs"), ","));
@@ -80,6 +82,10 @@ class Events {
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
       if (!node.op->collective) continue;
+      if (node.op->collective->kind == CollectiveKind::kShift) {
+        shift(graph, node);
+        continue;
+      }
       const int axis = program_.mesh.axis(node.attrs.text("axis"));
       if (node.op->collective->sends()) {
         number[static_cast<int>(n)] = started_[axis]++;
@@ -91,6 +97,18 @@ class Events {
                                                                      : static_cast<int>(n);
       events_.push_back({Event::Kind::kWait, axis, number.at(starter), -1, "", place(graph, node)});
     }
+  }
+
+  // A message to one neighbour and one from the other, and then both are waited for.
+  void shift(const Graph& graph, const Node& node) {
+    const int to = static_cast<int>(node.attrs.integer("to")),
+              from = static_cast<int>(node.attrs.integer("from"));
+    const std::string what = agreement(graph, node), where = place(graph, node);
+    const size_t received = messages_[{false, from}]++, sent = messages_[{true, to}]++;
+    events_.push_back({Event::Kind::kReceive, -1, received, from, what, where});
+    events_.push_back({Event::Kind::kSend, -1, sent, to, what, where});
+    events_.push_back({Event::Kind::kWaitReceived, -1, received, from, "", where});
+    events_.push_back({Event::Kind::kWaitSent, -1, sent, to, "", where});
   }
 
   void begin_sum(const Action& action) {

@@ -50,6 +50,8 @@ Collective collective_of(CollectiveKind kind) {
       return Collective::reduce_scatter;
     case CollectiveKind::kAllGather:
       return Collective::all_gather;
+    case CollectiveKind::kShift:  // one of the rounds in which a ring gathers; see seconds()
+      return Collective::all_gather;
     case CollectiveKind::kAllToAll:
       break;
   }
@@ -166,6 +168,11 @@ double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double byt
   if (group.ranks() < 2) return 0;
   const auto [entry, fresh] = known_.try_emplace({group_class, kind, bytes}, 0);
   if (!fresh) return entry->second;
+  if (kind == CollectiveKind::kShift) {
+    const double rounds = group.ranks() - 1, whole = bytes * group.ranks();
+    entry->second = closed_seconds(group, Collective::all_gather, Algorithm::ring, whole) / rounds;
+    return entry->second;
+  }
   const Collective collective = collective_of(kind);
   const Algorithm algorithm = fastest(group, collective, bytes);
   entry->second = model_ == CollectiveModel::kSteps ? steps_seconds(group, collective, algorithm, bytes)

@@ -20,6 +20,8 @@ TEST(CollectiveTimes, ARingByHand) {
               14 * path.alpha_seconds + 14.0 / 8 * bytes * path.beta_seconds_per_byte, 1e-12);
   EXPECT_NEAR(times.seconds(times.group_class(0, 0), CollectiveKind::kAllGather, bytes),
               7 * path.alpha_seconds + 7.0 / 8 * bytes * path.beta_seconds_per_byte, 1e-12);
+  EXPECT_NEAR(times.seconds(times.group_class(0, 0), CollectiveKind::kShift, bytes),
+              path.alpha_seconds + bytes * path.beta_seconds_per_byte, 1e-12);
 }
 
 TEST(CollectiveTimes, ClosedFormsAndStepsAgreeOnAnIdleNetwork) {

@@ -27,9 +27,14 @@ comm::Collective collective_of(CollectiveKind kind) {
     case CollectiveKind::kAllGather:
       return comm::Collective::all_gather;
     case CollectiveKind::kAllToAll:
-      return comm::Collective::all_to_all;
+    case CollectiveKind::kShift:
+      break;
   }
-  return comm::Collective::all_reduce;
+  return comm::Collective::all_to_all;
+}
+
+double message_seconds(double bytes, const comm::EmulatedLink& link) {
+  return link.costs().alpha_seconds + bytes * link.costs().beta_seconds_per_byte;
 }
 
 double call_seconds(comm::Collective collective, double bytes, int ranks, const comm::EmulatedLink& link) {
@@ -74,10 +79,14 @@ void run(const Program& program, const Segment& segment, const comm::EmulatedLin
       const double sending_seconds =
           link.costs().beta_seconds_per_byte *
           bytes_sent(*node.op, graph.types_of(node.inputs), graph.types_of(node.outputs), node.attrs);
-      for (const double call : calls)
-        through[n] = std::max(
-            through[n], clock.begin(call_seconds(collective_of(node.op->collective->kind), call, ranks, link),
-                                    bytes > 0 ? sending_seconds * call / bytes : 0));
+      const CollectiveKind kind = node.op->collective->kind;
+      for (const double call : calls) {
+        const double seconds = kind == CollectiveKind::kShift
+                                   ? message_seconds(call, link)
+                                   : call_seconds(collective_of(kind), call, ranks, link);
+        through[n] =
+            std::max(through[n], clock.begin(seconds, bytes > 0 ? sending_seconds * call / bytes : 0));
+      }
     }
     const Phase phase = node.op->collective->phase;
     if (phase == Phase::kStart) continue;
@@ -105,7 +114,7 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
   seconds += clock.now();
   // Messages are all under way together, both ways at once.
   const double most = std::max(sent, received);
-  if (most > 0) seconds += link.costs().alpha_seconds + most * link.costs().beta_seconds_per_byte;
+  if (most > 0) seconds += message_seconds(most, link);
   return seconds;
 }
 

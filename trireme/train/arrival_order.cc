@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/schedule/schedule.h"
 
 namespace trireme {
 namespace {
@@ -59,9 +58,9 @@ std::map<int64_t, Arrivals> read(const std::string& path, const Expected& expect
 
 }  // namespace
 
-std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers) {
-  return read(path, {0, servers.rank_of(0), servers.rank_of(servers.workers - 1), Expected::Losses::kBorne,
-                     "workers", "server, async_server or ssp"});
+std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers, int server) {
+  return read(path, {server, servers.rank_of(0), servers.rank_of(servers.workers - 1),
+                     Expected::Losses::kBorne, "workers", "server, async_server or ssp"});
 }
 
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank) {
@@ -71,7 +70,9 @@ std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, in
 
 // As rows of numbers, as long as the longest: of each step its number, how many ranks follow, and these.
 std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_t, Arrivals>& own,
-                                                           Communicator& communicator, int ranks, int rank) {
+                                                           Communicator& communicator,
+                                                           std::string_view axis) {
+  const auto [rank, ranks] = communicator.place(axis);
   std::vector<int64_t> numbers = {std::ssize(own)};
   for (const auto& [step, arrivals] : own) {
     numbers.push_back(step);
@@ -79,12 +80,11 @@ std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_
     numbers.insert(numbers.end(), arrivals.begin(), arrivals.end());
   }
   int64_t width = std::ssize(numbers);
-  communicator.all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(&width), 1, DType::i64,
+  communicator.all_reduce(axis, reinterpret_cast<std::byte*>(&width), 1, DType::i64,
                           Communicator::Reduction::kMax);
   std::vector<int64_t> all(static_cast<size_t>(width * ranks));
   std::ranges::copy(numbers, all.begin() + rank * width);
-  communicator.all_gather(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()), std::ssize(all),
-                          DType::i64);
+  communicator.all_gather(axis, reinterpret_cast<std::byte*>(all.data()), std::ssize(all), DType::i64);
   std::vector<std::map<int64_t, Arrivals>> result(static_cast<size_t>(ranks));
   for (int from = 0; from < ranks; ++from) {
     auto at = all.begin() + from * width;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/kernels/communicator.h"
@@ -16,14 +17,14 @@ namespace trireme {
 // Of one step: the ranks whose gradients or weights were taken, in order; −r where rank r was lost.
 using Arrivals = std::vector<int>;
 
-// By step, counted from 1, as `path` says, the metrics.jsonl of a run with a server. Throws Error for a file
-// that is not one, and for ranks that are no workers of this plan.
-std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers);
+// By step, counted from 1, as `path` says, the metrics.jsonl of a run with servers, of one of them. Throws
+// Error for a file that is not one, and for ranks that are no workers of this plan.
+std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers, int server);
 // The same of one of `ranks` ranks that mix weights.
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank);
 
-// What all ranks along data have taken, by rank; on each of them. Collective.
+// What all ranks along an axis have taken, in their order; on each of them. Collective.
 std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_t, Arrivals>& own,
-                                                           Communicator& communicator, int ranks, int rank);
+                                                           Communicator& communicator, std::string_view axis);
 
 }  // namespace trireme

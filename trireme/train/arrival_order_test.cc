@@ -16,7 +16,7 @@ TEST(Arrivals, AreReadFromALogAndHeldAgainstItsRanks) {
   const TempFolder folder;
   const auto read = [&](const std::string& text, int workers) {
     folder.write("metrics.jsonl", text);
-    return read_arrivals((folder.path() / "metrics.jsonl").string(), {.workers = workers});
+    return read_arrivals((folder.path() / "metrics.jsonl").string(), {.workers = workers}, /*server=*/0);
   };
   const std::string log =
       "{\"step\": 1, \"arrivals\": [2, 1]}\n{\"step\": 1, \"validation_loss\": 3}\n"
@@ -25,8 +25,23 @@ TEST(Arrivals, AreReadFromALogAndHeldAgainstItsRanks) {
   EXPECT_THAT(error_of([&] { read(log, 1); }), HasSubstr("in step 1, 2 is among the arrivals"));
   EXPECT_THAT(error_of([&] { read("{\"step\": 1, \"arrivals\": [0]}\n", 2); }), HasSubstr("0 is among"));
   EXPECT_THAT(error_of([&] { read("{\"step\": 1, \"loss\": 2}\n", 2); }), HasSubstr("has no arrivals"));
-  EXPECT_THAT(error_of([&] { read_arrivals("/nowhere/metrics.jsonl", {.workers = 2}); }),
+  EXPECT_THAT(error_of([&] { read_arrivals("/nowhere/metrics.jsonl", {.workers = 2}, 0); }),
               HasSubstr("cannot read"));
+}
+
+TEST(Arrivals, OfSeveralServersAreReadByServer) {
+  const TempFolder folder;
+  folder.write(
+      "metrics.jsonl",
+      "{\"step\": 1, \"loss\": 2, \"arrivals\": [2, 3]}\n{\"step\": 1, \"rank\": 1, \"arrivals\": [3, 2]}\n");
+  const auto read = [&](int servers, int server) {
+    return read_arrivals((folder.path() / "metrics.jsonl").string(), {.count = servers, .workers = 2},
+                         server);
+  };
+  EXPECT_EQ(read(2, 0), (std::map<int64_t, Arrivals>{{1, {2, 3}}}));
+  EXPECT_EQ(read(2, 1), (std::map<int64_t, Arrivals>{{1, {3, 2}}}));
+  EXPECT_THAT(error_of([&] { read(3, 2); }), HasSubstr("has no arrivals of rank 2"));
+  EXPECT_THAT(error_of([&] { read(1, 0); }), HasSubstr("3 is among the arrivals; workers are 1 to 2"));
 }
 
 TEST(Arrivals, OfRanksThatMixWeightsAreReadByRank) {

@@ -206,7 +206,7 @@ class Run {
     if (servers_->count == 1) context_.ranks.communicator->bear_loss_of(workers);
     if (!serves()) return;
     std::optional<std::map<int64_t, Arrivals>> replay;
-    if (!context_.replay.empty()) replay = read_arrivals(context_.replay, *servers_);
+    if (!context_.replay.empty()) replay = read_arrivals(context_.replay, *servers_, context_.ranks.rank);
     server_.emplace(*servers_, trainer_, *context_.ranks.communicator, first, config_.train.steps,
                     std::move(replay));
   }
@@ -241,11 +241,12 @@ class Run {
     ended_with_ = all[1];
     return all[0] != 0;
   }
-  // What ranks at their own pace have taken, for a replay.
+  // What several servers, or ranks at their own pace, have taken, for a replay.
   void log_arrivals() {
-    if (!gossip_) return;
-    const auto all = gathered_arrivals(gossip_->take_arrivals(), *context_.ranks.communicator,
-                                       context_.ranks.plan.mesh.ranks(), context_.ranks.rank);
+    const bool several = server_ && servers_->count > 1;
+    if (!gossip_ && !several) return;
+    const auto all = gathered_arrivals(several ? server_->take_arrivals() : gossip_->take_arrivals(),
+                                       *context_.ranks.communicator, several ? kPipeAxis : kReplicaAxis);
     for (size_t rank = 0; leads() && rank < all.size(); ++rank) {
       for (const auto& [step, arrivals] : all[rank]) {
         if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});

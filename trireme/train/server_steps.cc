@@ -55,6 +55,7 @@ StepResult ServerSteps::step(int64_t step, double rate) {
           step + 1, arrivals_.size(), replay_->at(step + 1).size());
     replayed(step);
   }
+  if (servers_.count > 1) taken_arrivals_[step + 1] = arrivals_;
   result.staleness_mean = static_cast<double>(stale_sum_) / static_cast<double>(std::max<int64_t>(1, taken_));
   result.staleness_max = static_cast<double>(stalest_);
   return result;
@@ -92,7 +93,7 @@ StepResult ServerSteps::arrival_step(int64_t step, double rate) {
     all.skipped |= one.skipped;
     ++updates_;
     ++worker->clock;
-    answer(*worker, updates_ == steps_ * servers_.workers);
+    answer(*worker, servers_.count == 1 && updates_ == steps_ * servers_.workers);
   }
   return all;
 }
@@ -108,15 +109,15 @@ void ServerSteps::finish() {
 
 // Servers may have heard of different steps of a worker: all let it go after one that none has heard of.
 void ServerSteps::finish_together() {
-  int64_t last = 0;
-  for (const Worker& worker : workers_) last = std::max(last, worker.clock + 1);
-  communicator_.all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(&last), 1, DType::i64,
+  std::vector<int64_t> last;
+  for (const Worker& worker : workers_) last.push_back(worker.clock + 1);
+  communicator_.all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(last.data()), std::ssize(last), DType::i64,
                            Communicator::Reduction::kMax);
   for (Worker* worker : in_state(Worker::State::kWaits)) answer(*worker, /*over=*/false);
   for (auto left = in_state(Worker::State::kComputes); !left.empty();
        left = in_state(Worker::State::kComputes)) {
     Worker* worker = first_of(left);
-    if (worker) answer(*worker, ++worker->clock == last);
+    if (worker) answer(*worker, ++worker->clock == last[static_cast<size_t>(worker->number)]);
   }
 }
 
@@ -178,7 +179,7 @@ ServerSteps::Worker* ServerSteps::replayed(int64_t step) {
         "with another plan",
         step + 1, arrivals_.size());
   const int named = of_step->second[arrivals_.size()];
-  Worker& worker = workers_[static_cast<size_t>(std::abs(named) - 1)];
+  Worker& worker = workers_[static_cast<size_t>(std::abs(named) - servers_.rank_of(0))];
   const bool was_lost = named < 0;
   const bool waits = worker.state == Worker::State::kWaits;
   if (was_lost ? worker.state == Worker::State::kLost : worker.state != Worker::State::kComputes)

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/plan/servers.h"
@@ -34,7 +35,9 @@ class ServerSteps {
   // Lets all workers go, each when it is heard of next. After the last step; once.
   void finish();
 
-  const Arrivals& arrivals() const { return arrivals_; }                       // of the last step
+  const Arrivals& arrivals() const { return arrivals_; }  // of the last step
+  // Of all steps since this was last asked, by step, counted from 1; of one of several servers.
+  std::map<int64_t, Arrivals> take_arrivals() { return std::exchange(taken_arrivals_, {}); }
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }  // who was lost, for people
 
  private:
@@ -81,6 +84,7 @@ class ServerSteps {
   int last_ = 0;         // whose turn it was
   bool says_over_ = false;
   Arrivals arrivals_;
+  std::map<int64_t, Arrivals> taken_arrivals_;
   std::vector<std::string> notes_;
   int64_t taken_ = 0, stalest_ = 0, stale_sum_ = 0;  // gradients of this step
 };

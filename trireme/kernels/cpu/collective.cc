@@ -21,10 +21,28 @@ struct HostMemory {
   }
 };
 
+constexpr int kShiftTag = 4095;  // the last that transports have room for
+
+// The receive is posted first: what a neighbour sends then has a place to go to.
+
+void shift(const KernelContext& context) {
+  const TensorView &x = context.inputs[0], &y = context.outputs[0];
+  if (x.bytes() == 0) return;
+  TRIREME_CHECK(context.communicator != nullptr);
+  Communicator& communicator = *context.communicator;
+  auto *const from = static_cast<std::byte*>(x.data), *const to = static_cast<std::byte*>(y.data);
+  const auto bytes = static_cast<int64_t>(x.bytes());
+  communicator.start_receive(static_cast<int>(context.attrs.integer("from")), to, bytes, kShiftTag);
+  communicator.start_send(static_cast<int>(context.attrs.integer("to")), from, bytes, kShiftTag);
+  communicator.wait(to);
+  communicator.wait(from);
+}
+
 }  // namespace
 
 void add_collective(KernelTable& table) {
   CollectiveKernels<HostMemory>::add_to(table);
+  for (const DType dtype : {DType::f32, DType::i32}) table.add("shift", dtype, {.run = shift});
 }
 
 }  // namespace trireme::cpu

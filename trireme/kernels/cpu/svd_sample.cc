@@ -1,83 +1,51 @@
-// svd_sample: one-sided Jacobi rotations, in double precision, make the vectors along the longer side
-// orthogonal; each is then a singular part, with what it is turned by. How likely each is drawn grows with
-// its length, and as many as are wanted are drawn with one number: where it, 1 more, 2 more, … fall on the
-// probabilities put side by side. One thread: pairs wait for each other.
+// svd_sample: the singular parts by the eigenvectors of the products of the vectors along the shorter side,
+// in double precision. How likely each part is drawn grows with its singular value, and as many as are wanted
+// are drawn with one number: where it, 1 more, 2 more, … fall on the probabilities put side by side. Only the
+// parts that are drawn are made. Whatever eigenvalues are rounded to, all eigenvectors together are
+// orthogonal, and a matrix is the sum of its projections on them: what is drawn is right in the mean.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 
 #include "trireme/base/rng.h"
 #include "trireme/kernels/cpu/context.h"
+#include "trireme/kernels/cpu/eigen.h"
+#include "trireme/kernels/cpu/gram.h"
+#include "trireme/kernels/cpu/workspace.h"
 
 namespace trireme::cpu {
 namespace {
 
-constexpr int kMostSweeps = 60;
-constexpr double kOrthogonal = 1e-13;  // cosine
-// Of the squares of all: what is left of a vector that depends on others is rounding, and turning it goes on
-// for ever.
-constexpr double kNothing = 1e-28;
+// Of the sum of all eigenvalues: what is less is rounding. Singular values are the roots of these, so that
+// this is about the last digit of f32.
+constexpr double kNothing = 1e-14;
 
-struct Extents {
-  int64_t rows, columns;
-  bool along_rows() const { return rows <= columns; }  // vectors are rows
-  int64_t vectors() const { return std::min(rows, columns); }
-  int64_t length() const { return std::max(rows, columns); }
-};
+FloatVectors vectors_of(const float* x, const Shape& shape) {
+  const bool rows = shape[0] <= shape[1];
+  return {x, std::min(shape[0], shape[1]), std::max(shape[0], shape[1]),
+          rows ? FloatVectors::Lie::kRows : FloatVectors::Lie::kColumns};
+}
 
-// In a kernel's workspace.
 struct Parts {
-  Parts(double* memory, const Extents& of)
-      : vectors(memory),
-        turns(vectors + of.vectors() * of.length()),
-        lengths(turns + of.vectors() * of.vectors()),
-        chances(lengths + of.vectors()),
-        order(reinterpret_cast<int64_t*>(chances + of.vectors())) {}
-  static size_t bytes(const Extents& of) {
-    return static_cast<size_t>(of.vectors() * (of.length() + of.vectors() + 3)) * sizeof(double);
+  Parts(Workspace space, const FloatVectors& of) : eigen(space, of.count, gram_stride(of.count)) {
+    panel = space.take<double>(gram_panel_elements(of.count));
+    lengths = space.take<double>(of.count);
+    chances = space.take<double>(of.count);
+    turn = space.take<double>(of.count);
+    vector = space.take<double>(of.length);
+    order = space.take<int64_t>(of.count);
+    bytes = space.bytes();
   }
 
-  double* vectors;  // [vectors, length]
-  double* turns;    // [vectors, vectors]: a row for each vector, of the parts of the first ones in it
-  double* lengths;
+  Eigen eigen;
+  double* panel;
+  double* lengths;  // of all parts: the singular values
   double* chances;
+  double* turn;    // of one part: its direction along the shorter side, of length 1,
+  double* vector;  // and along the longer one, with its length
   int64_t* order;  // by length, the longest first
+  size_t bytes;
 };
-
-double product(const double* a, const double* b, int64_t n) {
-  return std::inner_product(a, a + n, b, 0.0);
-}
-
-void rotate(double* a, double* b, int64_t n, double cosine, double sine) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double before = a[i];
-    a[i] = cosine * before - sine * b[i];
-    b[i] = sine * before + cosine * b[i];
-  }
-}
-
-void make_orthogonal(const Parts& parts, const Extents& of) {
-  const int64_t count = of.vectors(), n = of.length();
-  const double nothing = kNothing * product(parts.vectors, parts.vectors, count * n);
-  bool turned = true;
-  for (int sweep = 0; sweep < kMostSweeps && turned; ++sweep) {
-    turned = false;
-    for (int64_t i = 0; i < count; ++i) {
-      for (int64_t j = i + 1; j < count; ++j) {
-        double *a = parts.vectors + i * n, *b = parts.vectors + j * n;
-        const double aa = product(a, a, n), bb = product(b, b, n), ab = product(a, b, n);
-        if (!(std::abs(ab) > kOrthogonal * std::sqrt(aa * bb)) || std::min(aa, bb) <= nothing) continue;
-        const double half = (bb - aa) / (2 * ab);
-        const double tangent = std::copysign(1.0, half) / (std::abs(half) + std::sqrt(1 + half * half));
-        const double cosine = 1 / std::sqrt(1 + tangent * tangent), sine = cosine * tangent;
-        rotate(a, b, n, cosine, sine);
-        rotate(parts.turns + i * count, parts.turns + j * count, count, cosine, sine);
-        turned = true;
-      }
-    }
-  }
-}
 
 // So that they add up to `wanted` and grow with the length, but none is above 1: those that would be are 1,
 // and the others share what is left.
@@ -103,21 +71,15 @@ void set_chances(const Parts& parts, int64_t count, int64_t wanted) {
 }
 
 void svd_sample(const KernelContext& context) {
-  const Extents of{context.inputs[0].shape[0], context.inputs[0].shape[1]};
-  const int64_t count = of.vectors(), n = of.length(), wanted = context.attrs.integer("count");
-  const Parts parts(reinterpret_cast<double*>(context.workspace), of);
-  const float* x = context.in<float>(0);
-  for (int64_t i = 0; i < count; ++i) {
-    for (int64_t j = 0; j < n; ++j)
-      parts.vectors[i * n + j] = static_cast<double>(of.along_rows() ? x[i * n + j] : x[j * count + i]);
-    for (int64_t j = 0; j < count; ++j) parts.turns[i * count + j] = i == j;
-  }
-  make_orthogonal(parts, of);
-  for (int64_t i = 0; i < count; ++i) {
-    const double* vector = parts.vectors + i * n;
-    const double length = std::sqrt(product(vector, vector, n));
-    parts.lengths[i] = std::isfinite(length) ? length : 0;  // a step that will be skipped
-  }
+  const FloatVectors vectors = vectors_of(context.in<float>(0), context.inputs[0].shape);
+  const int64_t count = vectors.count, n = vectors.length, wanted = context.attrs.integer("count");
+  Parts parts(Workspace(context.workspace), vectors);
+  gram(vectors, parts.panel, parts.eigen.matrix(), pool_of(context));
+  parts.eigen.solve();
+  const double* const squares = parts.eigen.values();
+  const double nothing = kNothing * std::accumulate(squares, squares + count, 0.0);
+  for (int64_t i = 0; i < count; ++i)  // none where one is not finite: the step will be skipped
+    parts.lengths[i] = squares[i] > nothing && std::isfinite(nothing) ? std::sqrt(squares[i]) : 0;
   set_chances(parts, count, wanted);
   const RngKey key{static_cast<uint64_t>(context.attrs.integer("seed")),
                    static_cast<uint64_t>(context.attrs.integer("stream")) +
@@ -131,14 +93,16 @@ void svd_sample(const KernelContext& context) {
     sum += chance;
     if (!(sum > next) && count - i > wanted - drawn) continue;
     next += 1;
-    const double* vector = parts.vectors + part * n;
-    const double* turn = parts.turns + part * count;
+    const double *const turn = parts.turn, *const vector = parts.vector;
+    parts.eigen.vector(part, parts.turn);
+    add_up(vectors, turn, parts.vector);
     // Of the two signs that a singular vector may have, the one with the largest element positive.
     const double* largest =
         std::max_element(turn, turn + count, [](double a, double b) { return std::abs(a) < std::abs(b); });
     const double sign = *largest < 0 ? -1 : 1, scale = chance > 0 ? sign / chance : 0;
-    float* of_vector = context.out<float>(of.along_rows() ? 1 : 0) + drawn * n;
-    float* of_turn = context.out<float>(of.along_rows() ? 0 : 1) + drawn * count;
+    const int turn_at = vectors.lie == FloatVectors::Lie::kRows ? 0 : 1;
+    float* of_turn = context.out<float>(turn_at) + drawn * count;
+    float* of_vector = context.out<float>(1 - turn_at) + drawn * n;
     for (int64_t j = 0; j < n; ++j) of_vector[j] = static_cast<float>(scale * vector[j]);
     for (int64_t j = 0; j < count; ++j) of_turn[j] = static_cast<float>(sign * turn[j]);
     ++drawn;
@@ -146,7 +110,7 @@ void svd_sample(const KernelContext& context) {
 }
 
 size_t workspace_bytes(const KernelShape& shape) {
-  return Parts::bytes({shape.inputs[0].shape[0], shape.inputs[0].shape[1]});
+  return Parts(Workspace(nullptr), vectors_of(nullptr, shape.inputs[0].shape)).bytes;
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ namespace cpu {
   X(add_reduce) \
   X(add_reshape) \
   X(add_residual) \
+  X(add_rice) \
   X(add_rms_norm) \
   X(add_rope) \
   X(add_select) \
