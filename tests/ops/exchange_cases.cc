@@ -272,8 +272,8 @@ RefTensors dequantise_elias(const RefTensors& in, const Attrs& attrs) {
   const int levels = (1 << (bits - 1)) - 1;
   RefTensor y = RefTensor::zeros({attrs.integer("size")});
   for (int64_t row = 0; row < in[0].shape[0]; ++row) {
-    int64_t at = 0;
-    const auto next = [&, end = int64_t{0}](int64_t i) mutable {
+    int64_t at = 0, end = 0;
+    const auto next = [&](int64_t i) {
       if (i % bucket == 0) at = 8 * (row * in[0].shape[1] + i / bucket * bytes), end = at + 8 * bytes;
       const auto here = [&](int64_t b) { return at + b < end ? bit(in[0], at + b) : 0; };
       int below = 0;

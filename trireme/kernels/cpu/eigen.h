@@ -5,7 +5,7 @@
 // each, so that who wants few of them does not pay for all. However close eigenvalues are, the vectors are
 // orthogonal to each other to the last digits: they are columns of one product of rotations.
 //
-// There is room for so many rotations; it was never seen to be filled by more than half. Should it not be
+// There is room for so many rotations; it was not seen to be filled by more than two thirds. Should it not be
 // enough, `values` are what the matrix is along such orthogonal vectors (vᵀ·matrix·v), and not eigenvalues.
 #pragma once
 

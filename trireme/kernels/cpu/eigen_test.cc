@@ -47,7 +47,7 @@ void expect_solved(const Matrix& matrix, int64_t n) {
     size = std::max(size, std::abs(matrix[i]));
   }
   eigen->solve();
-  EXPECT_LE(eigen->rotations(), eigen->room() / 2);
+  EXPECT_LE(3 * eigen->rotations(), 2 * eigen->room());
   std::vector<Matrix> vectors(n, Matrix(n));
   for (int64_t i = 0; i < n; ++i) eigen->vector(i, vectors[i].data());
   const double close = 1e-13 * static_cast<double>(n);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "trireme/kernels/cpu/all_dtypes.h"
 #include "trireme/kernels/cpu/bit_stream.h"
 #include "trireme/kernels/cpu/context.h"
 
@@ -61,8 +62,8 @@ void rice_unpack(const KernelContext& context) {
 }  // namespace
 
 void add_rice(KernelTable& table) {
-  table.add("rice_pack", DType::u8, {rice_pack});
-  table.add("rice_unpack", DType::i32, {rice_unpack});
+  add_for_all_dtypes(table, "rice_pack", {rice_pack});
+  add_for_all_dtypes(table, "rice_unpack", {rice_unpack});
 }
 
 }  // namespace trireme::cpu
