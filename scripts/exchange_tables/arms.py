@@ -85,7 +85,7 @@ TRIED = {"resnet": (0.025, 0.05, 0.1, 0.2), "ablation": (0.0125, 0.025, 0.05), "
          **{f"delay lstm, {steps} with correction": (1.0, 3.0, 10.0) for steps in DELAYS},
          **{f"delay lstm, {steps} without correction": (0.1, 0.3, 1.0, 3.0) for steps in DELAYS},
          **{f"delay gpt, {steps} with correction": (0.002,) for steps in DELAYS},
-         **{f"delay gpt, {steps} without correction": (1e-4, 2e-4, 5e-4, 0.002) for steps in DELAYS},
+         **{f"delay gpt, {steps} without correction": (1e-4, 2e-4, *((5e-4,) if steps < 15 else ()), 0.002) for steps in DELAYS},
          "roles": (3.0, 10.0, 30.0), "roles delayed 20, every 5": (1.0, 3.0, 10.0),
          "roles delayed 20, every 5, momentum": (0.1, 0.3, 1.0, 3.0),
          "cells server, synchronous": (0.001, 0.002), "cells server, stale (1 step)": (0.00025, 0.0005, 0.001, 0.002),
