@@ -287,6 +287,34 @@ std::vector<States> states_on(const std::string& device_kind, const Plan& plan) 
   return states;
 }
 
+// Launches are noted down with what times them, and must be made once all the same.
+TEST(CudaTimer, TellsEveryNodeAndChangesNoBits) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const Golden golden = read_golden("gpt");
+  const std::unique_ptr<Device> device = make_device({.kind = "cuda"});
+  Trainer plain(golden.model, golden.train, golden.optim, golden.shape, *device),
+      timed(golden.model, golden.train, golden.optim, golden.shape, *device);
+  start(plain, golden);
+  start(timed, golden);
+  train(plain, golden, 0, 4);
+  train(timed, golden, 0, 1);
+  std::map<std::pair<int, int>, int> told;
+  double seconds = 0;
+  timed.executor().time([&](int segment, int node, double spent) {
+    ++told[{segment, node}];
+    EXPECT_GT(spent, 0);
+    seconds += spent;
+  });
+  train(timed, golden, 1, 3);
+  timed.executor().time(nullptr);
+  train(timed, golden, 3, 4);
+  EXPECT_TRUE(read_states(timed) == read_states(plain));
+  EXPECT_GT(told.size(), 50u);
+  for (const auto& [node, times] : told) EXPECT_EQ(times % 2, 0);
+  fmt::print("{} nodes take {:.1f} us each\n", told.size(),
+             1e6 * seconds / static_cast<double>(2 * told.size()));
+}
+
 // Ranks on one GPU that agree by an exchange, against the same ranks on the CPU.
 class CudaExchange : public testing::TestWithParam<const char*> {};
 

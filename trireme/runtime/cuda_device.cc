@@ -47,6 +47,30 @@ class CudaEvent : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+class CudaMark : public Mark {
+ public:
+  explicit CudaMark(cudaStream_t stream) {
+    check(cudaEventCreate(&event_), "an event");
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(stream, &status), "an event");
+    // What is noted down would otherwise order launches alone, and never be recorded.
+    const bool noted = status == cudaStreamCaptureStatusActive;
+    check(cudaEventRecordWithFlags(event_, stream, noted ? cudaEventRecordExternal : cudaEventRecordDefault),
+          "an event");
+  }
+  ~CudaMark() override { cudaEventDestroy(event_); }
+  CudaMark(const CudaMark&) = delete;
+  double seconds_since(const Mark& earlier) const override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, static_cast<const CudaMark&>(earlier).event_, event_),
+          "the time between two events");
+    return 1e-3 * milliseconds;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 // Takes uploads in turn; a half is used again when the device has read what was in it.
 class UploadRing {
  public:
@@ -163,6 +187,10 @@ class CudaStream : public Stream {
     auto event = std::make_unique<CudaEvent>();
     event->record(stream_);
     return event;
+  }
+  std::unique_ptr<Mark> mark() override {
+    use();
+    return std::make_unique<CudaMark>(stream_);
   }
   void wait_for(Event& event) override {
     use();

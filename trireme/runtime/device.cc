@@ -2,6 +2,7 @@
 #include "trireme/runtime/device.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "trireme/base/error.h"
 #include "trireme/runtime/cuda_debug.h"
@@ -9,6 +10,19 @@
 #include "trireme/runtime/staged_communicator.h"
 
 namespace trireme {
+namespace {
+
+class HostMark : public Mark {
+ public:
+  double seconds_since(const Mark& earlier) const override {
+    return std::chrono::duration<double>(time_ - static_cast<const HostMark&>(earlier).time_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
 
 void Stream::launch_many(const Kernel& kernel, std::span<const LaunchArguments> nodes) {
   for (const LaunchArguments& node : nodes)
@@ -17,6 +31,11 @@ void Stream::launch_many(const Kernel& kernel, std::span<const LaunchArguments> 
 
 std::unique_ptr<Replay> Stream::capture(const std::function<void()>&) {
   return nullptr;
+}
+
+std::unique_ptr<Mark> Stream::mark() {
+  synchronize();
+  return std::make_unique<HostMark>();
 }
 
 std::unique_ptr<Communicator> Device::reached_by(Communicator& host, Stream& stream, const CommUse&) {

@@ -37,6 +37,14 @@ class Event {
   virtual void wait() = 0;  // blocks the caller until the point is reached
 };
 
+// A point in a stream of which it can be told when the device came to it.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  // From an earlier mark of the same stream; all work until here must be through.
+  virtual double seconds_since(const Mark& earlier) const = 0;
+};
+
 // Work that was noted down once and is launched again as a whole, on the same addresses.
 class Replay {
  public:
@@ -67,6 +75,9 @@ class Stream {
   // `work` is not called then.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& work);
   virtual std::unique_ptr<Event> record() = 0;
+  // May be noted down with other work, and then tells of the last replay. Where streams have no clock of
+  // their own: of the host's, when all work before it is through.
+  virtual std::unique_ptr<Mark> mark();
   // What is launched from now on waits for a point of another stream of the device.
   virtual void wait_for(Event& event) { event.wait(); }
   virtual void synchronize() = 0;

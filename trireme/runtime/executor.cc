@@ -2,7 +2,6 @@
 #include "trireme/runtime/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <numeric>
@@ -337,13 +336,13 @@ void Executor::cut_into_pieces(Prepared& prepared) const {
   }
 }
 
-void Executor::launch_groups(const Prepared& prepared, int first_group, int last_group) {
+// With marks: one before the first group, and one behind each.
+void Executor::launch_groups(const Prepared& prepared, int first_group, int last_group, Marks* marks) {
+  if (marks) marks->push_back(stream_->mark());
   int first = first_group == 0 ? 0 : prepared.group_ends[first_group - 1];
   for (int group = first_group; group < last_group; ++group) {
-    if (timer_)
-      launch_timed(prepared, first, prepared.group_ends[group]);
-    else
-      launch_group(prepared, first, prepared.group_ends[group]);
+    launch_group(prepared, first, prepared.group_ends[group]);
+    if (marks) marks->push_back(stream_->mark());
     if (communicator()) communicator()->progress();
     first = prepared.group_ends[group];
   }
@@ -353,18 +352,23 @@ void Executor::launch_groups(const Prepared& prepared, int first_group, int last
 // down. Not at the first run, in which kernels set up what they need, and not those that speak with other
 // ranks: what they do is not all on the stream.
 void Executor::launch_pieces(Prepared& prepared) {
-  const bool at_once = !timer_, note_down = ++prepared.runs == 2 && at_once;
+  const bool note_down = ++prepared.runs == 2 && !timer_;
   for (int group = 0; Piece & piece : prepared.pieces) {
+    const bool last = &piece == &prepared.pieces.back();
     const auto launch = [&] {
       launch_groups(prepared, group, piece.group_end);
-      if (&piece == &prepared.pieces.back()) finish(prepared);
+      if (last) finish(prepared);
     };
     if (note_down && piece.kind == Piece::Kind::kCompute)
       piece.replay = stream_->capture(std::ref(launch));  // as small as a function takes
-    if (piece.replay && at_once)
+    if (timer_) {
+      launch_timed(prepared, group, piece);
+      if (last) finish(prepared);
+    } else if (piece.replay) {
       piece.replay->launch();
-    else
+    } else {
       launch();
+    }
     if (piece.ends_early_reads)
       prepared_[static_cast<size_t>(prepared.segment)].early_read = stream_->record();
     group = piece.group_end;
@@ -409,13 +413,25 @@ void Executor::show(const Prepared& prepared, const Launch& one) {
   }
 }
 
-void Executor::launch_timed(const Prepared& prepared, int first, int last) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  launch_group(prepared, first, last);
+// Noted down with its marks where the device takes that: launched one by one, nodes that take less than the
+// host needs for a launch would all take as long as that.
+void Executor::launch_timed(const Prepared& prepared, int first_group, Piece& piece) {
+  const auto launch = [&] {
+    piece.marks.clear();
+    launch_groups(prepared, first_group, piece.group_end, &piece.marks);
+  };
+  const bool set_up = prepared.runs > 1;  // see launch_pieces()
+  if (set_up && piece.kind == Piece::Kind::kCompute && !piece.timed_replay)
+    piece.timed_replay = stream_->capture(std::ref(launch));
+  piece.timed_replay ? piece.timed_replay->launch() : launch();
   stream_->synchronize();
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / (last - first);
-  for (; first < last; ++first) timer_(prepared.segment, prepared.launches[first].node, seconds);
+  int n = first_group == 0 ? 0 : prepared.group_ends[first_group - 1];
+  for (int group = first_group; group < piece.group_end; ++group) {
+    const size_t mark = static_cast<size_t>(group - first_group);
+    const int end = prepared.group_ends[group];
+    const double seconds = piece.marks[mark + 1]->seconds_since(*piece.marks[mark]) / (end - n);
+    for (; n < end; ++n) timer_(prepared.segment, prepared.launches[n].node, seconds);
+  }
 }
 
 std::string Executor::find_non_finite(int segment) {

@@ -72,8 +72,9 @@ class Executor {
   // memory, and goes on with what it has made of it. For studies of rounding, not for speed. Null: no more.
   using Observer = std::function<void(int segment, int node, int output, const TensorView& result)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
-  // From now on, run() tells `timer` the seconds of each node after it has run, of nodes that are launched
-  // together their share; for profiles. Null: no more.
+  // From now on, run() tells `timer` the seconds that the device was busy with each node, of nodes that are
+  // launched together their share; for profiles. What telling them apart takes is part of it, as long for
+  // every launch. Null: no more.
   using Timer = std::function<void(int segment, int node, double seconds)>;
   void time(Timer timer) { timer_ = std::move(timer); }
 
@@ -85,6 +86,7 @@ class Executor {
     const Attrs* attrs;
     int node;
   };
+  using Marks = std::vector<std::unique_ptr<Mark>>;
   // Groups up to an end, from the end of the piece before on: a stretch without collectives, which can be
   // noted down as a whole, or a collective.
   struct Piece {
@@ -92,6 +94,10 @@ class Executor {
     enum class Kind { kCompute, kCollective } kind;
     bool ends_early_reads = false;        // behind it nobody reads the segment's early inputs
     std::unique_ptr<Replay> replay = {};  // where the device gains by it
+    // The same with marks, of runs that are timed: not noted down for each, because what is replayed for the
+    // first time comes to the device as slowly as single launches.
+    std::unique_ptr<Replay> timed_replay = {};
+    Marks marks = {};
   };
   // A segment on one slot.
   struct Prepared {
@@ -129,10 +135,10 @@ class Executor {
   void cut_into_pieces(Prepared& prepared) const;
   void launch(const Prepared& prepared, const Launch& launch);
   void launch_group(const Prepared& prepared, int first, int last);
-  void launch_groups(const Prepared& prepared, int first_group, int last_group);
+  void launch_groups(const Prepared& prepared, int first_group, int last_group, Marks* marks = nullptr);
   void launch_pieces(Prepared& prepared);
   void launch_observed(const Prepared& prepared);
-  void launch_timed(const Prepared& prepared, int first, int last);
+  void launch_timed(const Prepared& prepared, int first_group, Piece& piece);
   void finish(const Prepared& prepared);
   void show(const Prepared& prepared, const Launch& launch);
   std::byte* input_address(int segment, std::string_view name, size_t bytes) const;
