@@ -82,9 +82,7 @@ double simulated_step_seconds(const StepSetup& setup, const Plan& plan, const Cl
   const Config& config = setup.config;
   const DeviceMap device_map(plan.mesh, cluster);
   const StepPrograms programs(Model(config.model), config.train, config.optim, setup.shape, plan);
-  const auto program = [&](int rank) {
-    return programs.rank(rank, [](const Graph&, const Node&) { return size_t{0}; });
-  };
+  const auto program = [&](int rank) { return programs.rank(rank, nullptr); };
   return sim::simulate(device_map, program, {.algorithms = axis_algorithms(plan, config.train)}).step_seconds;
 }
 

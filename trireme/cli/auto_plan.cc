@@ -9,7 +9,6 @@
 #include "trireme/base/error.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/search.h"
-#include "trireme/runtime/executor.h"
 #include "trireme/train/loop.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/plan_subject.h"
@@ -74,12 +73,9 @@ ExpectedStep expected_step(Config config, const OpenedData& data, const Plan& pl
   const StepPrograms programs(Model(config.model), config.train, config.optim,
                               {config.train.batch / config.train.accumulate, data.input}, plan);
   const DeviceMap device_map(plan.mesh, cluster);
-  const auto cpu = config.train.device == "cpu" ? make_cpu_device(static_cast<int>(config.train.threads))
-                                                : std::unique_ptr<Device>();
-  const WorkspaceQuery workspace =
-      cpu ? workspace_query(*cpu) : [](const Graph&, const Node&) { return size_t{0}; };
+  const std::unique_ptr<Device> device = device_here(config.train, static_cast<int>(config.train.threads));
   const sim::SimReport report =
-      sim::simulate(device_map, [&](int rank) { return programs.rank(rank, workspace); },
+      sim::simulate(device_map, [&](int rank) { return programs.rank(rank, device.get()); },
                     {.algorithms = axis_algorithms(plan, config.train)});
   return {report.step_seconds, report.ranks.front().memory.peak_bytes};
 }

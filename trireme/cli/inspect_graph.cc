@@ -82,8 +82,7 @@ std::string short_number(double value) {
 sim::Loads loads_under(const bench::StepSetup& setup, const Plan& plan) {
   const StepPrograms programs(setup.config.model, setup.config.train, setup.config.optim, setup.shape, plan);
   std::vector<Program> all;
-  for (int rank = 0; rank < plan.mesh.ranks(); ++rank)
-    all.push_back(programs.rank(rank, [](const Graph&, const Node&) { return size_t{0}; }));
+  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) all.push_back(programs.rank(rank, nullptr));
   return sim::loads_of(all);
 }
 

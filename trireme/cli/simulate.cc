@@ -15,7 +15,6 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
-#include "trireme/runtime/executor.h"
 #include "trireme/runtime/slowed_communicator.h"
 #include "trireme/sim/draw.h"
 #include "trireme/sim/goodput.h"
@@ -51,16 +50,14 @@ Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::S
   const Config& config = setup.config;
   const Model model(config.model);
   const StepPrograms programs(model, config.train, config.optim, setup.shape, plan);
-  // The CPU's kernels are here, and how much temporary memory they want can be asked; those of other devices
-  // are not.
   const long threads = config.train.threads;
-  const std::unique_ptr<Device> cpu = make_cpu_device(
-      threads ? static_cast<int>(threads) : std::max(1, bench::thread_count(0) / plan.mesh.ranks()));
+  const std::unique_ptr<Device> here =
+      device_here(config.train, threads ? static_cast<int>(threads)
+                                        : std::max(1, bench::thread_count(0) / plan.mesh.ranks()));
   std::map<int, double> model_flops_of;
   const auto program = [&](int rank) {
-    Program built = programs.rank(
-        rank, device_map.device(rank).kind == "cpu" ? workspace_query(*cpu)
-                                                    : [](const Graph&, const Node&) { return size_t{0}; });
+    const bool known = here && here->name() == device_map.device(rank).kind;
+    Program built = programs.rank(rank, known ? here.get() : nullptr);
     model_flops_of[rank] = model_flops(model, built, config.train.batch, config.train.accumulate);
     return built;
   };

@@ -7,8 +7,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/passes/plan_check.h"
-#include "trireme/runtime/device.h"
-#include "trireme/runtime/executor.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme {
@@ -85,9 +83,8 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
   subject.tensor_presets = tensor_presets(small, config, sample);
   subject.tensor_divides = tokens ? std::max<int64_t>(1, config.model.heads) : int64_t{1} << 20;
 
-  // Kernels of the CPU can be asked for the temporary memory that they want; others' need not be here.
-  const int threads = std::max<int>(1, static_cast<int>(config.train.threads));
-  const auto cpu = config.train.device == "cpu" ? std::shared_ptr<Device>(make_cpu_device(threads)) : nullptr;
+  const std::shared_ptr<Device> device =
+      device_here(config.train, std::max<int>(1, static_cast<int>(config.train.threads)));
   subject.programs = [=](const Plan& plan, const planner::BatchShape& batch, planner::Subject::Model which) {
     TrainOptions train = config.train;
     train.batch = batch.rows * batch.microbatches;
@@ -95,10 +92,7 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
     const auto programs =
         std::make_shared<StepPrograms>(which == planner::Subject::Model::kWhole ? model : small, train,
                                        config.optim, StepShape{batch.rows, sample}, plan);
-    return [=](int rank) {
-      return programs->rank(
-          rank, cpu ? workspace_query(*cpu) : [](const Graph&, const Node&) { return size_t{0}; });
-    };
+    return [=](int rank) { return programs->rank(rank, device.get()); };
   };
   subject.graph = [=](int64_t rows) {
     TrainOptions train = config.train;

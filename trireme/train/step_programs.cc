@@ -3,6 +3,11 @@
 
 #include <utility>
 
+#include "trireme/ops/table.h"
+#include "trireme/passes/channels_last.h"
+#include "trireme/runtime/executor.h"
+#include "trireme/train/trainer.h"
+
 namespace trireme {
 
 StepPrograms::StepPrograms(const Model& model, const TrainOptions& train, const OptimOptions& optim,
@@ -14,6 +19,27 @@ StepPrograms::StepPrograms(const Model& model, const TrainOptions& train, const 
 
 Program StepPrograms::rank(int rank, const WorkspaceQuery& workspace) const {
   return builder_.build(rank, schedule_of(train_, plan_, rank), workspace);
+}
+
+Program StepPrograms::rank(int rank, const Device* device) const {
+  if (!device) return this->rank(rank, [](const Graph&, const Node&) { return size_t{0}; });
+  Program program = this->rank(rank, workspace_query(*device));
+  const GainQuery gains = gain_query(*device);
+  const GroupQuery groups = group_query(*device);
+  if (!gains && !groups) return program;
+  std::vector<Graph> graphs;
+  for (const Segment& segment : program.segments) {
+    Graph& graph = graphs.emplace_back(segment.graph);
+    if (gains) graph = fused_for_device(with_channels_last(graph, ops(), gains), ops(), gains);
+    if (groups) graph = gathered(graph, groups);
+  }
+  return with_graphs(program, std::move(graphs), workspace_query(*device));
+}
+
+std::unique_ptr<Device> device_here(const TrainOptions& train, int threads) {
+  if (train.device == "cpu") return make_cpu_device(threads);
+  if (cuda_device_count() == 0) return nullptr;
+  return make_device({.kind = train.device, .f32_products = f32_products_of(train)});
 }
 
 }  // namespace trireme

@@ -1,8 +1,11 @@
-// The Programs of a step for every rank of a plan, without a device and without weights: for who looks at
-// them, counts them or times them on a clock. What is the same for all ranks is done once.
+// The Programs of a step for every rank of a plan, without weights: for who looks at them, counts them or
+// times them on a clock. What is the same for all ranks is done once.
 #pragma once
 
+#include <memory>
+
 #include "trireme/program/build.h"
+#include "trireme/runtime/device.h"
 #include "trireme/train/models/model.h"
 #include "trireme/train/step.h"
 
@@ -15,6 +18,9 @@ class StepPrograms {
                const StepShape& shape, const Plan& plan);
 
   Program rank(int rank, const WorkspaceQuery& workspace) const;
+  // As this device runs it: with the temporary memory that its kernels want, and nodes joined that it does at
+  // less cost as one. Null, where there is none to ask: as the plan has it, without temporary memory.
+  Program rank(int rank, const Device* device) const;
 
  private:
   TrainOptions train_;
@@ -22,5 +28,8 @@ class StepPrograms {
   StepGraphs whole_;
   ProgramBuilder builder_;
 };
+
+// The device of the settings, for StepPrograms::rank(); null where this machine has none.
+std::unique_ptr<Device> device_here(const TrainOptions& train, int threads);
 
 }  // namespace trireme

@@ -10,7 +10,6 @@
 #include "trireme/base/rng.h"
 #include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
-#include "trireme/passes/channels_last.h"
 #include "trireme/passes/pins.h"
 #include "trireme/passes/served_steps.h"
 #include "trireme/plan/servers.h"
@@ -89,18 +88,7 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
         "train.precision is "
         "f16, whose loss scale all ranks agree on in every step; use bf16 or f32",
         ranks.plan.exchange[0].method);
-  const Program program =
-      StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, workspace_query(device));
-  const GainQuery gains = gain_query(device);
-  const GroupQuery groups = group_query(device);
-  if (!gains && !groups) return program;
-  std::vector<Graph> graphs;
-  for (const Segment& segment : program.segments) {
-    Graph& graph = graphs.emplace_back(segment.graph);
-    if (gains) graph = fused_for_device(with_channels_last(graph, ops(), gains), ops(), gains);
-    if (groups) graph = gathered(graph, groups);
-  }
-  return with_graphs(program, std::move(graphs), workspace_query(device));
+  return StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, &device);
 }
 
 void initialise_states(Executor& executor, uint64_t seed) {
