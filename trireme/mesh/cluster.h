@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +40,12 @@ struct DeviceClass {
   std::map<DType, double> flops_per_second;        // peak, by number format
   ProductGrid products;                            // share of the peak
   std::map<std::string, double, std::less<>> ops;  // by op: share of the roofline; others 1
-  double launch_seconds = 0;                       // that a node takes at least, on the device
-  double issue_seconds = 0;                        // that the host is busy with a node
+  // By op: what a launch of it takes beside that, however little there is to do; others nothing.
+  std::map<std::string, double, std::less<>> op_seconds;
+  double launch_seconds = 0;  // that a node takes at least, on the device
+  // Ops of which it does several that follow one another at once, by one launch.
+  std::set<std::string, std::less<>> at_once;
+  double issue_seconds = 0;  // that the host is busy with a node
   // By which states that a plan offloads come to the device and go from it, one way at a time; 0: not known.
   double offload_bytes_per_second = 0;
   double price_per_hour = 0, watts = 0;  // of one device; 0: not known

@@ -46,6 +46,13 @@ class Table {
   void read(std::string_view key, std::vector<double>& values) {
     if (const toml::node* node = find(key)) values = numbers(*node, key);
   }
+  void read(std::string_view key, std::set<std::string, std::less<>>& names) {
+    const toml::node* node = find(key);
+    if (!node) return;
+    const toml::array* array = node->as_array();
+    if (!array) refuse(*node, key, "a list of names in quotes");
+    for (const toml::node& item : *array) names.insert(text(item, key));
+  }
   // A number, or a list of pairs.
   void read(std::string_view key, std::vector<BandwidthPoint>& points) {
     const toml::node* node = find(key);
@@ -148,6 +155,7 @@ DeviceClass read_device(Table& table) {
   table.read("memory_bytes", device.memory_bytes);
   table.read("bytes_per_second", device.bandwidth);
   table.read("launch_seconds", device.launch_seconds);
+  table.read("at_once", device.at_once);
   table.read("issue_seconds", device.issue_seconds);
   table.read("offload_bytes_per_second", device.offload_bytes_per_second);
   table.read("price_per_hour", device.price_per_hour);
@@ -160,6 +168,9 @@ DeviceClass read_device(Table& table) {
     device.flops_per_second[*dtype] = rate;
   });
   table.each("ops", [&](const std::string& op, double share, const toml::node&) { device.ops[op] = share; });
+  table.each("op_seconds", [&](const std::string& op, double seconds, const toml::node&) {
+    device.op_seconds[op] = seconds;
+  });
   table.table("products", [&](Table& grid) {
     grid.read("m", device.products.m);
     grid.read("n", device.products.n);
@@ -219,12 +230,14 @@ std::string device_text(const DeviceClass& device) {
   std::vector<std::string> points;
   for (const BandwidthPoint& point : device.bandwidth)
     points.push_back(list_text({point.bytes, point.bytes_per_second}));
+  std::vector<std::string> at_once;
+  for (const std::string& op : device.at_once) at_once.push_back(in_quotes(op));
   std::string text = fmt::format(
       "[[device]]\nname = {}\nkind = {}\nmemory_bytes = {}\nbytes_per_second = [{}]\nlaunch_seconds = {}\n"
-      "issue_seconds = {}\noffload_bytes_per_second = {}\nprice_per_hour = {}\nwatts = "
+      "at_once = [{}]\nissue_seconds = {}\noffload_bytes_per_second = {}\nprice_per_hour = {}\nwatts = "
       "{}\n[device.flops_per_second]\n",
       in_quotes(device.name), in_quotes(device.kind), number_text(device.memory_bytes), join(points, ", "),
-      number_text(device.launch_seconds), number_text(device.issue_seconds),
+      number_text(device.launch_seconds), join(at_once, ", "), number_text(device.issue_seconds),
       number_text(device.offload_bytes_per_second), number_text(device.price_per_hour),
       number_text(device.watts));
   for (const auto& [dtype, rate] : device.flops_per_second)
@@ -234,6 +247,9 @@ std::string device_text(const DeviceClass& device) {
                       list_text(device.products.k), list_text(device.products.efficiency));
   text += "[device.ops]\n";
   for (const auto& [op, share] : device.ops) text += fmt::format("{} = {}\n", in_quotes(op), share);
+  if (!device.op_seconds.empty()) text += "[device.op_seconds]\n";
+  for (const auto& [op, seconds] : device.op_seconds)
+    text += fmt::format("{} = {}\n", in_quotes(op), seconds);
   return text;
 }
 

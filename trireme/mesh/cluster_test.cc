@@ -18,7 +18,9 @@ name = "two"
 name = "fast"
 memory_bytes = 80e9
 bytes_per_second = [[1e6, 4e12], [1e9, 2e12]]
+at_once = ["cast", "adam"]
 flops_per_second = {bf16 = 300e12, f32 = 20e12}
+op_seconds = {adam = 2e-6}
 [device.products]
 m = [64, 1024]
 k = [64, 4096]
@@ -76,6 +78,8 @@ TEST(ClusterFile, ReadsBackWhatItWrites) {
   const Cluster cluster = parse_cluster(kTwoHosts, "my.toml");
   EXPECT_EQ(cluster.device_count(), 8);
   EXPECT_EQ(cluster.host_count(), 2);
+  EXPECT_EQ(cluster.devices[0].at_once.size(), 2u);
+  EXPECT_EQ(cluster.devices[0].op_seconds.at("adam"), 2e-6);
   EXPECT_EQ(parse_cluster(to_toml(cluster), "again"), cluster);
 }
 
@@ -85,7 +89,9 @@ TEST(ClusterFile, AMisspeltKeyIsRefusedWithTheNearest) {
       AllOf(HasSubstr("my.toml:5"), HasSubstr("'memory_byte'"), HasSubstr("did you mean 'memory_bytes'?")));
   EXPECT_THAT(refusal(with("bf16", "bf17")), AllOf(HasSubstr("'bf17'"), HasSubstr("'bf16'")));
   EXPECT_THAT(refusal(with("devices = 4", "devices = \"four\"")),
-              AllOf(HasSubstr("my.toml:14"), HasSubstr("a number"), HasSubstr("devices")));
+              AllOf(HasSubstr("my.toml:16"), HasSubstr("a number"), HasSubstr("devices")));
+  EXPECT_THAT(refusal(with("[\"cast\", \"adam\"]", "\"adam\"")),
+              AllOf(HasSubstr("my.toml:7"), HasSubstr("a list of names in quotes expected")));
   EXPECT_THAT(refusal(with("count = 2", "count = 1.5")), HasSubstr("a whole number expected"));
   EXPECT_THAT(refusal("name = \"open"), HasSubstr("my.toml:1"));
 }

@@ -39,27 +39,72 @@ NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device
   // A cache makes no op faster that does not keep up with memory.
   if (op != device.ops.end()) rate = std::min(rate, of_roofline * device.bandwidth.back().bytes_per_second);
   const double moving = cost.bytes / rate;
-  return {device.launch_seconds + std::max(computing, moving), cost.flops, computing, moving};
+  const auto latency = device.op_seconds.find(node.op->name);
+  const double launch = device.launch_seconds + (latency == device.op_seconds.end() ? 0 : latency->second);
+  return {launch + std::max(computing, moving), cost.flops, computing, moving, true, launch};
+}
+
+bool is_view(const Node& node) {
+  return node.op->memory == OpRecord::Memory::kShared;
+}
+
+// The node that has computed a value; null for what comes into the graph.
+const Node* maker(const Graph& graph, ValueId value) {
+  for (;;) {
+    const int number = graph.values[value].node;
+    if (number < 0) return nullptr;
+    const Node& node = graph.nodes[number];
+    if (!is_view(node)) return &node;
+    value = node.inputs[0];
+  }
+}
+
+// Whether the device does the node at once with those before it: the same op in the same format, none of them
+// made from another.
+bool goes_along(const Graph& graph, const Node& node, const DeviceClass& device) {
+  if (!device.at_once.contains(node.op->name)) return false;
+  const Node* const begin = graph.nodes.data();
+  const Node* before = &node;
+  while (before != begin && is_view(before[-1])) --before;
+  if (before == begin) return false;
+  --before;
+  if (before->op != node.op || format_of(graph, *before) != format_of(graph, node)) return false;
+  for (; before->op == node.op || is_view(*before); --before) {
+    for (const ValueId input : node.inputs) {
+      if (maker(graph, input) == before) return false;
+    }
+    if (before == begin) break;
+  }
+  return true;
 }
 
 }  // namespace
 
-void check_op_shares(const DeviceClass& device, const OpTable& ops) {
-  for (const auto& [op, share] : device.ops) {
+void check_op_names(const DeviceClass& device, const OpTable& ops) {
+  const auto expect_op = [&](std::string_view what, const std::string& op) {
     if (!ops.find(op))
-      throw_error("the device class '{}' has a share of the roofline for '{}', which is no op; {}",
-                  device.name, op, suggestion(op, ops.names()));
-  }
+      throw_error("the device class '{}' {} '{}', which is no op; {}", device.name, what, op,
+                  suggestion(op, ops.names()));
+  };
+  for (const auto& [op, share] : device.ops) expect_op("has a share of the roofline for", op);
+  for (const auto& [op, seconds] : device.op_seconds) expect_op("has op_seconds for", op);
+  for (const std::string& op : device.at_once) expect_op("does several at once of", op);
 }
 
 NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device) {
-  if (node.op->memory == OpRecord::Memory::kShared) return {};
-  return time_of(graph, node, device, cost_of(graph, node));
+  if (is_view(node)) return {};
+  NodeTime time = time_of(graph, node, device, cost_of(graph, node));
+  if (goes_along(graph, node, device)) {
+    time.seconds = std::max(time.computing_seconds, time.moving_seconds);
+    time.launches = false;
+    time.launch_seconds = 0;
+  }
+  return time;
 }
 
 double part_seconds(const Graph& graph, const Node& node, const DeviceClass& device, double flops_share,
                     double bytes_share) {
-  if (node.op->memory == OpRecord::Memory::kShared) return 0;
+  if (is_view(node)) return 0;
   const Cost cost = cost_of(graph, node);
   return time_of(graph, node, device, {cost.flops * flops_share, cost.bytes * bytes_share}).seconds;
 }

@@ -1,8 +1,9 @@
 // How long a node takes on a device, by its cost and the device's roofline:
 //
-//   launch + max(FLOPs / (peak · efficiency of the product · share of the op), bytes / rate)
+//   launch + op_seconds + max(FLOPs / (peak · efficiency of the product · share of the op), bytes / rate)
 //
-// where the rate is the device's for so many bytes, but not more than the share of what it has for many.
+// where the rate is the device's for so many bytes, but not more than the share of what it has for many, and
+// nodes that the device does at once have one launch, and op_seconds, together.
 // The efficiency is that of the class's grid at the product that the op comes to: as many rows and columns as
 // its largest result has, and as deep as its FLOPs say. Where an op moves bytes, they decide.
 #pragma once
@@ -17,11 +18,13 @@ struct NodeTime {
   double flops = 0;
   // What the larger of was taken: arithmetic, and memory traffic.
   double computing_seconds = 0, moving_seconds = 0;
+  bool launches = false;      // whether a launch is in it
+  double launch_seconds = 0;  // that it is in it with, however little there is to do
 };
 
-// Throws an Error, with the nearest name, when the class has a share for what is no op.
-void check_op_shares(const DeviceClass& device, const OpTable& ops);
-// Of a node that is no collective. A node that only looks at memory in another shape takes none.
+// Throws an Error, with the nearest name, when the class has a share for what is no op, or does such at once.
+void check_op_names(const DeviceClass& device, const OpTable& ops);
+// Of a node of the graph that is no collective. A node that only looks at memory in another shape takes none.
 NodeTime node_time(const Graph& graph, const Node& node, const DeviceClass& device);
 // Of a rank that does these shares of a node's FLOPs and traffic, where others do the rest.
 double part_seconds(const Graph& graph, const Node& node, const DeviceClass& device, double flops_share,

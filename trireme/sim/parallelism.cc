@@ -171,7 +171,7 @@ std::vector<Placement> placements_of(std::span<const StepSegment> segments, cons
       // The shorter of the two is hidden behind the longer.
       (time.computing_seconds > time.moving_seconds ? sum.computing : sum.moving) +=
           std::max(time.computing_seconds, time.moving_seconds);
-      if (time.seconds > 0) sum.launching += device.launch_seconds;
+      sum.launching += time.launch_seconds;
     }
   });
   std::vector<Placement> result;

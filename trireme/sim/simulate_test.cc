@@ -280,6 +280,10 @@ TEST(Simulate, SharesOfWhatIsNoOpAreRefused) {
   cluster.devices[0].ops["adm"] = 0.5;
   EXPECT_THAT(error_of([&] { simulate_case(Case(R"({"mesh": "data:2"})"), cluster); }),
               HasSubstr("'adm', which is no op; did you mean 'adam'?"));
+  cluster.devices[0].ops.clear();
+  cluster.devices[0].at_once = {"adm"};
+  EXPECT_THAT(error_of([&] { simulate_case(Case(R"({"mesh": "data:2"})"), cluster); }),
+              HasSubstr("does several at once of 'adm', which is no op; did you mean 'adam'?"));
 }
 
 // PTD-P's Table 1: as many parameters as printed, from the settings alone.

@@ -25,7 +25,7 @@ class Maker {
   Maker(const Program& program, const DeviceClass& device) : program_(program), device_(device) {}
 
   Track run(int steps) {
-    check_op_shares(device_, ops());
+    check_op_names(device_, ops());
     if (!program_.groups.empty() && device_.offload_bytes_per_second <= 0)
       throw_error(
           "the plan offloads states, and the cluster does not say how fast they come and go: the device "
@@ -87,7 +87,7 @@ class Maker {
       const Node& node = graph.nodes[n];
       if (!node.op->collective) {
         const NodeTime time = node_time(graph, node, device_);
-        if (time.seconds > 0) work().add(time.seconds, time.flops, device_.issue_seconds);
+        if (time.seconds > 0) work().add(time.seconds, time.flops, time.launches ? device_.issue_seconds : 0);
         continue;
       }
       const Phase phase = node.op->collective->phase;
