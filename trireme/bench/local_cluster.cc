@@ -2,7 +2,6 @@
 #include "trireme/bench/local_cluster.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -13,9 +12,8 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/bench/step_shares.h"
-#include "trireme/ir/builder.h"
-#include "trireme/ops/table.h"
-#include "trireme/runtime/executor.h"
+#include "trireme/comm/texts.h"
+#include "trireme/mesh/cluster_file.h"
 
 namespace trireme::bench {
 namespace {
@@ -23,7 +21,7 @@ namespace {
 constexpr std::string_view kLink = "between ranks";
 constexpr double kSecondsPerKernel = 0.03;
 
-ProductGrid measure_products(Device& device, DType dtype, double peak) {
+ProductGrid measure_products(Device& device, DType dtype, double peak, const LaunchTime& launch) {
   ProductGrid grid;
   grid.m = grid.n = grid.k = device.name() == "cpu" ? std::vector<double>{16, 64, 256, 1024}
                                                     : std::vector<double>{128, 512, 2048, 8192};
@@ -33,30 +31,11 @@ ProductGrid measure_products(Device& device, DType dtype, double peak) {
       for (const double k : grid.k) {
         const double seconds =
             measure_product_seconds(device, dtype, std::llround(m), std::llround(n), std::llround(k));
-        grid.efficiency.push_back(2 * m * n * k / (seconds * peak));
+        grid.efficiency.push_back(2 * m * n * k / (launch.without(seconds) * peak));
       }
     }
   }
   return grid;
-}
-
-// What an op takes that has next to nothing to do, as the executor runs it.
-double measure_launch_seconds(Device& device) {
-  constexpr int kNodes = 256, kRuns = 9;
-  Builder b(ops(), "chain");
-  ValueId value = b.input("x", {DType::f32, {16}});
-  for (int i = 0; i < kNodes; ++i) value = b.op("affine", {value}, {{"scale", 0.5}});
-  b.output("y", value);
-  Executor executor(build_program({b.take()}, workspace_query(device)), device);
-  std::vector<double> seconds;
-  for (int run = 0; run <= kRuns; ++run) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point begin = Clock::now();
-    executor.run(0);
-    executor.synchronize();
-    if (run > 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return median_of(seconds) / kNodes;
 }
 
 // The share of the roofline that each op reaches whose kernel has a benchmark; products have their grid.
@@ -109,15 +88,29 @@ Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Co
   Ceilings ceilings = cpu ? Ceilings(pool) : Ceilings(device, dtype);
   DeviceClass local{.name = cpu ? "core" : device.description(), .kind = device.name()};
   local.memory_bytes = static_cast<double>(device.free_bytes().value_or(total_memory_bytes())) / ranks;
-  for (double bytes = 64 << 10; cpu && bytes <= (256 << 20); bytes *= 4)
-    local.bandwidth.push_back({bytes, ceilings.bytes_per_second(bytes)});
-  if (!cpu) local.bandwidth.push_back({0, ceilings.memory_bytes_per_second()});
-  local.flops_per_second[cpu ? DType::f32 : dtype] = ceilings.flops_per_second();
-  local.products = measure_products(device, cpu ? DType::f32 : dtype, ceilings.flops_per_second());
+  const LaunchTime launch = measure_launch(device);
+  local.launch_seconds = launch.seconds;
+  for (double bytes = 64 << 10; bytes <= (256 << 20); bytes *= 4)
+    local.bandwidth.push_back({bytes, cpu ? ceilings.bytes_per_second(bytes)
+                                          : measure_chain_bytes_per_second(device, bytes, launch)});
+  for (const auto& [op, kernel] : device.kernels().all()) {
+    if (kernel.run_many) local.at_once.insert(op.first);
+  }
+  if (cpu) dtype = DType::f32;
+  local.flops_per_second[dtype] = ceilings.flops_per_second();
+  // Not all ops of a step in 16 bits are: those on weights and sums are not.
+  if (dtype != DType::f32)
+    local.flops_per_second[DType::f32] = measure_product_flops_per_second(device, DType::f32);
+  local.products = measure_products(device, dtype, ceilings.flops_per_second(), launch);
   if (cpu || !step) local.ops = measure_ops(device, dtype, pool, ceilings);  // on a GPU it takes a minute
-  local.launch_seconds = measure_launch_seconds(device);
+  double seconds = 1 / ceilings.flops_per_second();
   if (step) {
-    for (const auto& [op, share] : measure_step_shares(*step, ranks, device, local)) local.ops[op] = share;
+    const StepShares shares = measure_step_shares(*step, ranks, device, local, launch);
+    for (const auto& [op, figures] : shares.of_ops) {
+      local.ops[op] = figures.share;
+      if (figures.least_seconds > 0) local.op_seconds[op] = figures.least_seconds;
+    }
+    seconds = shares.seconds;
   }
 
   Cluster cluster{
@@ -129,7 +122,17 @@ Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Co
       .links = {}};
   if (context && ranks > 1) cluster.links.push_back(measure_link(*context));
   check(cluster, "this machine");
-  return cluster;
+  return context ? slowest_of(cluster, seconds, *context) : cluster;
+}
+
+Cluster slowest_of(const Cluster& own, double seconds, comm::Context& context) {
+  comm::Group world = context.world();
+  std::vector<double> all;
+  for (const std::string& text : comm::gather_texts(fmt::format("{}", seconds), world))
+    all.push_back(std::stod(text));
+  const auto slowest = std::ranges::max_element(all) - all.begin();
+  return parse_cluster(comm::gather_texts(to_toml(own), world)[static_cast<size_t>(slowest)],
+                       fmt::format("what rank {} has measured", slowest));
 }
 
 }  // namespace trireme::bench

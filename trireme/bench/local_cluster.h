@@ -12,10 +12,14 @@
 namespace trireme::bench {
 
 // Collective over the ranks of a job, which measure at the same time because they share the machine;
-// `context` is null where there is one rank. `dtype` is what a device other than the CPU is measured in. Rank
-// 0 has the result; that of the others differs by what they saw themselves. With a step, ops have the shares
-// that they reach in it (step_shares.h), where it has them. Takes some ten seconds.
+// `context` is null where there is one rank. `dtype` is what a device other than the CPU is measured in. With
+// a step, ops have the shares that they reach in it (step_shares.h), where it has them. Takes some ten
+// seconds. All ranks have the same result: that of the slowest.
 Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Context* context,
                               const std::optional<StepSetup>& step);
+
+// Collective: what the rank has found for which a step, or whatever all have measured, took longest. The
+// others wait for it wherever they meet, so that what it does is what ranks can count on.
+Cluster slowest_of(const Cluster& own, double seconds, comm::Context& context);
 
 }  // namespace trireme::bench

@@ -11,21 +11,20 @@ namespace trireme::bench {
 namespace {
 
 constexpr int kWarmup = 2, kSteps = 5;
-// What is left of a node's time without its launch is at least this much of it: launches differ.
-constexpr double kLeastPart = 0.1;
+constexpr int64_t kFewer = 8;
 
-struct OpSeconds {
-  double roofline = 0, measured = 0;  // both without launches
+struct OpSums {
+  double roofline = 0, measured = 0, launches = 0;  // of all steps
+
+  OpTime of_launch(const LaunchTime& launch) const {
+    return {roofline / launches, launch.without(measured / launches)};
+  }
 };
+using StepSums = std::map<std::string, OpSums, std::less<>>;
 
-}  // namespace
-
-std::map<std::string, double, std::less<>> measure_step_shares(StepSetup setup, int ranks, Device& device,
-                                                               DeviceClass local) {
-  local.ops.clear();
-  local.bandwidth = {local.bandwidth.back()};  // that shares are of
-  setup.shape.rows = std::max<int64_t>(1, setup.shape.rows / ranks);
-  setup.config.train.batch = setup.shape.rows * setup.config.train.accumulate;
+StepSums sums_of_steps(StepSetup setup, int64_t rows, Device& device, const DeviceClass& local) {
+  setup.shape.rows = rows;
+  setup.config.train.batch = rows * setup.config.train.accumulate;
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, device, {});
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
   Batch batch = random_batch(setup, setup.config.train.seed);
@@ -39,20 +38,62 @@ std::map<std::string, double, std::less<>> measure_step_shares(StepSetup setup, 
   }
   trainer.executor().time(nullptr);
 
-  std::map<std::string, OpSeconds, std::less<>> sums;
+  StepSums sums;
   for (const auto& [place, all] : seconds) {
     const Graph& graph = trainer.program().segments[place.first].graph;
     const Node& node = graph.nodes[place.second];
     if (node.op->collective) continue;
-    const double roofline = sim::node_time(graph, node, local).seconds - local.launch_seconds;
-    if (roofline <= 0) continue;
-    const double measured = median_of(all), runs = static_cast<double>(all.size());
-    OpSeconds& sum = sums[std::string(node.op->name)];
-    sum.roofline += runs * roofline;
-    sum.measured += runs * std::max(measured - local.launch_seconds, kLeastPart * measured);
+    const sim::NodeTime time = sim::node_time(graph, node, local);
+    const double runs = static_cast<double>(all.size());
+    OpSums& sum = sums[std::string(node.op->name)];
+    sum.roofline += runs * std::max(time.computing_seconds, time.moving_seconds);
+    sum.measured += runs * median_of(all);
+    sum.launches += time.launches ? runs : 0;
   }
-  std::map<std::string, double, std::less<>> shares;
-  for (const auto& [op, sum] : sums) shares[op] = sum.roofline / sum.measured;
+  std::erase_if(sums, [](const auto& one) { return one.second.roofline <= 0 || one.second.launches <= 0; });
+  return sums;
+}
+
+// None where the model does not take so few, or there are not that many.
+StepSums sums_of_fewer(const StepSetup& setup, int64_t rows, Device& device, const DeviceClass& local) {
+  if (device.name() == "cpu" || rows < kFewer) return {};
+  try {
+    return sums_of_steps(setup, rows / kFewer, device, local);
+  } catch (const DeviceError&) {
+    throw;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+OpFigures figures_of(const OpTime& many, const std::optional<OpTime>& few) {
+  const double most = many.seconds / many.roofline_seconds;  // all of the time goes with the work
+  // Rows do not matter to all ops, and differences of what is alike are noise.
+  if (!few || many.roofline_seconds < 1.1 * few->roofline_seconds) return {.share = 1 / most};
+  constexpr double kLeast = 0.05;  // of the time: a share is finite
+  const double slope = (many.seconds - few->seconds) / (many.roofline_seconds - few->roofline_seconds);
+  const double of_roofline = std::clamp(slope, kLeast * most, most);
+  return {.share = 1 / of_roofline, .least_seconds = many.seconds - of_roofline * many.roofline_seconds};
+}
+
+StepShares measure_step_shares(StepSetup setup, int ranks, Device& device, DeviceClass local,
+                               const LaunchTime& launch) {
+  local.ops.clear();
+  local.op_seconds.clear();
+  local.bandwidth = {local.bandwidth.back()};  // that shares are of
+  const int64_t rows = std::max<int64_t>(1, setup.shape.rows / ranks);
+  const StepSums many = sums_of_steps(setup, rows, device, local),
+                 few = sums_of_fewer(setup, rows, device, local);
+  StepShares shares;
+  for (const auto& [op, sum] : many) {
+    const auto fewer = few.find(op);
+    shares.seconds += sum.measured / kSteps;
+    shares.of_ops[op] =
+        figures_of(sum.of_launch(launch),
+                   fewer == few.end() ? std::nullopt : std::optional(fewer->second.of_launch(launch)));
+  }
   return shares;
 }
 

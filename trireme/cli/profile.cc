@@ -12,6 +12,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/mesh/cluster_file.h"
+#include "trireme/train/trainer.h"
 
 namespace trireme::cli {
 namespace {
@@ -19,21 +20,26 @@ namespace {
 struct Options {
   comm::LaunchOptions launch;
   bench::StepSource source;
-  std::string device = "cpu", dtype = "bf16", path, shipped;
+  std::string device, dtype, path, shipped;
   int threads = 0;
 };
 
 int run(const Options& options, comm::Context* context) {
   const int ranks = context ? context->ranks() : 1;
   const int threads = options.threads ? options.threads : std::max(1, bench::thread_count(0) / ranks);
-  const std::optional<DType> dtype = parse_dtype(options.dtype);
-  if (!dtype || !is_float(*dtype)) throw_error("--dtype is '{}'; f32, bf16 or f16 expected", options.dtype);
-  const std::unique_ptr<Device> device = make_device(
-      {.kind = options.device, .threads = threads, .rank_here = context ? context->rank_here() : 0});
   const bench::StepSource& source = options.source;
   const bool of_model = !source.preset.empty() || !source.config_path.empty() || !source.settings.empty();
-  const std::optional<bench::StepSetup> step =
-      of_model ? std::optional(bench::set_up_step(source)) : std::nullopt;
+  std::optional<bench::StepSetup> step = of_model ? std::optional(bench::set_up_step(source)) : std::nullopt;
+  TrainOptions train = step ? step->config.train : TrainOptions{.precision = "bf16"};
+  if (!options.device.empty()) train.device = options.device;
+  if (!options.dtype.empty()) train.precision = options.dtype;
+  const std::optional<DType> dtype = parse_dtype(train.precision);
+  if (!dtype || !is_float(*dtype)) throw_error("--dtype is '{}'; f32, bf16 or f16 expected", options.dtype);
+  if (step) step->config.train = train;
+  const std::unique_ptr<Device> device = make_device({.kind = train.device,
+                                                      .threads = threads,
+                                                      .rank_here = context ? context->rank_here() : 0,
+                                                      .f32_products = f32_products_of(train)});
   const std::string text = to_toml(bench::measure_local_cluster(*device, *dtype, threads, context, step));
   if (context && context->rank() != 0) return kOk;
   if (options.path.empty()) {
@@ -63,9 +69,10 @@ int profile(std::span<const std::string> arguments) {
   app.add_option("-o,--output", options.path, "the file; without one, it is printed");
   app.add_option("--threads", options.threads, "of each rank; default: the cores, shared evenly")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
-  app.add_option("--dtype", options.dtype, "number format of products on a device other than the CPU")
-      ->capture_default_str();
+  app.add_option("--device", options.device, "cpu or cuda; default: the model's train.device, or cpu");
+  app.add_option("--dtype", options.dtype,
+                 "number format of products on a device other than the CPU; default: the model's "
+                 "train.precision, or bf16");
   app.add_option(
       "--show", options.shipped,
       fmt::format("measure nothing, and print the file of one of {}", join(shipped_clusters(), ", ")));
