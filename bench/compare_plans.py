@@ -2,15 +2,15 @@
 against the best of them (its regret).
 
     python3 bench/compare_plans.py build/release/trireme/cli/trireme [--ranks 2] [--config gpt] [--plans 12 | --every]
-        [--rounds 5] [--within 1.25] [--steps 3] [--rate 1gbit | --device cuda] [--cluster local.toml] [--json FILE]
-        [-- --train.batch=4 …]
+        [--rounds 5] [--within 1.25] [--steps 3] [--seconds 30] [--rate 1gbit | --device cuda] [--cluster local.toml]
+        [--json FILE] [-- --train.batch=4 …]
 
 The plans are those that `trireme plan --space` lists, by default a dozen spread evenly over their estimates, and the one
 that `trireme plan` chooses. Each round measures all of them, one after another, so that a machine that is busy for a
 while slows all alike; a plan's time is the median over rounds. With --within only plans that took at most so many times
 the best one's time in the first round are measured in the others: no slower one can be the best. With --rate two ranks
 are on two hosts with so much between them (two_hosts.py; as root); with --device cuda there is one rank. One thread a
-rank. Figures of a busy machine mean little: the load is printed.
+rank. Figures of a busy machine mean little: the load is printed. The file has what was found until now after every round.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Machine:
         self.cluster = options.cluster
         if not self.cluster:
             self.cluster = str(folder / "local.toml")
-            self.run_ranks("profile", *self.step, "--device", options.device, "--threads", "1", "-o", self.cluster)
+            self.run_ranks("profile", *self.step, "--threads", "1", "-o", self.cluster)
 
     def run(self, *arguments):
         done = subprocess.run([self.options.trireme, *arguments], capture_output=True, text=True)
@@ -46,7 +46,7 @@ class Machine:
     def run_ranks(self, *arguments):
         if self.hosts:
             return self.hosts.run(self.options.ranks, self.options.trireme, *arguments)
-        return self.run(*arguments, "-n", str(self.options.ranks))
+        return self.run(*arguments, *(["-n", str(self.options.ranks)] if self.options.ranks > 1 else []))
 
     def run_json(self, run, *arguments):
         path = self.folder / "result.json"
@@ -61,7 +61,7 @@ class Machine:
 
     def chosen(self):
         path = self.folder / "chosen.json"
-        self.run("plan", *self.step, "--cluster", self.cluster, "-o", str(path))
+        self.run("plan", *self.step, "--cluster", self.cluster, "--seconds", str(self.options.seconds), "-o", str(path))
         return json.loads(path.read_text())
 
     def file_of(self, plan):
@@ -114,6 +114,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--within", type=float, default=math.inf)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=30, help="that the search for the planner's choice may take")
     parser.add_argument("--rate", help="of a link between two hosts, as tc writes it; there are two ranks then")
     parser.add_argument("--device", default="cpu", help="cpu or cuda; one rank then")
     parser.add_argument("--cluster", help="a cluster file; this machine is profiled if not said")
@@ -123,6 +124,8 @@ def main():
         own, settings = own[:own.index("--")], own[own.index("--") + 1:]
     options = parser.parse_args(own)
     options.settings = settings
+    if options.device != "cpu":
+        options.ranks = 1
     options.trireme = str(Path(options.trireme).resolve())
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     with tempfile.TemporaryDirectory() as folder, TwoHosts(options.rate) if options.rate else nullcontext() as hosts:
@@ -142,14 +145,14 @@ def main():
                 result = machine.measure(entry["plan"])
                 measured[number].append(result["median_seconds"])
                 entry["measured_bytes"] = result["planned_peak_bytes"]
-        for entry, seconds in zip(entries, measured):
-            entry["measured_seconds"] = statistics.median(seconds)
-            entry["rounds"] = len(seconds)
-            entry["error"] = entry["predicted_seconds"] / entry["measured_seconds"] - 1
+            for entry, seconds in zip(entries, measured):
+                entry["measured_seconds"] = statistics.median(seconds)
+                entry["rounds"] = len(seconds)
+                entry["error"] = entry["predicted_seconds"] / entry["measured_seconds"] - 1
+            if options.json:
+                Path(options.json).write_text(json.dumps(entries, indent=1))
         print_table(entries, options)
         print(f"load {os.getloadavg()[0]:.1f} at the end")
-        if options.json:
-            Path(options.json).write_text(json.dumps(entries, indent=1))
 
 
 if __name__ == "__main__":
