@@ -26,8 +26,7 @@ class Ring : public std::enable_shared_from_this<Ring> {
         ranks_(x.common.ranks),
         part_(part_elements(x.shape(), ranks_)),
         sent_(sent_elements(x.shape(), ranks_, x.settings)),
-        all_(padded(x.flat(x.with_residual()))),
-        rests_(ranks_) {}
+        all_(padded(x.flat(x.with_residual()))) {}
 
   // After so many hops: what has come of the part is added to this rank's own.
   Turn hop(int64_t hops, ValueId arrived) {
@@ -35,13 +34,13 @@ class Ring : public std::enable_shared_from_this<Ring> {
     const ValueId own = x_.b.op("slice", {all_}, {{"dim", 0}, {"start", part * part_}, {"size", part_}});
     const std::vector<ValueId> kept =
         x_.b.node("top_k", {arrived == kNoValue ? own : x_.b.op("add", {own, arrived})}, {{"k", sent_}});
-    rests_[part] = kept[2];
+    rests_.push_back(kept[2]);
     if (hops + 1 < ranks_)
       return Turn::send(Move::kShift, {kept[0], kept[1]},
                         [self = shared_from_this(), hops](const std::vector<ValueId>& before) {
                           return self->hop(hops + 1, self->dense(before[0], before[1]));
                         });
-    x_.keep_rest(unpadded(x_.b.op("concat", rests_, {{"dim", 0}})));
+    x_.keep_rest(unpadded(in_order_of_parts()));
     return Turn::send(Move::kGather, {kept[0], kept[1]},
                       [self = shared_from_this()](const std::vector<ValueId>& of_ranks) {
                         return self->gathered(of_ranks);
@@ -49,6 +48,15 @@ class Ring : public std::enable_shared_from_this<Ring> {
   }
 
  private:
+  // What is left of each part. Backwards, rests are those of the part behind the rank's own and so on round
+  // the ring; all ranks add the same nodes, so that where the first part is in two rounds is an attribute.
+  ValueId in_order_of_parts() {
+    std::vector<ValueId> rounds(rests_.rbegin(), rests_.rend());
+    rounds.insert(rounds.end(), rests_.rbegin(), rests_.rend());
+    const int64_t first = ranks_ - 1 - x_.common.rank;
+    return x_.b.op("slice", {x_.b.op("concat", rounds, {{"dim", 0}})},
+                   {{"dim", 0}, {"start", first * part_}, {"size", ranks_ * part_}});
+  }
   ValueId padded(ValueId flat) {
     const int64_t more = ranks_ * part_ - x_.elements();
     return more == 0 ? flat : x_.b.op("pad", {flat}, {{"dim", 0}, {"low", 0}, {"high", more}});
@@ -78,7 +86,7 @@ class Ring : public std::enable_shared_from_this<Ring> {
   Addend& x_;
   int64_t ranks_, part_, sent_;
   ValueId all_;
-  std::vector<ValueId> rests_;  // of each part, when it was this rank's turn
+  std::vector<ValueId> rests_;  // after each hop, of the part that had come
 };
 
 double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {

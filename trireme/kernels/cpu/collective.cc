@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "trireme/kernels/collective_kernels.h"
+#include "trireme/kernels/cpu/all_dtypes.h"
 
 namespace trireme::cpu {
 namespace {
@@ -42,7 +43,7 @@ void shift(const KernelContext& context) {
 
 void add_collective(KernelTable& table) {
   CollectiveKernels<HostMemory>::add_to(table);
-  for (const DType dtype : {DType::f32, DType::i32}) table.add("shift", dtype, {.run = shift});
+  add_for_all_dtypes(table, "shift", {.run = shift});
 }
 
 }  // namespace trireme::cpu
