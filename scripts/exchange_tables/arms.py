@@ -393,7 +393,9 @@ COMPRESSORS = [
     ("top_k 0.1 %", top_k(0.001)), ("dgc 0.1 %", dgc(0.001)), ("power_sgd, rank 2", POWER),
     ("one_bit", {"method": "one_bit"}), ("one_bit_adam", {"method": "one_bit_adam", "warmup": 2}),
     ("threshold", {"method": "threshold"}), ("terngrad", {"method": "terngrad"}), ("qsgd, 4 bits", {"method": "qsgd"}),
-    ("atomo, rank 3", {"method": "atomo"}), ("shared_pattern 1 %", {"method": "shared_pattern"}), ("signum", SIGNUM)]
+    ("atomo, rank 3", {"method": "atomo"}), ("shared_pattern 1 %", {"method": "shared_pattern"}), ("signum", SIGNUM),
+    ("top_k 0.1 %, rice", {**top_k(0.001), "code": "rice"}), ("qsgd, 4 bits, elias", {"method": "qsgd", "code": "elias"}),
+    ("pruned_ring 1 %", {"method": "pruned_ring"})]
 HOME_MODEL = ("--model.layers=4", "--model.hidden=256", "--model.heads=4", "--model.seq=64", "--train.batch=16")
 OWN_STEPS = ("dgc", "one_bit_adam", "signum")  # they make steps of plain descent themselves
 
