@@ -1,4 +1,4 @@
-// The functions behind pipeline_table.h, a file for each. They are called with shapes that suit them.
+// The functions behind pipeline_table.h. They are called with shapes that suit them.
 #pragma once
 
 #include "trireme/schedule/pipeline.h"
