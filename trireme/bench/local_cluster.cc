@@ -39,8 +39,8 @@ ProductGrid measure_products(Device& device, DType dtype, double peak, const Lau
 }
 
 // The share of the roofline that each op reaches whose kernel has a benchmark; products have their grid.
-std::map<std::string, double, std::less<>> measure_ops(Device& device, DType dtype, ThreadPool& pool,
-                                                       Ceilings& ceilings) {
+std::map<std::string, OpShare, std::less<>> measure_ops(Device& device, DType dtype, ThreadPool& pool,
+                                                        Ceilings& ceilings) {
   const bool cpu = device.name() == "cpu";
   std::map<std::string, std::vector<double>> shares;
   for (auto* cases : {attention_kernel_cases, row_kernel_cases, conv_kernel_cases}) {
@@ -52,8 +52,8 @@ std::map<std::string, double, std::less<>> measure_ops(Device& device, DType dty
       shares[test.op].push_back(roofline / time.median_seconds);
     }
   }
-  std::map<std::string, double, std::less<>> result;
-  for (auto& [op, all] : shares) result[op] = median_of(std::move(all));
+  std::map<std::string, OpShare, std::less<>> result;
+  for (auto& [op, all] : shares) result.emplace(op, median_of(std::move(all)));
   return result;
 }
 
@@ -89,10 +89,7 @@ Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Co
   double seconds = 1 / ceilings.flops_per_second();
   if (step) {
     const StepShares shares = measure_step_shares(*step, ranks, device, local, launch);
-    for (const auto& [op, figures] : shares.of_ops) {
-      local.ops[op] = figures.share;
-      if (figures.least_seconds > 0) local.op_seconds[op] = figures.least_seconds;
-    }
+    for (const auto& [op, share] : shares.of_ops) local.ops.insert_or_assign(op, share);
     seconds = shares.seconds;
   }
 

@@ -2,7 +2,9 @@
 #include "trireme/bench/step_shares.h"
 
 #include <algorithm>
-#include <numeric>
+#include <chrono>
+#include <functional>
+#include <iterator>
 
 #include "trireme/bench/statistics.h"
 #include "trireme/sim/op_time.h"
@@ -11,107 +13,151 @@
 namespace trireme::bench {
 namespace {
 
-constexpr int kWarmup = 2, kLeastSteps = 5, kMostSteps = 50;
+constexpr int kWarmup = 2, kLeastSteps = 3, kMostSteps = 50;
+constexpr int kMostSizes = 8;
 constexpr double kLeastSeconds = 0.3;  // that all steps take: some turns of ranks that share processors
-constexpr int64_t kFewer = 8;
 
-struct OpSums {
-  double roofline = 0, measured = 0, launches = 0;  // of a step
+using OpTimes = std::map<std::string, std::vector<OpTime>, std::less<>>;
 
-  OpTime of_launch(const LaunchTime& launch) const {
-    return {roofline / launches, launch.without(measured / launches)};
-  }
+struct StepTimes {
+  OpTimes launches;
+  // Of ops of which the device does several at once: all of a step, as if they were one launch.
+  OpTimes together;
+  double seconds = 0;  // of a step
 };
-using StepSums = std::map<std::string, OpSums, std::less<>>;
 
-double sum_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
+// Of as many steps as are enough, each.
+std::vector<double> seconds_of(const std::function<void()>& step) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> all;
+  double sum = 0;
+  while (std::ssize(all) < kLeastSteps || (std::ssize(all) < kMostSteps && sum < kLeastSeconds)) {
+    const Clock::time_point begin = Clock::now();
+    step();
+    all.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    sum += all.back();
+  }
+  return all;
 }
 
-StepSums sums_of_steps(StepSetup setup, int64_t rows, Device& device, const DeviceClass& local) {
+// All launches of a step, as the timer told them.
+class StepSums {
+ public:
+  explicit StepSums(const LaunchTime& launch) : launch_(launch) {}
+
+  void add(const Graph& graph, const Node& node, const DeviceClass& local, double told, double runs) {
+    const sim::NodeTime time = sim::node_time(graph, node, local);
+    const double roofline = std::max(time.computing_seconds, time.moving_seconds);
+    if (roofline <= 0) return;
+    const std::string op(node.op->name);
+    if (local.at_once.contains(op)) {
+      Together& sum = together_[op];
+      sum.roofline_seconds += runs * roofline;
+      sum.told_seconds += runs * told;
+      sum.launches += time.launches ? runs : 0;
+      return;
+    }
+    times_.launches[op].push_back({roofline, launch_.without(told)});
+    work_seconds_ += runs * launch_.without(told);
+    launches_ += runs;
+  }
+
+  // The timer takes time itself, and of ranks that share processors half of the nodes or more are not
+  // interrupted: what nodes were told to take becomes as much as a step takes that nobody times.
+  StepTimes take(double step_seconds) {
+    times_.seconds = step_seconds;
+    for (const auto& [op, sum] : together_) {
+      const double seconds = sum.launches * launch_.without(sum.told_seconds / sum.launches);
+      times_.together[op].push_back({sum.roofline_seconds, seconds});
+      work_seconds_ += seconds;
+      launches_ += sum.launches;
+    }
+    constexpr double kLeast = 0.1;  // of the time is work
+    const double work = std::max(step_seconds - launches_ * launch_.seconds, kLeast * step_seconds);
+    for (OpTimes* all : {&times_.launches, &times_.together}) {
+      for (auto& [op, launches] : *all) {
+        for (OpTime& one : launches) one.seconds *= work / work_seconds_;
+      }
+    }
+    return std::move(times_);
+  }
+
+ private:
+  struct Together {
+    double roofline_seconds = 0, told_seconds = 0, launches = 0;
+  };
+  LaunchTime launch_;
+  StepTimes times_;
+  std::map<std::string, Together> together_;
+  double work_seconds_ = 0, launches_ = 0;
+};
+
+StepTimes times_of_steps(StepSetup setup, int64_t rows, Device& device, const DeviceClass& local,
+                         const LaunchTime& launch) {
   setup.shape.rows = rows;
   setup.config.train.batch = rows * setup.config.train.accumulate;
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, device, {});
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
   Batch batch = random_batch(setup, setup.config.train.seed);
-  std::map<std::pair<int, int>, std::vector<double>> seconds;  // by segment and node
-  std::vector<double> of_steps;
-  const auto is_enough = [&] {
-    return std::ssize(of_steps) >= kMostSteps ||
-           (std::ssize(of_steps) >= kLeastSteps && sum_of(of_steps) >= kLeastSeconds);
-  };
-  for (int step = 0; !is_enough(); ++step) {
-    if (step == kWarmup)
-      trainer.executor().time([&](int segment, int node, double spent) {
-        seconds[{segment, node}].push_back(spent);
-        of_steps.back() += spent;
-      });
-    if (step >= kWarmup) of_steps.push_back(0);
-    trainer.step(batch, step, setup.config.optim.lr);
-  }
+  int64_t number = 0;
+  const auto step = [&] { trainer.step(batch, number++, setup.config.optim.lr); };
+  for (int i = 0; i < kWarmup; ++i) step();
+  const double step_seconds = median_of(seconds_of(step));
+  std::map<std::pair<int, int>, std::vector<double>> told;  // by segment and node
+  trainer.executor().time([&](int segment, int node, double spent) {
+    told[{segment, node}].push_back(spent);
+  });
+  const double timed_steps = static_cast<double>(seconds_of(step).size());
   trainer.executor().time(nullptr);
-
-  const double steps = static_cast<double>(of_steps.size());
-  StepSums sums;
-  double medians = 0;  // of all nodes
-  for (const auto& [place, all] : seconds) {
+  StepSums sums(launch);
+  for (const auto& [place, all] : told) {
     const Graph& graph = trainer.program().segments[place.first].graph;
-    const Node& node = graph.nodes[place.second];
-    if (node.op->collective) continue;
-    const sim::NodeTime time = sim::node_time(graph, node, local);
-    const double runs = static_cast<double>(all.size()) / steps;
-    medians += runs * median_of(all);
-    OpSums& sum = sums[std::string(node.op->name)];
-    sum.roofline += runs * std::max(time.computing_seconds, time.moving_seconds);
-    sum.measured += runs * median_of(all);
-    sum.launches += time.launches ? runs : 0;
+    sums.add(graph, graph.nodes[place.second], local, median_of(all),
+             static_cast<double>(all.size()) / timed_steps);
   }
-  // Where ranks share processors, half of the nodes or more are not interrupted: medians of nodes alone would
-  // be those of a rank by itself, and steps are longer than their sum.
-  for (auto& [op, sum] : sums) sum.measured *= std::max(1.0, median_of(of_steps) / medians);
-  std::erase_if(sums, [](const auto& one) { return one.second.roofline <= 0 || one.second.launches <= 0; });
-  return sums;
-}
-
-// None where the model does not take so few, or there are not that many.
-StepSums sums_of_fewer(const StepSetup& setup, int64_t rows, Device& device, const DeviceClass& local) {
-  if (device.name() == "cpu" || rows < kFewer) return {};
-  try {
-    return sums_of_steps(setup, rows / kFewer, device, local);
-  } catch (const DeviceError&) {
-    throw;
-  } catch (const Error&) {
-    return {};
-  }
+  return sums.take(step_seconds);
 }
 
 }  // namespace
 
-OpFigures figures_of(const OpTime& many, const std::optional<OpTime>& few) {
-  const double most = many.seconds / many.roofline_seconds;  // all of the time goes with the work
-  // Rows do not matter to all ops, and differences of what is alike are noise.
-  if (!few || many.roofline_seconds < 1.1 * few->roofline_seconds) return {.share = 1 / most};
-  constexpr double kLeast = 0.05;  // of the time: a share is finite
-  const double slope = (many.seconds - few->seconds) / (many.roofline_seconds - few->roofline_seconds);
-  const double of_roofline = std::clamp(slope, kLeast * most, most);
-  return {.share = 1 / of_roofline, .least_seconds = many.seconds - of_roofline * many.roofline_seconds};
+OpShare share_of(std::vector<OpTime> launches) {
+  constexpr double kAlike = 1.25;
+  std::ranges::sort(launches, {}, &OpTime::roofline_seconds);
+  std::vector<SharePoint> points;
+  for (auto first = launches.begin(); first != launches.end();) {
+    OpTime sum;
+    auto last = first;
+    for (; last != launches.end() && last->roofline_seconds <= kAlike * first->roofline_seconds; ++last) {
+      sum.roofline_seconds += last->roofline_seconds;
+      sum.seconds += last->seconds;
+    }
+    points.push_back(
+        {sum.roofline_seconds / static_cast<double>(last - first), sum.roofline_seconds / sum.seconds});
+    first = last;
+  }
+  return OpShare(std::move(points));
 }
 
 StepShares measure_step_shares(StepSetup setup, int ranks, Device& device, DeviceClass local,
                                const LaunchTime& launch) {
   local.ops.clear();
-  local.op_seconds.clear();
   local.bandwidth = {local.bandwidth.back()};  // that shares are of
-  const int64_t rows = std::max<int64_t>(1, setup.shape.rows / ranks);
-  const StepSums many = sums_of_steps(setup, rows, device, local),
-                 few = sums_of_fewer(setup, rows, device, local);
-  StepShares shares;
-  for (const auto& [op, sum] : many) {
-    const auto fewer = few.find(op);
-    shares.seconds += sum.measured;
-    shares.of_ops[op] =
-        figures_of(sum.of_launch(launch),
-                   fewer == few.end() ? std::nullopt : std::optional(fewer->second.of_launch(launch)));
+  int64_t rows = std::max<int64_t>(1, setup.shape.rows / ranks);
+  StepTimes all = times_of_steps(setup, rows, device, local, launch);
+  rows /= 2;
+  for (int size = 1; size < kMostSizes && rows > 0; ++size, rows /= 2) {
+    try {
+      for (auto& [op, launches] : times_of_steps(setup, rows, device, local, launch).launches)
+        std::ranges::move(launches, std::back_inserter(all.launches[op]));
+    } catch (const DeviceError&) {
+      throw;
+    } catch (const Error&) {
+      break;  // the model does not take so few
+    }
+  }
+  StepShares shares{.of_ops = {}, .seconds = all.seconds};
+  for (const OpTimes* times : {&all.launches, &all.together}) {
+    for (const auto& [op, launches] : *times) shares.of_ops.insert_or_assign(op, share_of(launches));
   }
   return shares;
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/step_setup.h"
@@ -13,27 +13,22 @@
 
 namespace trireme::bench {
 
-// One launch of an op, on average over those of a step: what it takes by the roofline, and took beside the
-// launch.
+// One launch of an op: what it takes by the roofline, and took beside what every launch takes.
 struct OpTime {
   double roofline_seconds = 0, seconds = 0;
 };
-struct OpFigures {
-  double share = 1;          // of the roofline
-  double least_seconds = 0;  // DeviceClass::op_seconds
-};
-// From steps of many rows and of few, where those were made: what of the time goes with the work, and what
-// does not. Steps of many rows are always met.
-OpFigures figures_of(const OpTime& many, const std::optional<OpTime>& few);
+// Launches that take about as long by the roofline have one point, their mean.
+OpShare share_of(std::vector<OpTime> launches);
 
 struct StepShares {
-  std::map<std::string, OpFigures, std::less<>> of_ops;
-  double seconds = 0;  // that the nodes of a step took together
+  std::map<std::string, OpShare, std::less<>> of_ops;
+  double seconds = 0;  // that a step takes
 };
 
-// Runs some steps on this rank alone, on its part of the batch of a job of so many, and times them node by
-// node; on a device other than the CPU also of an eighth of the rows: kernels there take microseconds until
-// they have begun. `local` says what the roofline is; its own shares do not count.
+// Runs some steps on this rank alone, on its part of the batch of a job of so many, on half of the rows, on a
+// quarter, and so on until there is one, and times them node by node. Nodes with what `launch` says every one
+// takes are together as long as a step that nobody times. `local` says what the roofline is; its own shares
+// do not count.
 StepShares measure_step_shares(StepSetup setup, int ranks, Device& device, DeviceClass local,
                                const LaunchTime& launch);
 

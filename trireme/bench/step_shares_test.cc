@@ -1,4 +1,4 @@
-// What of an op's time goes with its work.
+// What launches of several sizes say of an op.
 #include "trireme/bench/step_shares.h"
 
 #include <gtest/gtest.h>
@@ -6,32 +6,36 @@
 namespace trireme::bench {
 namespace {
 
-double predicted(const OpFigures& figures, const OpTime& time) {
-  return figures.least_seconds + time.roofline_seconds / figures.share;
+double seconds(const OpShare& share, double roofline_seconds) {
+  return roofline_seconds / share.at(roofline_seconds);
 }
 
-TEST(StepShares, TwoSizesTellWorkFromWhatIsThereAnyway) {
-  const OpTime many{.roofline_seconds = 8, .seconds = 21}, few{.roofline_seconds = 1, .seconds = 7};
-  const OpFigures figures = figures_of(many, few);
-  EXPECT_DOUBLE_EQ(figures.share, 0.5);
-  EXPECT_DOUBLE_EQ(figures.least_seconds, 5);
-  EXPECT_DOUBLE_EQ(predicted(figures, few), 7);
+TEST(StepShares, LaunchesAreMetAndTimesBetweenThemAreOnALine) {
+  const OpShare share = share_of({{8, 21}, {1, 7}, {2, 6}});
+  EXPECT_DOUBLE_EQ(seconds(share, 1), 7);
+  EXPECT_DOUBLE_EQ(seconds(share, 2), 6);  // another kernel
+  EXPECT_DOUBLE_EQ(seconds(share, 5), 13.5);
+  EXPECT_DOUBLE_EQ(seconds(share, 8), 21);
 }
 
-// Whatever few rows take, the step that is asked about most is met.
-TEST(StepShares, ManyRowsAreAlwaysMet) {
-  const OpTime many{.roofline_seconds = 8, .seconds = 16};
-  for (const std::optional<OpTime>& few :
-       {std::optional<OpTime>(), std::optional(OpTime{8, 15}), std::optional(OpTime{1, 0.5}),
-        std::optional(OpTime{1, 16}), std::optional(OpTime{1, 40})}) {
-    const OpFigures figures = figures_of(many, few);
-    EXPECT_DOUBLE_EQ(predicted(figures, many), 16);
-    EXPECT_GE(figures.least_seconds, 0);
-    EXPECT_GT(figures.share, 0);
-    EXPECT_LE(figures.share, 10);
+TEST(StepShares, LaunchesOfAboutTheSameSizeAreOnePoint) {
+  const OpShare share = share_of({{10, 30}, {12, 36}, {11, 15}});
+  ASSERT_TRUE(share.is_one_for_all_sizes());
+  EXPECT_DOUBLE_EQ(share.at(11), 33.0 / 81);
+  EXPECT_DOUBLE_EQ(share.at(1000), 33.0 / 81);
+}
+
+// Little work takes no longer than more of it, and no less than in proportion.
+TEST(StepShares, BeyondTheSizesThatWereMeasured) {
+  const OpShare with_a_begin = share_of({{2, 6}, {4, 8}}), with_another_kernel = share_of({{2, 9}, {4, 8}}),
+                too_steep = share_of({{2, 2}, {4, 8}});
+  EXPECT_DOUBLE_EQ(seconds(with_a_begin, 1), 5);
+  EXPECT_DOUBLE_EQ(seconds(with_another_kernel, 1), 9);
+  EXPECT_DOUBLE_EQ(seconds(too_steep, 1), 1);
+  for (const OpShare& share : {with_a_begin, with_another_kernel, too_steep}) {
+    EXPECT_DOUBLE_EQ(seconds(share, 40), 80);
+    EXPECT_GT(share.at(0), 0);
   }
-  EXPECT_EQ(figures_of(many, OpTime{8, 15}).least_seconds, 0);   // it does not look at rows
-  EXPECT_EQ(figures_of(many, OpTime{1, 0.5}).least_seconds, 0);  // faster than in proportion
 }
 
 }  // namespace

@@ -77,7 +77,13 @@ void check_device(const DeviceClass& device, std::string_view origin) {
       throw_error("{}: {}: extents of products do not ascend", origin, what);
   }
   for (const double share : grid.efficiency) expect_positive(origin, what + ": an efficiency", share);
-  for (const auto& [op, share] : device.ops) expect_positive(origin, what + ": ops." + op, share);
+  for (const auto& [op, share] : device.ops) {
+    for (const SharePoint& point : share.points()) {
+      expect_positive(origin, what + ": ops." + op, point.share);
+      if (!share.is_one_for_all_sizes())
+        expect_positive(origin, what + ": a size of ops." + op, point.roofline_seconds);
+    }
+  }
 }
 
 void check_host(const HostClass& host, const Cluster& cluster, std::string_view origin) {
@@ -114,6 +120,18 @@ double ProductGrid::at(double rows, double columns, double depth) const {
     sum += in_m * in_n * in_k * efficiency[(i * n.size() + j) * k.size() + l];
   }
   return sum;
+}
+
+double OpShare::at(double roofline_seconds) const {
+  if (is_one_for_all_sizes() || roofline_seconds <= 0) return points_.front().share;
+  const auto above = std::ranges::upper_bound(points_, roofline_seconds, {}, &SharePoint::roofline_seconds);
+  if (above == points_.end()) return points_.back().share;
+  const auto seconds_of = [](const SharePoint& point) { return point.roofline_seconds / point.share; };
+  const SharePoint& from = above == points_.begin() ? *above : above[-1];
+  const SharePoint& to = above == points_.begin() ? above[1] : *above;
+  double slope = (seconds_of(to) - seconds_of(from)) / (to.roofline_seconds - from.roofline_seconds);
+  if (above == points_.begin()) slope = std::clamp(slope, 0.0, 1 / from.share);
+  return roofline_seconds / (seconds_of(from) + slope * (roofline_seconds - from.roofline_seconds));
 }
 
 double DeviceClass::bytes_per_second(double bytes) const {

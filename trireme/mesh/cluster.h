@@ -31,18 +31,41 @@ struct BandwidthPoint {
   friend bool operator==(const BandwidthPoint&, const BandwidthPoint&) = default;
 };
 
+// What an op reaches of the roofline, against what a launch of it takes by the roofline: kernels take a while
+// until they have begun, and other sizes have other kernels.
+struct SharePoint {
+  double roofline_seconds = 0;
+  double share = 1;
+  friend bool operator==(const SharePoint&, const SharePoint&) = default;
+};
+// Between points the time is a line; below them it falls as between the first two, but neither rises nor
+// falls faster than the work; above them the last share holds.
+class OpShare {
+ public:
+  OpShare(double share) : points_{{0, share}} {}  // of all sizes
+  // Ascending; at least one.
+  explicit OpShare(std::vector<SharePoint> points) : points_(std::move(points)) {}
+
+  const std::vector<SharePoint>& points() const { return points_; }
+  bool is_one_for_all_sizes() const { return points_.size() == 1; }
+  double at(double roofline_seconds) const;
+
+  friend bool operator==(const OpShare&, const OpShare&) = default;
+
+ private:
+  std::vector<SharePoint> points_;
+};
+
 struct DeviceClass {
   std::string name;
   // Who asks how much temporary memory kernels want has to know which ones: "cpu", "cuda".
   std::string kind = "cuda";
   double memory_bytes = 0;
-  std::vector<BandwidthPoint> bandwidth;           // bytes ascending; at least one
-  std::map<DType, double> flops_per_second;        // peak, by number format
-  ProductGrid products;                            // share of the peak
-  std::map<std::string, double, std::less<>> ops;  // by op: share of the roofline; others 1
-  // By op: what a launch of it takes beside that, however little there is to do; others nothing.
-  std::map<std::string, double, std::less<>> op_seconds;
-  double launch_seconds = 0;  // that a node takes at least, on the device
+  std::vector<BandwidthPoint> bandwidth;            // bytes ascending; at least one
+  std::map<DType, double> flops_per_second;         // peak, by number format
+  ProductGrid products;                             // share of the peak
+  std::map<std::string, OpShare, std::less<>> ops;  // by op: share of the roofline; others 1
+  double launch_seconds = 0;                        // that a node takes at least, on the device
   // Ops of which it does several that follow one another at once, by one launch.
   std::set<std::string, std::less<>> at_once;
   double issue_seconds = 0;  // that the host is busy with a node

@@ -53,22 +53,18 @@ class Table {
     if (!array) refuse(*node, key, "a list of names in quotes");
     for (const toml::node& item : *array) names.insert(text(item, key));
   }
-  // A number, or a list of pairs.
   void read(std::string_view key, std::vector<BandwidthPoint>& points) {
+    if (const toml::node* node = find(key))
+      points = this->points<BandwidthPoint>(*node, key, "[bytes, bytes per second] with bytes");
+  }
+  // A table of shares.
+  void read(std::string_view key, std::map<std::string, OpShare, std::less<>>& shares) {
     const toml::node* node = find(key);
     if (!node) return;
-    if (!node->is_array()) {
-      points = {{0, number(*node, key)}};
-      return;
-    }
-    points.clear();
-    for (const toml::node& item : *node->as_array()) {
-      const std::vector<double> pair = numbers(item, key);
-      if (pair.size() != 2 || (!points.empty() && pair[0] <= points.back().bytes))
-        throw_error("{}: {} is a number, or pairs [bytes, bytes per second] with bytes ascending",
-                    place(origin_, item), key);
-      points.push_back({pair[0], pair[1]});
-    }
+    for (const auto& [name, item] : table_of(*node, key))
+      shares.insert_or_assign(
+          std::string(name.str()),
+          OpShare(points<SharePoint>(item, name.str(), "[seconds by the roofline, share] with seconds")));
   }
   // A table of numbers.
   template <typename Set>
@@ -136,6 +132,22 @@ class Table {
     for (const toml::node& item : *array) values.push_back(number(item, key));
     return values;
   }
+  // A number, for all sizes, or a list of pairs of which the first ascend.
+  template <typename Point>
+  std::vector<Point> points(const toml::node& node, std::string_view key, std::string_view pairs) const {
+    if (!node.is_array()) return {{0, number(node, key)}};
+    std::vector<Point> result;
+    double last = -1;
+    for (const toml::node& item : *node.as_array()) {
+      const std::vector<double> pair = numbers(item, key);
+      if (pair.size() != 2 || pair[0] <= last)
+        throw_error("{}: {} is a number, or pairs {} ascending", place(origin_, item), key, pairs);
+      last = pair[0];
+      result.push_back({pair[0], pair[1]});
+    }
+    if (result.empty()) refuse(node, key, "at least one pair");
+    return result;
+  }
   const toml::table& table_of(const toml::node& node, std::string_view key) const {
     const toml::table* table = node.as_table();
     if (!table) refuse(node, key, "a table");
@@ -167,10 +179,7 @@ DeviceClass read_device(Table& table) {
                   suggestion(key, std::vector<std::string>{"f64", "f32", "f16", "bf16", "i32", "u8"}));
     device.flops_per_second[*dtype] = rate;
   });
-  table.each("ops", [&](const std::string& op, double share, const toml::node&) { device.ops[op] = share; });
-  table.each("op_seconds", [&](const std::string& op, double seconds, const toml::node&) {
-    device.op_seconds[op] = seconds;
-  });
+  table.read("ops", device.ops);
   table.table("products", [&](Table& grid) {
     grid.read("m", device.products.m);
     grid.read("n", device.products.n);
@@ -226,6 +235,14 @@ std::string in_quotes(std::string_view text) {
   return result + '"';
 }
 
+std::string share_text(const OpShare& share) {
+  if (share.is_one_for_all_sizes()) return number_text(share.points()[0].share);
+  std::vector<std::string> points;
+  for (const SharePoint& point : share.points())
+    points.push_back(list_text({point.roofline_seconds, point.share}));
+  return fmt::format("[{}]", join(points, ", "));
+}
+
 std::string device_text(const DeviceClass& device) {
   std::vector<std::string> points;
   for (const BandwidthPoint& point : device.bandwidth)
@@ -246,10 +263,8 @@ std::string device_text(const DeviceClass& device) {
                       list_text(device.products.m), list_text(device.products.n),
                       list_text(device.products.k), list_text(device.products.efficiency));
   text += "[device.ops]\n";
-  for (const auto& [op, share] : device.ops) text += fmt::format("{} = {}\n", in_quotes(op), share);
-  if (!device.op_seconds.empty()) text += "[device.op_seconds]\n";
-  for (const auto& [op, seconds] : device.op_seconds)
-    text += fmt::format("{} = {}\n", in_quotes(op), seconds);
+  for (const auto& [op, share] : device.ops)
+    text += fmt::format("{} = {}\n", in_quotes(op), share_text(share));
   return text;
 }
 

@@ -20,7 +20,7 @@ memory_bytes = 80e9
 bytes_per_second = [[1e6, 4e12], [1e9, 2e12]]
 at_once = ["cast", "adam"]
 flops_per_second = {bf16 = 300e12, f32 = 20e12}
-op_seconds = {adam = 2e-6}
+ops = {adam = 0.5, matmul = [[1e-6, 0.25], [4e-6, 0.5]]}
 [device.products]
 m = [64, 1024]
 k = [64, 4096]
@@ -79,7 +79,8 @@ TEST(ClusterFile, ReadsBackWhatItWrites) {
   EXPECT_EQ(cluster.device_count(), 8);
   EXPECT_EQ(cluster.host_count(), 2);
   EXPECT_EQ(cluster.devices[0].at_once.size(), 2u);
-  EXPECT_EQ(cluster.devices[0].op_seconds.at("adam"), 2e-6);
+  EXPECT_EQ(cluster.devices[0].ops.at("adam").at(1), 0.5);
+  EXPECT_EQ(cluster.devices[0].ops.at("matmul").points().size(), 2u);
   EXPECT_EQ(parse_cluster(to_toml(cluster), "again"), cluster);
 }
 

@@ -27,11 +27,6 @@ std::string_view name(Recompute::Kind kind) {
   return kind == Recompute::Kind::kNone ? "none" : kind == Recompute::Kind::kFull ? "full" : "selective";
 }
 
-bool shares_rows(const std::string& preset) {
-  const Preset* found = find_preset(split(preset, '+').back());
-  return found && found->rows == Preset::Rows::kShared;
-}
-
 std::string tensor_words(const Choice& choice) {
   if (choice.layouts.empty()) return choice.tensor_preset;
   return choice.tensor_preset.empty() ? "layouts" : choice.tensor_preset + " with layouts";
@@ -107,7 +102,7 @@ struct Space {
 }  // namespace
 
 int64_t Choice::row_parts() const {
-  return int64_t{data} * (tensor > 1 && shares_rows(tensor_preset) ? tensor : 1);
+  return data * split().row_parts();
 }
 
 Split Choice::split() const {
@@ -198,7 +193,7 @@ std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster) 
       for (const std::string& preset : subject.tensor_presets) {
         choice.tensor_preset = preset;
         space.add_microbatches(choice);
-        if (shares_rows(preset)) space.add_microbatches(choice, Space::Tensor::kFound);
+        if (choice.split().row_parts() > 1) space.add_microbatches(choice, Space::Tensor::kFound);
       }
       choice.tensor_preset.clear();
       space.add_microbatches(choice, Space::Tensor::kFound);

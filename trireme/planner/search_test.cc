@@ -130,6 +130,30 @@ TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
   EXPECT_GE(looked, 5);
 }
 
+// Ranks of the tensor axis that have rows of their own are as long at work as those of the data axis.
+TEST(Search, EstimatesOfSharedRowsAreNear) {
+  Config config;
+  config.model.family = "resnet";
+  config.model.layers = 8;
+  config.model.classes = 10;
+  config.train.batch = 32;
+  config.train.threads = 1;
+  const Subject subject = plan_subject(config, Shape{3, 16, 16});
+  const Cluster cluster = cluster_of(4, 1e9, 2e9);
+  UnitCosts costs(subject, cluster);
+  Estimator estimator(subject, cluster, costs);
+  int looked = 0;
+  for (const Choice& choice : all_choices(subject, cluster)) {
+    if (choice.tensor != 4 || choice.tensor_preset != "hybrid_cnn" || !choice.layouts.empty()) continue;
+    const Estimate estimate = estimator.of(choice);
+    const double seconds = simulated(subject, cluster, choice, estimate).step_seconds;
+    EXPECT_LE(estimate.least_seconds, seconds * (1 + 1e-9)) << to_string(choice);
+    EXPECT_NEAR(estimate.seconds / seconds, 1, 0.2) << to_string(choice);
+    ++looked;
+  }
+  EXPECT_GE(looked, 5);
+}
+
 TEST(Search, SlowDevicesGetFewerLayers) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = mixed_cluster(1e9);

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/plan/preset.h"
 #include "trireme/sim/track.h"
 
 namespace trireme::planner {
@@ -50,7 +52,8 @@ Pass pass_of(const std::vector<sim::Item>& items, const std::vector<double>& mee
 struct Parts {
   struct Part {
     const Segment* segment;
-    int items;  // segment of the track
+    int items;        // segment of the track
+    int first_items;  // of the first microbatch, which has nothing to add to
   };
   std::map<std::string, Part> passes;  // by phase: "forward", "backward", "weight"; "" without a pipeline
   int update_items = -1;
@@ -68,7 +71,9 @@ Parts parts_of(const Program& program, const sim::Track& track) {
       continue;
     }
     const size_t dot = actions[a].what.rfind('.');
-    parts.passes[dot == std::string::npos ? "" : actions[a].what.substr(dot + 1)] = {&segment, items};
+    const std::string phase = dot == std::string::npos ? "" : actions[a].what.substr(dot + 1);
+    const auto [part, is_first] = parts.passes.try_emplace(phase, Parts::Part{&segment, items, items});
+    if (!is_first) part->second = {&segment, items, part->second.first_items};
   }
   return parts;
 }
@@ -129,7 +134,8 @@ UnitCost times_of(const Program& program, const DeviceClass& device, sim::Collec
     Pass& sum = phase == name(Phase::kForward)  ? cost.forward
                 : phase == name(Phase::kWeight) ? cost.weight
                                                 : cost.backward;
-    sum = {sum.seconds + pass.seconds, sum.least + pass.least};
+    const double least = std::min(pass.least, pass_of(track.segments[part.first_items], meetings).least);
+    sum = {sum.seconds + pass.seconds, sum.least + least};
   }
   if (parts.update_items >= 0)
     cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
@@ -145,6 +151,11 @@ std::vector<std::pair<std::string, Layout>> layouts_on(const Mesh& mesh, const L
   return result;
 }
 
+int64_t Split::row_parts() const {
+  const Preset* const found = find_preset(split(preset, '+').back());
+  return tensor > 1 && found && found->rows == Preset::Rows::kShared ? tensor : 1;
+}
+
 UnitCosts::Table UnitCosts::measured(const Split& split) const {
   const int stages = static_cast<int>(subject_.small_units.size());
   Plan plan{.mesh = Mesh({{std::string(kPipeAxis), stages}, {"tensor", split.tensor}}),
@@ -157,7 +168,7 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
   Table table;
   try {
     const sim::ProgramSource programs =
-        subject_.programs(plan, {split.rows, kMicrobatches}, Subject::Model::kSmall);
+        subject_.programs(plan, {split.rows * split.row_parts(), kMicrobatches}, Subject::Model::kSmall);
     std::map<int, Program> stage_programs;  // of units that are alike, one
     for (const int stage : subject_.kind) {
       if (!stage_programs.contains(stage)) stage_programs.emplace(stage, programs(stage * split.tensor));

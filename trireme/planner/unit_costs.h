@@ -28,6 +28,9 @@ struct Split {
   Recompute::Kind recompute = Recompute::Kind::kNone;
   WeightPhase weights = WeightPhase::kNone;  // what is kept for a phase of its own is kept longer
 
+  // Among how many ranks of the axis the rows of a microbatch are dealt.
+  int64_t row_parts() const;
+
   friend auto operator<=>(const Split&, const Split&) = default;
 };
 

@@ -32,16 +32,23 @@ double efficiency(const Graph& graph, const Node& node, double flops, const Prod
 
 NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device, const Cost& cost) {
   const double share = efficiency(graph, node, cost.flops, device.products);
-  const auto op = device.ops.find(node.op->name);
-  const double of_roofline = op == device.ops.end() ? 1 : op->second;
-  const double computing = cost.flops / (device.peak(format_of(graph, node)) * share * of_roofline);
-  double rate = device.bytes_per_second(cost.bytes);
-  // A cache makes no op faster that does not keep up with memory.
-  if (op != device.ops.end()) rate = std::min(rate, of_roofline * device.bandwidth.back().bytes_per_second);
-  const double moving = cost.bytes / rate;
-  const auto latency = device.op_seconds.find(node.op->name);
-  const double launch = device.launch_seconds + (latency == device.op_seconds.end() ? 0 : latency->second);
-  return {launch + std::max(computing, moving), cost.flops, computing, moving, true, launch};
+  double computing = cost.flops / (device.peak(format_of(graph, node)) * share);
+  double moving = cost.bytes / device.bytes_per_second(cost.bytes);
+  if (const auto op = device.ops.find(node.op->name); op != device.ops.end()) {
+    const double from_memory = cost.bytes / device.bandwidth.back().bytes_per_second;
+    const double of_roofline = op->second.at(std::max(computing, from_memory));
+    computing /= of_roofline;
+    // What was measured in several sizes has caches in it. Else a cache makes no op faster that does not keep
+    // up with memory.
+    moving = op->second.is_one_for_all_sizes() ? std::max(moving, from_memory / of_roofline)
+                                               : from_memory / of_roofline;
+  }
+  return {device.launch_seconds + std::max(computing, moving),
+          cost.flops,
+          computing,
+          moving,
+          true,
+          device.launch_seconds};
 }
 
 bool is_view(const Node& node) {
@@ -87,7 +94,6 @@ void check_op_names(const DeviceClass& device, const OpTable& ops) {
                   suggestion(op, ops.names()));
   };
   for (const auto& [op, share] : device.ops) expect_op("has a share of the roofline for", op);
-  for (const auto& [op, seconds] : device.op_seconds) expect_op("has op_seconds for", op);
   for (const std::string& op : device.at_once) expect_op("does several at once of", op);
 }
 

@@ -1,11 +1,13 @@
 // How long a node takes on a device, by its cost and the device's roofline:
 //
-//   launch + op_seconds + max(FLOPs / (peak · efficiency of the product · share of the op), bytes / rate)
+//   launch + max(FLOPs / (peak · efficiency of the product), bytes / what memory has for many) / share of the
+//   op
 //
-// where the rate is the device's for so many bytes, but not more than the share of what it has for many, and
-// nodes that the device does at once have one launch, and op_seconds, together.
-// The efficiency is that of the class's grid at the product that the op comes to: as many rows and columns as
-// its largest result has, and as deep as its FLOPs say. Where an op moves bytes, they decide.
+// with the share of an op that takes so long by the roofline. Where the class has one share for all sizes,
+// bytes move no faster than the device moves so many; where it has none, they move as fast as that. Nodes
+// that the device does at once have one launch together. The efficiency is that of the class's grid at the
+// product that the op comes to: as many rows and columns as its largest result has, and as deep as its FLOPs
+// say. Where an op moves bytes, they decide.
 #pragma once
 
 #include "trireme/ir/graph.h"

@@ -277,7 +277,7 @@ TEST(Simulate, OffloadTakesTheTimeThatWorkDoesNotHide) {
 
 TEST(Simulate, SharesOfWhatIsNoOpAreRefused) {
   Cluster cluster = read_cluster("a100");
-  cluster.devices[0].ops["adm"] = 0.5;
+  cluster.devices[0].ops.insert({"adm", 0.5});
   EXPECT_THAT(error_of([&] { simulate_case(Case(R"({"mesh": "data:2"})"), cluster); }),
               HasSubstr("'adm', which is no op; did you mean 'adam'?"));
   cluster.devices[0].ops.clear();
