@@ -99,8 +99,9 @@ StepTimes times_of_steps(StepSetup setup, int64_t rows, Device& device, const De
   Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, device, {});
   trainer.initialise(static_cast<uint64_t>(setup.config.train.seed));
   Batch batch = random_batch(setup, setup.config.train.seed);
+  const std::vector<Batch*> ahead(static_cast<size_t>(std::max<int64_t>(1, trainer.steps_ahead())), &batch);
   int64_t number = 0;
-  const auto step = [&] { trainer.step(batch, number++, setup.config.optim.lr); };
+  const auto step = [&] { trainer.step(batch, number++, setup.config.optim.lr, ahead); };
   for (int i = 0; i < kWarmup; ++i) step();
   const double step_seconds = median_of(seconds_of(step));
   std::map<std::pair<int, int>, std::vector<double>> told;  // by segment and node
@@ -140,8 +141,10 @@ OpShare share_of(std::vector<OpTime> launches) {
 
 StepShares measure_step_shares(StepSetup setup, int ranks, Device& device, DeviceClass local,
                                const LaunchTime& launch) {
+  // That shares are of.
   local.ops.clear();
-  local.bandwidth = {local.bandwidth.back()};  // that shares are of
+  local.products = {};
+  local.bandwidth = {local.bandwidth.back()};
   int64_t rows = std::max<int64_t>(1, setup.shape.rows / ranks);
   StepTimes all = times_of_steps(setup, rows, device, local, launch);
   rows /= 2;

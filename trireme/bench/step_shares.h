@@ -13,7 +13,8 @@
 
 namespace trireme::bench {
 
-// One launch of an op: what it takes by the roofline, and took beside what every launch takes.
+// One launch of an op: what it takes by the roofline and the peak alone, and took beside what every launch
+// takes.
 struct OpTime {
   double roofline_seconds = 0, seconds = 0;
 };

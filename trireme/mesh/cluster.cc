@@ -78,11 +78,7 @@ void check_device(const DeviceClass& device, std::string_view origin) {
   }
   for (const double share : grid.efficiency) expect_positive(origin, what + ": an efficiency", share);
   for (const auto& [op, share] : device.ops) {
-    for (const SharePoint& point : share.points()) {
-      expect_positive(origin, what + ": ops." + op, point.share);
-      if (!share.is_one_for_all_sizes())
-        expect_positive(origin, what + ": a size of ops." + op, point.roofline_seconds);
-    }
+    for (const SharePoint& point : share.points()) expect_positive(origin, what + ": ops." + op, point.share);
   }
 }
 
@@ -123,7 +119,7 @@ double ProductGrid::at(double rows, double columns, double depth) const {
 }
 
 double OpShare::at(double roofline_seconds) const {
-  if (is_one_for_all_sizes() || roofline_seconds <= 0) return points_.front().share;
+  if (points_.size() == 1 || roofline_seconds <= 0) return points_.front().share;
   const auto above = std::ranges::upper_bound(points_, roofline_seconds, {}, &SharePoint::roofline_seconds);
   if (above == points_.end()) return points_.back().share;
   const auto seconds_of = [](const SharePoint& point) { return point.roofline_seconds / point.share; };

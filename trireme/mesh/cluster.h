@@ -38,16 +38,17 @@ struct SharePoint {
   double share = 1;
   friend bool operator==(const SharePoint&, const SharePoint&) = default;
 };
-// Between points the time is a line; below them it falls as between the first two, but neither rises nor
-// falls faster than the work; above them the last share holds.
 class OpShare {
  public:
-  OpShare(double share) : points_{{0, share}} {}  // of all sizes
-  // Ascending; at least one.
+  // Of launches of any size: of the efficiency that products of theirs have, and of memory.
+  OpShare(double share) : points_{{0, share}} {}
+  // Measured by size, ascending, at least one: of the peak, and of memory. Between points the time is a line;
+  // below them it falls as between the first two, but neither rises nor falls faster than the work; above
+  // them the last share holds.
   explicit OpShare(std::vector<SharePoint> points) : points_(std::move(points)) {}
 
+  bool is_by_size() const { return points_.front().roofline_seconds > 0; }
   const std::vector<SharePoint>& points() const { return points_; }
-  bool is_one_for_all_sizes() const { return points_.size() == 1; }
   double at(double roofline_seconds) const;
 
   friend bool operator==(const OpShare&, const OpShare&) = default;

@@ -236,7 +236,7 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string share_text(const OpShare& share) {
-  if (share.is_one_for_all_sizes()) return number_text(share.points()[0].share);
+  if (!share.is_by_size()) return number_text(share.points()[0].share);
   std::vector<std::string> points;
   for (const SharePoint& point : share.points())
     points.push_back(list_text({point.roofline_seconds, point.share}));

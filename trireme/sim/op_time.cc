@@ -31,17 +31,19 @@ double efficiency(const Graph& graph, const Node& node, double flops, const Prod
 }
 
 NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device, const Cost& cost) {
-  const double share = efficiency(graph, node, cost.flops, device.products);
-  double computing = cost.flops / (device.peak(format_of(graph, node)) * share);
-  double moving = cost.bytes / device.bytes_per_second(cost.bytes);
-  if (const auto op = device.ops.find(node.op->name); op != device.ops.end()) {
-    const double from_memory = cost.bytes / device.bandwidth.back().bytes_per_second;
-    const double of_roofline = op->second.at(std::max(computing, from_memory));
-    computing /= of_roofline;
-    // What was measured in several sizes has caches in it. Else a cache makes no op faster that does not keep
-    // up with memory.
-    moving = op->second.is_one_for_all_sizes() ? std::max(moving, from_memory / of_roofline)
-                                               : from_memory / of_roofline;
+  const double peak = device.peak(format_of(graph, node));
+  const double product = efficiency(graph, node, cost.flops, device.products);
+  const double from_memory = cost.bytes / device.bandwidth.back().bytes_per_second;
+  double computing = cost.flops / (peak * product), moving = cost.bytes / device.bytes_per_second(cost.bytes);
+  const auto op = device.ops.find(node.op->name);
+  if (op != device.ops.end() && op->second.is_by_size()) {
+    const double share = op->second.at(std::max(cost.flops / peak, from_memory));
+    computing = cost.flops / (peak * share);
+    moving = from_memory / share;
+  } else if (op != device.ops.end()) {
+    const double share = op->second.at(0);
+    computing /= share;
+    moving = std::max(moving, from_memory / share);  // no cache helps who does not keep up with memory
   }
   return {device.launch_seconds + std::max(computing, moving),
           cost.flops,

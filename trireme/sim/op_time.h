@@ -1,13 +1,16 @@
 // How long a node takes on a device, by its cost and the device's roofline:
 //
-//   launch + max(FLOPs / (peak · efficiency of the product), bytes / what memory has for many) / share of the
-//   op
+//   launch + max(FLOPs / (peak · efficiency of the product), bytes / rate) / share of the op
 //
-// with the share of an op that takes so long by the roofline. Where the class has one share for all sizes,
-// bytes move no faster than the device moves so many; where it has none, they move as fast as that. Nodes
-// that the device does at once have one launch together. The efficiency is that of the class's grid at the
-// product that the op comes to: as many rows and columns as its largest result has, and as deep as its FLOPs
-// say. Where an op moves bytes, they decide.
+// where the rate is what memory has for many bytes, or where that is less, what the device has for so many
+// without the share. A share that was measured by size has efficiency and rates in it:
+//
+//   launch + max(FLOPs / peak, bytes / what memory has for many) / share at that size
+//
+// Nodes that the device does at once have one launch together.
+//
+// The efficiency is that of the class's grid at the product that the op comes to: as many rows and columns as
+// its largest result has, and as deep as its FLOPs say. Where an op moves bytes, they decide.
 #pragma once
 
 #include "trireme/ir/graph.h"
