@@ -1,9 +1,10 @@
-"""Simulated steps beside published ones, all on A100: PTD-P's Tables 1 and 2, and Korthikanti et al.'s Tables 4 and 5.
+"""Simulated steps beside published ones: on A100 PTD-P's Tables 1 and 2, Korthikanti et al.'s Tables 4 and 5 and Zero
+Bubble's Table 4, on H100 Llama 3's of 405B parameters.
 
-    python3 bench/compare_published.py build/release/trireme/cli/trireme [--tables layer,table5,table1,table2] [--rows 22B]
-        [--scan]
+    python3 bench/compare_published.py build/release/trireme/cli/trireme [--tables layer,table5,table1,table2,bubble,llama]
+        [--rows 22B] [--scan]
 
-One calibration for all rows: the shipped cluster `a100`. The settings are those systems': 16-bit weights and gradients,
+One calibration for all rows: the shipped clusters `a100` and `h100`. The settings are those systems': 16-bit weights and gradients,
 dropout, clipping, boundaries of stages sent in parts. What they compute beyond our Programs is added by closed forms
 with the figures of the same cluster (see Beyond). Neither microbatches nor interleaving are printed in Table 1: --scan
 tries those in SCAN and takes the fastest that fits in 80 GB, without it the ones that a scan has found are used. Rows
@@ -47,10 +48,28 @@ TABLE5 = {
     "22B": (64, 6144, 48, 1, 4, 4, 1, 1.42, 1.10), "175B": (96, 12288, 96, 8, 64, 1, 3, 18.13, 13.75),
     "530B": (128, 20480, 105, 35, 280, 1, 3, 49.05, 37.83), "1T": (160, 25600, 128, 64, 512, 1, 1, 94.42, 71.49),
 }
+# Heads, hidden, layers, stages, microbatch, chunks of `interleaved`; then by microbatches of a step: samples a second and
+# GPU under 1f1b, interleaved, ZB-1p and ZB-2p, which are zb_h1 and zb_h2 with times that are known
+BUBBLE = {
+    "1.5B": (24, 2304, 22, 8, 6, 3, {24: (11.8, 13.1, 12.9, 14.5), 32: (12.5, 13.4, 13.4, 14.8),
+                                     64: (13.6, 13.9, 14.2, 14.9)}),
+    "6.2B": (32, 4096, 30, 8, 3, 4, {24: (3.5, 4.01, 3.88, 4.32), 32: (3.7, 4.08, 4.0, 4.35),
+                                     64: (4.03, 4.19, 4.2, 4.39)}),
+    "14.6B": (40, 5120, 46, 16, 1, 3, {48: (1.4, 1.54, 1.61, 1.81), 64: (1.49, 1.59, 1.67, 1.83),
+                                       128: (1.64, 1.66, 1.76, 1.85)}),
+    "28.3B": (48, 6144, 62, 32, 1, 2, {96: (0.76, 0.82, 0.87, 0.99), 128: (0.8, 0.85, 0.9, 1.0),
+                                       256: (0.88, 0.9, 0.96, 1.0)}),
+}
+SCHEDULES = ("1f1b", "interleaved", "zb_h1", "zb_h2")
+# GPUs and TFLOP/s of each, of steps of 16 million tokens
+LLAMA = ["--model.family=llama", "--model.layers=126", "--model.hidden=16384", "--model.heads=128", "--model.kv_heads=8",
+         "--model.feed_forward=53248", "--model.vocab=128256", "--model.seq=8192", "--train.batch=2048",
+         "--train.precision=bf16"]
+LLAMA_ROWS = {8192: 430, 16384: 400}
 SCAN = [(b, v) for b in (1, 2, 4, 8) for v in (1, 2, 3)]
 MEMORY, SEQUENCE, VOCABULARY = 80e9, 2048, 51200
 SETTINGS = ["--train.precision=bf16", "--train.weight_precision=bf16", "--train.gradient_precision=bf16",
-            "--train.clip_norm=1", "--model.dropout=0.1", f"--model.vocab={VOCABULARY}", f"--model.seq={SEQUENCE}"]
+            "--train.clip_norm=1", "--model.dropout=0.1"]
 
 
 class Beyond:
@@ -95,7 +114,13 @@ class Simulator:
             [trireme, "profile", "--show", cluster], check=True, capture_output=True, text=True).stdout
         self.beyond = Beyond(tomllib.loads(shown))
 
-    def step(self, model, axes, batch, microbatch, recompute, preset=None, chunks=1):
+    def simulated(self, plan, hosts, settings):
+        result = self.folder / "result.json"
+        subprocess.run([self.trireme, "simulate", "--plan", json.dumps(plan), "--cluster", self.cluster, "--hosts",
+                        str(hosts), "--json", str(result), *settings], check=True, stdout=subprocess.DEVNULL)
+        return json.loads(result.read_text())[0]
+
+    def step(self, model, axes, batch, microbatch, recompute, preset=None, chunks=1, schedule=None, tokens=SEQUENCE):
         """Seconds and the largest rank's bytes of a step; axes: pipe, data, tensor."""
         heads, hidden, layers = model
         pipe, data, tensor = axes
@@ -105,15 +130,12 @@ class Simulator:
                 "preset": preset or ("megatron" if tensor > 1 else "data"), "recompute": recompute,
                 "precision": "bf16", "accumulate": microbatches}
         if pipe > 1:
-            plan |= {"schedule": "1f1b" if chunks == 1 else "interleaved", "chunks": chunks}
+            plan |= {"schedule": schedule or ("1f1b" if chunks == 1 else "interleaved"), "chunks": chunks}
             if tensor > 1:
                 plan["boundaries"] = "parts"
-        result = self.folder / "result.json"
-        subprocess.run([self.trireme, "simulate", "--plan", json.dumps(plan), "--cluster", self.cluster, "--hosts",
-                        str(math.prod(axes) // 8), "--json", str(result), f"--model.layers={layers}",
-                        f"--model.heads={heads}", f"--model.hidden={hidden}", f"--train.batch={batch}", *SETTINGS],
-                       check=True, stdout=subprocess.DEVNULL)
-        found = json.loads(result.read_text())[0]
+        found = self.simulated(plan, math.prod(axes) // 8, [
+            f"--model.layers={layers}", f"--model.heads={heads}", f"--model.hidden={hidden}", f"--model.seq={tokens}",
+            f"--model.vocab={VOCABULARY}", f"--train.batch={batch}", *SETTINGS])
         more = microbatches * layers / pipe * self.beyond.layer_seconds(recompute, hidden, tensor, microbatch)
         if pipe > 1:  # those turns have their share of the bubble too
             more *= 1 + (pipe - 1) / (chunks * microbatches)
@@ -184,14 +206,43 @@ def compare_table2(simulator, names, _scan):
     return errors
 
 
-TABLES = {"layer": compare_layers, "table5": compare_table5, "table1": compare_table1, "table2": compare_table2}
+def compare_bubble(simulator, names, _scan):
+    errors = []
+    for name, (heads, hidden, layers, pipe, microbatch, chunks, rows) in BUBBLE.items():
+        for microbatches, published in rows.items() if name in names else []:
+            for schedule, rate in zip(SCHEDULES, published):
+                batch = microbatches * microbatch
+                seconds, _ = simulator.step((heads, hidden, layers), (pipe, 1, 1), batch, microbatch, "none",
+                                            chunks=chunks if schedule == "interleaved" else 1, schedule=schedule,
+                                            tokens=1024)
+                show(f"{name}, {microbatches}, {schedule}", batch / seconds / pipe, rate, errors, "samples/s a GPU")
+    return errors
+
+
+def compare_llama(simulator, _names, _scan):
+    """A chunk of a stage has one layer; data parallelism shares states as ZeRO's first stage does. FLOPs are six a
+    parameter and token, and those of attention to the tokens before."""
+    errors = []
+    tokens, flops = 2048 * 8192, 6 * 405e9 + 6 * 126 * 16384 * 8192
+    on_h100 = Simulator(simulator.trireme, simulator.folder, "h100")
+    for gpus, published in LLAMA_ROWS.items():
+        data = gpus // 128
+        plan = {"mesh": f"pipe:16 data:{data} tensor:8", "preset": "megatron+sequence+zero1", "schedule": "interleaved",
+                "chunks": 8, "accumulate": 2048 // data, "precision": "bf16", "boundaries": "parts"}
+        seconds = on_h100.simulated(plan, gpus // 8, LLAMA)["predicted_seconds"]
+        show(f"Llama 3 405B, {gpus}", tokens * flops / seconds / gpus / 1e12, published, errors, "TFLOP/s a GPU")
+    return errors
+
+
+TABLES = {"layer": compare_layers, "table5": compare_table5, "table1": compare_table1, "table2": compare_table2,
+          "bubble": compare_bubble, "llama": compare_llama}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trireme")
     parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--rows", default=",".join([*TABLE1, *TABLE5, *MODELS2]))
+    parser.add_argument("--rows", default=",".join([*TABLE1, *TABLE5, *MODELS2, *BUBBLE]))
     parser.add_argument("--scan", action="store_true")
     parser.add_argument("--cluster", default="a100", help="another calibration: a cluster file")
     arguments = parser.parse_args()

@@ -79,6 +79,8 @@ void check_device(const DeviceClass& device, std::string_view origin) {
   for (const double share : grid.efficiency) expect_positive(origin, what + ": an efficiency", share);
   for (const auto& [op, share] : device.ops) {
     for (const SharePoint& point : share.points()) expect_positive(origin, what + ": ops." + op, point.share);
+    if (share.points().size() > 1)
+      expect_positive(origin, what + ": the first size of ops." + op, share.points()[0].roofline_seconds);
   }
 }
 

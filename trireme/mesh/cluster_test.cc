@@ -93,6 +93,10 @@ TEST(ClusterFile, AMisspeltKeyIsRefusedWithTheNearest) {
               AllOf(HasSubstr("my.toml:16"), HasSubstr("a number"), HasSubstr("devices")));
   EXPECT_THAT(refusal(with("[\"cast\", \"adam\"]", "\"adam\"")),
               AllOf(HasSubstr("my.toml:7"), HasSubstr("a list of names in quotes expected")));
+  EXPECT_THAT(refusal(with("[1e-6, 0.25]", "[5e-6, 0.25]")),
+              AllOf(HasSubstr("my.toml:9"), HasSubstr("matmul"), HasSubstr("with seconds ascending")));
+  EXPECT_THAT(refusal(with("[1e-6, 0.25]", "[0, 0.25]")),
+              AllOf(HasSubstr("the first size of ops.matmul is 0"), HasSubstr("more than 0")));
   EXPECT_THAT(refusal(with("count = 2", "count = 1.5")), HasSubstr("a whole number expected"));
   EXPECT_THAT(refusal("name = \"open"), HasSubstr("my.toml:1"));
 }

@@ -23,7 +23,7 @@ struct Choice {
   std::string schedule;  // "" without a pipeline
   int chunks = 1;        // of each stage
   Recompute::Kind recompute = Recompute::Kind::kNone;
-  // Between stages; the search tries parts for the best of those that send all whole.
+  // Between stages; the search tries parts for the fastest of those that send all whole.
   Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
   // What rests in the host's memory; the search tries it where nothing fits without.
   enum class Offload { kNothing, kOptimizer, kAllStates } offload = Offload::kNothing;

@@ -231,19 +231,31 @@ class Search {
     std::rotate(result_.fitting.begin(), chosen, std::next(chosen));
   }
 
-  // Where that makes the best faster. It saves bytes of messages and costs gathers, so links decide.
+  // Of the fastest that have boundaries. It saves bytes of messages and costs gathers, so links decide, and a
+  // plan that sends more may gain more than the one before it.
   void try_boundaries_in_parts() {
-    Found& best = result_.fitting.front();
-    if (best.choice.tensor == 1 || best.choice.pipe == 1) return;
-    Choice choice = best.choice;
-    choice.boundaries = Plan::Boundaries::kParts;
-    Plan plan = plan_of(choice, best.estimate.begins);
-    Simulated parts = simulate_one(choice, plan);
-    if (!parts.report || parts.report->step_seconds >= best.report.step_seconds) return;
-    const sim::RankReport& fullest = parts.report->fullest();
-    if (static_cast<double>(fullest.memory.peak_bytes) > fullest.device->memory_bytes) return;
-    result_.least_seconds = std::min(result_.least_seconds, parts.report->step_seconds);
-    best = {choice, std::move(plan), best.estimate, std::move(*parts.report)};
+    std::vector<Found> in_parts;
+    int tried = 0;
+    for (const Found& whole : result_.fitting) {
+      if (tried == kPatience || (is_over() && tried > 0)) break;
+      if (whole.choice.tensor == 1 || whole.choice.pipe == 1) continue;
+      ++tried;
+      Choice choice = whole.choice;
+      choice.boundaries = Plan::Boundaries::kParts;
+      Plan plan = plan_of(choice, whole.estimate.begins);
+      Simulated parts = simulate_one(choice, plan);
+      if (!parts.report || parts.report->step_seconds >= whole.report.step_seconds) continue;
+      const sim::RankReport& fullest = parts.report->fullest();
+      if (static_cast<double>(fullest.memory.peak_bytes) > fullest.device->memory_bytes) continue;
+      in_parts.push_back({choice, std::move(plan), whole.estimate, std::move(*parts.report)});
+    }
+    for (Found& found : in_parts) {
+      const auto slower = std::ranges::find_if(result_.fitting, [&](const Found& other) {
+        return other.report.step_seconds > found.report.step_seconds;
+      });
+      result_.least_seconds = std::min(result_.least_seconds, found.report.step_seconds);
+      result_.fitting.insert(slower, std::move(found));
+    }
   }
 
   bool can_offload(const Choice& choice) const {

@@ -14,15 +14,14 @@
 #include "trireme/exchange/consistency.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
-#include "trireme/passes/autodiff.h"
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/precision.h"
-#include "trireme/passes/prune.h"
 #include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/shards.h"
+#include "trireme/train/step_gradients.h"
 
 namespace trireme {
 namespace {
@@ -99,117 +98,11 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
   return lower_precision(b.take(), precision, ops());
 }
 
-std::vector<ValueId> parameters_of(const Graph& graph) {
-  std::vector<ValueId> result;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].role == Role::kParameter) result.push_back(static_cast<ValueId>(i));
-  }
-  return result;
-}
-
 // The states that the forward part itself renews: running statistics.
 std::vector<Value> renewed_states(const Graph& forward) {
   std::vector<Value> result;
   for (const Update& update : forward.updates) result.push_back(forward.values[update.state]);
   return result;
-}
-
-enum class Accumulate { kReplace, kAdd };
-
-// Keeps what the forward part renews in pending states, so that a step that fails later leaves no trace. The
-// first microbatch starts from the states themselves, the next ones from what is pending.
-Graph with_pending_states(Graph forward, Accumulate accumulate, Role role) {
-  if (accumulate == Accumulate::kAdd) {
-    for (const Update& update : forward.updates) {
-      Value& state = forward.values[update.state];
-      state.name = pending_name(state.name);
-      state.role = Role::kPending;
-      state.attrs = {};
-    }
-    return forward;
-  }
-  const std::vector<Update> updates = std::exchange(forward.updates, {});
-  Builder b(ops(), std::move(forward));
-  for (const Update& update : updates) {
-    const Value state = b.graph().values[update.state];
-    b.update(b.state(pending_name(state.name), state.type, role), update.value);
-  }
-  return b.take();
-}
-
-// The addends of a gradient, by the chunk that makes them; all as one where the model is not cut.
-std::map<int, std::vector<ValueId>> by_chunk(const Graph& graph, const std::vector<ValueId>& addends,
-                                             const Cut& cut) {
-  std::map<int, std::vector<ValueId>> result;
-  for (ValueId addend : addends)
-    result[cut.chunks == 1 ? 0 : std::max(0, cut.chunk_of_name(graph.values[addend].name))].push_back(addend);
-  return result;
-}
-
-// Adds the backward part and stores gradients, loss and count in states.
-Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const TrainOptions& train,
-                     const Cut& cut) {
-  forward = with_pending_states(std::move(forward), accumulate, pending);
-  const std::vector<ValueId> parameters = parameters_of(forward);
-  const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
-  forward.outputs.clear();
-  Builder b(ops(), std::move(forward));
-  const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}}, Role::kScalar);
-  const Backward backward = differentiate(b, loss, loss_scale, parameters);
-  const std::vector<ValueId>& gradients = backward.gradients;
-  const auto store = [&](std::string_view name, ValueId value, Attrs attrs = {}) {
-    const ValueId state = b.state(name, b.type(value), Role::kGradient, std::move(attrs));
-    const Builder::Scope scope(b, name);
-    b.update(state, accumulate == Accumulate::kAdd ? b.op("add", {state, value}) : value);
-  };
-  // In the order in which they are made, so that neighbours in memory are reduced together.
-  std::vector<size_t> order(parameters.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return gradients[i]; });
-  ValueId squares = kNoValue;
-  for (size_t i : order) {
-    const Value parameter = b.graph().values[parameters[i]];
-    const TensorType type = gradient_type(parameter, train);
-    const auto kept = [&](ValueId value) {
-      if (b.type(value) == type) return value;
-      const Builder::Scope scope(b, scope_of(b.graph().values[value].name));
-      return b.op("cast", {value}, {{"to", std::string(name(type.dtype))}});
-    };
-    // A parameter that the loss does not depend on has a gradient of zeros.
-    const ValueId gradient =
-        kept(gradients[i] != kNoValue ? gradients[i] : b.op("affine", {parameters[i]}, {{"scale", 0.0}}));
-    // Before it is stored: where the state is split, addends are put together for that.
-    if (train.noise_scale) {
-      const Builder::Scope scope(b, "squares");
-      const ValueId part = b.op("sum_squares", {gradient}, {{"of", "addends"}});
-      squares = squares == kNoValue ? part : b.op("add", {squares, part});
-    }
-    const auto of_chunks = by_chunk(b.graph(), backward.addends[i], cut);
-    if (of_chunks.size() < 2) {
-      store(gradient_name(parameter.name), gradient, companion_attrs(parameter));
-      continue;
-    }
-    for (const auto& [chunk, addends] : of_chunks) {
-      const Builder::Scope scope(b, scope_of(b.graph().values[addends[0]].name));
-      ValueId sum = addends[0];
-      for (size_t a = 1; a < addends.size(); ++a) sum = b.op("add", {sum, addends[a]});
-      const bool first = chunk == of_chunks.begin()->first;
-      const Value other = shared_gradient(parameter, train, chunk);
-      store(first ? gradient_name(parameter.name) : other.name, kept(sum),
-            first ? companion_attrs(parameter) : other.attrs);
-    }
-  }
-  store(kLossState, loss);
-  store(kCountState, count);
-  if (train.noise_scale) {
-    store(kSquaresState, squares);
-    store(kCountSquaresState, b.op("sum_squares", {count}, {{"of", "addends"}}));
-  }
-  b.output("loss", loss, OutputRole::kAddend);
-  b.output("count", count, OutputRole::kAddend);
-  // Where chunks keep gradients of their own, nobody reads their sum; left in, it would be added up over
-  // ranks in every microbatch.
-  return cut.chunks > 1 ? prune(b.take()) : b.take();
 }
 
 }  // namespace
