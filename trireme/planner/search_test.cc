@@ -112,15 +112,14 @@ TEST(Search, BoundsHoldOnDevicesOfTwoClasses) {
   hold_estimates_to_simulations(mixed_cluster(1e9));
 }
 
-// A microbatch has to pass all stages, however little each of them has to do.
-TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
-  const Subject subject = subject_of(small_gpt());
+// Every estimate of those choices, on four devices.
+void hold_near(const Subject& subject, const std::function<bool(const Choice&)>& is_looked_at) {
   const Cluster cluster = cluster_of(4, 1e9, 2e9);
   UnitCosts costs(subject, cluster);
   Estimator estimator(subject, cluster, costs);
   int looked = 0;
   for (const Choice& choice : all_choices(subject, cluster)) {
-    if (choice.pipe != 4 || choice.microbatches > 2 || choice.recompute != Recompute::Kind::kNone) continue;
+    if (!is_looked_at(choice)) continue;
     const Estimate estimate = estimator.of(choice);
     const double seconds = simulated(subject, cluster, choice, estimate).step_seconds;
     EXPECT_LE(estimate.least_seconds, seconds * (1 + 1e-9)) << to_string(choice);
@@ -128,6 +127,13 @@ TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
     ++looked;
   }
   EXPECT_GE(looked, 5);
+}
+
+// A microbatch has to pass all stages, however little each of them has to do.
+TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
+  hold_near(subject_of(small_gpt()), [](const Choice& choice) {
+    return choice.pipe == 4 && choice.microbatches <= 2 && choice.recompute == Recompute::Kind::kNone;
+  });
 }
 
 // Ranks of the tensor axis that have rows of their own are as long at work as those of the data axis.
@@ -138,20 +144,9 @@ TEST(Search, EstimatesOfSharedRowsAreNear) {
   config.model.classes = 10;
   config.train.batch = 32;
   config.train.threads = 1;
-  const Subject subject = plan_subject(config, Shape{3, 16, 16});
-  const Cluster cluster = cluster_of(4, 1e9, 2e9);
-  UnitCosts costs(subject, cluster);
-  Estimator estimator(subject, cluster, costs);
-  int looked = 0;
-  for (const Choice& choice : all_choices(subject, cluster)) {
-    if (choice.tensor != 4 || choice.tensor_preset != "hybrid_cnn" || !choice.layouts.empty()) continue;
-    const Estimate estimate = estimator.of(choice);
-    const double seconds = simulated(subject, cluster, choice, estimate).step_seconds;
-    EXPECT_LE(estimate.least_seconds, seconds * (1 + 1e-9)) << to_string(choice);
-    EXPECT_NEAR(estimate.seconds / seconds, 1, 0.2) << to_string(choice);
-    ++looked;
-  }
-  EXPECT_GE(looked, 5);
+  hold_near(plan_subject(config, Shape{3, 16, 16}), [](const Choice& choice) {
+    return choice.tensor == 4 && choice.tensor_preset == "hybrid_cnn" && choice.layouts.empty();
+  });
 }
 
 TEST(Search, SlowDevicesGetFewerLayers) {
