@@ -76,7 +76,7 @@ class Simulate(ClusterCommands):
         measured = self.folder / "local.toml"
         self.run_command("profile", *SMALL, "-n", "2", "-o", str(measured), "--threads", "1")
         for op in ("gelu_grad", "embedding", "matmul"):  # of a step of this model; no kernel of them is timed alone
-            self.assertRegex(measured.read_text(), rf'"{op}" = [0-9.e-]+\n')
+            self.assertRegex(measured.read_text(), rf'"{op}" = \[\[[0-9.e-]+, [0-9.e-]+\]')  # by size
         plan = self.plan(mesh="data:2", preset="data")
         self.assertGreater(self.simulate(plan, cluster=str(measured))["predicted_seconds"], 0)
         self.assertIn("DGX A100", self.run_command("profile", "--show", "a100"))

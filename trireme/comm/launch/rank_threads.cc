@@ -23,7 +23,8 @@ void run_rank_threads(int ranks, const std::function<void(Context&)>& program, d
   };
   const auto memory = std::make_shared<std::vector<Line>>(bytes / sizeof(Line));
   std::mutex mutex;
-  std::optional<std::string> failure;
+  // What a rank says first; what others say of a rank that has failed only where that one says nothing.
+  std::optional<std::string> failure, of_peer;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -39,6 +40,9 @@ void run_rank_threads(int ranks, const std::function<void(Context&)>& program, d
              .launched_by = "a test",
              .timeout_seconds = timeout_seconds});
         program(context);
+      } catch (const PeerError& error) {
+        const std::lock_guard lock(mutex);
+        if (!of_peer) of_peer = fmt::format("rank {}: {}", rank, error.what());
       } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = fmt::format("rank {}: {}", rank, error.what());
@@ -46,6 +50,7 @@ void run_rank_threads(int ranks, const std::function<void(Context&)>& program, d
     });
   }
   for (std::thread& thread : threads) thread.join();
+  if (!failure) failure = of_peer;
   if (failure) throw Error(*failure);
 }
 
