@@ -23,7 +23,9 @@ class Communicator {
   virtual ~Communicator() = default;
 
   // Each starts a collective on `data`, which is the collective's until wait(data). Several may be under way;
-  // all ranks of an axis start the same ones in the same order.
+  // all ranks of an axis start the same ones in the same order. What is under way shares the memory, where
+  // that is from allocate() or was lent: its owner may go first. Other memory must stay until wait(data)
+  // returns.
   virtual void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                                 Reduction reduction) = 0;
   // `data` is one part for each rank; afterwards this rank's own part is reduced and the others are
@@ -100,6 +102,9 @@ class Communicator {
 
   // Memory that the transport uses without a copy; ordinary memory where it has nothing better.
   virtual std::shared_ptr<std::byte> allocate(size_t bytes) = 0;
+  // Lends memory that the caller allocated: whatever is started on it keeps it alive until it has ended. For
+  // a communicator that is done with memory when a call returns, there is nothing to do.
+  virtual void lend(const std::shared_ptr<std::byte>& /*memory*/, size_t /*bytes*/) {}
 
   // Time spent in the calls above since this was last asked, in seconds: communication that computation had
   // to stand aside for.

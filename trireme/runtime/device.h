@@ -17,13 +17,14 @@ namespace trireme {
 
 struct CommUse;  // comm_use.h
 
-// Memory of a device, freed with the object. Aligned to 64 bytes at least; contents undefined.
+// Memory of a device, freed with the last that shares it. Aligned to 64 bytes at least; contents undefined.
 class Buffer {
  public:
   Buffer() = default;
   Buffer(std::shared_ptr<std::byte> data, size_t bytes) : data_(std::move(data)), bytes_(bytes) {}
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
+  const std::shared_ptr<std::byte>& shared() const { return data_; }  // for those who still use it then
 
  private:
   std::shared_ptr<std::byte> data_;

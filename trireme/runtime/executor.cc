@@ -113,11 +113,11 @@ Executor::Executor(Program program, Device& device, Communicator* communicator, 
       device_(device),
       communicator_(communicator),
       stream_(device.make_stream()),
-      reaching_(communicator ? device.reached_by(*communicator, *stream_, comm_use(program_)) : nullptr),
-      states_(device.allocate(program_.comm_from)),
-      arena_(device.allocate(program_.arena_bytes)),
-      comm_states_(comm_memory(program_.state_bytes - program_.comm_from)),
-      comm_(comm_memory(program_.comm_bytes)) {
+      reaching_(communicator ? device.reached_by(*communicator, *stream_, comm_use(program_)) : nullptr) {
+  states_ = memory(program_.comm_from);
+  arena_ = memory(program_.arena_bytes);
+  comm_states_ = comm_memory(program_.state_bytes - program_.comm_from);
+  comm_ = comm_memory(program_.comm_bytes);
   for (const Segment& segment : program_.segments) file_uses_.push_back(group_uses(program_, segment.graph));
   if (!program_.groups.empty()) open_files(folder);
   for (size_t s = 0; s < program_.segments.size(); ++s) prepare(static_cast<int>(s));
@@ -151,6 +151,13 @@ size_t Executor::allocated_bytes() const {
   return total;
 }
 
+// Messages and collectives work on it, and share it: they may still be under way when the executor goes.
+Buffer Executor::memory(size_t bytes) {
+  Buffer buffer = device_.allocate(bytes);
+  if (communicator_ && !reaching_) communicator_->lend(buffer.shared(), bytes);
+  return buffer;
+}
+
 // From the transport, where there is one: a collective then works on it in place.
 Buffer Executor::comm_memory(size_t bytes) {
   if (!communicator_ || reaching_ || bytes == 0) return device_.allocate(bytes);
@@ -180,7 +187,7 @@ void Executor::prepare(int segment) {
     if (value.kind == Value::Kind::kState) slots = std::lcm(slots, find_state(value.name).slots);
   }
   SegmentSlots& prepared = prepared_.emplace_back();
-  prepared.inputs = device_.allocate(s.memory.input_bytes);
+  prepared.inputs = memory(s.memory.input_bytes);
   find_early_inputs(segment);
   for (int slot = 0; slot < slots; ++slot) prepared.slots.push_back(prepare(segment, slot, prepared.inputs));
 }

@@ -121,6 +121,7 @@ class Executor {
 
   void open_files(const std::string& folder);
   std::unique_ptr<Event> launched();
+  Buffer memory(size_t bytes);
   Buffer comm_memory(size_t bytes);
   std::byte* state_address(size_t offset) const;
   const State& find_state(std::string_view name) const;
@@ -149,12 +150,13 @@ class Executor {
   Device& device_;
   Communicator* communicator_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Stream> uploads_;         // of inputs ahead of time, made when the first one comes
-  std::unique_ptr<Communicator> reaching_;  // the device's memory: in the other one's place, where need be
+  std::unique_ptr<Stream> uploads_;  // of inputs ahead of time, made when the first one comes
   Buffer states_, arena_, comm_states_, comm_;
   std::unique_ptr<FileStates> files_;             // null where all states rest in memory
   std::vector<std::vector<GroupUse>> file_uses_;  // per segment
   std::vector<SegmentSlots> prepared_;
+  // The device's memory: in the other one's place, where need be. It goes before the memory does.
+  std::unique_ptr<Communicator> reaching_;
   Observer observer_;
   Timer timer_;
 };

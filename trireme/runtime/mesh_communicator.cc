@@ -118,7 +118,7 @@ bool MeshCommunicator::adds_in_pairs() const {
 template <typename Start>
 void MeshCommunicator::start(const std::byte* data, const Start& begin) {
   const Stopwatch watch(seconds_);
-  under_way_.push_back({data, begin()});
+  under_way_.push_back({data, lent_.owner(data), begin()});
 }
 
 void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
@@ -231,7 +231,9 @@ void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, 
 
 std::shared_ptr<std::byte> MeshCommunicator::allocate(size_t bytes) {
   const std::shared_ptr<comm::Memory> memory = context_.transport().allocate(bytes);
-  return {memory, memory->bytes().data()};
+  const std::shared_ptr<std::byte> data(memory, memory->bytes().data());
+  lend(data, bytes);
+  return data;
 }
 
 double MeshCommunicator::take_seconds() {

@@ -10,6 +10,7 @@
 #include "trireme/comm/context.h"
 #include "trireme/kernels/communicator.h"
 #include "trireme/mesh/mesh.h"
+#include "trireme/runtime/lent_memory.h"
 
 namespace trireme {
 
@@ -42,6 +43,7 @@ class MeshCommunicator final : public Communicator {
                   DType dtype) override;
   void add_group(const std::string& name, const std::vector<int>& members) override;
   std::shared_ptr<std::byte> allocate(size_t bytes) override;
+  void lend(const std::shared_ptr<std::byte>& memory, size_t bytes) override { lent_.add(memory, bytes); }
 
   Place place(std::string_view axis) const override;
   double timeout_seconds() const override { return context_.timeout_seconds(); }
@@ -52,7 +54,8 @@ class MeshCommunicator final : public Communicator {
  private:
   struct Started {
     const std::byte* data;
-    comm::Handle handle;
+    std::shared_ptr<const std::byte> memory;  // in which the data lies; null where its owner waits
+    comm::Handle handle;                      // behind the memory: it waits when it is destroyed
   };
 
   // Of one axis: its algorithm, where the collective has it.
@@ -77,8 +80,9 @@ class MeshCommunicator final : public Communicator {
   std::vector<Ranks> groups_;         // per axis, then those with a name
   std::unique_ptr<comm::Group> all_;  // for messages, where no axis has all ranks
   comm::Group* messages_ = nullptr;   // null for one rank
-  std::vector<Started> under_way_;    // few at a time, in the order of their starts
-  std::vector<int64_t> counts_;       // of an all_to_all; kept so that nothing is allocated
+  LentMemory lent_;
+  std::vector<Started> under_way_;  // few at a time, in the order of their starts
+  std::vector<int64_t> counts_;     // of an all_to_all; kept so that nothing is allocated
   double seconds_ = 0;
   uint64_t bytes_taken_ = 0;  // of the transport's counters
 };

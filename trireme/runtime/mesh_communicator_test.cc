@@ -64,6 +64,43 @@ TEST(MeshCommunicator, MessagesGoAlongAnAxisOfAllRanks) {
   });
 }
 
+// A message shares the memory that it is received into until it is waited for, whoever allocated it.
+TEST(MeshCommunicator, WhatIsUnderWayKeepsItsMemory) {
+  constexpr size_t kBytes = 100000;  // more than a transport takes over
+  comm::run_rank_threads(2, [](comm::Context& context) {
+    MeshCommunicator communicator(Mesh({{"pipe", 2}}), context);
+    float turn = 0;
+    const auto meet = [&] {
+      communicator.all_reduce("pipe", reinterpret_cast<std::byte*>(&turn), 1, DType::f32,
+                              Communicator::Reduction::kSum);
+    };
+    if (context.rank() == 0) {
+      const std::vector<std::byte> sent(kBytes, std::byte{7});
+      meet();
+      for (int tag = 0; tag < 2; ++tag) {
+        communicator.start_send(1, sent.data(), kBytes, tag);
+        communicator.wait(sent.data());
+      }
+      return;
+    }
+    std::shared_ptr<std::byte> allocated = communicator.allocate(kBytes);
+    std::shared_ptr<std::byte> lent(new std::byte[2 * kBytes], [](std::byte* data) { delete[] data; });
+    communicator.lend(lent, 2 * kBytes);
+    std::byte* const into[] = {allocated.get(), lent.get() + kBytes};
+    for (int tag = 0; tag < 2; ++tag) communicator.start_receive(0, into[tag], kBytes, tag);
+    const std::weak_ptr<std::byte> memory[] = {allocated, lent};
+    allocated.reset();
+    lent.reset();
+    meet();
+    for (int tag = 0; tag < 2; ++tag) {
+      ASSERT_FALSE(memory[tag].expired());
+      while (into[tag][kBytes - 1] != std::byte{7}) communicator.progress();
+      communicator.wait(into[tag]);
+      EXPECT_TRUE(memory[tag].expired());
+    }
+  });
+}
+
 // Whoever is named first; each is waited for once.
 TEST(MeshCommunicator, TheFirstOfSeveralMessagesIsTheOneThatHasCome) {
   comm::run_rank_threads(3, [](comm::Context& context) {

@@ -90,24 +90,12 @@ void Runner::start(const Turn& turn, int64_t first_slot) {
   if (turn.action->kind == Action::Kind::kReduce) {
     communicator.start_all_reduce(kReplicaAxis, data, turn.state->type.shape.elements(),
                                   turn.state->type.dtype, Communicator::Reduction::kSum);
-    sums_.push_back(data);
   } else if (turn.action->kind == Action::Kind::kAwait) {
     communicator.wait(data);
-    std::erase(sums_, data);
   } else if (turn.action->kind == Action::Kind::kSend) {
     communicator.start_send(turn.action->peer, data, bytes, turn.tag);
   } else {
     communicator.start_receive(turn.action->peer, data, bytes, turn.tag);
-  }
-}
-
-Runner::~Runner() {
-  for (const std::byte* sum : sums_) {
-    try {
-      executor_.communicator()->wait(sum);
-    } catch (const Error&) {
-      // It will not come, and the transport has let go of the memory.
-    }
   }
 }
 

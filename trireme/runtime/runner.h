@@ -16,7 +16,6 @@ class Runner {
   // The executor must outlive it, and the trace, where there is one: it is told of every segment that is run.
   // Throws Error when a list names something that is not there.
   explicit Runner(Executor& executor, Trace* trace = nullptr);
-  ~Runner();  // waits for sums that are under way: their memory is the executor's
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
@@ -75,7 +74,6 @@ class Runner {
   Trace* trace_;
   std::vector<std::vector<Turn>> lists_;  // in the order of the program's
   size_t updates_from_ = 0;
-  std::vector<const std::byte*> sums_;  // that were begun and not awaited, by their memory
 };
 
 }  // namespace trireme

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
@@ -128,8 +130,48 @@ TEST(RunnerMessages, ComeAndGoInOrder) {
   });
 }
 
-// A sum that one list begins goes on while others are run, until a list awaits it; one that nobody awaits is
-// waited for in the end, before its memory goes.
+// A receive is begun and never awaited, and its message is sent when the executor is gone.
+TEST(RunnerMessages, MayBeUnderWayWhenTheExecutorGoes) {
+  const Mesh mesh = parse_mesh("pipe:2");
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    MeshCommunicator communicator(mesh, context);
+    const bool sends = context.rank() == 0;
+    const std::byte* memory = nullptr;
+    {
+      std::vector<ActionList> lists = {
+          {"step", {sends ? Action::send("a", 1) : Action::receive("a", 0), Action::run("take")}, 0, {}, 1}};
+      Program program =
+          build_program({parse_graph("graph take\nstate %a: f32[100000] stash\nstate %sum: f32[100000]\n"
+                                     "%b: f32[100000] = add(%a, %sum)\nupdate %sum <- %b\n",
+                                     ops())},
+                        workspace_query(*device), {}, {}, states_in_messages(lists));
+      program.lists = std::move(lists);
+      program.mesh = mesh;
+      program.rank = context.rank();
+      Executor executor(std::move(program), *device, &communicator);
+      memory = executor.slot_memory(*executor.program().find_state("a"), 0);
+      const std::vector<float> values(100000, 3);
+      if (sends) executor.write_state("a", values.data(), values.size() * 4);
+      if (sends) context.world().barrier().wait();  // until the other executor is gone
+      Runner runner(executor);
+      runner.run(
+          runner.turns("step").first(1), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+    }
+    if (sends) return;
+    context.world().barrier().wait();
+    float last = 0;
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (last != 3 && std::chrono::steady_clock::now() < give_up) {
+      communicator.progress();
+      std::memcpy(&last, memory + 99999 * sizeof last, sizeof last);
+    }
+    EXPECT_EQ(last, 3);
+  });
+}
+
+// A sum that one list begins goes on while others are run, until a list awaits it; one that nobody awaits
+// goes on when its executor is gone.
 TEST(RunnerSums, GoOnBetweenLists) {
   const Mesh mesh = parse_mesh("data:3");
   comm::run_rank_threads(3, [&](comm::Context& context) {

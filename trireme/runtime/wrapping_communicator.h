@@ -21,6 +21,7 @@ class WrappingCommunicator : public Communicator {
   double timeout_seconds() const override { return inner_.timeout_seconds(); }
   bool adds_in_pairs() const override { return inner_.adds_in_pairs(); }
   std::shared_ptr<std::byte> allocate(size_t bytes) override { return inner_.allocate(bytes); }
+  void lend(const std::shared_ptr<std::byte>& memory, size_t bytes) override { inner_.lend(memory, bytes); }
   double take_seconds() override { return inner_.take_seconds(); }
   uint64_t take_bytes() override { return inner_.take_bytes(); }
 
