@@ -52,11 +52,10 @@ Simulated make(const Program& program, const DeviceMap& device_map, int rank, in
         "step can not time that. Simulate the plan without the key exchange, or run it (--link, --slow)");
   const DeviceClass& device = device_map.device(rank);
   const bool overlap = is_asynchronous(program);
-  return {
-      std::make_unique<Track>(track_of(program, device, overlap ? kFirstSteps + kMoreSteps : 1)),
-      overlap ? std::make_unique<Track>(track_of(program, device, kFirstSteps)) : nullptr,
-      {.rank = rank, .stands_for = stands_for, .device = &device, .memory = memory_of(program), .time = {}},
-      program.parameters};
+  return {std::make_unique<Track>(track_of(program, device, overlap ? kFirstSteps + kMoreSteps : 1)),
+          overlap ? std::make_unique<Track>(track_of(program, device, kFirstSteps)) : nullptr,
+          {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
+          program.parameters};
 }
 
 // What one of `steps` takes that were made after others.
@@ -150,9 +149,15 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
 
   SimReport report;
   report.parameters = simulated[0].parameters;
+  std::map<const DeviceClass*, std::shared_ptr<const DeviceClass>>
+      devices;  // one copy for all ranks of a class
   double waiting = 0;
   for (size_t r = 0; r < simulated.size(); ++r) {
     RankReport& rank = report.ranks.emplace_back(std::move(simulated[r].report));
+    const DeviceClass& device = device_map.device(rank.rank);
+    std::shared_ptr<const DeviceClass>& copy = devices[&device];
+    if (!copy) copy = std::make_shared<const DeviceClass>(device);
+    rank.device = copy;
     rank.time = std::move(ended[r]);
     const double times_over = rank.stands_for;
     report.step_seconds = std::max(report.step_seconds, rank.time.end_seconds);

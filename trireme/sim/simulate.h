@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ MemoryUse memory_of(const Program& program);
 
 struct RankReport {
   int rank = 0;
-  int stands_for = 1;  // ranks, itself among them
-  const DeviceClass* device = nullptr;
+  int stands_for = 1;                         // ranks, itself among them
+  std::shared_ptr<const DeviceClass> device;  // the report's own copy: reports outlive clusters
   MemoryUse memory;
   RankTime time;
 };

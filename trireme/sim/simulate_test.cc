@@ -67,6 +67,18 @@ const char* const kPlans[] = {
     R"({"mesh": "pipe:4 data:2", "preset": "zero1", "schedule": "zb_h1"})",
 };
 
+// Whoever keeps a report need not keep the cluster.
+TEST(Simulate, AReportOwnsWhatItSaysOfDevices) {
+  const Case what(R"({"mesh": "data:4", "preset": "data"})");
+  Cluster cluster = read_cluster("a100");
+  const double memory_bytes = cluster.devices[0].memory_bytes;
+  const SimReport all = simulate_case(what, cluster, {.ranks = SimOptions::Ranks::kAll});
+  cluster.devices[0].memory_bytes = 1;
+  ASSERT_EQ(all.ranks.size(), 4u);
+  EXPECT_EQ(all.fullest().device->memory_bytes, memory_bytes);
+  EXPECT_EQ(all.ranks[0].device, all.ranks[3].device);  // one copy, not one for each rank
+}
+
 // To the last bit: times, bytes and memory.
 // Parts of 1/257 are not of one size.
 TEST(Simulate, OfManyUnevenRanksTheLargestStandsForAll) {
