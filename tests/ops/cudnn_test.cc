@@ -12,8 +12,15 @@ namespace {
 #define TRIREME_NEEDS_CUDNN() \
   if (!cudnn()) GTEST_SKIP() << "cuDNN is not installed here"
 
-AttentionGraph attention(bool causal, DType dtype) {
-  return {.batch = 2, .heads = 3, .queries = 40, .keys = 40, .width = 16, .causal = causal, .dtype = dtype};
+AttentionGraph attention(bool causal, DType dtype, int64_t kv_heads = 6) {
+  return {.batch = 2,
+          .heads = 6,
+          .kv_heads = kv_heads,
+          .queries = 40,
+          .keys = 40,
+          .width = 16,
+          .causal = causal,
+          .dtype = dtype};
 }
 
 TEST(Cudnn, TheGraphOfAttentionIsTaken) {
@@ -34,6 +41,14 @@ TEST(Cudnn, TheGraphOfItsGradientIsTheOneThatAddsInOrder) {
     EXPECT_NO_THROW(causal.finish(nullptr));
     EXPECT_NO_THROW(attention(false, dtype).backward().finish(nullptr));
   }
+}
+
+TEST(Cudnn, GradientsOfSharedKeysAreAddedUpInTheGraph) {
+  TRIREME_NEEDS_CUDNN();
+  EXPECT_NO_THROW(attention(true, DType::bf16, 2).forward().finish(nullptr));
+  const CudnnGraph gradient = attention(true, DType::bf16, 2).backward();
+  EXPECT_EQ(gradient.operations(), 23u);
+  EXPECT_NO_THROW(gradient.finish(nullptr));
 }
 
 TEST(Cudnn, AGraphWithADimThatDoesNotFitIsRefused) {

@@ -1,4 +1,4 @@
-// Attention by cuDNN: 16-bit heads of up to 128 numbers, a multiple of 8, each with keys of its own.
+// Attention by cuDNN: 16-bit heads of up to 128 numbers, a multiple of 8.
 #pragma once
 
 #include "trireme/kernels/cuda/head_rows.h"

@@ -17,15 +17,18 @@ Four swapped(Four values) {
 
 // The shapes of both graphs; dims are batch, head, row, column.
 struct AttentionGraph::Shapes {
-  Four q, q_strides, o_strides, k, k_strides, scores, scores_strides, one, one_strides;
+  Four q, q_strides, o_strides, k, k_strides, k_heads, k_heads_strides, scores, scores_strides, one,
+      one_strides;
   cudnnDataType_t type, f32 = CUDNN_DATA_FLOAT;
 
   explicit Shapes(const AttentionGraph& a)
       : q{a.batch, a.heads, a.queries, a.width},
-        q_strides{a.queries * a.row(), a.width, a.row(), 1},
+        q_strides{a.queries * a.query_row(), a.width, a.query_row(), 1},
         o_strides{a.queries * a.heads * a.width, a.width, a.heads * a.width, 1},
-        k{a.batch, a.heads, a.keys, a.width},
-        k_strides{a.keys * a.row(), a.width, a.row(), 1},
+        k{a.batch, a.kv_heads, a.keys, a.width},
+        k_strides{a.keys * a.key_row(), a.width, a.key_row(), 1},
+        k_heads{a.batch, a.heads, a.keys, a.width},
+        k_heads_strides{a.heads * a.keys * a.width, a.keys * a.width, a.width, 1},
         scores{a.batch, a.heads, a.queries, a.keys},
         scores_strides{a.heads * a.queries * a.keys, a.queries * a.keys, a.keys, 1},
         one{a.batch, a.heads, a.queries, 1},
@@ -87,6 +90,13 @@ CudnnGraph AttentionGraph::backward() const {
                delta = g.real(kDelta, r.f32, r.one, r.one_strides),
                dq = g.real(kDq, r.type, r.q, r.q_strides), dk = g.real(kDk, r.type, r.k, r.k_strides),
                dv = g.real(kDv, r.type, r.k, r.k_strides), scale = g.scalar(kScale);
+  // What heads that share keys have each for itself is added up behind the product, by the graph too.
+  const auto multiply_heads = [&](const Tensor& a, const Tensor& b, Id heads_id, const Tensor& y) {
+    if (!shares_keys()) return g.matmul(a, b, y);
+    const Tensor of_heads = g.real(heads_id, r.type, r.k_heads, r.k_heads_strides);
+    g.matmul(a, b, of_heads);
+    g.reduce(CUDNN_REDUCE_TENSOR_ADD, of_heads, y);
+  };
 
   const Tensor products = g.inner(r.f32, r.q, r.o_strides), sum = r.row(g);
   g.binary(CUDNN_POINTWISE_MUL, gradient, o, products);
@@ -100,7 +110,7 @@ CudnnGraph AttentionGraph::backward() const {
   g.binary(CUDNN_POINTWISE_SUB, scaled, stats, off);
   g.unary(CUDNN_POINTWISE_EXP, causal ? r.masked(g, off) : off, weights);
   g.reshape(weights, weights_transposed);
-  g.matmul(weights_transposed, gradient, dv);
+  multiply_heads(weights_transposed, gradient, kDvHeads, dv);
 
   const Tensor slopes = r.score(g), centred = r.score(g), weighted = r.score(g), ds = r.score(g),
                ds_transposed = r.score_transposed(g), k_rows = g.inner(r.f32, r.k, r.k_strides);
@@ -109,7 +119,7 @@ CudnnGraph AttentionGraph::backward() const {
   g.binary(CUDNN_POINTWISE_MUL, centred, weights, weighted);
   g.binary(CUDNN_POINTWISE_MUL, weighted, scale, ds);
   g.reshape(ds, ds_transposed);
-  g.matmul(ds_transposed, q, dk);
+  multiply_heads(ds_transposed, q, kDkHeads, dk);
   g.reshape(k, k_rows);
   g.matmul(ds, k_rows, dq);
   return g;

@@ -24,6 +24,7 @@ struct Heads {
         first(keys - queries),
         scale(static_cast<float>(attrs.real("scale"))) {}
 
+  int heads() const { return groups * repeats; }
   __device__ int64_t query(int b, int g, int r, int t) const {  // times width: where it begins
     return ((int64_t{b} * queries + t) * groups + g) * repeats + r;
   }
