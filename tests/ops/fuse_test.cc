@@ -69,6 +69,10 @@ const Pattern kPatterns[] = {
      "%y: F[4,9,67] = add(%r, %a)\n%t: F[67] = sum(%y) {dims=[0,1]}\n"
      "output y = %y\noutput b = %b\noutput c = %c\noutput t = %t\n",
      "layer_norm_grad_add"},
+    {"rms_norm_grad_add", "d[4,9,67] x[4,9,67] g[67] k:f32[4,9] r[4,9,67]",
+     "%a: F[4,9,67], %b: F[67] = rms_norm_grad(%d, %x, %g, %k)\n%y: F[4,9,67] = add(%r, %a)\n"
+     "output y = %y\noutput b = %b\n",
+     "rms_norm_grad_add"},
     {"matmul_gelu_grad", "a[5,7,33] w[29,33] x[5,7,29]",
      "%m: F[5,7,29] = matmul(%a, %w) {transpose_b=1}\n%y: F[5,7,29] = gelu_grad(%m, %x)\noutput y = %y\n",
      "matmul_gelu_grad"},

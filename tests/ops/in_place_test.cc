@@ -44,6 +44,7 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"layer_norm_grad", either},
       {"rms_norm_grad", either},
       {"layer_norm_grad_add", {{{0, 0}}, {{0, 5}}}},
+      {"rms_norm_grad_add", {{{0, 0}}, {{0, 4}}}},
       {"add_layer_norm", {{{0, 0}}, {{0, 1}}, {{0, 0}, {1, 1}}}},
       {"add_rms_norm", {{{0, 0}}, {{0, 1}}, {{0, 0}, {1, 1}}}},
       {"sgd", first},

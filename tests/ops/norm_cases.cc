@@ -74,14 +74,16 @@ RefTensors norm_grad(const RefTensors& in, const Attrs&) {
   return kNorm == Norm::kLayer ? RefTensors{dx, dgain, dbias} : RefTensors{dx, dgain};
 }
 
-RefTensors layer_norm_grad_add(const RefTensors& in, const Attrs& attrs) {
-  RefTensors results = norm_grad<Norm::kLayer>({in[0], in[1], in[2], in[3], in[4]}, attrs);
+// The gradient with the last input added to dx; of layer_norm also what that adds up to over rows.
+template <Norm kNorm>
+RefTensors norm_grad_add(const RefTensors& in, const Attrs& attrs) {
+  RefTensors results = norm_grad<kNorm>({in.begin(), in.end() - 1}, attrs);
   RefTensor total = like(results[1]);
-  for (size_t i = 0; i < in[5].values.size(); ++i) {
-    results[0].values[i] += in[5].values[i];
+  for (size_t i = 0; i < in.back().values.size(); ++i) {
+    results[0].values[i] += in.back().values[i];
     total.values[i % total.values.size()] += results[0].values[i];
   }
-  results.push_back(total);
+  if (kNorm == Norm::kLayer) results.push_back(total);
   return results;
 }
 
@@ -114,17 +116,10 @@ void add_cases(std::vector<OpCase>& cases, const NormShape& shape) {
   grad_inputs.push_back(rstd);
   cases.push_back(
       {name + "_grad", shape.label, grad_inputs, {}, norm_grad<kNorm>, 1e-5, Differentiable::kNo});
-  for (size_t i = cases.size() - 3; i < cases.size(); ++i) cases[i].use = shape.use;
-  if (!layer) return;
   grad_inputs.push_back(x);
-  cases.push_back({"layer_norm_grad_add",
-                   shape.label,
-                   grad_inputs,
-                   {},
-                   layer_norm_grad_add,
-                   1e-5,
-                   Differentiable::kNo,
-                   shape.use});
+  cases.push_back(
+      {name + "_grad_add", shape.label, grad_inputs, {}, norm_grad_add<kNorm>, 1e-5, Differentiable::kNo});
+  for (size_t i = cases.size() - 4; i < cases.size(); ++i) cases[i].use = shape.use;
 }
 
 }  // namespace

@@ -76,6 +76,11 @@ Composition layer_norm_grad_add(const KernelShape& s) {
            {"sum", {{6}}, {{9}}, {{"dims", rows}}}}};
 }
 
+Composition rms_norm_grad_add(const KernelShape& s) {
+  // 0 to 4: dy, x, gain, rstd, more; 5 and 6: dx, dgain; 7: dx alone.
+  return {{s.inputs[0]}, {{"rms_norm_grad", {{0}, {1}, {2}, {3}}, {{7}, {6}}}, {"add", {{4}, {7}}, {{5}}}}};
+}
+
 Composition matmul_gelu_grad(const KernelShape& s) {
   // 0 to 2: a, b, x; 3: y; 4: the product.
   return {{s.outputs[0]}, {{"matmul", {{0}, {1}}, {{4}}, s.attrs}, {"gelu_grad", {{4}, {2}}, {{3}}}}};
@@ -122,7 +127,8 @@ class ByChannelsFirst {
 
  private:
   TensorType type(int value) const {
-    const int inputs = static_cast<int>(shape_.inputs.size()), outputs = static_cast<int>(shape_.outputs.size());
+    const int inputs = static_cast<int>(shape_.inputs.size()),
+              outputs = static_cast<int>(shape_.outputs.size());
     return value < inputs             ? shape_.inputs[static_cast<size_t>(value)]
            : value < inputs + outputs ? shape_.outputs[static_cast<size_t>(value - inputs)]
                                       : parts_.temporaries[static_cast<size_t>(value - inputs - outputs)];
@@ -191,7 +197,8 @@ int norm_again(ByChannelsFirst& by, const KernelShape& s) {
   const Shape& c = channel.shape;
   const int scale = made("mul", {{4, c}, {made("cast", {{2}}, channel, to_f32)}}, channel);
   const int off = made("sub", {{made("cast", {{1}}, wide, to_f32)}, {3, c}}, wide);
-  const int norm = made("add", {{made("mul", {{off}, {scale}}, wide)}, {made("cast", {{5}}, channel, to_f32)}}, wide);
+  const int norm =
+      made("add", {{made("mul", {{off}, {scale}}, wide)}, {made("cast", {{5}}, channel, to_f32)}}, wide);
   return made("cast", {{norm}}, s.inputs[1], {{"to", std::string(name(s.inputs[1].dtype))}});
 }
 
@@ -228,7 +235,8 @@ constexpr ComposedOp kComposedOps[] = {{"adam_rounded", adam_rounded},
                                        {"layer_norm_grad_add", layer_norm_grad_add},
                                        {"matmul_gelu_grad", matmul_gelu_grad},
                                        {"max_pool2d_nhwc", max_pool2d_nhwc},
-                                       {"max_pool2d_nhwc_grad", max_pool2d_nhwc_grad}};
+                                       {"max_pool2d_nhwc_grad", max_pool2d_nhwc_grad},
+                                       {"rms_norm_grad_add", rms_norm_grad_add}};
 
 template <typename Operand>
 const Kernel& kernel_of(const KernelTable& table, std::string_view op, std::span<const Operand> inputs) {

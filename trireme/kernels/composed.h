@@ -64,6 +64,7 @@ enum ComposedIndex : size_t {
   kMatmulGeluGrad,
   kMaxPool2dNhwc,
   kMaxPool2dNhwcGrad,
+  kRmsNormGradAdd,
   kComposedOpCount,
 };
 

@@ -33,6 +33,16 @@ void add_rms_norm(OpTable& table) {
              .inputs = {kF, kF, kF, kStat},
              .gradient = kBackwardOp,
              .flops = flops});
+  table.add({.name = "rms_norm_grad_add",
+             .index =
+                 [](const OpInstance& op) {
+                   return rule(op, "dy[b… h] x[b… h] gain[h] rstd[b…] more[b… h] -> dx[b… h] dgain[h]"_rule)
+                       .whole("h");
+                 },
+             .inputs = {kF, kF, kF, kStat},
+             .gradient = kFusedOp,
+             .flops = flops,
+             .in_place = {{0, 0}, {0, 4}}});
   table.add({.name = "add_rms_norm",
              .index =
                  [](const OpInstance& op) {

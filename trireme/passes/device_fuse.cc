@@ -1,6 +1,7 @@
 // See device_fuse.h and node_joiner.h.
 #include "trireme/passes/device_fuse.h"
 
+#include <algorithm>
 #include <array>
 
 #include "trireme/ir/verify.h"
@@ -60,23 +61,28 @@ class DeviceFuser : NodeJoiner {
     return -1;
   }
 
+  // A bias' gradient that is the sum over rows of what layer_norm_grad_add makes goes into it; the models
+  // with rms_norm have no biases.
   bool sum_into_norm_gradient(int n) {
     if (!is(n, "add") || graph_.type(node(n).inputs[0]) != graph_.type(node(n).inputs[1])) return false;
     for (int side : {0, 1}) {
       const ValueId dx = node(n).inputs[side], more = node(n).inputs[1 - side];
-      const int m = made_for(n, dx, "layer_norm_grad");
+      const int layer = made_for(n, dx, "layer_norm_grad"),
+                m = layer >= 0 ? layer : made_for(n, dx, "rms_norm_grad");
       if (dx == more || m < 0 || node(m).outputs[0] != dx) continue;
-      const ValueId dgain = node(m).outputs[1], dbias = node(m).outputs[2];
-      if (!not_read_before(dgain, n) || !not_read_before(dbias, n)) continue;
-      const int sum = sum_over_rows(node(n).outputs[0]);
-      if (sum < 0) continue;
-      Node joined{&ops_.at("layer_norm_grad_add"),
+      const auto read_before = [&](ValueId result) { return !not_read_before(result, n); };
+      if (std::any_of(node(m).outputs.begin() + 1, node(m).outputs.end(), read_before)) continue;
+      const int sum = layer >= 0 ? sum_over_rows(node(n).outputs[0]) : -1;
+      if (layer >= 0 && sum < 0) continue;
+      Node joined{&ops_.at(layer >= 0 ? "layer_norm_grad_add" : "rms_norm_grad_add"),
                   node(m).inputs,
-                  {node(n).outputs[0], dgain, dbias, node(sum).outputs[0]},
+                  node(m).outputs,
                   {}};
       joined.inputs.push_back(more);
+      joined.outputs[0] = node(n).outputs[0];
+      if (sum >= 0) joined.outputs.push_back(node(sum).outputs[0]);
       if (!join(n, m, std::move(joined))) return false;
-      remove(sum);
+      if (sum >= 0) remove(sum);
       return true;
     }
     return false;
@@ -122,7 +128,8 @@ class DeviceFuser : NodeJoiner {
   bool relu_into_norm(int n) {
     if (!is(n, "relu")) return false;
     const ValueId x = node(n).inputs[0];
-    if (const int norm = made_for(n, x, "batch_norm_nhwc"); is_plain(norm)) return join_relu(n, norm, "relu", {});
+    if (const int norm = made_for(n, x, "batch_norm_nhwc"); is_plain(norm))
+      return join_relu(n, norm, "relu", {});
     const int sum = made_for(n, x, "add");
     if (sum < 0) return false;
     const std::vector<ValueId> addends = node(sum).inputs;

@@ -4,6 +4,7 @@
 //   split, attention; attention_grad, concat -> attention_packed, attention_packed_grad
 //   cross_entropy, cross_entropy_grad        -> cross_entropy_with_grad
 //   layer_norm_grad, add, sum over rows      -> layer_norm_grad_add
+//   rms_norm_grad, add                       -> rms_norm_grad_add
 //   matmul, gelu_grad                        -> matmul_gelu_grad
 //   adam, cast to the gradient's format      -> adam_rounded
 //   batch_norm_nhwc, (add,) relu             -> batch_norm_nhwc with an epilogue

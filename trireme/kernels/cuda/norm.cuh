@@ -169,8 +169,9 @@ struct NormGrad {
   T* total = nullptr;       // where given, the sum of dx over rows
 };
 
-// Sums over rows that a gradient makes: of dy·x̂, of dy, and of dx.
-inline constexpr int kNormSums = 3;
+// Sums over rows that a gradient makes: of dy·x̂ and, with a centre, of dy and of dx.
+template <Centre kCentre>
+inline constexpr int kNormSums = kCentre == Centre::kMean ? 3 : 1;
 
 inline int64_t norm_parts(int64_t rows) {
   return std::clamp<int64_t>(ceil_div(rows, kNormWarps), 1, kMostParts);
@@ -178,7 +179,7 @@ inline int64_t norm_parts(int64_t rows) {
 inline size_t norm_grad_workspace(const KernelShape& shape) {
   const Shape& x = shape.inputs[1].shape;
   const int64_t width = x.back(), rows = width ? x.elements() / width : 0;
-  return static_cast<size_t>(kNormSums * norm_parts(rows) * width) * sizeof(float);
+  return static_cast<size_t>(kNormSums<Centre::kMean> * norm_parts(rows) * width) * sizeof(float);
 }
 
 inline constexpr int kNormGradThreads = 384, kMostRowWarps = 8;
@@ -209,22 +210,30 @@ __global__ void __launch_bounds__(kNormGradThreads, 2) norm_grad_held_kernel(Nor
   };
   __shared__ float2 shares[2][kNormGradThreads / 32];
   const float count = static_cast<float>(n.width);
-  float gain[kCount] = {}, sums[kNormSums][kCount] = {};
+  constexpr int kSums = kNormSums<kCentre>;
+  constexpr bool kAhead = kSums == 1;  // the next row is read ahead; beside more sums registers would spill
+  float gain[kCount] = {}, sums[kSums][kCount] = {};
   if (has) load_floats(n.gain + column, gain);
   const int64_t first = int64_t{blockIdx.x} * lines, step = int64_t{gridDim.x} * lines;
   int turn = 0;
+  Piece now, next;
+  if (kAhead) load(first + line, next);
   for (int64_t base = first; base < n.rows; base += step, turn ^= 1) {
     const int64_t row = base + line;
     const bool mine = has && row < n.rows;
-    Piece now;
-    load(row, now);
+    if (kAhead) {
+      now = next;
+      load(row + step, next);
+    } else {
+      load(row, now);
+    }
     float sum = 0, sum_x = 0;
     if (mine) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const float slope = widen(now.dy.at[j]), normal = (widen(now.x.at[j]) - now.mean) * now.rstd;
         sums[0][j] += slope * normal;
-        sums[1][j] += slope;
+        if constexpr (kSums > 1) sums[1][j] += slope;
         sum += slope * gain[j];
         sum_x += slope * gain[j] * normal;
       }
@@ -251,7 +260,7 @@ __global__ void __launch_bounds__(kNormGradThreads, 2) norm_grad_held_kernel(Nor
       const float normal = (widen(now.x.at[j]) - now.mean) * now.rstd;
       dx[j] = now.rstd * (widen(now.dy.at[j]) * gain[j] - sum - normal * sum_x);
       if (n.more) dx[j] += widen(now.more.at[j]);
-      sums[2][j] += dx[j];
+      if constexpr (kSums > 1) sums[2][j] += dx[j];
     }
     store_floats(n.dx + row * n.width + column, dx);
   }
@@ -261,7 +270,7 @@ __global__ void __launch_bounds__(kNormGradThreads, 2) norm_grad_held_kernel(Nor
     __syncthreads();
     if (line != l || !has) continue;
 #pragma unroll
-    for (int which = 0; which < kNormSums; ++which) {
+    for (int which = 0; which < kSums; ++which) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         float& to = shared[which * n.width + column + j];
@@ -270,7 +279,7 @@ __global__ void __launch_bounds__(kNormGradThreads, 2) norm_grad_held_kernel(Nor
     }
   }
   __syncthreads();
-  for (int64_t i = threadIdx.x; i < kNormSums * n.width; i += blockDim.x)
+  for (int64_t i = threadIdx.x; i < kSums * n.width; i += blockDim.x)
     partial[(i / n.width * gridDim.x + blockIdx.x) * n.width + i % n.width] = shared[i];
 }
 
@@ -360,7 +369,7 @@ __global__ void norm_sums_kernel(NormGrad<T> n, int64_t parts, float* partial) {
     bias += biases[i][lane];
   }
   partial[part * n.width + column] = gain;
-  partial[(parts + part) * n.width + column] = bias;
+  if (kCentre == Centre::kMean) partial[(parts + part) * n.width + column] = bias;
 }
 
 // The third: of dx as it is stored.
@@ -404,7 +413,7 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
   const bool held = with_row_warps<T>(n.width, [&](auto warps) {
     const auto kernel = norm_grad_held_kernel<T, kCentre, warps>;
     constexpr int kThreads = kNormGradThreads / (32 * warps) * (32 * warps);  // whole rows
-    const size_t bytes = static_cast<size_t>(kNormSums * n.width) * sizeof(float);
+    const size_t bytes = static_cast<size_t>(kNormSums<kCentre> * n.width) * sizeof(float);
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
           "shared memory of a norm");
     kernel<<<blocks(parts), kThreads, bytes, stream>>>(n, partial);
@@ -422,8 +431,9 @@ void norm_grad(const KernelContext& context, const NormGrad<T>& n) {
       norm_total_kernel<T>
           <<<dim3(blocks(ceil_div(n.width, 128)), blocks(parts)), 128, 0, stream>>>(n, parts, partial);
   }
-  norm_combine_kernel<T><<<dim3(blocks(ceil_div(n.width, kNormColumns)), kNormSums), 1024, 0, stream>>>(
-      n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr, n.total);
+  norm_combine_kernel<T>
+      <<<dim3(blocks(ceil_div(n.width, kNormColumns)), kNormSums<kCentre>), 1024, 0, stream>>>(
+          n.width, parts, partial, n.dgain, kCentre == Centre::kMean ? n.dbias : nullptr, n.total);
 }
 
 }  // namespace trireme::cuda

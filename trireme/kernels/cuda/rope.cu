@@ -23,16 +23,25 @@ __global__ void angles_kernel(Rope r, float2* angles) {
   angles[i] = {static_cast<float>(cosine), static_cast<float>(sine)};
 }
 
-template <typename T>
-__global__ void rotate_kernel(Rope r, const float2* angles, const T* x, T* y, int64_t pairs) {
+// A thread turns kCount pairs that lie side by side.
+template <typename T, int kCount>
+__global__ void rotate_kernel(Rope r, const float2* angles, const T* x, T* y, int64_t threads) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= pairs) return;
-  const int64_t j = i % r.half, head = i / r.half, position = head / r.heads % r.length;
-  const float2 angle = angles[position * r.half + j];
+  if (i >= threads) return;
+  const int64_t runs = r.half / kCount, j = i % runs * kCount, head = i / runs,
+                position = head / r.heads % r.length;
+  const float2* const angle = angles + position * r.half + j;
   const int64_t first = head * 2 * r.half + j;
-  const float a = widen(x[first]), b = widen(x[first + r.half]);
-  y[first] = narrow<T>(a * angle.x - b * angle.y);
-  y[first + r.half] = narrow<T>(b * angle.x + a * angle.y);
+  float a[kCount], b[kCount], left[kCount], right[kCount];
+  load_floats(x + first, a);
+  load_floats(x + first + r.half, b);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    left[k] = a[k] * angle[k].x - b[k] * angle[k].y;
+    right[k] = b[k] * angle[k].x + a[k] * angle[k].y;
+  }
+  store_floats(y + first, left);
+  store_floats(y + first + r.half, right);
 }
 
 void rotate(const KernelContext& context, const int32_t* position) {
@@ -48,12 +57,14 @@ void rotate(const KernelContext& context, const int32_t* position) {
                position};
   float2* const angles = reinterpret_cast<float2*>(context.workspace);
   const cudaStream_t stream = stream_of(context);
-  const int64_t pairs = shape.elements() / 2;
   angles_kernel<<<blocks(ceil_div(r.length * r.half, kThreads)), kThreads, 0, stream>>>(r, angles);
   with_format(context.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    rotate_kernel<<<blocks(ceil_div(pairs, kThreads)), kThreads, 0, stream>>>(r, angles, in<T>(context, 0),
-                                                                              out<T>(context, 0), pairs);
+    with_pack<T>(r.half, [&](auto pack) {
+      const int64_t threads = shape.elements() / 2 / pack;
+      rotate_kernel<T, pack><<<blocks(ceil_div(threads, kThreads)), kThreads, 0, stream>>>(
+          r, angles, in<T>(context, 0), out<T>(context, 0), threads);
+    });
   });
 }
 

@@ -1,7 +1,9 @@
 // Ops that move elements: by units of 1 to 16 bytes, whatever the elements are. A transpose or broadcast
-// looks up for each element of the result where it comes from; slices, splits, concats and pads move
+// looks up for each unit of the result where it comes from; where the last dim moves, a transpose goes by
+// tiles through shared memory, so that both sides are touched in runs. Slices, splits, concats and pads move
 // rectangles of bytes.
 #include <algorithm>
+#include <numeric>
 
 #include "trireme/kernels/cuda/device.cuh"
 
@@ -23,6 +25,19 @@ void with_unit(int64_t bytes, const Body& body) {
 struct Strides {
   int rank = 0;
   int64_t extents[Shape::kMaxDims], strides[Shape::kMaxDims];
+
+  // The next dim of y. Where it lies in x right behind the one before, the two are one.
+  void add(int64_t extent, int64_t stride) {
+    if (extent == 1) return;
+    if (rank > 0 && strides[rank - 1] == extent * stride) {
+      extents[rank - 1] *= extent;
+      strides[rank - 1] = stride;
+      return;
+    }
+    extents[rank] = extent;
+    strides[rank++] = stride;
+  }
+  bool keeps_runs() const { return rank > 0 && strides[rank - 1] == 1; }
 };
 
 // Index: as wide as the tensors ask for; most divide four times as fast in 32 bits.
@@ -39,15 +54,26 @@ __global__ void gather_kernel(const U* x, U* y, Index count, Strides map) {
   y[i] = x[from];
 }
 
-void gather(const KernelContext& context, const Strides& map) {
+void gather(const KernelContext& context, Strides map) {
   const TensorView& y = context.outputs[0];
   if (y.elements() == 0) return;
-  with_unit(static_cast<int64_t>(size_of(y.dtype)), [&](auto unit) {
+  const int64_t size = static_cast<int64_t>(size_of(y.dtype));
+  int64_t common = size;  // that all runs and distances are multiples of, in bytes
+  if (map.keeps_runs()) {
+    common = map.extents[map.rank - 1] * size;
+    for (int d = 0; d + 1 < map.rank; ++d) common = std::gcd(common, map.strides[d] * size);
+  }
+  with_unit(common, [&](auto unit) {
     using U = decltype(unit);
+    const int64_t elements = int64_t{sizeof(U)} / size, count = y.elements() / elements;
+    if (elements > 1) {
+      map.extents[map.rank - 1] /= elements;
+      for (int d = 0; d + 1 < map.rank; ++d) map.strides[d] /= elements;
+    }
     const auto launch = [&](auto index) {
       gather_kernel<decltype(index), U>
-          <<<blocks(ceil_div(y.elements(), kThreads)), kThreads, 0, stream_of(context)>>>(
-              in<U>(context, 0), out<U>(context, 0), static_cast<decltype(index)>(y.elements()), map);
+          <<<blocks(ceil_div(count, kThreads)), kThreads, 0, stream_of(context)>>>(
+              in<U>(context, 0), out<U>(context, 0), static_cast<decltype(index)>(count), map);
     };
     if (std::max(y.elements(), context.inputs[0].elements()) < int64_t{1} << 31)
       launch(uint32_t{});
@@ -56,30 +82,88 @@ void gather(const KernelContext& context, const Strides& map) {
   });
 }
 
+constexpr int kTile = 32, kTileLines = 8;
+
+// A transpose that moves the last dim: matrices [columns, rows] of x, row after row in memory, become [rows,
+// columns] of y, one for each index of the other dims.
+struct Matrices {
+  int64_t rows, row_step;        // of y, which are the last dim of x; from one to the next in y
+  int64_t columns, column_step;  // the last dim of y; from one to the next in x
+  Strides others;                // where a matrix begins in x
+  int64_t others_in_y[Shape::kMaxDims];
+};
+
+template <typename U>
+__global__ void transpose_kernel(const U* x, U* y, Matrices m, int64_t row_tiles, int64_t column_tiles) {
+  __shared__ U tile[kTile][kTile + 1];
+  int64_t left = blockIdx.x;
+  const int64_t row = left % row_tiles * kTile, column = left / row_tiles % column_tiles * kTile;
+  left /= row_tiles * column_tiles;
+  for (int d = m.others.rank - 1; d >= 0; --d) {
+    const int64_t index = left % m.others.extents[d];
+    x += index * m.others.strides[d];
+    y += index * m.others_in_y[d];
+    left /= m.others.extents[d];
+  }
+  const int lane = threadIdx.x % kTile, line = threadIdx.x / kTile;
+  for (int i = line; i < kTile; i += kTileLines) {
+    if (column + i < m.columns && row + lane < m.rows)
+      tile[i][lane] = x[(column + i) * m.column_step + row + lane];
+  }
+  __syncthreads();
+  for (int i = line; i < kTile; i += kTileLines) {
+    if (row + i < m.rows && column + lane < m.columns)
+      y[(row + i) * m.row_step + column + lane] = tile[lane][i];
+  }
+}
+
+// Says whether it did: not where tiles would be nearly empty.
+bool transpose_by_tiles(const KernelContext& context, const Strides& map) {
+  constexpr int64_t kFewest = 8;
+  if (map.rank < 2 || map.keeps_runs()) return false;
+  const int last = map.rank - 1;
+  Matrices m{.rows = 0, .columns = map.extents[last], .column_step = map.strides[last]};
+  int64_t step = map.extents[last];  // of dim d in y
+  for (int d = last - 1; d >= 0; step *= map.extents[d--]) {
+    if (map.strides[d] == 1) {
+      m.rows = map.extents[d];
+      m.row_step = step;
+    } else {
+      m.others.extents[m.others.rank] = map.extents[d];
+      m.others.strides[m.others.rank] = map.strides[d];
+      m.others_in_y[m.others.rank++] = step;
+    }
+  }
+  if (m.rows < kFewest || m.columns < kFewest) return false;
+  const int64_t row_tiles = ceil_div(m.rows, kTile), column_tiles = ceil_div(m.columns, kTile);
+  const TensorView& y = context.outputs[0];
+  const int64_t matrices = y.elements() / (m.rows * m.columns);
+  with_unit(static_cast<int64_t>(size_of(y.dtype)), [&](auto unit) {
+    using U = decltype(unit);
+    transpose_kernel<U>
+        <<<blocks(matrices * row_tiles * column_tiles), kTile * kTileLines, 0, stream_of(context)>>>(
+            in<U>(context, 0), out<U>(context, 0), m, row_tiles, column_tiles);
+  });
+  return true;
+}
+
 void transpose(const KernelContext& context) {
   const Shape& x = context.inputs[0].shape;
-  const std::vector<int64_t>& perm = context.attrs.integers("perm");
+  if (x.elements() == 0) return;
   Strides map;
-  map.rank = x.rank();
-  for (int d = 0; d < map.rank; ++d) {
-    const int from = static_cast<int>(perm[d]);
-    map.extents[d] = x[from];
-    map.strides[d] = x.elements(from + 1, x.rank());
-  }
-  gather(context, map);
+  for (int64_t from : context.attrs.integers("perm"))
+    map.add(x[static_cast<int>(from)], x.elements(static_cast<int>(from) + 1, x.rank()));
+  if (!transpose_by_tiles(context, map)) gather(context, map);
 }
 
 void broadcast(const KernelContext& context) {
   const Shape &x = context.inputs[0].shape, &y = context.outputs[0].shape;
   const std::vector<int64_t>& dims = context.attrs.integers("dims");
-  Strides map;
-  map.rank = y.rank();
-  for (int d = 0; d < map.rank; ++d) {
-    map.extents[d] = y[d];
-    map.strides[d] = 0;
-  }
+  std::vector<int64_t> strides(static_cast<size_t>(y.rank()), 0);
   for (size_t i = 0; i < dims.size(); ++i)
-    map.strides[dims[i]] = x.elements(static_cast<int>(i) + 1, x.rank());
+    strides[static_cast<size_t>(dims[i])] = x.elements(static_cast<int>(i) + 1, x.rank());
+  Strides map;
+  for (int d = 0; d < y.rank(); ++d) map.add(y[d], strides[static_cast<size_t>(d)]);
   gather(context, map);
 }
 
