@@ -218,10 +218,54 @@ std::vector<OpCase> timings() {
                 {"cast", "to_bf16", {wide}, {{"to", "bf16"}}, cast}});
 }
 
+// SwiGLU: silu(a) · b.
+RefTensors swiglu(const RefTensors& in, const Attrs&) {
+  RefTensor y = like(in[0]);
+  for (size_t i = 0; i < y.values.size(); ++i) y.values[i] = silu(in[0].values[i]) * in[1].values[i];
+  return {y};
+}
+// Of a, b and the gradient of its result: those of a and b, and the result again.
+RefTensors swiglu_grad(const RefTensors& in, const Attrs& attrs) {
+  RefTensor da = like(in[0]), db = like(in[0]);
+  for (size_t i = 0; i < da.values.size(); ++i) {
+    da.values[i] = silu_grad(in[2].values[i] * in[1].values[i], in[0].values[i]);
+    db.values[i] = in[2].values[i] * silu(in[0].values[i]);
+  }
+  return {da, db, swiglu(in, attrs)[0]};
+}
+// gelu((x + c) · s / 2 + 1): c repeats along the last dim, s everywhere.
+RefTensors scaled_gelu(const RefTensors& in, const Attrs&) {
+  RefTensor y = like(in[0]);
+  const size_t period = in[1].values.size();
+  for (size_t i = 0; i < y.values.size(); ++i)
+    y.values[i] = gelu((in[0].values[i] + in[1].values[i % period]) * in[2].values[0] / 2 + 1);
+  return {y};
+}
+
+void add_map_cases(std::vector<OpCase>& cases) {
+  const Attrs gate{{"code", std::string("silu(0); mul(2, 1)")}, {"results", std::vector<int64_t>{3}}};
+  const Attrs slopes{{"code", std::string("silu(0); mul(3, 1); mul(2, 1); silu_grad(5, 0); mul(2, 3)")},
+                     {"results", std::vector<int64_t>{6, 7, 4}}};
+  const Attrs repeating{{"code", std::string("add(0, 1); mul(3, 2); affine(4) scale=0.5 shift=1; gelu(5)")},
+                        {"results", std::vector<int64_t>{6}}};
+  const auto add = [&](const std::string& label, std::vector<CaseInput> inputs, const Attrs& attrs,
+                       auto reference) {
+    cases.push_back({"map", label, std::move(inputs), attrs, reference, 1e-5, Differentiable::kNo});
+  };
+  for (const auto& [label, shape] :
+       {std::pair{"packs", Shape{5, 7, 32}}, {"odd", Shape{3, 37}}, {"one", Shape{1}}}) {
+    const CaseInput x{shape}, last{Shape{shape.back()}}, scalar{Shape{}};
+    add(fmt::format("swiglu_{}", label), {x, x}, gate, swiglu);
+    add(fmt::format("swiglu_grad_{}", label), {x, x, x}, slopes, swiglu_grad);
+    add(fmt::format("repeating_{}", label), {x, last, scalar}, repeating, scaled_gelu);
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
+  add_map_cases(cases);
   add_unary_cases(cases);
   add_binary_cases(cases);
   add_cast_cases(cases);

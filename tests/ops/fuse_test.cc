@@ -76,6 +76,13 @@ const Pattern kPatterns[] = {
     {"matmul_gelu_grad", "a[5,7,33] w[29,33] x[5,7,29]",
      "%m: F[5,7,29] = matmul(%a, %w) {transpose_b=1}\n%y: F[5,7,29] = gelu_grad(%m, %x)\noutput y = %y\n",
      "matmul_gelu_grad"},
+    {"matmul_to_f32", "a[33,7] w[33,29]",
+     "%m: F[7,29] = matmul(%a, %w) {transpose_a=1}\n%y: f32[7,29] = cast(%m) {to=\"f32\"}\noutput y = %y\n",
+     "matmul_to_f32"},
+    {"matmul_to_f32_add", "a[33,7] w[33,29] r:f32[7,29]",
+     "%m: F[7,29] = matmul(%a, %w) {transpose_a=1}\n%c: f32[7,29] = cast(%m) {to=\"f32\"}\n"
+     "%y: f32[7,29] = add(%r, %c)\noutput y = %y\n",
+     "matmul_to_f32 residual"},
     {"batch_norm_relu", "x[2,3,5,8] g[8] b[8] m:f32[8] v:f32[8]",
      "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = "
      "batch_norm_nhwc(%x, %g, %b, %m, %v) {eps=1e-05}\n%z: F[2,3,5,8] = relu(%y)\n"

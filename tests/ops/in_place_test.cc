@@ -30,6 +30,8 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"sub", either},
       {"mul", either},
       {"div", either},
+      {"map", either},
+      {"matmul_to_f32", {{{0, 2}}}},
       {"select", {{{0, 1}}, {{0, 2}}}},
       {"softmax", first},
       {"softmax_grad", either},
@@ -67,6 +69,7 @@ const std::map<std::string, Ways>& ways_in_place() {
 bool is_possible(const std::vector<InPlace>& way, const RefTensors& inputs,
                  const std::vector<TensorType>& outputs) {
   return std::ranges::all_of(way, [&](const InPlace& shared) {
+    if (shared.input >= static_cast<int>(inputs.size())) return false;
     const RefTensor& input = inputs[shared.input];
     return TensorType{input.dtype, input.shape} == outputs[shared.output];
   });

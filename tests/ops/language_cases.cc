@@ -186,6 +186,7 @@ void add_ropes(std::vector<OpCase>& cases) {
   };
   with("plain", {2, 5, 6}, {});
   with("heads", {2, 7, 3, 38}, {});
+  with("packs", {2, 5, 3, 32}, {});
   with("groups", {1, 5, 2, 3, 4}, {{"offset", int64_t{11}}});
   with("inverse", {2, 5, 3, 8}, {{"inverse", int64_t{1}}, {"offset", int64_t{3}}});
   with("long", {1, 333, 10}, {{"offset", int64_t{100000}}});

@@ -93,6 +93,22 @@ OpCase matmul_gelu_grad_case(const OpCase& product) {
   return one;
 }
 
+RefTensors matmul_to_f32_reference(const RefTensors& in, const Attrs& attrs) {
+  RefTensors y = matmul_reference(in, attrs);
+  y[0].dtype = DType::f32;
+  return y;
+}
+
+// What is added is f32 in every format.
+OpCase matmul_to_f32_case(const OpCase& product) {
+  OpCase one = product;
+  one.op = "matmul_to_f32";
+  if (one.inputs.size() > 2) one.inputs[2].format = CaseInput::Format::kKept;
+  one.finite_differences = Differentiable::kNo;
+  one.reference = matmul_to_f32_reference;
+  return one;
+}
+
 }  // namespace
 
 std::vector<OpCase> matmul_cases() {
@@ -135,6 +151,14 @@ std::vector<OpCase> matmul_cases() {
         matmul_case("shared", {2, 2}, 6, 40, 16, 0, 1, "none", SharedB::kYes),
         matmul_case("no_k", {}, 4, 6, 0, 0, 0)})
     cases.push_back(matmul_gelu_grad_case(product));
+  for (const char* epilogue : {"none", "residual"}) {
+    const std::string name = epilogue;
+    for (const OpCase& product : {matmul_case(name + "_odd", {}, 19, 45, 23, 1, 0, name),
+                                  matmul_case(name + "_packs", {}, 40, 64, 48, 1, 0, name),
+                                  matmul_case(name + "_batch", {2}, 6, 33, 10, 0, 1, name),
+                                  matmul_case(name + "_no_k", {}, 4, 6, 0, 0, 0, name)})
+      cases.push_back(matmul_to_f32_case(product));
+  }
   cases.push_back(matmul_case("no_k", {2}, 5, 7, 0, 0, 1));
   cases.push_back(matmul_case("no_m", {}, 0, 7, 3, 0, 0));
   cases.push_back(matmul_case("no_n", {}, 5, 0, 3, 0, 1));

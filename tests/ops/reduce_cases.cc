@@ -145,7 +145,7 @@ void add_reductions(std::vector<OpCase>& cases) {
 }
 
 void add_softmax(std::vector<OpCase>& cases) {
-  for (const Shape& shape : {Shape{37}, Shape{5, 1}, Shape{2, 3, 50}, Shape{40, 1031}}) {
+  for (const Shape& shape : {Shape{37}, Shape{5, 1}, Shape{2, 3, 50}, Shape{9, 100}, Shape{9, 201}, Shape{3, 500}, Shape{40, 1031}}) {
     const std::string label = "width" + std::to_string(shape.back());
     const auto differences = shape.elements() < 1000 ? Differentiable::kYes : Differentiable::kNo;
     cases.push_back({"softmax", label, {{shape, DType::f32, -4, 4}}, {}, softmax, 1e-5, differences});

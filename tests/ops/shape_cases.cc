@@ -123,6 +123,8 @@ void add_reorderings(std::vector<OpCase>& cases) {
   transposed("tiles", {{70, 45}}, {1, 0});
   transposed("batch", {{3, 5, 7}}, {0, 2, 1});
   transposed("heads", {{2, 5, 3, 7}}, {0, 2, 1, 3});
+  transposed("windows", {{2, 3, 2, 4, 16}}, {0, 2, 1, 3, 4});
+  transposed("to_the_front", {{2, 3, 40, 16}}, {3, 0, 2, 1});
   transposed("rotated", {{2, 3, 4, 5}}, {3, 0, 1, 2});
   transposed("reversed", {{2, 3, 4, 5}}, {3, 2, 1, 0});
   transposed("extent_one", {{2, 1, 5}}, {2, 1, 0});

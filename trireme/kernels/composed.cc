@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "trireme/ir/channels_last.h"
+#include "trireme/ir/map_code.h"
 
 namespace trireme {
 namespace {
@@ -81,9 +82,45 @@ Composition rms_norm_grad_add(const KernelShape& s) {
   return {{s.inputs[0]}, {{"rms_norm_grad", {{0}, {1}, {2}, {3}}, {{7}, {6}}}, {"add", {{4}, {7}}, {{5}}}}};
 }
 
+// Instruction by instruction. Results are copied out at the end: they may lie over inputs, which later
+// instructions read.
+Composition map(const KernelShape& s) {
+  const int inputs = static_cast<int>(s.inputs.size()), outputs = static_cast<int>(s.outputs.size());
+  const MapCode code = MapCode::of(s.attrs, inputs);
+  const auto place = [&](int operand) { return operand < inputs ? operand : operand + outputs; };
+  Composition parts{std::vector<TensorType>(code.instructions.size(), s.outputs[0]), {}};
+  for (const MapCode::Instruction& one : code.instructions) {
+    Composition::Call call{
+        one.op, {}, {{inputs + outputs + static_cast<int>(parts.calls.size())}}, one.attrs};
+    for (int operand : one.operands) call.inputs.push_back({place(operand)});
+    parts.calls.push_back(std::move(call));
+  }
+  std::vector<int64_t> as_it_is;
+  for (int dim = 0; dim < s.outputs[0].shape.rank(); ++dim) as_it_is.push_back(dim);
+  for (int o = 0; o < outputs; ++o)
+    parts.calls.push_back(
+        {"transpose", {{place(code.results[static_cast<size_t>(o)])}}, {{inputs + o}}, {{"perm", as_it_is}}});
+  return parts;
+}
+
 Composition matmul_gelu_grad(const KernelShape& s) {
   // 0 to 2: a, b, x; 3: y; 4: the product.
   return {{s.outputs[0]}, {{"matmul", {{0}, {1}}, {{4}}, s.attrs}, {"gelu_grad", {{4}, {2}}, {{3}}}}};
+}
+
+Composition matmul_to_f32(const KernelShape& s) {
+  // 0 and 1: a, b; 2: where given, what is added; then y, the product and the product in f32.
+  Attrs attrs = s.attrs;
+  attrs.erase("epilogue");
+  const int y = static_cast<int>(s.inputs.size()), product = y + 1, wide = y + 2;
+  const Attrs to_f32{{"to", std::string("f32")}};
+  const TensorType narrow{s.inputs[0].dtype, s.outputs[0].shape};
+  if (y == 2)
+    return {{narrow}, {{"matmul", {{0}, {1}}, {{product}}, attrs}, {"cast", {{product}}, {{y}}, to_f32}}};
+  return {{narrow, s.outputs[0]},
+          {{"matmul", {{0}, {1}}, {{product}}, attrs},
+           {"cast", {{product}}, {{wide}}, to_f32},
+           {"add", {{2}, {wide}}, {{y}}}}};
 }
 
 // An op on images with channels last, by way of the op with channels first: what has four dims is turned, the
@@ -102,7 +139,7 @@ class ByChannelsFirst {
   // `op` on these of the inputs, or values made before; its results go to these values.
   void turned(std::string_view op, const std::vector<int>& inputs, const std::vector<int>& outputs,
               const Attrs& attrs) {
-    Composition::Call main{op, {}, {}, attrs};
+    Composition::Call main{std::string(op), {}, {}, attrs};
     std::vector<Composition::Call> after;
     for (int value : inputs) {
       if (is_image(value)) {
@@ -190,7 +227,7 @@ int norm_again(ByChannelsFirst& by, const KernelShape& s) {
   const auto made = [&](std::string_view op, std::vector<Composition::Operand> inputs, const TensorType& type,
                         const Attrs& attrs = {}) {
     const int value = by.temporary(type);
-    by.call({op, std::move(inputs), {{value}}, attrs});
+    by.call({std::string(op), std::move(inputs), {{value}}, attrs});
     return value;
   };
   const Attrs to_f32{{"to", std::string("f32")}};
@@ -233,7 +270,9 @@ constexpr ComposedOp kComposedOps[] = {{"adam_rounded", adam_rounded},
                                        {"conv2d_nhwc_grad_weight", conv2d_nhwc_grad_weight},
                                        {"cross_entropy_with_grad", cross_entropy_with_grad},
                                        {"layer_norm_grad_add", layer_norm_grad_add},
+                                       {"map", map},
                                        {"matmul_gelu_grad", matmul_gelu_grad},
+                                       {"matmul_to_f32", matmul_to_f32},
                                        {"max_pool2d_nhwc", max_pool2d_nhwc},
                                        {"max_pool2d_nhwc_grad", max_pool2d_nhwc_grad},
                                        {"rms_norm_grad_add", rms_norm_grad_add}};

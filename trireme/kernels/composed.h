@@ -17,7 +17,7 @@ struct Composition {
     std::optional<Shape> shape = {};
   };
   struct Call {
-    std::string_view op;
+    std::string op;
     std::vector<Operand> inputs, outputs;
     Attrs attrs = {};
   };
@@ -61,7 +61,9 @@ enum ComposedIndex : size_t {
   kConv2dNhwcGradWeight,
   kCrossEntropyWithGrad,
   kLayerNormGradAdd,
+  kMap,
   kMatmulGeluGrad,
+  kMatmulToF32,
   kMaxPool2dNhwc,
   kMaxPool2dNhwcGrad,
   kRmsNormGradAdd,

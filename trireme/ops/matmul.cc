@@ -84,6 +84,20 @@ std::vector<ValueId> matmul_gradient(GradBuilder& g) {
 }  // namespace
 
 void add_matmul(OpTable& table) {
+  table.add({.name = "matmul_to_f32",
+             .index =
+                 [](const OpInstance& op) {
+                   const std::string_view epilogue = op.attrs.text("epilogue", "none");
+                   if (epilogue != "none" && epilogue != "residual")
+                     throw_error("[matmul_to_f32] epilogue '{}' is not known; none or residual expected",
+                                 epilogue);
+                   return matmul_rule(op);
+                 },
+             .inputs = {DTypeRule::kFormat, DTypeRule::kFormat, DTypeRule::kF32},
+             .outputs = {DTypeRule::kF32},
+             .gradient = kDeviceOp,
+             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); },
+             .in_place = {{0, 2}}});
   table.add({.name = "matmul_gelu_grad",
              .index =
                  [](const OpInstance& op) {

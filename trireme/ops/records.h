@@ -20,6 +20,7 @@ void add_drawn(OpTable& table);
 void add_dropout(OpTable& table);
 void add_embedding(OpTable& table);
 void add_layer_norm(OpTable& table);
+void add_map(OpTable& table);
 void add_matmul(OpTable& table);
 void add_optimizer(OpTable& table);
 void add_orthogonalise(OpTable& table);

@@ -21,8 +21,8 @@ class DeviceFuser : NodeJoiner {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (removed_[n]) continue;
       pack_attention(n) || loss_into_its_gradient(n) || sum_into_norm_gradient(n) ||
-          gelu_gradient_into_matmul(n) || weight_into_its_update(n) || relu_into_norm(n) ||
-          relu_gradient_into_norm_gradient(n);
+          gelu_gradient_into_matmul(n) || cast_into_matmul(n) || sum_into_matmul(n) ||
+          weight_into_its_update(n) || relu_into_norm(n) || relu_gradient_into_norm_gradient(n);
     }
     return result();
   }
@@ -95,6 +95,26 @@ class DeviceFuser : NodeJoiner {
     Node joined{&ops_.at("matmul_gelu_grad"), node(m).inputs, node(n).outputs, node(m).attrs};
     joined.inputs.push_back(node(n).inputs[1]);
     return join(n, m, std::move(joined));
+  }
+
+  // Gradients of weights are kept and added up in f32.
+  bool cast_into_matmul(int n) {
+    if (!is(n, "cast") || graph_.type(node(n).outputs[0]).dtype != DType::f32) return false;
+    const int m = made_for(n, node(n).inputs[0], "matmul");
+    if (!is_plain(m)) return false;
+    return join(n, m, {&ops_.at("matmul_to_f32"), node(m).inputs, node(n).outputs, node(m).attrs});
+  }
+  bool sum_into_matmul(int n) {
+    if (!is(n, "add") || graph_.type(node(n).inputs[0]) != graph_.type(node(n).inputs[1])) return false;
+    for (int side : {1, 0}) {
+      const int m = made_for(n, node(n).inputs[side], "matmul_to_f32");
+      if (!is_plain(m) || node(n).inputs[0] == node(n).inputs[1]) continue;
+      Node joined{&ops_.at("matmul_to_f32"), node(m).inputs, node(n).outputs, node(m).attrs};
+      joined.inputs.push_back(node(n).inputs[1 - side]);
+      joined.attrs.set("epilogue", "residual");
+      return join(n, m, std::move(joined));
+    }
+    return false;
   }
 
   // What the state of the weight becomes is made by the cast, what that of its master by the update.

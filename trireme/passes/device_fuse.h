@@ -6,6 +6,7 @@
 //   layer_norm_grad, add, sum over rows      -> layer_norm_grad_add
 //   rms_norm_grad, add                       -> rms_norm_grad_add
 //   matmul, gelu_grad                        -> matmul_gelu_grad
+//   matmul, cast to f32 (, add)              -> matmul_to_f32, which rounds nothing in between
 //   adam, cast to the gradient's format      -> adam_rounded
 //   batch_norm_nhwc, (add,) relu             -> batch_norm_nhwc with an epilogue
 //   (add,) relu_grad, batch_norm_nhwc_grad   -> batch_norm_nhwc_grad with an epilogue

@@ -5,6 +5,7 @@
 
 #include "trireme/ops/table.h"
 #include "trireme/passes/channels_last.h"
+#include "trireme/passes/join_maps.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/trainer.h"
 
@@ -30,7 +31,10 @@ Program StepPrograms::rank(int rank, const Device* device) const {
   std::vector<Graph> graphs;
   for (const Segment& segment : program.segments) {
     Graph& graph = graphs.emplace_back(segment.graph);
-    if (gains) graph = fused_for_device(with_channels_last(graph, ops(), gains), ops(), gains);
+    if (gains) {
+      graph = fused_for_device(with_channels_last(graph, ops(), gains), ops(), gains);
+      graph = join_maps(graph, ops(), gains);
+    }
     if (groups) graph = gathered(graph, groups);
   }
   return with_graphs(program, std::move(graphs), workspace_query(*device));

@@ -1,4 +1,5 @@
 // Element-wise ops of two inputs, of which the second may repeat; compare and select.
+#include "trireme/kernels/cuda/formulas.cuh"
 #include "trireme/kernels/cuda/many.cuh"
 #include "trireme/kernels/cuda/map.cuh"
 
@@ -6,10 +7,10 @@ namespace trireme::cuda {
 namespace {
 
 // clang-format off
-struct AddOp { __device__ float operator()(float a, float b) const { return a + b; } };
-struct SubOp { __device__ float operator()(float a, float b) const { return a - b; } };
-struct MulOp { __device__ float operator()(float a, float b) const { return a * b; } };
-struct DivOp { __device__ float operator()(float a, float b) const { return a / b; } };
+struct AddOp { __device__ float operator()(float a, float b) const { return formula::add(a, b); } };
+struct SubOp { __device__ float operator()(float a, float b) const { return formula::sub(a, b); } };
+struct MulOp { __device__ float operator()(float a, float b) const { return formula::mul(a, b); } };
+struct DivOp { __device__ float operator()(float a, float b) const { return formula::div(a, b); } };
 // clang-format on
 
 template <typename F>

@@ -12,6 +12,7 @@ namespace trireme::cuda {
 
 class Products;    // products.h
 class CudnnPlans;  // cudnn_plans.h
+class MapKernels;  // map_kernels.h
 
 // Null where this was built without cuDNN's headers.
 std::shared_ptr<CudnnPlans> make_cudnn_plans(cudaStream_t stream);
@@ -24,6 +25,7 @@ class CudaContext final : public DeviceContext {
   const cudaStream_t stream;
   const std::unique_ptr<Products> products;
   const std::shared_ptr<CudnnPlans> cudnn_plans;
+  const std::unique_ptr<MapKernels> maps;
 };
 
 inline CudaContext& context_of(const KernelContext& context) {

@@ -12,7 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
 #include "trireme/kernels/cuda/device.cuh"
-#include "trireme/kernels/cuda/gelu.cuh"
+#include "trireme/kernels/cuda/formulas.cuh"
 #include "trireme/kernels/cuda/gemm.h"
 #include "trireme/kernels/cuda/products.h"
 
@@ -112,9 +112,9 @@ __global__ void plain_product(Gemm g) {
   if (g.residual) sum += widen(static_cast<const C*>(g.residual)[at]);
   if (g.pre) {
     static_cast<C*>(g.pre)[at] = narrow<C>(sum);
-    sum = gelu(sum);
+    sum = formula::gelu(sum);
   }
-  if (g.gelu_at) sum = gelu_grad(sum, widen(static_cast<const C*>(g.gelu_at)[at]));
+  if (g.gelu_at) sum = formula::gelu_grad(sum, widen(static_cast<const C*>(g.gelu_at)[at]));
   static_cast<C*>(g.c)[at] = narrow<C>(sum);
 }
 
@@ -133,12 +133,12 @@ void multiply_plainly(const Gemm& g, cudaStream_t stream) {
 template <typename T>
 __global__ void gelu_of(const T* pre, T* y, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = narrow<T>(gelu(widen(pre[i])));
+  if (i < count) y[i] = narrow<T>(formula::gelu(widen(pre[i])));
 }
 template <typename T>
 __global__ void gelu_grad_of(const T* x, T* y, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = narrow<T>(gelu_grad(widen(y[i]), widen(x[i])));
+  if (i < count) y[i] = narrow<T>(formula::gelu_grad(widen(y[i]), widen(x[i])));
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ namespace {
 
 Gemm matmul_shape(const TensorType& a, const TensorType& b, const TensorType& y, const Attrs& attrs) {
   Gemm g;
-  g.dtype = g.c_dtype = a.dtype;
+  g.dtype = a.dtype;
+  g.c_dtype = y.dtype;
   g.a.transpose = attrs.integer("transpose_a", 0) ? Transpose::kYes : Transpose::kNo;
   g.b.transpose = attrs.integer("transpose_b", 0) ? Transpose::kYes : Transpose::kNo;
   const bool transpose_a = g.a.transpose == Transpose::kYes, shared_b = b.shape.rank() == 2;
@@ -69,6 +70,9 @@ size_t matmul_workspace(const KernelShape& shape) {
 
 void add_matmul(KernelTable& table) {
   add_for_all_formats(table, "matmul", {matmul, matmul_workspace});
+  add_for_all_formats(
+      table, "matmul_to_f32",
+      {.run = matmul, .workspace_bytes = matmul_workspace, .gains = [](const KernelShape&) { return true; }});
   add_for_all_formats(
       table, "matmul_gelu_grad",
       {.run = matmul_gelu_grad, .workspace_bytes = matmul_workspace, .gains = gelu_grad_gains});

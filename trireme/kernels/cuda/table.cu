@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "trireme/kernels/cuda/context.h"
+#include "trireme/kernels/cuda/map_kernels.h"
 #include "trireme/kernels/cuda/products.h"
 #include "trireme/kernels/cuda/table.h"
 #include "trireme/kernels/device_fault.h"
@@ -25,6 +26,7 @@ namespace cuda {
   X(add_dropout) \
   X(add_embedding) \
   X(add_layer_norm) \
+  X(add_map) \
   X(add_matmul) \
   X(add_optimizer) \
   X(add_pool2d) \
@@ -46,7 +48,8 @@ TRIREME_CUDA_KERNEL_FILES(TRIREME_DECLARE)
 CudaContext::CudaContext(cudaStream_t its_stream, ProductChoices& choices, F32Products f32)
     : stream(its_stream),
       products(std::make_unique<Products>(choices, f32)),
-      cudnn_plans(make_cudnn_plans(its_stream)) {}
+      cudnn_plans(make_cudnn_plans(its_stream)),
+      maps(std::make_unique<MapKernels>()) {}
 CudaContext::~CudaContext() = default;
 
 namespace {

@@ -1,36 +1,40 @@
 // Element-wise ops of one input and their gradients.
-#include "trireme/kernels/cuda/gelu.cuh"
+#include "trireme/kernels/cuda/formulas.cuh"
 #include "trireme/kernels/cuda/many.cuh"
 #include "trireme/kernels/cuda/map.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-// clang-format off
-struct Neg { __device__ float operator()(float x) const { return -x; } };
-struct Exp { __device__ float operator()(float x) const { return expf(x); } };
-struct Log { __device__ float operator()(float x) const { return logf(x); } };
-struct Sqrt { __device__ float operator()(float x) const { return sqrtf(x); } };
-struct Rsqrt { __device__ float operator()(float x) const { return 1 / sqrtf(x); } };
-struct Tanh { __device__ float operator()(float x) const { return tanhf(x); } };
-struct Sigmoid { __device__ float operator()(float x) const { return sigmoid(x); } };
-struct Relu { __device__ float operator()(float x) const { return x < 0 ? 0 : x; } };
-struct Gelu { __device__ float operator()(float x) const { return gelu(x); } };
-struct Silu { __device__ float operator()(float x) const { return x * sigmoid(x); } };
-struct TanhGrad { __device__ float operator()(float dy, float y) const { return dy * (1 - y * y); } };
-struct SigmoidGrad { __device__ float operator()(float dy, float y) const { return dy * y * (1 - y); } };
-struct ReluGrad { __device__ float operator()(float dy, float y) const { return y > 0 ? dy : 0; } };
-struct GeluGrad { __device__ float operator()(float dy, float x) const { return gelu_grad(dy, x); } };
-// clang-format on
-struct SiluGrad {
-  __device__ float operator()(float dy, float x) const {
-    const float s = sigmoid(x);
-    return dy * (x * s * (1 - s) + s);
-  }
-};
+// The formulas as things that a kernel is given.
+#define TRIREME_ONE(Name, op)                                             \
+  struct Name {                                                           \
+    __device__ float operator()(float x) const { return formula::op(x); } \
+  };
+#define TRIREME_TWO(Name, op)                                                           \
+  struct Name {                                                                         \
+    __device__ float operator()(float dy, float x) const { return formula::op(dy, x); } \
+  };
+TRIREME_ONE(Neg, neg)
+TRIREME_ONE(Exp, exp)
+TRIREME_ONE(Log, log)
+TRIREME_ONE(Sqrt, sqrt)
+TRIREME_ONE(Rsqrt, rsqrt)
+TRIREME_ONE(Tanh, tanh)
+TRIREME_ONE(Sigmoid, sigmoid)
+TRIREME_ONE(Relu, relu)
+TRIREME_ONE(Gelu, gelu)
+TRIREME_ONE(Silu, silu)
+TRIREME_TWO(TanhGrad, tanh_grad)
+TRIREME_TWO(SigmoidGrad, sigmoid_grad)
+TRIREME_TWO(ReluGrad, relu_grad)
+TRIREME_TWO(GeluGrad, gelu_grad)
+TRIREME_TWO(SiluGrad, silu_grad)
+#undef TRIREME_ONE
+#undef TRIREME_TWO
 struct Affine {
   float scale, shift;
-  __device__ float operator()(float x) const { return fmaf(x, scale, shift); }
+  __device__ float operator()(float x) const { return formula::affine(x, scale, shift); }
 };
 
 template <typename F>
@@ -42,7 +46,8 @@ void unary_grad(const KernelContext& context) {
   map_two(context, F());
 }
 Affine affine_of(const KernelContext& context) {
-  return {static_cast<float>(context.attrs.real("scale", 1)), static_cast<float>(context.attrs.real("shift", 0))};
+  return {static_cast<float>(context.attrs.real("scale", 1)),
+          static_cast<float>(context.attrs.real("shift", 0))};
 }
 void affine(const KernelContext& context) {
   map_one(context, affine_of(context));
