@@ -1,8 +1,21 @@
-# Optional: ranks that compute on a GPU. Sets TRIREME_HAS_CUDA where a toolkit is found; without one everything
-# else is built and tested as ever, and train.device=cuda is refused with a word.
-option(TRIREME_CUDA "build for GPUs where NVIDIA's CUDA toolkit is found" ON)
+# Optional: ranks that compute on a GPU. Sets TRIREME_HAS_CUDA if they are built in; otherwise everything else is
+# built and tested as usual, and train.device=cuda is refused with the reason.
+#   AUTO  where this machine has an NVIDIA GPU and the CUDA toolkit (kernels take a third of the build's time)
+#   ON    wherever the toolkit is found, e.g. to build on a machine without a GPU for one with it
+#   OFF   never
+set(TRIREME_CUDA AUTO CACHE STRING "build for NVIDIA GPUs: AUTO, ON or OFF")
 set(TRIREME_HAS_CUDA OFF)
-if(TRIREME_CUDA)
+if(TRIREME_CUDA STREQUAL "AUTO")
+  if(EXISTS /dev/nvidiactl OR EXISTS /dev/dxg)  # dxg: under Windows' subsystem for Linux
+    set(wants_cuda ON)
+  else()
+    set(wants_cuda OFF)
+    message(STATUS "CUDA: no NVIDIA GPU here; -DTRIREME_CUDA=ON builds for one all the same")
+  endif()
+else()
+  set(wants_cuda ${TRIREME_CUDA})
+endif()
+if(wants_cuda)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90)  # Hopper, and what comes after it through PTX
   endif()
@@ -12,8 +25,8 @@ if(TRIREME_CUDA)
     enable_language(CUDA)
     find_package(CUDAToolkit)
   endif()
-  if(CMAKE_CUDA_COMPILER AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
-    message(STATUS "CUDA: nvcc ${CMAKE_CUDA_COMPILER_VERSION} knows no C++20; 12 or newer would be used")
+  if(CMAKE_CUDA_COMPILER AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
+    message(STATUS "CUDA: nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old; 12.8 or newer would be used")
   elseif(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
     set(TRIREME_HAS_CUDA ON)
     set(CMAKE_CUDA_STANDARD 20)
