@@ -11,10 +11,28 @@
 namespace trireme {
 namespace {
 
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // so that a few of them can be added up
+constexpr int64_t kMostRows = int64_t{1} << 40;   // and counts of other things
+
+int64_t within(int64_t value, int64_t least, int64_t most, std::string_view name) {
+  if (value < least || value > most) throw_error("'{}' is {}; {} to {} expected", name, value, least, most);
+  return value;
+}
+
 size_t bytes_at(const Attrs& attrs, std::string_view name) {
-  const int64_t value = attrs.integer(name);
-  if (value < 0) throw_error("'{}' is {}, which is less than nothing", name, value);
-  return static_cast<size_t>(value);
+  return static_cast<size_t>(within(attrs.integer(name), 0, kMostBytes, name));
+}
+
+int64_t rows_at(const Attrs& attrs, std::string_view name) {
+  return within(attrs.integer(name), 0, kMostRows, name);
+}
+int64_t steps_at(const Attrs& attrs, std::string_view name) {
+  return attrs.has(name) ? rows_at(attrs, name) : 0;
+}
+
+// Also of what the verifier refuses, with a better reason: below 0.
+int small(int64_t value, std::string_view name) {
+  return static_cast<int>(within(value, -1, 1 << 20, name));
 }
 
 std::vector<std::string> words(const Attrs& attrs, std::string_view name) {
@@ -51,7 +69,7 @@ class ProgramReader {
   void statement(LineReader& reader, const std::string& text, int number) {
     if (reader.take("program")) return;
     if (reader.take("mesh ")) return read_mesh(reader, text);
-    if (reader.take("rank ")) return void(program_.rank = static_cast<int>(reader.integer()));
+    if (reader.take("rank ")) return void(program_.rank = small(reader.integer(), "rank"));
     if (reader.take("sums in_pairs")) return void(program_.sums = Schedule::Sums::kInPairs);
     if (reader.take("parameters ")) return void(program_.parameters = reader.integer());
     if (reader.take("memory ")) return read_memory(reader);
@@ -114,25 +132,30 @@ class ProgramReader {
     State& state = program_.states.back();
     const Attrs attrs = reader.attrs();
     state.offset = bytes_at(attrs, "offset");
-    state.slots = static_cast<int>(std::clamp<int64_t>(attrs.integer("slots"), 0, 1 << 20));
+    state.slots = small(attrs.integer("slots"), "slots");
     state.part = {};
     const std::vector<int64_t>& whole = attrs.integers("whole");
     if (whole.size() > Shape::kMaxDims)
       throw_error("a tensor has at most {} dims, {} are given", Shape::kMaxDims, whole.size());
-    for (int64_t extent : whole) state.part.whole.push_back(extent);
+    for (int64_t extent : whole) state.part.whole.push_back(within(extent, 0, kMostBytes, "whole"));
+    if (!has_possible_size(state.part.whole))
+      throw_error("{} has more than 2^48 elements", to_string(state.part.whole));
     for (int d = 0; d < state.part.whole.rank(); ++d) {
       const std::vector<int64_t>& numbers = attrs.integers(fmt::format("dim{}", d));
       if (numbers.size() % 2 != 0) throw_error("dim{} has {} numbers; pairs expected", d, numbers.size());
       Pieces& pieces = state.part.pieces.emplace_back();
-      for (size_t i = 0; i < numbers.size(); i += 2) pieces.push_back({numbers[i], numbers[i + 1]});
+      for (size_t i = 0; i < numbers.size(); i += 2) {
+        const int64_t begin = within(numbers[i], 0, state.part.whole[d], "the begin of a piece");
+        const int64_t size = within(numbers[i + 1], 0, state.part.whole[d] - begin, "the size of a piece");
+        pieces.push_back({begin, size});
+      }
     }
     state.part.axes = words(attrs, "axes");
     state.part.sums = words(attrs, "sums");
-    if (attrs.has("group"))
-      state.group = static_cast<int>(std::clamp<int64_t>(attrs.integer("group"), -1, 1 << 20));
-    state.group_rows = std::clamp<int64_t>(attrs.integer("group_rows", 0), -1, int64_t{1} << 40);
+    if (attrs.has("group")) state.group = small(attrs.integer("group"), "group");
+    state.group_rows = within(attrs.integer("group_rows", 0), -1, kMostRows, "group_rows");
     if (attrs.has("stages")) {
-      for (int64_t stage : attrs.integers("stages")) state.part.stages.push_back(static_cast<int>(stage));
+      for (int64_t stage : attrs.integers("stages")) state.part.stages.push_back(small(stage, "stages"));
     }
   }
 
@@ -143,7 +166,7 @@ class ProgramReader {
     group.offset = bytes_at(attrs, "offset");
     group.file_offset = bytes_at(attrs, "file_offset");
     group.bytes = bytes_at(attrs, "bytes");
-    group.slot = static_cast<int>(std::clamp<int64_t>(attrs.integer("slot"), -1, 1 << 20));
+    group.slot = small(attrs.integer("slot"), "slot");
   }
 
   void begin_segment(LineReader& reader, int number) {
@@ -189,9 +212,7 @@ class ProgramReader {
     return found->second;
   }
   static size_t offset(LineReader& reader) {
-    const int64_t value = reader.integer();
-    if (value < 0) throw_error("{} is less than nothing", value);
-    return static_cast<size_t>(value);
+    return static_cast<size_t>(within(reader.integer(), 0, kMostBytes, "offset"));
   }
 
   void read_place(LineReader& reader) {
@@ -228,23 +249,23 @@ class ProgramReader {
     ActionList& list = program_.lists.emplace_back();
     list.name = reader.name();
     const Attrs attrs = reader.attrs();
-    list.rows = attrs.integer("rows");
-    list.own = {attrs.integer("begin"), attrs.integer("size")};
-    list.microbatches = attrs.integer("microbatches");
-    list.every = attrs.integer("every", 0);
-    list.first = attrs.integer("first", 0);
-    list.until = attrs.integer("until", 0);
+    list.rows = rows_at(attrs, "rows");
+    list.own = {rows_at(attrs, "begin"), rows_at(attrs, "size")};
+    list.microbatches = rows_at(attrs, "microbatches");
+    list.every = steps_at(attrs, "every");
+    list.first = steps_at(attrs, "first");
+    list.until = steps_at(attrs, "until");
   }
 
   void read_action(LineReader& reader) {
     Action action;
     if (reader.take("run ")) {
       action.what = reader.name();
-      action.microbatch = reader.integer();
+      action.microbatch = within(reader.integer(), -1, kMostRows, "microbatch");
     } else if (const bool sends = reader.take("send "); sends || reader.take("receive ")) {
       action.kind = sends ? Action::Kind::kSend : Action::Kind::kReceive;
       action.what = reader.value_name();
-      action.peer = static_cast<int>(reader.integer());
+      action.peer = small(reader.integer(), "rank");
     } else if (const bool begins = reader.take("reduce "); begins || reader.take("await ")) {
       action.kind = begins ? Action::Kind::kReduce : Action::Kind::kAwait;
       action.what = reader.value_name();
@@ -254,7 +275,7 @@ class ProgramReader {
     } else {
       throw_error("no statement of a program: a state, segment, list or action expected");
     }
-    if (!reader.done()) action.slot = static_cast<int>(reader.integer());
+    if (!reader.done()) action.slot = small(reader.integer(), "slot");
     if (program_.lists.empty()) throw_error("an action stands in no list");
     program_.lists.back().actions.push_back(std::move(action));
   }

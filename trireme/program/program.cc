@@ -23,7 +23,9 @@ size_t State::stride() const {
 }
 
 size_t State::row_bytes() const {
-  return type.shape.rank() == 0 ? type.bytes() : type.bytes() / static_cast<size_t>(type.shape[0]);
+  return type.shape.elements() == 0 || type.shape.rank() == 0
+             ? type.bytes()
+             : type.bytes() / static_cast<size_t>(type.shape[0]);
 }
 
 int State::groups() const {

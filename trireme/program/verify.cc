@@ -2,6 +2,7 @@
 #include "trireme/program/verify.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -144,7 +145,11 @@ class ListCheck {
     for (int64_t step = 0; step < steps; ++step) {
       for (Action action : list_.actions) {
         action.microbatch += step * list_.microbatches;
-        action.slot += static_cast<int>(step * list_.microbatches);
+        const int64_t slot = action.slot + step * list_.microbatches;
+        if (slot > std::numeric_limits<int>::max())
+          throw_error("the list '{}' comes to slot {} after {} steps of {} microbatches", list_.name, slot,
+                      step, list_.microbatches);
+        action.slot = static_cast<int>(slot);
         check(action);
       }
     }

@@ -236,7 +236,9 @@ TEST(ProgramText, RefusesWithTheLineAndTheReason) {
               HasSubstr("'sideways' is no kind"));
   EXPECT_THAT(refusal("place %w states", "place %w attic"), HasSubstr("'attic' is no place"));
   EXPECT_THAT(refusal("place %w states", "place %nobody states"), HasSubstr("no value %nobody"));
-  EXPECT_THAT(refusal("offset=0", "offset=-4"), HasSubstr("less than nothing"));
+  EXPECT_THAT(refusal("offset=0", "offset=-4"), HasSubstr("'offset' is -4; 0 to"));
+  EXPECT_THAT(refusal("rank 1", "rank 4294967297"), HasSubstr("'rank' is 4294967297"));
+  EXPECT_THAT(refusal("slots=1", "slots=9999999"), HasSubstr("'slots' is 9999999"));
   EXPECT_THAT(refusal("run first 0", "walk first 0"), HasSubstr("no statement of a program"));
   EXPECT_THAT(refusal("= matmul(", "= matmull("), HasSubstr("line"));
   EXPECT_THAT(refusal("state %g:", "state %w:"), HasSubstr("two states are called %w"));
