@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/json.h"
 
 namespace trireme {
 namespace {
@@ -24,8 +23,8 @@ Arrivals arrivals_of(const nlohmann::json& list, int64_t step, const std::string
   Arrivals arrivals;
   const bool may_be_lost = expected.losses == Expected::Losses::kBorne;
   for (const nlohmann::json& one : list) {
-    const int64_t number = one.is_number_integer() ? one.get<int64_t>() : INT64_MIN / 2;
-    const int64_t rank = may_be_lost ? std::abs(number) : number;
+    const int64_t number = one.is_number_integer() ? one.get<int64_t>() : INT64_MIN;
+    const int64_t rank = may_be_lost && number < 0 ? -std::max(number, -INT64_MAX) : number;
     if (rank < expected.first || rank > expected.last)
       throw_error(
           "{}: in step {}, {} is among the arrivals; {} are {} to {}{}. It is the log of a run with other "
@@ -37,14 +36,18 @@ Arrivals arrivals_of(const nlohmann::json& list, int64_t step, const std::string
   return arrivals;
 }
 
-// Lines that are about no rank are rank 0's.
-std::map<int64_t, Arrivals> read(const std::string& path, const Expected& expected) {
+std::ifstream opened(const std::string& path) {
   std::ifstream in(path);
   if (!in)
     throw_error("cannot read {}; the metrics.jsonl of the run that is to be made again expected", path);
+  return in;
+}
+
+// Lines that are about no rank are rank 0's.
+std::map<int64_t, Arrivals> parse(std::istream& in, const std::string& path, const Expected& expected) {
   std::map<int64_t, Arrivals> result;
   for (std::string line; std::getline(in, line);) {
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json object = parse_json(line, path);
     if (!object.is_object() || !object.contains("arrivals") || !object["arrivals"].is_array()) continue;
     const nlohmann::json step = object.value("step", nlohmann::json());
     if (!step.is_number_integer() || object.value("rank", nlohmann::json(0)) != expected.log_of) continue;
@@ -58,14 +61,27 @@ std::map<int64_t, Arrivals> read(const std::string& path, const Expected& expect
 
 }  // namespace
 
+std::map<int64_t, Arrivals> parse_arrivals(std::istream& in, const std::string& path, const Servers& servers,
+                                           int server) {
+  return parse(in, path,
+               {server, servers.rank_of(0), servers.rank_of(servers.workers - 1), Expected::Losses::kBorne,
+                "workers", "server, async_server or ssp"});
+}
+
+std::map<int64_t, Arrivals> parse_arrivals(std::istream& in, const std::string& path, int ranks, int rank) {
+  return parse(
+      in, path,
+      {rank, 0, ranks - 1, Expected::Losses::kNone, "ranks", "ad_psgd, or d_psgd with a staleness,"});
+}
+
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers, int server) {
-  return read(path, {server, servers.rank_of(0), servers.rank_of(servers.workers - 1),
-                     Expected::Losses::kBorne, "workers", "server, async_server or ssp"});
+  std::ifstream in = opened(path);
+  return parse_arrivals(in, path, servers, server);
 }
 
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank) {
-  return read(path,
-              {rank, 0, ranks - 1, Expected::Losses::kNone, "ranks", "ad_psgd, or d_psgd with a staleness,"});
+  std::ifstream in = opened(path);
+  return parse_arrivals(in, path, ranks, rank);
 }
 
 // As rows of numbers, as long as the longest: of each step its number, how many ranks follow, and these.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,6 +23,10 @@ using Arrivals = std::vector<int>;
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers, int server);
 // The same of one of `ranks` ranks that mix weights.
 std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank);
+// The same of an open file; `path` is for messages.
+std::map<int64_t, Arrivals> parse_arrivals(std::istream& in, const std::string& path, const Servers& servers,
+                                           int server);
+std::map<int64_t, Arrivals> parse_arrivals(std::istream& in, const std::string& path, int ranks, int rank);
 
 // What all ranks along an axis have taken, in their order; on each of them. Collective.
 std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_t, Arrivals>& own,

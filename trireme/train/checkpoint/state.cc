@@ -4,9 +4,9 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/json.h"
 
 namespace trireme {
 namespace {
@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr int kFormat = 1;  // of state.json; raised when an older reader could no longer understand it
 
 json parse_object(std::string_view text, std::string_view where) {
-  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json object = parse_json(text, where);
   if (!object.is_object()) throw_error("{}: not a JSON object; the file is damaged", where);
   return object;
 }

@@ -78,6 +78,7 @@ class BpeTokenizer final : public Tokenizer {
     if (vocabulary_.whole_words == BpeVocabulary::WholeWords::lookup) {
       for (size_t id = 0; id < vocabulary_.tokens.size(); ++id)
         whole_words_.emplace(vocabulary_.tokens[id], static_cast<int32_t>(id));
+      for (const int32_t id : vocabulary_.special) whole_words_.erase(vocabulary_.tokens[id]);
     }
   }
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "trireme/base/error.h"
+#include "trireme/base/json.h"
 
 namespace trireme {
 namespace {
@@ -27,12 +27,10 @@ std::array<int, 512> make_byte_of_code_point() {
   return table;
 }
 
-json parse_json(std::string_view text, std::string_view name) {
-  try {
-    return json::parse(text);
-  } catch (const json::exception& error) {
-    throw_error("{}: not valid JSON: {}; fetch the file again", name, error.what());
-  }
+json parse(std::string_view text, std::string_view name) {
+  json root = parse_json(text, name);
+  if (root.is_discarded()) throw_error("{}: not valid JSON; fetch the file again", name);
+  return root;
 }
 
 // Fills a vocabulary step by step and keeps the inverse map (bytes -> id) for it.
@@ -152,7 +150,10 @@ void refuse_normalizer(const json& root, std::string_view name) {
 void add_token(const json& token, VocabularyBuilder& builder, std::string_view name) {
   const std::string content = token.at("content").get<std::string>();
   builder.add(token.at("id"), content);
-  if (token.value("special", false)) return;
+  if (token.value("special", false)) {
+    builder.vocabulary().special.push_back(token.at("id").get<int32_t>());
+    return;
+  }
   for (const char* key : {"lstrip", "rstrip", "single_word"}) {
     if (token.value(key, false))
       throw_error("{}: the added token '{}' has {} set, which is not supported", name, content, key);
@@ -218,7 +219,7 @@ std::optional<std::string> bytes_of_printable(std::string_view text) {
 
 BpeVocabulary parse_gpt2_vocabulary(std::string_view encoder_json, std::string_view vocab_bpe,
                                     std::string_view name) {
-  const json entries = parse_json(encoder_json, name);
+  const json entries = parse(encoder_json, name);
   VocabularyBuilder builder(name, entries.size());
   builder.add_vocabulary(entries);
   for (size_t line_number = 1; !vocab_bpe.empty(); ++line_number) {
@@ -238,7 +239,7 @@ BpeVocabulary parse_gpt2_vocabulary(std::string_view encoder_json, std::string_v
 }
 
 BpeVocabulary parse_tokenizer_json(std::string_view text, std::string_view name) {
-  const json root = parse_json(text, name);
+  const json root = parse(text, name);
   try {
     return read_tokenizer_json(root, name);
   } catch (const json::exception& error) {  // a field of another type than expected

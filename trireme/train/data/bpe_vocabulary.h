@@ -23,6 +23,7 @@ struct BpeVocabulary {
   std::vector<int32_t> byte_ids;    // byte -> id, 256 of them
   std::vector<Merge> merges;
   std::vector<int32_t> in_text;  // tokens that are looked for in the text before it is cut into words
+  std::vector<int32_t> special;  // tokens that no text becomes
   std::string pattern{kGpt2Pattern};
   std::optional<int32_t> end_of_text;
   WholeWords whole_words = WholeWords::merge;

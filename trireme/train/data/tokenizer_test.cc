@@ -145,6 +145,17 @@ TEST(BpeFiles, TokenizerJsonWithAPatternAndWholeWords) {
   EXPECT_THAT(whole->encode("hello help"), ElementsAre(259, ' ', 'h', 'e', 'l', 'p'));
 }
 
+// A pattern may cut text into words that are spelt like a special token.
+TEST(BpeFiles, AWholeWordIsNeverASpecialToken) {
+  const std::string pre =
+      R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "\\S+"}, "behavior": "Isolated"},
+                              {"type": "ByteLevel", "use_regex": false}]})";
+  const auto whole = make_bpe_tokenizer(
+      parse_tokenizer_json(tokenizer_json(R"("ignore_merges": true, )", pre, "[]"), "t"), "t");
+  EXPECT_THAT(whole->encode("hello"), ElementsAre(259));
+  EXPECT_EQ(whole->encode("<|endoftext|>").size(), 13u);
+}
+
 // As Hugging Face does: the longest of those that begin first, before words are cut; special ones never.
 TEST(BpeFiles, AddedTokensAreFoundInTextUnlessTheyAreSpecial) {
   const std::string json = R"({"added_tokens": [{"id": 264, "content": "<|endoftext|>", "special": true},

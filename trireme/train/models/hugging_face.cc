@@ -3,9 +3,9 @@
 #include "trireme/train/models/hugging_face.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/json.h"
 #include "trireme/base/text.h"
 #include "trireme/train/models/model.h"
 
@@ -209,17 +209,9 @@ const ModelType& type_of(const ModelOptions& model) {
 
 // A config is flat; what is nested deeper than any known one is not worth a tree.
 json parse(std::string_view text, std::string_view where) {
-  constexpr int kDeepest = 32;
-  const auto guard = [&](int depth, json::parse_event_t, json&) {
-    if (depth > kDeepest)
-      throw_error("{}: nested deeper than {} levels; no config.json of a model", where, kDeepest);
-    return true;
-  };
-  try {
-    return json::parse(text, guard);
-  } catch (const json::exception& error) {
-    throw_error("{}: not valid JSON: {}", where, error.what());
-  }
+  json root = parse_json(text, where, /*most_levels=*/32);
+  if (root.is_discarded()) throw_error("{}: not valid JSON", where);
+  return root;
 }
 
 }  // namespace
