@@ -7,6 +7,7 @@
 
 #include "trireme/base/text.h"
 #include "trireme/bench/statistics.h"
+#include "trireme/train/step.h"
 
 namespace trireme::cli {
 
@@ -34,9 +35,14 @@ void TrainReport::started(const RunStart& run) {
                                       .peak_flops = peak_flops_,
                                       .screen = screen_});
   fmt::print("data     {}\n", run.data.summary);
-  fmt::print("model    {}: {:.2f} M parameters, {}\n", run.model.record.family,
-             static_cast<double>(run.parameters) / 1e6, train.precision);
   const Program& program = run.program;
+  const int64_t trained = trained_parameters(program);
+  fmt::print("model    {}: {:.2f} M parameters{}, {}\n", run.model.record.family,
+             static_cast<double>(run.parameters) / 1e6,
+             trained < run.parameters
+                 ? fmt::format(", {:.2f} M of them trained", static_cast<double>(trained) / 1e6)
+                 : "",
+             train.precision);
   fmt::print("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
              format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
              format_bytes(program.arena_bytes), format_bytes(program.input_bytes));

@@ -2,6 +2,7 @@
 #include "trireme/passes/half_weights.h"
 
 #include "trireme/base/error.h"
+#include "trireme/ir/trained.h"
 #include "trireme/ir/verify.h"
 #include "trireme/passes/rewrite.h"
 
@@ -12,8 +13,9 @@ bool rounds_to(const Graph& graph, const Node& node, DType format) {
   return node.op->output_dtype && graph.type(node.outputs[0]).dtype == format;
 }
 
+// A frozen one stays in f32: it has no master that would keep its bits.
 bool is_f32_parameter(const Value& value) {
-  return value.role == Role::kParameter && value.type.dtype == DType::f32;
+  return is_trained(value) && value.type.dtype == DType::f32;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "trireme/ir/builder.h"
+#include "trireme/ir/trained.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -16,7 +17,7 @@ std::string version_name(std::string_view parameter) {
 
 Graph with_kept_weights(Graph piece) {
   for (Value& value : piece.values) {
-    if (value.role != Role::kParameter) continue;
+    if (!is_trained(value)) continue;
     value.attrs = {{"of", value.name}};
     value.name = version_name(value.name);
     value.role = Role::kVersion;

@@ -69,6 +69,14 @@ void assign_node(const Field& field, const toml::node& node, const std::string& 
     }
     return assign(field, values, where);
   }
+  if (array && std::holds_alternative<std::vector<std::string>*>(field.value)) {
+    std::vector<std::string> values;
+    for (const toml::node& element : *array) {
+      if (!element.is_string()) refuse_value(field, "an array that does not hold strings alone", where);
+      values.push_back(**element.as_string());
+    }
+    return assign(field, values, where);
+  }
   refuse_value(field, array ? "an array" : node.is_table() ? "a table" : "a date or time", where);
 }
 

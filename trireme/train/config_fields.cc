@@ -191,6 +191,10 @@ std::vector<Field> config_fields(Config& c) {
        {},
        "random ones, by train.seed",
        Field::Path::kRead},
+      {"train.freeze", &c.train.freeze,
+       "parameters that stay as they are: patterns of names, in which * stands for any text (`h.0.*`); they "
+       "get "
+       "no gradient and no optimizer state"},
       {"train.threads", &c.train.threads, "threads per rank", {.min = 0, .max = 4096}, {}, "one per core"},
       {"train.precision",
        &c.train.precision,

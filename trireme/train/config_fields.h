@@ -25,7 +25,7 @@ struct Limits {
 
 struct Field {
   std::string name;  // "train.batch"
-  std::variant<int64_t*, double*, bool*, std::string*, std::vector<double>*> value;
+  std::variant<int64_t*, double*, bool*, std::string*, std::vector<double>*, std::vector<std::string>*> value;
   std::string doc;
   Limits limits{};                     // numbers
   std::vector<std::string> choices{};  // strings; empty: any
@@ -54,13 +54,16 @@ std::string expectation(const Field& field);
 std::string value_text(const Field& field);
 
 // Assign to the field, or throw an Error that opens with `where`. Numbers are checked against the limits,
-// strings against the choices; all must be finite, or valid UTF-8. One number serves as a list of one.
+// strings against the choices; all must be finite, or valid UTF-8. One number or string serves as a list of
+// one.
 void assign(const Field& field, int64_t value, std::string_view where);
 void assign(const Field& field, double value, std::string_view where);
 void assign(const Field& field, bool value, std::string_view where);
 void assign(const Field& field, const std::string& value, std::string_view where);
 void assign(const Field& field, const std::vector<double>& values, std::string_view where);
-// From text without a type: the environment and the command line. Lists are written 0.5,0.25 or [0.5, 0.25].
+void assign(const Field& field, const std::vector<std::string>& values, std::string_view where);
+// From text without a type: the environment and the command line. Lists are written 0.5,0.25 or [0.5, 0.25];
+// strings of a list may be quoted.
 void assign_text(const Field& field, const std::string& text, std::string_view where);
 
 // "found X, expected Y", as every refusal of a value says it.

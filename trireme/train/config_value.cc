@@ -61,6 +61,22 @@ bool parse_list(std::string_view text, std::vector<double>& values) {
   return true;
 }
 
+// "a,b" or, as TOML has it, '["a", "b"]'. Commas and quotes within are not for the command line.
+bool parse_list(std::string_view text, std::vector<std::string>& values) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  if (text.empty()) return true;
+  for (std::string part : split(text, ',')) {
+    part.erase(0, part.find_first_not_of(' '));
+    part.erase(part.find_last_not_of(' ') + 1);
+    const bool quoted =
+        part.size() >= 2 && (part.front() == '"' || part.front() == '\'') && part.back() == part.front();
+    if (quoted) part = part.substr(1, part.size() - 2);
+    if (part.empty() || part.find_first_of("\"'\\") != std::string::npos) return false;
+    values.push_back(std::move(part));
+  }
+  return true;
+}
+
 std::string number_text(double value) {
   std::string text = fmt::format("{}", value);
   // TOML tells floats from integers by the point or the exponent.
@@ -70,6 +86,12 @@ std::string number_text(double value) {
 std::string list_text(const std::vector<double>& values) {
   std::vector<std::string> parts;
   for (const double value : values) parts.push_back(number_text(value));
+  return fmt::format("[{}]", join(parts, ", "));
+}
+
+std::string list_text(const std::vector<std::string>& values) {
+  std::vector<std::string> parts;
+  for (const std::string& value : values) parts.push_back(toml_quoted(value));
   return fmt::format("[{}]", join(parts, ", "));
 }
 
@@ -107,6 +129,7 @@ std::string expectation(const Field& field) {
   if (std::holds_alternative<double*>(field.value)) return "a number" + limits_text(field.limits, false);
   if (std::holds_alternative<std::vector<double>*>(field.value))
     return "a list of numbers" + limits_text(field.limits, false);
+  if (std::holds_alternative<std::vector<std::string>*>(field.value)) return "a list of strings";
   if (field.choices.empty()) return "a string";
   return "one of " + join(field.choices, ", ");
 }
@@ -116,6 +139,7 @@ std::string value_text(const Field& field) {
   if (auto* number = std::get_if<double*>(&field.value)) return number_text(**number);
   if (auto* flag = std::get_if<bool*>(&field.value)) return **flag ? "true" : "false";
   if (auto* values = std::get_if<std::vector<double>*>(&field.value)) return list_text(**values);
+  if (auto* values = std::get_if<std::vector<std::string>*>(&field.value)) return list_text(**values);
   return toml_quoted(*std::get<std::string*>(field.value));
 }
 
@@ -174,6 +198,15 @@ void assign(const Field& field, const std::vector<double>& values, std::string_v
   **target = values;
 }
 
+void assign(const Field& field, const std::vector<std::string>& values, std::string_view where) {
+  auto* target = std::get_if<std::vector<std::string>*>(&field.value);
+  if (!target) refuse_value(field, "the list " + list_text(values), where);
+  for (const std::string& value : values) {
+    if (!is_utf8(value)) throw_error("{}: {} holds a string that is not valid UTF-8", where, field.name);
+  }
+  **target = values;
+}
+
 void assign(const Field& field, bool value, std::string_view where) {
   auto* target = std::get_if<bool*>(&field.value);
   if (!target) refuse_value(field, value ? "true" : "false", where);
@@ -181,6 +214,8 @@ void assign(const Field& field, bool value, std::string_view where) {
 }
 
 void assign(const Field& field, const std::string& value, std::string_view where) {
+  if (std::holds_alternative<std::vector<std::string>*>(field.value))
+    return assign(field, std::vector<std::string>{value}, where);
   if (!is_utf8(value)) throw_error("{}: {} is not valid UTF-8", where, field.name);
   auto* target = std::get_if<std::string*>(&field.value);
   if (!target) refuse_value(field, "the string " + toml_quoted(value), where);
@@ -199,6 +234,7 @@ void assign_text(const Field& field, const std::string& text, std::string_view w
   int64_t integer = 0;
   double number = 0;
   std::vector<double> list;
+  std::vector<std::string> texts;
   if (std::holds_alternative<std::string*>(field.value)) {
     assign(field, text, where);
   } else if (std::holds_alternative<bool*>(field.value) && (text == "true" || text == "false")) {
@@ -209,6 +245,8 @@ void assign_text(const Field& field, const std::string& text, std::string_view w
     assign(field, number, where);
   } else if (std::holds_alternative<std::vector<double>*>(field.value) && parse_list(text, list)) {
     assign(field, list, where);
+  } else if (std::holds_alternative<std::vector<std::string>*>(field.value) && parse_list(text, texts)) {
+    assign(field, texts, where);
   } else {
     refuse_value(field, toml_quoted(text), where);
   }

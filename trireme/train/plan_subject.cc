@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "trireme/base/error.h"
 #include "trireme/passes/plan_check.h"
@@ -68,7 +69,9 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
   Model small = model;
   const Units units = model_units(model, config.train, {1, sample});
   Units of_small = units;
-  if (tokens && config.model.layers > 1) {
+  // Patterns may name single blocks, which are then not like the others.
+  const bool alike = config.train.freeze.empty();
+  if (tokens && config.model.layers > 1 && alike) {
     small.options.layers = 1;
     of_small = model_units(small, config.train, {1, sample});
   }
@@ -78,6 +81,7 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
     of_small = units;
     subject.kind = kinds(units, units);
   }
+  if (!alike) std::iota(subject.kind.begin(), subject.kind.end(), 0);
   subject.units = units.names;
   subject.small_units = of_small.names;
   subject.tensor_presets = tensor_presets(small, config, sample);

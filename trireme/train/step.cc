@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/consistency.h"
 #include "trireme/ir/scope.h"
+#include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/precision.h"
@@ -19,6 +21,7 @@
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/optim/update.h"
+#include "trireme/train/parameter_patterns.h"
 #include "trireme/train/shards.h"
 #include "trireme/train/step_gradients.h"
 
@@ -154,12 +157,24 @@ SharedGradients shared_gradients(const Graph& first) {
   return result;
 }
 
+// Marks what is not to be trained, in both alike.
+void freeze(Graph& forward, Graph& evaluate, const TrainOptions& train) {
+  check_patterns("train.freeze", train.freeze, parameter_names(forward));
+  forward = with_frozen(std::move(forward), train.freeze);
+  evaluate = with_frozen(std::move(evaluate), train.freeze);
+  if (!train.freeze.empty() && parameters_of(forward).empty())
+    throw_error(
+        "train.freeze = {} freezes every parameter of the model, so that nothing is left to train; "
+        "leave the head out of it, for example",
+        join(train.freeze, ", "));
+}
+
 // Of the weights that training and evaluation both read in 16 bits alone.
 void halve_weights(Graph& forward, Graph& evaluate, DType format) {
   std::set<std::string> names = rounded_parameters(forward, format);
   const std::set<std::string> evaluated = rounded_parameters(evaluate, format);
   for (const Value& value : evaluate.values) {
-    if (value.role == Role::kParameter && !evaluated.contains(value.name)) names.erase(value.name);
+    if (is_trained(value) && !evaluated.contains(value.name)) names.erase(value.name);
   }
   forward = with_half_weights(forward, names, format);
   evaluate = with_half_weights(evaluate, names, format);
@@ -230,7 +245,7 @@ std::vector<int> chunks_of_parameters(const Graph& forward, const Cut& cut) {
   for (const Node& node : forward.nodes) {
     const int chunk = cut.chunk_of_name(forward.values[node.outputs[0]].name);
     for (ValueId input : node.inputs) {
-      if (chunk < 0 || forward.values[input].role != Role::kParameter) continue;
+      if (chunk < 0 || !is_trained(forward.values[input])) continue;
       if (chunk_of[input] >= 0 && chunk_of[input] != chunk)
         throw_error(
             "{} is a weight of two stages (a tied head), which would update it at different times under an "
@@ -329,6 +344,7 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
   Graph evaluate =
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
+  freeze(forward, evaluate, train);
   if (half_weights_of(train)) halve_weights(forward, evaluate, precision);
   check_served(train, forward, plan);
   result.cut = cut_of(forward, plan, schedule.microbatches);
@@ -386,7 +402,9 @@ std::vector<StepSegment> generating_graphs(const Model& model) {
 }
 
 double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches) {
-  if (!model.record.flops_per_token) {
+  const bool partly = std::ranges::any_of(
+      program.states, [](const State& state) { return is_frozen(state.role, state.attrs); });
+  if (!model.record.flops_per_token || partly) {  // conventions are about training all of it
     // Of the first microbatch; of a pipeline, what this rank's stage has of it. What is made again for want
     // of memory is no work that the model asks for.
     double flops = 0;
@@ -400,6 +418,18 @@ double model_flops(const Model& model, const Program& program, int64_t batch, in
   }
   return model.record.flops_per_token(model.options, program.parameters) *
          static_cast<double>(batch * model.options.seq);
+}
+
+int64_t trained_parameters(const Program& program) {
+  int64_t total = 0;
+  for (const State& state : program.states) {
+    if (state.role == Role::kParameter && !is_frozen(state.role, state.attrs))
+      total += state.part.whole.elements();
+  }
+  for (const Value& state : program.elsewhere) {
+    if (is_trained(state)) total += state.type.shape.elements();
+  }
+  return total;
 }
 
 }  // namespace trireme

@@ -60,6 +60,9 @@ std::vector<StepSegment> generating_graphs(const Model& model);
 // counts them: by the model's own rule, or what the graph's ops say.
 double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches);
 
+// Of the whole model's parameters, those that are trained.
+int64_t trained_parameters(const Program& program);
+
 // The number format of train.precision.
 DType precision_of(const TrainOptions& train);
 // The 16-bit format that weights are kept in, beside f32 masters (train.weight_precision); nothing where they

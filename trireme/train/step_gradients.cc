@@ -8,6 +8,7 @@
 
 #include "trireme/ir/builder.h"
 #include "trireme/ir/scope.h"
+#include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/prune.h"
@@ -50,7 +51,7 @@ std::map<int, std::vector<ValueId>> by_chunk(const Graph& graph, const std::vect
 std::vector<ValueId> parameters_of(const Graph& graph) {
   std::vector<ValueId> result;
   for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].role == Role::kParameter) result.push_back(static_cast<ValueId>(i));
+    if (is_trained(graph.values[i])) result.push_back(static_cast<ValueId>(i));
   }
   return result;
 }

@@ -10,6 +10,7 @@
 
 namespace trireme {
 
+// Those that are trained.
 std::vector<ValueId> parameters_of(const Graph& graph);
 
 // Whether a microbatch begins the sums, or adds to what the ones before have left.

@@ -5,6 +5,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/ir/trained.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
 
@@ -57,7 +58,9 @@ void write_tensor(Trainer& trainer, std::string_view name, std::span<const float
 }
 
 std::vector<float> read_gradient(Trainer& trainer, std::string_view parameter) {
-  slot_of(trainer, parameter);
+  const State& slot = slot_of(trainer, parameter);
+  if (is_frozen(slot.role, slot.attrs))
+    throw_error("'{}' is frozen (train.freeze), so that it has no gradient", parameter);
   std::vector<float> values = read_tensor(trainer, gradient_name(parameter));
   const double targets = read_tensor(trainer, kCountState)[0];
   const auto scale = static_cast<float>(1 / (std::max(1.0, targets) * trainer.loss_scale));

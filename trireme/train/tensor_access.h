@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The trained tensors, by their names in checkpoints, in the order of the model.
+// The parameters, frozen ones among them, by their names in checkpoints, in the order of the model.
 std::vector<std::string> parameter_names(const Trainer& trainer);
 
 // By its name in checkpoints (of a 16-bit weight, its f32 master is read, and both are written); moments are

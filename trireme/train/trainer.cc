@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/exchange/consistency.h"
+#include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/pins.h"
 #include "trireme/passes/served_steps.h"
@@ -385,7 +386,7 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
 // In the order of the model, from the input on.
 std::string Trainer::first_bad_gradient() {
   for (const State& slot : program().states) {
-    if (slot.role != Role::kParameter) continue;
+    if (slot.role != Role::kParameter || is_frozen(slot.role, slot.attrs)) continue;
     const std::string name = gradient_name(slot.name);
     const std::vector<float> values = read_numbers(executor_, *program().find_state(name));
     const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });

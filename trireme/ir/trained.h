@@ -1,0 +1,23 @@
+// Which states training changes. A parameter whose attribute `frozen` is set belongs to the model and lies as
+// the others do, but has no gradient, no optimizer state and no part in the update.
+#pragma once
+
+#include <string_view>
+
+#include "trireme/ir/graph.h"
+
+namespace trireme {
+
+inline constexpr std::string_view kFrozen = "frozen";
+
+inline bool is_frozen(Role role, const Attrs& attrs) {
+  return role == Role::kParameter && attrs.has(kFrozen);
+}
+inline bool is_frozen(const Value& value) {
+  return is_frozen(value.role, value.attrs);
+}
+inline bool is_trained(const Value& value) {
+  return value.role == Role::kParameter && !is_frozen(value);
+}
+
+}  // namespace trireme
