@@ -191,6 +191,10 @@ std::vector<Field> config_fields(Config& c) {
        {},
        "random ones, by train.seed",
        Field::Path::kRead},
+      {"train.init_fresh", &c.train.init_fresh,
+       "parameters that start anew though train.init_from has others of their names, a head for other "
+       "classes "
+       "say: patterns, as for train.freeze"},
       {"train.freeze", &c.train.freeze,
        "parameters that stay as they are: patterns of names, in which * stands for any text (`h.0.*`); they "
        "get "

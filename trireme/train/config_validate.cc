@@ -103,6 +103,12 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
         c.train.accumulate, c.train.shards);
   }
 
+  if (!c.train.init_fresh.empty() && c.train.init_from.empty()) {
+    add("train.init_fresh = {} says what is not taken from train.init_from, which is not set; all parameters "
+        "start anew without it",
+        join(c.train.init_fresh, ", "));
+  }
+
   if (c.train.tf32 && (!c.train.device.starts_with("cuda") || c.train.precision != "f32")) {
     add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}",
         c.train.device, c.train.precision);

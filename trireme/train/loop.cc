@@ -352,8 +352,8 @@ class Run {
   void start_from_weights() {
     if (config_.train.init_from.empty()) return;
     const RankStates states = states_of(trainer_);
-    const std::string source =
-        read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(alike_));
+    const std::string source = read_weights(config_.train.init_from, model_, states.model,
+                                            checkpoint_peers(alike_), config_.train.init_fresh);
     trainer_.begin_from_weights();
     note("weights  from " + source);
   }

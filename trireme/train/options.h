@@ -59,9 +59,10 @@ struct TrainOptions {
   int64_t shards = 0;          // virtual shards of a batch (schedule/shards.cc); a power of two; 0: none
   int64_t steps = 500;
   int64_t seed = 1;
-  int64_t threads = 0;              // automatic: one per core
-  std::string init_from;            // weights to start from (weights.h); automatic: random ones
-  std::vector<std::string> freeze;  // patterns of parameters that are not trained (frozen.h)
+  int64_t threads = 0;                  // automatic: one per core
+  std::string init_from;                // weights to start from (weights.h); automatic: random ones
+  std::vector<std::string> init_fresh;  // patterns of parameters that are not taken from init_from
+  std::vector<std::string> freeze;      // patterns of parameters that are not trained (parameter_patterns.h)
   std::string precision = "f32";
   std::string weight_precision = "f32";    // of weights between steps: f32, or `precision` beside f32 masters
   std::string gradient_precision = "f32";  // of gradients between microbatches: f32, or `weight_precision`

@@ -7,12 +7,14 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/checkpoint/checkpoint_files.h"
 #include "trireme/train/config_fields.h"
 #include "trireme/train/models/hugging_face.h"
+#include "trireme/train/parameter_patterns.h"
 #include "trireme/train/saved_run.h"
 
 namespace trireme {
@@ -76,9 +78,14 @@ std::string weight_files(const fs::path& folder) {
               folder.string());
 }
 
-Source open_hugging_face(const fs::path& folder, const Model& model) {
+using Patterns = std::span<const std::string>;
+
+Source open_hugging_face(const fs::path& folder, const Model& model, Patterns fresh) {
   const std::string where = folder / "config.json";
-  const StatedModel stated = parse_hugging_face_config(read_text(where), where);
+  StatedModel stated = parse_hugging_face_config(read_text(where), where);
+  // The vocabulary decides shapes alone, and those are compared tensor by tensor.
+  if (!fresh.empty())
+    std::erase_if(stated.keys, [](const auto& key) { return key.setting == "model.vocab"; });
   expect_same(model, stated.model, stated.keys, where);
   if (stated.positions > 0 && model.options.seq > stated.positions) {
     throw_error("{}: its model has {} positions, but model.seq = {}; at most {} can be used", where,
@@ -99,7 +106,8 @@ Source open_run(const fs::path& folder, std::optional<int64_t> step, const Model
           same_name};
 }
 
-Source open_source(const std::string& path, const Model& model, const CheckpointPeers& peers) {
+Source open_source(const std::string& path, const Model& model, const CheckpointPeers& peers,
+                   Patterns fresh) {
   const fs::path folder = fs::path(path).lexically_normal().has_filename()
                               ? fs::path(path).lexically_normal()
                               : fs::path(path).lexically_normal().parent_path();
@@ -117,11 +125,10 @@ Source open_source(const std::string& path, const Model& model, const Checkpoint
     return {path + ", without the settings of its run, so that only names and shapes were compared",
             std::move(open_checkpoint(folder, peers).model), same_name};
   }
-  if (fs::exists(folder / "config.json")) return open_hugging_face(folder, model);
+  if (fs::exists(folder / "config.json")) return open_hugging_face(folder, model, fresh);
   throw_error(
       "train.init_from = {}: neither a run's folder (checkpoints/), nor a checkpoint's (checksums.json), nor "
-      "one "
-      "of Hugging Face's (config.json and model.safetensors)",
+      "one of Hugging Face's (config.json and model.safetensors)",
       path);
 }
 
@@ -136,63 +143,92 @@ void add_names(std::vector<std::string>& problems, std::string_view what,
                   names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : ""));
 }
 
-using Reads = std::vector<std::pair<const TensorFiles::Tensor*, const PartView*>>;
+struct Reads {
+  std::vector<std::pair<const TensorFiles::Tensor*, const PartView*>> reads;
+  std::set<std::string> fresh;  // of the model, that are not read
+};
 
-Reads match(const Source& source, std::span<const PartView> parts) {
+// A setting that passes over the tensors that keep weights from being read; "" where there are none.
+std::string way_out(const std::set<std::string>& names) {
+  constexpr size_t kMost = 8;
+  if (names.empty() || names.size() > kMost) return "";
+  return fmt::format(
+      ". To start from the other tensors and leave these out or begin them anew: "
+      "--train.init_fresh={}",
+      join(std::vector(names.begin(), names.end()), ","));
+}
+
+Reads match(const Source& source, std::span<const PartView> parts, Patterns fresh) {
   std::map<std::string, const TensorFiles::Tensor*> stored;
-  std::vector<std::string> missing, surplus, other;
+  std::vector<std::string> missing, surplus, other, known;
+  std::set<std::string> unfit;
   for (const TensorFiles::Tensor& tensor : source.files.tensors()) {
     const std::optional<std::string> name = source.our_name(tensor.name);
     if (!name) continue;
+    known.push_back(*name);
     if (!stored.emplace(*name, &tensor).second)
       throw_error("{}: '{}' and '{}' are the same tensor of the model; one is expected", source.files.path(),
                   stored.at(*name)->name, tensor.name);
   }
-  Reads reads;
+  for (const PartView& part : parts) known.push_back(part.name);
+  check_patterns("train.init_fresh", fresh, known);
+  std::erase_if(stored, [&](const auto& entry) { return fits_any(fresh, entry.first); });
+  Reads result;
   for (const PartView& part : parts) {
+    if (fits_any(fresh, part.name)) {
+      result.fresh.insert(part.name);
+      continue;
+    }
     const auto found = stored.find(part.name);
     if (found == stored.end()) {
-      missing.push_back(fmt::format("'{}' {}", part.name, to_string(part.part.whole)));
+      if (unfit.insert(part.name).second)
+        missing.push_back(fmt::format("'{}' {}", part.name, to_string(part.part.whole)));
       continue;
     }
     const TensorFiles::Tensor& tensor = *found->second;
     if (tensor.shape != part.part.whole) {
-      other.push_back(fmt::format("'{}' is {}, expected {}", tensor.name, to_string(tensor.shape),
-                                  to_string(part.part.whole)));
+      if (unfit.insert(part.name).second)
+        other.push_back(fmt::format("'{}' is {}, expected {}", tensor.name, to_string(tensor.shape),
+                                    to_string(part.part.whole)));
     } else if (!TensorFiles::widens(tensor)) {
       other.push_back(fmt::format("'{}' is {}, expected F32, BF16 or F16", tensor.name, tensor.format));
     }
-    reads.emplace_back(&tensor, &part);
+    result.reads.emplace_back(&tensor, &part);
   }
   for (const PartView& part : parts) stored.erase(part.name);
-  for (const auto& [name, tensor] : stored)
+  for (const auto& [name, tensor] : stored) {
     surplus.push_back(fmt::format("'{}' {}", tensor->name, to_string(tensor->shape)));
+    unfit.insert(name);
+  }
   std::vector<std::string> problems;
   add_names(problems, "missing:", missing);
   add_names(problems, "not of this model:", surplus);
   add_names(problems, "other than expected:", other);
   if (!problems.empty())
-    throw_error("{}: its tensors are not those of this model; {}", source.files.path(), join(problems, "; "));
-  return reads;
+    throw_error("{}: its tensors are not those of this model; {}{}", source.files.path(),
+                join(problems, "; "), way_out(unfit));
+  return result;
 }
 
 }  // namespace
 
 std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
-                         const CheckpointPeers& peers) {
+                         const CheckpointPeers& peers, Patterns fresh) {
   // Every rank sees the same files, so that all refuse them alike; only the reading can fail on one alone.
-  const Source source = open_source(path, model, peers);
-  const Reads reads = match(source, parts);
+  const Source source = open_source(path, model, peers, fresh);
+  const Reads matched = match(source, parts, fresh);
   std::string problem;
   try {
-    for (const auto& [tensor, part] : reads) source.files.read(*tensor, *part);
+    for (const auto& [tensor, part] : matched.reads) source.files.read(*tensor, *part);
   } catch (const Error& error) {
     problem = error.what();
   }
   if (!peers.agree(problem.empty()))
     throw_error("{}",
                 problem.empty() ? path + ": another rank could not read its part, and says why" : problem);
-  return source.description;
+  if (matched.fresh.empty()) return source.description;
+  return fmt::format("{}; initialised anew: {}", source.description,
+                     join(std::vector(matched.fresh.begin(), matched.fresh.end()), ", "));
 }
 
 }  // namespace trireme

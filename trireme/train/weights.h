@@ -15,8 +15,9 @@ namespace trireme {
 // newest checkpoint), a checkpoint's folder, or a Hugging Face folder. Returns a description of the source,
 // and what else is to be said, for the log. Throws an Error, on all peers and before anything is read, that
 // names the settings that differ with both values, the tensors that are missing or too many, and the shapes
-// that differ.
+// that differ. Tensors whose names fit one of the patterns `fresh` (train.init_fresh) are passed over, so
+// that they keep the values they have: those of another head, say.
 std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
-                         const CheckpointPeers& peers = {});
+                         const CheckpointPeers& peers = {}, std::span<const std::string> fresh = {});
 
 }  // namespace trireme
