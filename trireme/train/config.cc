@@ -54,6 +54,27 @@ std::string place(const std::string& file, const toml::source_region& source) {
   return fmt::format("{}:{}", file, source.begin.line);
 }
 
+double group_number(const Field& field, const toml::node& node, const std::string& where) {
+  const std::optional<double> number = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!number) refuse_value(field, "a table in which a number was expected", where);
+  return *number;
+}
+
+ParameterGroup group_from(const Field& field, const toml::table& table, const std::string& where) {
+  ParameterGroup group;
+  for (const auto& [key, node] : table) {
+    if (key == "match" && node.is_string())
+      group.match = **node.as_string();
+    else if (key == "lr_scale")
+      group.lr_scale = group_number(field, node, where);
+    else if (key == "weight_decay")
+      group.weight_decay = group_number(field, node, where);
+    else
+      refuse_value(field, fmt::format("a table with the key '{}'", key.str()), where);
+  }
+  return group;
+}
+
 void assign_node(const Field& field, const toml::node& node, const std::string& where) {
   if (auto* integer = node.as_integer()) return assign(field, integer->get(), where);
   if (auto* number = node.as_floating_point()) return assign(field, number->get(), where);
@@ -76,6 +97,14 @@ void assign_node(const Field& field, const toml::node& node, const std::string& 
       values.push_back(**element.as_string());
     }
     return assign(field, values, where);
+  }
+  if (array && std::holds_alternative<std::vector<ParameterGroup>*>(field.value)) {
+    std::vector<ParameterGroup> groups;
+    for (const toml::node& element : *array) {
+      if (!element.is_table()) refuse_value(field, "an array that does not hold tables alone", where);
+      groups.push_back(group_from(field, *element.as_table(), where));
+    }
+    return assign(field, groups, where);
   }
   refuse_value(field, array ? "an array" : node.is_table() ? "a table" : "a date or time", where);
 }
@@ -155,6 +184,22 @@ void merge_file(Merge& merge, const ConfigFile& file) {
   }
 }
 
+// From the environment and the command line. Groups are written as in a file.
+void assign_given(const Field& field, const std::string& text, const std::string& where) {
+  if (!std::holds_alternative<std::vector<ParameterGroup>*>(field.value))
+    return assign_text(field, text, where);
+  check_dots({where, text});
+  toml::table root;
+  try {
+    root = toml::parse("groups = " + text);
+  } catch (const toml::parse_error& error) {
+    refuse_value(field, fmt::format("{}, which is not TOML ({})", toml_quoted(text), error.description()),
+                 where);
+  }
+  if (root.size() != 1) refuse_value(field, toml_quoted(text), where);
+  assign_node(field, *root.get("groups"), where);
+}
+
 void merge_environment(Merge& merge, std::span<const std::string> environment) {
   for (const std::string& entry : environment) {
     const size_t equals = entry.find('=');
@@ -166,7 +211,7 @@ void merge_environment(Merge& merge, std::span<const std::string> environment) {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     const std::string where = "environment " + entry.substr(0, equals);
     const Field& field = merge.find(name, where);
-    assign_text(field, entry.substr(equals + 1), where);
+    assign_given(field, entry.substr(equals + 1), where);
     merge.came_from(field, where);
   }
 }
@@ -180,9 +225,9 @@ void merge_command_line(Merge& merge, std::span<const std::string> arguments) {
     const std::string name = argument.substr(0, equals);
     const Field& field = merge.find(name, kWhere);
     if (equals != std::string::npos) {
-      assign_text(field, argument.substr(equals + 1), kWhere);
+      assign_given(field, argument.substr(equals + 1), kWhere);
     } else if (dashed && i + 1 < arguments.size()) {
-      assign_text(field, arguments[++i], kWhere);
+      assign_given(field, arguments[++i], kWhere);
     } else {
       refuse_value(field, "without a value", kWhere);
     }

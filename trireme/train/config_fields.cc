@@ -248,6 +248,10 @@ std::vector<Field> config_fields(Config& c) {
        {"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}},
       {"optim.lr", &c.optim.lr, "highest learning rate", real()},
       {"optim.weight_decay", &c.optim.weight_decay, "decay of weights, on matrices only", real()},
+      {"optim.groups", &c.optim.groups,
+       "other rates and decays for the parameters whose names fit a pattern, of which the first that fits "
+       "holds: "
+       "lr_scale times the rate, and weight_decay for all of them, vectors too"},
       {"optim.beta1", &c.optim.beta1, "decay of the first moment (adam, adamw, lamb)", fraction()},
       {"optim.beta2", &c.optim.beta2, "decay of the second moment (adam, adamw, lamb)", fraction()},
       {"optim.eps", &c.optim.eps, "added to the root of the second moment (adam, adamw, lamb)", real()},

@@ -25,7 +25,9 @@ struct Limits {
 
 struct Field {
   std::string name;  // "train.batch"
-  std::variant<int64_t*, double*, bool*, std::string*, std::vector<double>*, std::vector<std::string>*> value;
+  std::variant<int64_t*, double*, bool*, std::string*, std::vector<double>*, std::vector<std::string>*,
+               std::vector<ParameterGroup>*>
+      value;
   std::string doc;
   Limits limits{};                     // numbers
   std::vector<std::string> choices{};  // strings; empty: any
@@ -62,8 +64,9 @@ void assign(const Field& field, bool value, std::string_view where);
 void assign(const Field& field, const std::string& value, std::string_view where);
 void assign(const Field& field, const std::vector<double>& values, std::string_view where);
 void assign(const Field& field, const std::vector<std::string>& values, std::string_view where);
+void assign(const Field& field, const std::vector<ParameterGroup>& groups, std::string_view where);
 // From text without a type: the environment and the command line. Lists are written 0.5,0.25 or [0.5, 0.25];
-// strings of a list may be quoted.
+// strings of a list may be quoted. Groups are TOML, which config.cc reads.
 void assign_text(const Field& field, const std::string& text, std::string_view where);
 
 // "found X, expected Y", as every refusal of a value says it.

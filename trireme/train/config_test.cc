@@ -217,6 +217,53 @@ TEST(Config, ListsOfNumbers) {
   }
 }
 
+TEST(Config, ListsOfStrings) {
+  const auto freeze = [](const ConfigSources& sources) {
+    return resolve_config(sources).config.train.freeze;
+  };
+  EXPECT_THAT(freeze(from_toml("[train]\nfreeze = [\"wte*\", 'h.0.*']\n")), ElementsAre("wte*", "h.0.*"));
+  EXPECT_THAT(freeze(from_toml("[train]\nfreeze = \"wte*\"\n")), ElementsAre("wte*"));
+  for (const char* text : {"wte*,h.0.*", "[wte*, h.0.*]", "[\"wte*\", 'h.0.*']"})
+    EXPECT_THAT(freeze(from_command_line({std::string("--train.freeze=") + text})),
+                ElementsAre("wte*", "h.0.*"));
+  EXPECT_THAT(freeze(from_command_line({"--train.freeze="})), ElementsAre());
+  EXPECT_THAT(refusal(from_toml("[train]\nfreeze = [\"a\", 1]\n")),
+              AllOf(HasSubstr("my.toml:2"), HasSubstr("does not hold strings alone")));
+  EXPECT_THAT(refusal(from_toml("[train]\nfreeze = 1\n")), HasSubstr("expected a list of strings"));
+  EXPECT_THAT(refusal(from_toml("[data]\nmean = [\"a\"]\n")), HasSubstr("numbers alone"));
+  for (const char* text : {"a,", ",", "a\"b", "\\"})
+    EXPECT_THAT(refusal(from_command_line({std::string("--train.freeze=") + text})),
+                HasSubstr("expected a list of strings"))
+        << text;
+  EXPECT_THAT(refusal(from_command_line({"--train.freeze=\xff"})), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(refusal(from_command_line({"--train.init_fresh=wte*"})), HasSubstr("train.init_from"));
+}
+
+TEST(Config, ParameterGroups) {
+  const auto groups = [](const ConfigSources& sources) {
+    return resolve_config(sources).config.optim.groups;
+  };
+  const ParameterGroup bias{"*.bias", 0.1, 0.0}, head{"head.*", 2, std::nullopt};
+  EXPECT_THAT(groups(from_toml("[[optim.groups]]\nmatch = \"*.bias\"\nlr_scale = 0.1\nweight_decay = 0\n"
+                               "[[optim.groups]]\nmatch = \"head.*\"\nlr_scale = 2\n")),
+              ElementsAre(bias, head));
+  const std::string text =
+      "[{match = \"*.bias\", lr_scale = 0.1, weight_decay = 0.0}, {match = \"head.*\", lr_scale = 2.0}]";
+  EXPECT_THAT(groups(from_command_line({"--optim.groups=" + text})), ElementsAre(bias, head));
+  EXPECT_THAT(groups(from_environment({"TRIREME_OPTIM__GROUPS=" + text})), ElementsAre(bias, head));
+  // What a run leaves behind reads back.
+  Config config;
+  config.optim.groups = {bias, head};
+  EXPECT_THAT(config_toml(config), HasSubstr("groups = " + text));
+  EXPECT_THAT(groups(from_toml(config_toml(config))), ElementsAre(bias, head));
+  for (const char* bad : {"1", "[1]", "[{lr_scale = 1}]", "[{match = 1}]", "[{match = \"a\", lr = 1}]",
+                          "[{match = \"a\", lr_scale = -1}]", "[{match = \"a\", weight_decay = nan}]",
+                          "[{match = \"a\", lr_scale = \"b\"}]", "[", "[]\nx = 1"})
+    EXPECT_THAT(refusal(from_command_line({std::string("--optim.groups=") + bad})),
+                HasSubstr("expected a list of tables"))
+        << bad;
+}
+
 TEST(Config, BrokenTomlNamesTheLine) {
   EXPECT_THAT(refusal(from_toml("[train]\nbatch = \n")), HasSubstr("my.toml:2: not TOML"));
   EXPECT_THAT(refusal(from_toml("[train]\nbatch = 1\nbatch = 2\n")), HasSubstr("my.toml:3: not TOML"));

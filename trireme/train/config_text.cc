@@ -14,7 +14,8 @@ namespace {
 std::string full_doc(const Field& field) {
   if (field.automatic.empty()) return field.doc;
   const bool list = std::holds_alternative<std::vector<double>*>(field.value) ||
-                    std::holds_alternative<std::vector<std::string>*>(field.value);
+                    std::holds_alternative<std::vector<std::string>*>(field.value) ||
+                    std::holds_alternative<std::vector<ParameterGroup>*>(field.value);
   const char* nothing = std::holds_alternative<std::string*>(field.value) ? "\"\"" : list ? "[]" : "0";
   return fmt::format("{}; {} is automatic: {}", field.doc, nothing, field.automatic);
 }

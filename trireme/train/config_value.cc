@@ -95,6 +95,19 @@ std::string list_text(const std::vector<std::string>& values) {
   return fmt::format("[{}]", join(parts, ", "));
 }
 
+std::string group_text(const ParameterGroup& group) {
+  std::string text = "{match = " + toml_quoted(group.match);
+  if (group.lr_scale != 1) text += ", lr_scale = " + number_text(group.lr_scale);
+  if (group.weight_decay) text += ", weight_decay = " + number_text(*group.weight_decay);
+  return text + "}";
+}
+
+std::string list_text(const std::vector<ParameterGroup>& groups) {
+  std::vector<std::string> parts;
+  for (const ParameterGroup& group : groups) parts.push_back(group_text(group));
+  return fmt::format("[{}]", join(parts, ", "));
+}
+
 std::string limits_text(const Limits& limits, bool is_integer) {
   const auto text = [&](double value) {
     return is_integer ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
@@ -130,6 +143,8 @@ std::string expectation(const Field& field) {
   if (std::holds_alternative<std::vector<double>*>(field.value))
     return "a list of numbers" + limits_text(field.limits, false);
   if (std::holds_alternative<std::vector<std::string>*>(field.value)) return "a list of strings";
+  if (std::holds_alternative<std::vector<ParameterGroup>*>(field.value))
+    return "a list of tables such as {match = \"*.bias\", lr_scale = 0.1, weight_decay = 0.0}";
   if (field.choices.empty()) return "a string";
   return "one of " + join(field.choices, ", ");
 }
@@ -140,6 +155,7 @@ std::string value_text(const Field& field) {
   if (auto* flag = std::get_if<bool*>(&field.value)) return **flag ? "true" : "false";
   if (auto* values = std::get_if<std::vector<double>*>(&field.value)) return list_text(**values);
   if (auto* values = std::get_if<std::vector<std::string>*>(&field.value)) return list_text(**values);
+  if (auto* groups = std::get_if<std::vector<ParameterGroup>*>(&field.value)) return list_text(**groups);
   return toml_quoted(*std::get<std::string*>(field.value));
 }
 
@@ -205,6 +221,19 @@ void assign(const Field& field, const std::vector<std::string>& values, std::str
     if (!is_utf8(value)) throw_error("{}: {} holds a string that is not valid UTF-8", where, field.name);
   }
   **target = values;
+}
+
+void assign(const Field& field, const std::vector<ParameterGroup>& groups, std::string_view where) {
+  auto* target = std::get_if<std::vector<ParameterGroup>*>(&field.value);
+  const auto is_rate = [](double value) { return std::isfinite(value) && value >= 0; };
+  for (const ParameterGroup& group : groups) {
+    if (!target || group.match.empty() || !is_utf8(group.match) || !is_rate(group.lr_scale) ||
+        !is_rate(group.weight_decay.value_or(0)))
+      refuse_value(field, is_utf8(group.match) ? group_text(group) : "a table whose match is not valid UTF-8",
+                   where);
+  }
+  if (!target) refuse_value(field, "a list of tables", where);
+  **target = groups;
 }
 
 void assign(const Field& field, bool value, std::string_view where) {

@@ -88,6 +88,20 @@ TEST_F(Freeze, OthersLearnAsIfTheRateOfTheFrozenWereZero) {
   }
 }
 
+// The same by a group with a rate of zero, which has moments but does not move.
+TEST_F(Freeze, IsAGroupWithoutARate) {
+  auto some = make(frozen({"h.0.*"}));
+  OptimOptions optim;
+  optim.groups = {{"h.0.*", 0, std::nullopt}};
+  Trainer all(small_gpt(), frozen({}), optim, kShape, *device_);
+  all.initialise(1);
+  for (int64_t step = 0; step < 2; ++step) {
+    Batch one = batch(step), same = batch(step);
+    EXPECT_EQ(some->step(one, step, 1e-2).loss, all.step(same, step, 1e-2).loss);
+  }
+  EXPECT_EQ(weights(*some), weights(all));
+}
+
 // With the first blocks frozen, nothing is differentiated before the last one.
 TEST_F(Freeze, NothingIsComputedOrKeptForThem) {
   auto some = make(frozen({"wte*", "wpe*", "h.0.*"})), all = make(frozen({}));
@@ -148,7 +162,8 @@ TEST(FreezeUnderPlans, IsWhatOneRankComputes) {
         R"({"mesh":"data:2","preset":"zero3"})", R"({"mesh":"data:2 tensor:2","preset":"zero2+megatron"})",
         R"({"mesh":"tensor:2","preset":"megatron+sequence"})", R"({"mesh":"data:2","recompute":"full"})",
         R"({"mesh":"data:1","offload":{"optimizer":"file","folder":"/tmp"}})"}) {
-    const parity::Result result = verify_gpt(plan);
+    const parity::Result result = verify_gpt(
+        plan, {R"(optim.groups=[{match="*.bias",lr_scale=0.5},{match="h.2.*",weight_decay=0.3}])"});
     EXPECT_LE(result.verdict, parity::Verdict::kRounding) << plan << ": " << result.reason;
   }
 }

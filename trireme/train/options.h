@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,10 +79,19 @@ struct TrainOptions {
   int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
 };
 
+// What holds for the parameters that fit a pattern, instead of what holds for all (optim/groups.h).
+struct ParameterGroup {
+  std::string match;                   // a pattern of names
+  double lr_scale = 1;                 // times the rate of the step
+  std::optional<double> weight_decay;  // of all of them, vectors too; none: as without the group
+  friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
+};
+
 struct OptimOptions {
   std::string kind = "adamw";
   double lr = 2e-3;
-  double weight_decay = 0.1;  // on matrices only
+  double weight_decay = 0.1;           // on matrices only
+  std::vector<ParameterGroup> groups;  // the first that fits a parameter holds
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

@@ -20,6 +20,7 @@
 #include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
+#include "trireme/train/optim/groups.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/parameter_patterns.h"
 #include "trireme/train/shards.h"
@@ -349,7 +350,12 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   check_served(train, forward, plan);
   result.cut = cut_of(forward, plan, schedule.microbatches);
   if (result.cut.chunks > 1) forward = with_own_casts(forward, result.cut, ops());
-  for (ValueId id : parameters_of(forward)) result.parameters.push_back(forward.values[id]);
+  std::vector<std::string> trained;
+  for (ValueId id : parameters_of(forward)) {
+    result.parameters.push_back(forward.values[id]);
+    trained.push_back(forward.values[id].name);
+  }
+  check_groups(optim, parameter_names(forward), trained);
   // What each whole microbatch makes of a buffer is added up like gradients, and the update takes the mean.
   const Role pending = wholes ? Role::kGradient : Role::kPending;
   Graph first = with_gradients(forward, Accumulate::kReplace, pending, train, result.cut);

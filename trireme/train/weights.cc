@@ -50,15 +50,19 @@ using Keys = std::vector<StatedModel::Key>;
 void expect_same(const Model& model, const Model& source, const Keys& keys, const std::string& where) {
   const std::map<std::string, std::string> ours = values_of(model), theirs = values_of(source);
   std::vector<std::string> differences, settings;
+  std::string fresh;
   for (const auto& [setting, key] : keys) {
     const std::string &found = theirs.at(setting), &wanted = ours.at(setting);
     settings.push_back(fmt::format("--{}={}", setting, found));
-    if (found != wanted)
-      differences.push_back(fmt::format("{} = {}, but {} = {}", key, found, setting, wanted));
+    if (found == wanted) continue;
+    differences.push_back(fmt::format("{} = {}, but {} = {}", key, found, setting, wanted));
+    if (setting == "model.vocab" && !model.record.embedding.empty())
+      fresh = fmt::format(". To begin the table of another vocabulary anew: --train.init_fresh={}",
+                          model.record.embedding);
   }
   if (differences.empty()) return;
-  throw_error("{}: {}. Settings that fit these weights: {}", where, join(differences, "; "),
-              join(settings, " "));
+  throw_error("{}: {}. Settings that fit these weights: {}{}", where, join(differences, "; "),
+              join(settings, " "), fresh);
 }
 
 // Files that a Hugging Face folder has its weights in.

@@ -5,6 +5,7 @@
 #include "trireme/base/text.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
+#include "trireme/train/optim/groups.h"
 
 namespace trireme {
 namespace {
@@ -18,8 +19,7 @@ struct Update1 {
   ValueId half;  // the parameter where it has a master; kNoValue otherwise
   ValueId g, lr, scale, step;
 
-  // Decay is for matrices and filters; biases and gains are left alone.
-  double decay() const { return parameter.type.shape.rank() >= 2 ? options.weight_decay : 0.0; }
+  double decay() const { return decay_of(options, parameter.name, parameter.type.shape.rank()); }
   // A state of the optimizer for this parameter, starting at zero.
   ValueId state(const char* prefix) const {
     return b.state(fmt::format("{}.{}", prefix, parameter.name), b.type(w), Role::kOptimizer,
@@ -194,9 +194,18 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   }
   const std::vector<ValueId> scale =
       b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", train.clip_norm}});
+  std::map<double, ValueId> rates = {{1.0, lr}};  // by the factor of groups
+  const auto rate_of = [&](const Value& parameter) {
+    const ParameterGroup* group = group_of(options, parameter.name);
+    const double factor = group ? group->lr_scale : 1.0;
+    const auto [rate, anew] = rates.try_emplace(factor, kNoValue);
+    if (anew) rate->second = b.op("affine", {lr}, {{"scale", factor}}, "lr.scaled");
+    return rate->second;
+  };
   for (size_t i = 0; i < parameters.size(); ++i) {
+    const ValueId rate = rate_of(parameters[i]);
     const Builder::Scope scope(b, parameters[i].name);
-    optimizer.update({b, options, parameters[i], weights[i], halves[i], gradients[i], lr, scale[0], step});
+    optimizer.update({b, options, parameters[i], weights[i], halves[i], gradients[i], rate, scale[0], step});
   }
   for (const Value& buffer : buffers) renew(b, buffer, scale[0], buffer_sums);
   b.output("scale", scale[0]);

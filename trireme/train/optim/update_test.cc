@@ -7,8 +7,10 @@
 
 #include <cmath>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/runtime/executor.h"
+#include "trireme/train/optim/groups.h"
 
 namespace trireme {
 namespace {
@@ -86,6 +88,60 @@ TEST_F(Update, DecayIsForMatricesOnly) {
     EXPECT_THAT(get("w"), testing::ElementsAre(FloatEq(0.95f), FloatEq(-1.9f))) << name;
     EXPECT_THAT(get("b"), testing::ElementsAre(4)) << name;
   }
+}
+
+// w: rate 0.5 · 0.1 and decay 0.4, b: rate 0.5 and decay 0.2, which a vector has by its group alone.
+TEST_F(Update, GroupsHaveRatesAndDecaysOfTheirOwn) {
+  OptimOptions options = kind("sgd", 9);
+  options.groups = {{"w", 0.1, 0.4}, {"*", 1, 0.2}};
+  make(options);
+  set("grad.w", {2, 4});
+  set("grad.b", {1});
+  step(0.5);
+  EXPECT_THAT(get("w"),
+              testing::ElementsAre(FloatEq(1 - 0.05f * (2 + 0.4f)), FloatEq(-2 - 0.05f * (4 - 0.8f))));
+  EXPECT_THAT(get("b"), testing::ElementsAre(FloatEq(4 - 0.5f * (1 + 0.8f))));
+  options.groups = {{"w", 0, std::nullopt}};  // without a decay of its own: that of all, at no rate
+  for (const char* name : {"sgd", "momentum", "adam", "adamw", "lamb"}) {
+    options.kind = name;
+    make(options);
+    set("grad.w", {2, 4});
+    step(0.5);
+    EXPECT_THAT(get("w"), testing::ElementsAre(1, -2)) << name;
+  }
+}
+
+// 1/10 of the rate is 1/10 of Adam's first step.
+TEST_F(Update, GroupsOfAdam) {
+  OptimOptions options = kind("adamw");
+  options.groups = {{"b", 0.1, std::nullopt}};
+  make(options);
+  set("grad.w", {3, -3});
+  set("grad.b", {7});
+  step(0.25);
+  EXPECT_THAT(get("b"), testing::ElementsAre(testing::FloatNear(4 - 0.025f, 1e-6f)));
+  EXPECT_THAT(get("w"),
+              testing::ElementsAre(testing::FloatNear(0.75f, 1e-5f), testing::FloatNear(-1.75f, 1e-5f)));
+}
+
+TEST(Groups, TheFirstThatFitsHoldsAndNoneIsInVain) {
+  const auto refusal = [](std::vector<ParameterGroup> groups, std::vector<std::string> trained) {
+    OptimOptions options;
+    options.groups = std::move(groups);
+    return error_of([&] {
+      check_groups(options, std::vector<std::string>{"h.0.weight", "h.0.bias", "head"}, trained);
+    });
+  };
+  const std::vector<std::string> all = {"h.0.weight", "h.0.bias", "head"};
+  EXPECT_EQ(refusal({{"*.bias"}, {"h.0.*"}}, all), "no error");
+  EXPECT_THAT(refusal({{"*.bais"}}, all), testing::HasSubstr("optim.groups has '*.bais', which fits no"));
+  EXPECT_THAT(refusal({{"h.0.*"}, {"*.bias"}}, all), testing::HasSubstr("belong to groups before it"));
+  EXPECT_THAT(refusal({{"*.bias"}}, {"head"}), testing::HasSubstr("frozen parameters alone"));
+  OptimOptions options;
+  options.groups = {{"*.bias", 0.5}, {"h.0.*", 2}};
+  EXPECT_EQ(group_of(options, "h.0.bias")->lr_scale, 0.5);
+  EXPECT_EQ(group_of(options, "h.0.weight")->lr_scale, 2);
+  EXPECT_EQ(group_of(options, "head"), nullptr);
 }
 
 TEST_F(Update, MomentumAndNesterov) {

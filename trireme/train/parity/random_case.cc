@@ -78,6 +78,7 @@ class Drawing {
           dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
     if (dice_.chance(0.15)) plan["offload"] = draw_offload();
     if (has_axis(kPipeAxis) && has_axis("tensor") && dice_.chance(0.4)) plan["boundaries"] = "parts";
+    draw_fine_tuning();
     case_.plan = plan.dump();
     return std::move(case_);
   }
@@ -262,6 +263,17 @@ class Drawing {
     if (case_.precision == "f32" || dice_.chance(0.5)) return;
     set("train.weight_precision", case_.precision);
     if (dice_.chance(0.5)) set("train.gradient_precision", case_.precision);
+  }
+
+  // Patterns that some models have; others refuse them.
+  void draw_fine_tuning() {
+    if (dice_.chance(0.15))
+      set("train.freeze",
+          dice_.word({"*.bias", "*.weight", "h.0.*", "wte*", "model.layers.*", "layer1.*", "*1*"}));
+    if (dice_.chance(0.1))
+      set("optim.groups",
+          dice_.word({R"([{match = "*.bias", lr_scale = 0.1}])",
+                      R"([{match = "*1*", weight_decay = 0.5}, {match = "*", lr_scale = 2}])"}));
   }
 
   // Mostly one that suits the model and the axes.
