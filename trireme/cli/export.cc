@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 
 #include "trireme/cli/arguments.h"
@@ -27,8 +28,13 @@ int export_model(std::span<const std::string> given) {
   const SavedRun saved = open_saved_run(run, step);
   for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
   export_hugging_face(saved.model.options, saved.checkpoint.model, folder);
+  const bool merged = saved.model.options.lora.rank > 0;
   fmt::print("{}: {} tensors of {} as a Hugging Face folder\n", folder,
-             saved.checkpoint.model.tensors().size(), saved.checkpoint.path);
+             std::ranges::count_if(saved.checkpoint.model.tensors(),
+                                   [](const auto& tensor) { return !is_adapter_name(tensor.name); }),
+             saved.checkpoint.path);
+  if (merged)
+    fmt::print("adapters of rank {} are merged into their weights\n", saved.model.options.lora.rank);
   return kOk;
 }
 

@@ -9,6 +9,9 @@
 namespace trireme {
 
 inline constexpr std::string_view kFrozen = "frozen";
+// Of a frozen parameter that is kept elsewhere, in the weights that the run started from: checkpoints leave
+// it out.
+inline constexpr std::string_view kBase = "base";
 
 inline bool is_frozen(Role role, const Attrs& attrs) {
   return role == Role::kParameter && attrs.has(kFrozen);

@@ -43,6 +43,11 @@ class Merge {
     return std::any_of(fields_.begin(), fields_.end(),
                        [&](const Field& field) { return field.section() == name; });
   }
+  // Whether there are settings whose names go on after this one.
+  bool has_table(const std::string& name) const {
+    return std::ranges::any_of(fields_,
+                               [&](const Field& field) { return field.name.starts_with(name + "."); });
+  }
   void came_from(const Field& field, std::string origin) { origins_[field.name] = std::move(origin); }
 
  private:
@@ -155,6 +160,21 @@ void take_from_folder(const Field& field, const ConfigFile& file) {
   value = (std::filesystem::path(file.name).parent_path() / value).lexically_normal().string();
 }
 
+// [model] and what it holds: settings, and tables of settings ([model.lora]).
+void merge_table(Merge& merge, const ConfigFile& file, const std::string& name, const toml::table& table) {
+  for (const auto& [key, node] : table) {
+    const std::string where = place(file.name, key.source()), full = fmt::format("{}.{}", name, key.str());
+    if (node.is_table() && merge.has_table(full)) {
+      merge_table(merge, file, full, *node.as_table());
+      continue;
+    }
+    const Field& field = merge.find(full, where);
+    assign_node(field, node, where);
+    take_from_folder(field, file);
+    merge.came_from(field, where);
+  }
+}
+
 void merge_file(Merge& merge, const ConfigFile& file) {
   check_dots(file);
   toml::table root;
@@ -173,13 +193,7 @@ void merge_file(Merge& merge, const ConfigFile& file) {
       }
       refuse_name(section, section_place);
     }
-    for (const auto& [key, node] : *table) {
-      const std::string where = place(file.name, key.source());
-      const Field& field = merge.find(fmt::format("{}.{}", section, key.str()), where);
-      assign_node(field, node, where);
-      take_from_folder(field, file);
-      merge.came_from(field, where);
-    }
+    merge_table(merge, file, section, *table);
     if (!merge.has_section(section)) refuse_name(section, section_place);
   }
 }
@@ -205,9 +219,9 @@ void merge_environment(Merge& merge, std::span<const std::string> environment) {
     const size_t equals = entry.find('=');
     if (!entry.starts_with(kPrefix) || equals == std::string::npos) continue;
     std::string name = entry.substr(kPrefix.size(), equals - kPrefix.size());
-    const size_t separator = name.find("__");
-    if (separator == std::string::npos) continue;
-    name.replace(separator, 2, ".");
+    if (name.find("__") == std::string::npos) continue;
+    for (size_t at = name.find("__"); at != std::string::npos; at = name.find("__", at))
+      name.replace(at, 2, ".");
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     const std::string where = "environment " + entry.substr(0, equals);
     const Field& field = merge.find(name, where);

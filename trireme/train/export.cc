@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/train/checkpoint/file_io.h"
 #include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/lora.h"
 #include "trireme/train/models/hugging_face.h"
 #include "trireme/train/step.h"
 
@@ -22,7 +23,9 @@ void expect_tensors_of(const ModelOptions& model, const TensorFiles& weights) {
     if (value.kind != Value::Kind::kState) continue;
     ++states;
     const TensorFiles::Tensor* found = weights.find(value.name);
-    if (!found || found->shape != value.type.shape || found->dtype != value.type.dtype) {
+    const bool fits =
+        found && (found->dtype == value.type.dtype || found->of_base) && TensorFiles::widens(*found);
+    if (!fits || found->shape != value.type.shape) {
       throw_error("{}: '{}' is {}, expected {}; is config.toml that of this checkpoint?", weights.path(),
                   value.name, found ? found->format + " " + to_string(found->shape) : "missing",
                   to_string(value.type));
@@ -34,21 +37,36 @@ void expect_tensors_of(const ModelOptions& model, const TensorFiles& weights) {
   }
 }
 
+std::vector<float> whole(const TensorFiles& weights, const TensorFiles::Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.shape.elements()));
+  weights.read(tensor, {tensor.name, {values.data(), DType::f32, tensor.shape}, all_of(tensor.shape)});
+  return values;
+}
+
+// Adapters go into the weights that they stand beside.
 void write_weights(const ModelOptions& model, const TensorFiles& weights, const std::string& path) {
   std::vector<NamedTensor> tensors;
   std::map<std::string, const TensorFiles::Tensor*> sources;
   for (const TensorFiles::Tensor& tensor : weights.tensors()) {
+    if (is_adapter_name(tensor.name)) continue;
     const std::string name = name_for_hugging_face(model, tensor.name);
-    tensors.push_back({name, {nullptr, *tensor.dtype, tensor.shape}});
+    tensors.push_back({name, {nullptr, DType::f32, tensor.shape}});
     sources[name] = &tensor;
   }
-  std::vector<std::byte> memory;
+  std::map<std::string, AdaptedWeight> adapted;
+  if (model.lora.rank > 0) {
+    for (AdaptedWeight& one : adapted_weights(model, {model.seq})) adapted[one.weight] = std::move(one);
+  }
+  std::vector<float> memory;
   // transformers refuses files without the format.
   write_safetensors(path, tensors, {{"format", "pt"}}, [&](const NamedTensor& tensor) -> const void* {
-    memory.resize(tensor.view.bytes());
     const TensorFiles::Tensor& source = *sources.at(tensor.name);
-    weights.read(source,
-                 {source.name, {memory.data(), tensor.view.dtype, source.shape}, all_of(source.shape)});
+    memory = whole(weights, source);
+    if (const auto found = adapted.find(source.name); found != adapted.end()) {
+      const auto& [name, a, b, store] = found->second;
+      merge_adapter(memory, whole(weights, *weights.find(a)), whole(weights, *weights.find(b)),
+                    model.lora.rank, lora_scale(model.lora), store);
+    }
     return memory.data();
   });
 }

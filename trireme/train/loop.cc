@@ -42,6 +42,7 @@ double seconds_since(Clock::time_point begin) {
 // With the batch that the ranks of the plan share, and the name of the model.
 Config completed(Config config, const ModelRecord& model, const Plan& plan) {
   config.model.family = model.family;
+  if (config.model.lora.rank > 0) config.train.init_from = pinned_weights(config.train.init_from);
   use_batch_per_rank(config, batch_parts(plan));
   validate(config, model);
   return config;
@@ -342,7 +343,8 @@ class Run {
       }
       note(fmt::format("since {}, and gone on by force: {}", found.path, text));
     }
-    if (const std::string lost = restore(trainer_, found); !lost.empty()) note(lost);
+    if (const std::string lost = restore(trainer_, found, [&] { read_starting_weights(); }); !lost.empty())
+      note(lost);
     loader_.seek(found.state.data);
     saved_ = found.path;
     note(fmt::format("goes on from {} (step {})", found.path, found.state.step));
@@ -351,11 +353,15 @@ class Run {
   // train.init_from, over the starting values.
   void start_from_weights() {
     if (config_.train.init_from.empty()) return;
-    const RankStates states = states_of(trainer_);
-    const std::string source = read_weights(config_.train.init_from, model_, states.model,
-                                            checkpoint_peers(alike_), config_.train.init_fresh);
+    const std::string source = read_starting_weights();
     trainer_.begin_from_weights();
     note("weights  from " + source);
+  }
+  std::string read_starting_weights() {
+    RankStates states = states_of(trainer_);
+    states.model.insert(states.model.end(), states.base.begin(), states.base.end());
+    return read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(alike_),
+                        config_.train.init_fresh);
   }
 
   double flops_per_step() const {

@@ -16,6 +16,13 @@
 
 namespace trireme {
 
+// Low-rank adapters beside the weights of linear layers (models/network.h).
+struct LoraOptions {
+  int64_t rank = 0;                  // 0: none
+  double alpha = 0;                  // automatic: rank; what adapters add is multiplied by alpha / rank
+  std::vector<std::string> targets;  // patterns of layers' names; automatic: all linear ones
+};
+
 struct ModelOptions {
   std::string family = "gpt";
   int64_t layers = 4;
@@ -37,6 +44,7 @@ struct ModelOptions {
   std::string stem = "auto";  // the first layers of a resnet: by its depth
   int64_t patch = 0;          // pixels of a patch's side; automatic: 4; swin only
   int64_t window = 0;         // patches of a window's side; automatic: 7; swin only
+  LoraOptions lora;
 };
 
 struct DataSettings {

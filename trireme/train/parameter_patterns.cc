@@ -16,15 +16,15 @@ bool fits_any(std::span<const std::string> patterns, std::string_view name) {
 }
 
 void check_patterns(std::string_view setting, std::span<const std::string> patterns,
-                    std::span<const std::string> names) {
+                    std::span<const std::string> names, std::string_view what) {
   for (const std::string& pattern : patterns) {
     if (std::ranges::any_of(names, [&](const std::string& name) { return fits_pattern(pattern, name); }))
       continue;
     const std::string near = nearest(pattern, names);
     throw_error(
-        "{} has '{}', which fits no parameter of this model{}; * stands for any text, as in 'h.0.*', and "
+        "{} has '{}', which fits no {} of this model{}; * stands for any text, as in 'h.0.*', and "
         "`trireme inspect graph` shows all names",
-        setting, pattern, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+        setting, pattern, what, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
   }
 }
 

@@ -15,7 +15,7 @@ bool fits_any(std::span<const std::string> patterns, std::string_view name);
 
 // Throws an Error that names the setting and the nearest name when a pattern fits none of `names`.
 void check_patterns(std::string_view setting, std::span<const std::string> patterns,
-                    std::span<const std::string> names);
+                    std::span<const std::string> names, std::string_view what = "parameter");
 
 // Marks the parameters that fit as frozen (ir/trained.h).
 Graph with_frozen(Graph graph, std::span<const std::string> patterns);

@@ -70,7 +70,8 @@ planner::Subject plan_subject(const Config& config, const Shape& sample) {
   const Units units = model_units(model, config.train, {1, sample});
   Units of_small = units;
   // Patterns may name single blocks, which are then not like the others.
-  const bool alike = config.train.freeze.empty() && config.optim.groups.empty();
+  const bool alike =
+      config.train.freeze.empty() && config.optim.groups.empty() && config.model.lora.targets.empty();
   if (tokens && config.model.layers > 1 && alike) {
     small.options.layers = 1;
     of_small = model_units(small, config.train, {1, sample});

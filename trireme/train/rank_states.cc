@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "trireme/base/error.h"
 #include "trireme/exchange/method.h"
+#include "trireme/ir/trained.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {
@@ -58,12 +60,17 @@ bool is_of_model(Role role) {
   return role == Role::kParameter || role == Role::kMaster || role == Role::kBuffer;
 }
 
+std::vector<PartView>& place_of(RankStates& states, Role role, const Attrs& attrs) {
+  if (!is_of_model(role)) return states.optimizer;
+  return attrs.has(kBase) ? states.base : states.model;
+}
+
 template <typename Wanted>
 RankStates collect(Trainer& trainer, const Wanted& wanted) {
   RankStates states;
   for (const State& slot : trainer.program().states) {
     if (!is_lasting(slot.role) || !wanted(slot)) continue;
-    (is_of_model(slot.role) ? states.model : states.optimizer)
+    place_of(states, slot.role, slot.attrs)
         .push_back({saved_name(slot.name, slot.role, slot.attrs),
                     has_master(slot.role, slot.type) ? TensorView{nullptr, DType::f32, slot.type.shape}
                                                      : view_of(slot),
@@ -80,7 +87,7 @@ RankStates states_of(Trainer& trainer) {
   RankStates states = collect(trainer, [](const State&) { return true; });
   for (const Value& state : trainer.program().elsewhere) {
     const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
-    (is_of_model(state.role) ? states.model : states.optimizer)
+    place_of(states, state.role, state.attrs)
         .push_back({saved_name(state.name, state.role, state.attrs),
                     {nullptr, has_master(state.role, state.type) ? DType::f32 : state.type.dtype, none},
                     {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
@@ -95,7 +102,7 @@ RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {
   Writers writers(plan.of_one_stage().mesh);
   return collect(trainer, [&](const State& slot) {
     const bool of_stage = slot.part.stages.empty() || slot.part.stages.front() == stage;
-    return of_stage && !has_master(slot.role, slot.type) &&
+    return of_stage && !slot.attrs.has(kBase) && !has_master(slot.role, slot.type) &&
            writers.writes(plan.rank_in_stage(ranks.rank), slot);
   });
 }
@@ -123,7 +130,8 @@ std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, c
   return checkpoints.save(state, share.model, share.optimizer);
 }
 
-std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
+std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint,
+                    const std::function<void()>& read_base) {
   RankStates states = states_of(trainer);
   std::vector<PartView> kept;
   std::erase_if(states.optimizer, [&](const PartView& part) {
@@ -136,6 +144,13 @@ std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint) {
   };
   const bool anew = !std::ranges::all_of(kept, stored);
   if (anew) trainer.initialise(checkpoint.state.seed);
+  if (!states.base.empty()) {
+    if (!read_base)
+      throw_error(
+          "{} leaves out weights that its run started from (train.init_from), and they were not given",
+          checkpoint.path);
+    read_base();
+  }
   checkpoint.model.read_all(states.model);
   checkpoint.optimizer.read_all(states.optimizer, kKeptPrefix);
   if (!anew) {

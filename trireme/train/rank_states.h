@@ -3,6 +3,7 @@
 // them.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "trireme/train/checkpoint/checkpoint.h"
@@ -12,6 +13,7 @@ namespace trireme {
 
 struct RankStates {
   std::vector<PartView> model;      // weights and buffers
+  std::vector<PartView> base;       // weights that checkpoints leave out (ir/trained.h)
   std::vector<PartView> optimizer;  // moments and velocities, and what methods of exchange keep
 };
 
@@ -33,7 +35,8 @@ std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, c
 // Gives the trainer the weights, moments and loss scale of a checkpoint, whatever plan saved it. What a
 // method of exchange keeps is of single ranks: under another number of them, or another method, it starts
 // anew, and of ranks that have weights of their own all start from the means. Returns a line for people that
-// says so; "" otherwise.
-std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint);
+// says so; "" otherwise. `read_base` reads what the checkpoint leaves out, where it does.
+std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint,
+                    const std::function<void()>& read_base = nullptr);
 
 }  // namespace trireme

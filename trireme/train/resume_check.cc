@@ -8,13 +8,14 @@
 namespace trireme {
 namespace {
 
-// With another one of these the weights do not fit or mean something else, the position in the data is that
-// of other samples, or random numbers repeat.
+// With another one of these the weights or the optimizer's states do not fit or mean something else, the
+// position in the data is that of other samples, or random numbers repeat.
 constexpr std::string_view kRefused[] = {
-    "model.family",       "model.layers", "model.heads",   "model.kv_heads",  "model.hidden",
-    "model.feed_forward", "model.vocab",  "model.classes", "model.rope_base", "model.seq",
-    "model.channels",     "model.width",  "model.stem",    "model.patch",     "model.window",
-    "train.seed",         "training data"};
+    "model.family",       "model.layers",     "model.heads",        "model.kv_heads",  "model.hidden",
+    "model.feed_forward", "model.vocab",      "model.classes",      "model.rope_base", "model.seq",
+    "model.channels",     "model.width",      "model.stem",         "model.patch",     "model.window",
+    "model.lora.rank",    "model.lora.alpha", "model.lora.targets", "train.freeze",    "train.seed",
+    "training data"};
 
 // Of no consequence for the numbers.
 constexpr std::string_view kPassedOver[] = {"run.resume",       "run.keep",           "run.checkpoint_every",

@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/config.h"
+#include "trireme/train/weights.h"
 
 namespace trireme {
 namespace {
@@ -37,6 +38,11 @@ SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step, 
   LoadedCheckpoint checkpoint = open_step(Checkpoints(folder, 1, peers), step, peers);
   const bool is_own = own && own->family == config.model.family;
   Model model = is_own ? Model(*own, config.model) : Model(config.model);
+  if (model.options.lora.rank > 0 && !config.train.init_from.empty()) {
+    if (fs::weakly_canonical(config.train.init_from) == fs::weakly_canonical(folder))
+      throw_error("{}: its weights are said to come from itself (train.init_from)", config_path.string());
+    add_base_weights(checkpoint.model, config.train.init_from, model, peers);
+  }
   const TensorFiles::Tensor* table = checkpoint.model.find(model.record.embedding);
   if (table && table->shape.rank() == 2) model.options.vocab = table->shape[0];
   return {config, std::move(model), std::move(checkpoint)};

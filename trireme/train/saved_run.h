@@ -10,9 +10,9 @@
 namespace trireme {
 
 struct SavedRun {
-  Config config;  // of the run's folder
-  Model model;    // its model, with the vocabulary that the weights have
-  LoadedCheckpoint checkpoint;
+  Config config;                // of the run's folder
+  Model model;                  // its model, with the vocabulary that the weights have
+  LoadedCheckpoint checkpoint;  // with the weights that it leaves out, where it has adapters
 };
 
 // Throws Error when `folder` is no run's folder, or has no checkpoint (of that step). A run of a model

@@ -20,6 +20,7 @@
 #include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
+#include "trireme/train/lora.h"
 #include "trireme/train/optim/groups.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/parameter_patterns.h"
@@ -65,6 +66,21 @@ ValueId checked_scalar(const Builder& b, ValueId value, const ModelRecord& recor
   return value;
 }
 
+Network::Adapters adapters_of(const LoraOptions& lora) {
+  if (lora.rank == 0) return {};
+  return {lora.rank, lora_scale(lora), [targets = lora.targets](std::string_view layer) {
+            return targets.empty() || fits_any(targets, layer);
+          }};
+}
+
+void check_adapters(const Network& net, const Model& model) {
+  const LoraOptions& lora = model.options.lora;
+  if (lora.rank == 0) return;
+  if (net.linear_layers().empty())
+    throw_error("model.lora is about linear layers, and model.family = {} has none", model.record.family);
+  check_patterns("model.lora.targets", lora.targets, net.linear_layers(), "layer");
+}
+
 enum class Outputs { kLoss, kLossAndLogits, kLogits };
 Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,
                   Mode mode, Outputs outputs, DType precision) {
@@ -79,16 +95,19 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
     return b.input(tensor.name, {tensor.dtype, rows}, Role::kBatch);
   };
   Network net(b, mode, model.options.dropout, model.options.batch_norm_groups);
+  net.set_adapters(adapters_of(model.options.lora));
   if (record.loss) {
     if (outputs == Outputs::kLogits) throw_error("the model '{}' has a loss, but no logits", record.family);
     std::vector<ValueId> inputs;
     for (const SampleTensor& tensor : tensors) inputs.push_back(input(tensor));
     const Loss loss = record.loss(net, model.options, inputs);
+    check_adapters(net, model);
     b.output("loss", checked_scalar(b, loss.sum, record, "loss"));
     b.output("count", checked_scalar(b, loss.count, record, "count"));
     return lower_precision(b.take(), precision, ops());
   }
   const ValueId logits = record.logits(net, model.options, input(tensors[0]));
+  check_adapters(net, model);
   if (outputs != Outputs::kLogits) {
     const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
     const ValueId targets = input(tensors[1]);
@@ -158,11 +177,24 @@ SharedGradients shared_gradients(const Graph& first) {
   return result;
 }
 
+// Beside adapters all is frozen but for what starts anew. Where the weights came from elsewhere, they are
+// still there: checkpoints need not have them.
+void freeze_base(Graph& graph, const TrainOptions& train) {
+  for (Value& value : graph.values) {
+    if (value.role != Role::kParameter || value.attrs.has(kAdapts) || fits_any(train.init_fresh, value.name))
+      continue;
+    value.attrs.set(kFrozen, int64_t{1});
+    if (!train.init_from.empty()) value.attrs.set(kBase, int64_t{1});
+  }
+}
+
 // Marks what is not to be trained, in both alike.
-void freeze(Graph& forward, Graph& evaluate, const TrainOptions& train) {
+void freeze(Graph& forward, Graph& evaluate, const Model& model, const TrainOptions& train) {
   check_patterns("train.freeze", train.freeze, parameter_names(forward));
-  forward = with_frozen(std::move(forward), train.freeze);
-  evaluate = with_frozen(std::move(evaluate), train.freeze);
+  for (Graph* graph : {&forward, &evaluate}) {
+    *graph = with_frozen(std::move(*graph), train.freeze);
+    if (model.options.lora.rank > 0) freeze_base(*graph, train);
+  }
   if (!train.freeze.empty() && parameters_of(forward).empty())
     throw_error(
         "train.freeze = {} freezes every parameter of the model, so that nothing is left to train; "
@@ -345,7 +377,7 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
   Graph evaluate =
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
-  freeze(forward, evaluate, train);
+  freeze(forward, evaluate, model, train);
   if (half_weights_of(train)) halve_weights(forward, evaluate, precision);
   check_served(train, forward, plan);
   result.cut = cut_of(forward, plan, schedule.microbatches);

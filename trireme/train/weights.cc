@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -84,11 +85,13 @@ std::string weight_files(const fs::path& folder) {
 
 using Patterns = std::span<const std::string>;
 
-Source open_hugging_face(const fs::path& folder, const Model& model, Patterns fresh) {
+// The vocabulary decides shapes alone, and those are compared tensor by tensor.
+enum class Vocabulary { kCompared, kAny };
+
+Source open_hugging_face(const fs::path& folder, const Model& model, Vocabulary vocabulary) {
   const std::string where = folder / "config.json";
   StatedModel stated = parse_hugging_face_config(read_text(where), where);
-  // The vocabulary decides shapes alone, and those are compared tensor by tensor.
-  if (!fresh.empty())
+  if (vocabulary == Vocabulary::kAny)
     std::erase_if(stated.keys, [](const auto& key) { return key.setting == "model.vocab"; });
   expect_same(model, stated.model, stated.keys, where);
   if (stated.positions > 0 && model.options.seq > stated.positions) {
@@ -111,7 +114,7 @@ Source open_run(const fs::path& folder, std::optional<int64_t> step, const Model
 }
 
 Source open_source(const std::string& path, const Model& model, const CheckpointPeers& peers,
-                   Patterns fresh) {
+                   Vocabulary vocabulary) {
   const fs::path folder = fs::path(path).lexically_normal().has_filename()
                               ? fs::path(path).lexically_normal()
                               : fs::path(path).lexically_normal().parent_path();
@@ -129,7 +132,7 @@ Source open_source(const std::string& path, const Model& model, const Checkpoint
     return {path + ", without the settings of its run, so that only names and shapes were compared",
             std::move(open_checkpoint(folder, peers).model), same_name};
   }
-  if (fs::exists(folder / "config.json")) return open_hugging_face(folder, model, fresh);
+  if (fs::exists(folder / "config.json")) return open_hugging_face(folder, model, vocabulary);
   throw_error(
       "train.init_from = {}: neither a run's folder (checkpoints/), nor a checkpoint's (checksums.json), nor "
       "one of Hugging Face's (config.json and model.safetensors)",
@@ -152,8 +155,10 @@ struct Reads {
   std::set<std::string> fresh;  // of the model, that are not read
 };
 
-// A setting that passes over the tensors that keep weights from being read; "" where there are none.
-std::string way_out(const std::set<std::string>& names) {
+// A setting that passes over the tensors that keep weights from being read; "" where they are too many.
+std::string way_out(const std::set<std::string>& tensors) {
+  std::set<std::string> names;
+  for (const std::string& name : tensors) names.insert(is_adapter_name(name) ? "*.lora_*" : name);
   constexpr size_t kMost = 8;
   if (names.empty() || names.size() > kMost) return "";
   return fmt::format(
@@ -184,6 +189,10 @@ Reads match(const Source& source, std::span<const PartView> parts, Patterns fres
       continue;
     }
     const auto found = stored.find(part.name);
+    if (found == stored.end() && is_adapter_name(part.name)) {  // weights without adapters get some
+      result.fresh.insert(part.name);
+      continue;
+    }
     if (found == stored.end()) {
       if (unfit.insert(part.name).second)
         missing.push_back(fmt::format("'{}' {}", part.name, to_string(part.part.whole)));
@@ -200,6 +209,13 @@ Reads match(const Source& source, std::span<const PartView> parts, Patterns fres
     result.reads.emplace_back(&tensor, &part);
   }
   for (const PartView& part : parts) stored.erase(part.name);
+  if (std::ranges::none_of(parts, is_adapter_name, &PartView::name) &&
+      std::ranges::any_of(stored, [](const auto& entry) { return is_adapter_name(entry.first); }))
+    throw_error(
+        "{}: these weights have adapters, and model.lora.rank is 0. `trireme export` merges them into a "
+        "folder "
+        "to start from; or set model.lora as in the run that made them",
+        source.files.path());
   for (const auto& [name, tensor] : stored) {
     surplus.push_back(fmt::format("'{}' {}", tensor->name, to_string(tensor->shape)));
     unfit.insert(name);
@@ -219,7 +235,8 @@ Reads match(const Source& source, std::span<const PartView> parts, Patterns fres
 std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
                          const CheckpointPeers& peers, Patterns fresh) {
   // Every rank sees the same files, so that all refuse them alike; only the reading can fail on one alone.
-  const Source source = open_source(path, model, peers, fresh);
+  const Source source =
+      open_source(path, model, peers, fresh.empty() ? Vocabulary::kCompared : Vocabulary::kAny);
   const Reads matched = match(source, parts, fresh);
   std::string problem;
   try {
@@ -230,9 +247,26 @@ std::string read_weights(const std::string& path, const Model& model, std::span<
   if (!peers.agree(problem.empty()))
     throw_error("{}",
                 problem.empty() ? path + ": another rank could not read its part, and says why" : problem);
-  if (matched.fresh.empty()) return source.description;
-  return fmt::format("{}; initialised anew: {}", source.description,
-                     join(std::vector(matched.fresh.begin(), matched.fresh.end()), ", "));
+  std::vector<std::string> anew;
+  std::ranges::copy_if(matched.fresh, std::back_inserter(anew),
+                       [](const std::string& name) { return !is_adapter_name(name); });
+  if (const size_t adapters = matched.fresh.size() - anew.size(); adapters > 0)
+    anew.push_back(fmt::format("{} tensors of adapters", adapters));
+  if (anew.empty()) return source.description;
+  return fmt::format("{}; initialised anew: {}", source.description, join(anew, ", "));
+}
+
+void add_base_weights(TensorFiles& own, const std::string& path, const Model& model,
+                      const CheckpointPeers& peers) {
+  Source source = open_source(path, model, peers, Vocabulary::kAny);
+  own.add_base(std::move(source.files), source.our_name);
+}
+
+std::string pinned_weights(const std::string& path) {
+  if (path.empty() || !fs::is_directory(fs::path(path) / "checkpoints")) return path;
+  const std::vector<int64_t> steps = Checkpoints(path, 1).steps();
+  if (steps.empty()) return path;
+  return (fs::path(path) / "checkpoints" / checkpoint_name(steps.back())).lexically_normal().string();
 }
 
 }  // namespace trireme

@@ -20,4 +20,13 @@ namespace trireme {
 std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
                          const CheckpointPeers& peers = {}, std::span<const std::string> fresh = {});
 
+// A run's folder as the folder of its newest checkpoint, which stays the same when that run goes on; any
+// other path as it is.
+std::string pinned_weights(const std::string& path);
+
+// Adds the tensors of `path`, which is as for read_weights(), to those of a checkpoint that leaves them out:
+// that of a run with adapters. `model` is the run's; its vocabulary need not be known.
+void add_base_weights(TensorFiles& own, const std::string& path, const Model& model,
+                      const CheckpointPeers& peers = {});
+
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -49,8 +50,12 @@ TensorFiles::TensorFiles(const std::string& path) : path_(path) {
   }
   files_.emplace_back(path);
   for (const StoredTensor& tensor : files_[0].tensors()) {
-    tensors_.push_back(
-        {tensor.name, tensor.format, tensor.dtype, tensor.shape, {{0, &tensor, all_of(tensor.shape)}}});
+    tensors_.push_back({tensor.name,
+                        tensor.format,
+                        tensor.dtype,
+                        tensor.shape,
+                        false,
+                        {{0, &tensor, all_of(tensor.shape)}}});
   }
 }
 
@@ -83,7 +88,8 @@ void TensorFiles::open_index() {
                   to_string(part->shape()), to_string(stored->shape));
     }
     if (tensors_.empty() || tensors_.back().name != name)
-      tensors_.push_back({name, stored->format, stored->dtype, part ? part->whole : stored->shape, {}});
+      tensors_.push_back(
+          {name, stored->format, stored->dtype, part ? part->whole : stored->shape, false, {}});
     if (tensors_.back().format != stored->format) {
       throw_error("{}: the parts of '{}' are {} and {}, expected one format", path_, name,
                   tensors_.back().format, stored->format);
@@ -95,6 +101,22 @@ void TensorFiles::open_index() {
     for (const TensorIndex::Piece& piece : pieces) add(name, piece.file, &piece.part);
   }
   std::ranges::sort(tensors_, {}, &Tensor::name);
+}
+
+void TensorFiles::add_base(TensorFiles base,
+                           const std::function<std::optional<std::string>(const std::string&)>& name_here) {
+  std::set<std::string> known;
+  for (const Tensor& tensor : tensors_) known.insert(tensor.name);
+  const size_t first = files_.size();
+  for (SafetensorsFile& file : base.files_) files_.push_back(std::move(file));
+  for (Tensor& tensor : base.tensors_) {
+    const std::optional<std::string> name = name_here(tensor.name);
+    if (!name || !known.insert(*name).second) continue;
+    tensor.name = *name;
+    tensor.of_base = true;
+    for (Tensor::Source& source : tensor.sources) source.file += first;
+    tensors_.push_back(std::move(tensor));
+  }
 }
 
 const TensorFiles::Tensor* TensorFiles::find(std::string_view name) const {
@@ -155,7 +177,8 @@ void TensorFiles::read_all(std::span<const PartView> parts, std::string_view pas
       continue;
     }
     const Tensor& tensor = *found->second;
-    if (tensor.dtype != wanted.view.dtype || tensor.shape != wanted.part.whole) {
+    const bool widened = tensor.of_base && widens(tensor) && wanted.view.dtype == DType::f32;
+    if ((tensor.dtype != wanted.view.dtype && !widened) || tensor.shape != wanted.part.whole) {
       problems.push_back(fmt::format("'{}' is {}, expected {}", wanted.name,
                                      described(tensor.format, tensor.shape),
                                      described(safetensors_name(wanted.view.dtype), wanted.part.whole)));

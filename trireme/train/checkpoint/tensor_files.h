@@ -2,7 +2,9 @@
 // tensors may be in parts, and those that other tools write.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +24,8 @@ class TensorFiles {
     std::string name;
     std::string format;  // "F32"
     std::optional<DType> dtype;
-    Shape shape;  // of the whole
+    Shape shape;           // of the whole
+    bool of_base = false;  // see add_base(): read_all() widens it
     struct Source {
       size_t file;
       const StoredTensor* stored;
@@ -32,6 +35,11 @@ class TensorFiles {
 
     uint64_t bytes() const;
   };
+
+  // Adds the tensors of other files that are not here: those of the weights that these belong to. `name_here`
+  // gives their names here; none: it is passed over.
+  void add_base(TensorFiles base,
+                const std::function<std::optional<std::string>(const std::string&)>& name_here);
 
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }

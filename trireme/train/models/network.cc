@@ -33,6 +33,14 @@ Attrs tensor_attrs(const TensorSplit& split, int64_t dim) {
 
 }  // namespace
 
+std::string adapter_name(std::string_view layer, char which) {
+  return fmt::format("{}.lora_{}.weight", layer, which);
+}
+
+bool is_adapter_name(std::string_view parameter) {
+  return parameter.ends_with(".lora_A.weight") || parameter.ends_with(".lora_B.weight");
+}
+
 ValueId Network::state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more) {
   const ValueId known = builder_.find(name);
   if (known != kNoValue) {
@@ -81,13 +89,37 @@ ValueId Network::linear(ValueId x, const std::string& name, int64_t outputs, Sto
                                    init, tensor_attrs(split, in_out == by_outputs ? 1 : 0));
   Attrs attrs;
   if (!in_out) attrs.set("transpose_b", int64_t{1});
-  const ValueId y = op("matmul", {x, weight}, attrs);
+  ValueId y = op("matmul", {x, weight}, attrs);
+  linear_layers_.push_back(name);
+  if (adapters_.rank > 0 && adapters_.fits(name)) y = op("add", {y, adapter(x, name, outputs, store, split)});
   if (bias == Bias::kNone) return y;
   const Init start =
       bias == Bias::kZeros ? Init::zeros() : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
   // Where inputs are split, the bias is added to the sum, once.
   return op("add",
             {y, parameter(name + ".bias", {outputs}, start, by_outputs ? tensor_attrs(split, 0) : Attrs())});
+}
+
+// Lies as its weight does: the factor that has the dim that is split is split the same way, the other is
+// whole.
+ValueId Network::adapter(ValueId x, const std::string& name, int64_t outputs, Store store,
+                         const TensorSplit& split) {
+  const Builder::Scope part(builder_, "lora");
+  const int64_t inputs = shape(x).back();
+  const auto attrs_of = [&](TensorSplit::Side side, int64_t dim) {
+    Attrs attrs = split.side == side ? tensor_attrs(split, dim) : Attrs();
+    attrs.set(kAdapts, name + ".weight");
+    return attrs;
+  };
+  Attrs of_a = attrs_of(TensorSplit::Side::kInputs, 1);
+  if (store == Store::kInOut) of_a.set("in_out", int64_t{1});
+  const Attrs transposed{{"transpose_b", int64_t{1}}};
+  const ValueId a = parameter(adapter_name(name, 'A'), {adapters_.rank, inputs},
+                              Init::uniform(1 / std::sqrt(static_cast<double>(inputs))), of_a);
+  const ValueId b = parameter(adapter_name(name, 'B'), {outputs, adapters_.rank}, Init::zeros(),
+                              attrs_of(TensorSplit::Side::kOutputs, 0));
+  const ValueId y = op("matmul", {op("matmul", {x, a}, transposed), b}, transposed);
+  return adapters_.scale == 1 ? y : op("affine", {y}, {{"scale", adapters_.scale}});
 }
 
 ValueId Network::layer_norm(ValueId x, const std::string& name, double eps) {

@@ -2,8 +2,10 @@
 // few layers that every model uses. Everything a model here can do, a user's model can do.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/ir/builder.h"
@@ -44,6 +46,11 @@ struct TensorSplit {
 struct Loss {
   ValueId sum = kNoValue, count = kNoValue;
 };
+
+// Of parameters of adapters.
+inline constexpr std::string_view kAdapts = "adapts";
+std::string adapter_name(std::string_view layer, char which);  // 'A' or 'B'
+bool is_adapter_name(std::string_view parameter);
 
 class Network {
  public:
@@ -108,11 +115,23 @@ class Network {
   enum class Sees { kEarlier, kAll };
   ValueId attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq,
                     Sees sees = Sees::kEarlier);
+  // Low-rank adapters: linear layers whose names fit compute x·W + scale·(x·Aᵀ)·Bᵀ, with `name.lora_A.weight`
+  // [rank, in] and `name.lora_B.weight` [out, rank], which starts at zero. Their parameters have the
+  // attribute `adapts`: the name of the weight; and A `in_out` where that is stored so.
+  struct Adapters {
+    int64_t rank = 0;  // 0: none
+    double scale = 1;
+    std::function<bool(std::string_view layer)> fits = nullptr;
+  };
+  void set_adapters(Adapters adapters) { adapters_ = std::move(adapters); }
+  const std::vector<std::string>& linear_layers() const { return linear_layers_; }  // made so far, by name
+
   // The rows of x [b, t, h] that logits are wanted of.
   ValueId rows_for_logits(ValueId x);
 
  private:
   ValueId state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more = {});
+  ValueId adapter(ValueId x, const std::string& name, int64_t outputs, Store store, const TensorSplit& split);
   ValueId position();
   ValueId kept(ValueId rows, const std::string& name, int64_t seq);
 
@@ -121,6 +140,8 @@ class Network {
   double dropout_rate_;
   int64_t batch_norm_groups_;
   std::vector<ValueId> parameters_;
+  Adapters adapters_;
+  std::vector<std::string> linear_layers_;
   ValueId rng_ = kNoValue;
   ValueId position_ = kNoValue;
   int64_t dropouts_ = 0;
