@@ -1,14 +1,16 @@
-"""Fine-tuning: weights with another head, frozen parameters, parameter groups.
+"""Fine-tuning: weights with another head, frozen parameters, parameter groups, adapters, averages.
 
 Run by ctest; alone: python3 tests/cli/finetune_test.py build/release/trireme/cli/trireme.
 """
 
+import shutil
 import struct
+import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-from checkpoint_files import read_checkpoint
+from checkpoint_files import read_checkpoint, read_safetensors
 from training import Training
 
 FOLDERS = Path(__file__).parent.parent / "parity" / "hugging_face"
@@ -35,6 +37,11 @@ class FineTuning(Training):
     def saved(self, run, step, part="model"):
         return read_checkpoint(self.folder / run / "checkpoints" / f"step-{step:08}")[part]
 
+    def call(self, *arguments, code=0):
+        done = subprocess.run([self.trireme, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
     def plan(self, text):
         (self.folder / "plan.json").write_text(text)
         return ["-n", "2", f"--plan={self.folder / 'plan.json'}"]
@@ -45,7 +52,7 @@ class FineTuning(Training):
         self.train("ten_classes", *lenet, "--train.steps=3")
         twelve = [*lenet, "--model.classes=12", *STILL, f"--train.init_from={self.folder / 'ten_classes'}"]
         said = self.train("refused", *twelve, code=1)
-        self.assertIn("'fc3.weight' is [10, 84], expected [12, 84]", said)
+        self.assertIn("'fc3.weight' is [10,84], expected [12,84]", said)
         self.assertIn("--train.init_fresh=fc3.bias,fc3.weight", said)
         before = self.saved("ten_classes", 3)
         for number, plan in enumerate([[], self.plan(ZERO3)]):
@@ -94,6 +101,82 @@ class FineTuning(Training):
             for name in self.saved(run, 4, "optimizer"):
                 self.assertFalse(any(part in name for part in ["wte", "wpe", "h.0."]), name)
         self.assertIn("which fits no parameter", self.train("wrong", *GPT, "--train.freeze=h.7.*", code=1))
+
+    def test_adapters_are_trained_alone_saved_alone_and_merged(self):
+        rate = ["--optim.lr=0.05", "--lr_schedule.kind=constant", "--lr_schedule.warmup_steps=0"]
+        self.train("base", *GPT, *rate, "--train.steps=4")
+        base, kept = self.saved("base", 4), self.folder / "base" / "checkpoints" / "step-00000004"
+        lora = [*GPT, *rate, "--model.lora.rank=2", "--model.lora.alpha=4", "--model.lora.targets=*.c_attn,*.c_fc",
+                f"--train.init_from={self.folder / 'base'}"]
+        said = self.train("whole", *lora, "--train.steps=4")
+        self.assertIn("8 tensors of adapters", said)
+        adapters = self.saved("whole", 4)
+        self.assertEqual(len(adapters), 8)
+        self.assertTrue(all(".lora_" in name for name in adapters), adapters.keys())
+        self.assertTrue(all(".lora_" in name for name in self.saved("whole", 4, "optimizer")))
+        # The base is named as the checkpoint that it is, whatever becomes of its run; and resuming finds it there.
+        self.assertIn(f'init_from = "{kept}"', (self.folder / "whole" / "config.toml").read_text())
+        self.train("halves", *lora, "--train.steps=2")
+        said = self.train("halves", *lora, "--train.steps=4")
+        self.assertIn("goes on from", said)
+        self.assertEqual(self.saved("halves", 4), adapters)
+        # Under a plan that splits both, and from a checkpoint that another plan wrote.
+        self.train("spread", *lora, "--train.steps=2")
+        for plan in [ZERO3, '{"mesh": "tensor:2", "preset": "megatron"}', '{"mesh": "pipe:2", "accumulate": 2}']:
+            run = f"spread{len(plan)}"
+            shutil.copytree(self.folder / "spread", self.folder / run)
+            self.train(run, *lora, "--train.steps=4", *self.plan(plan))
+            self.assertAlmostEqual(self.losses(run)[4], self.losses("whole")[4], delta=1e-4)
+            self.assertEqual(self.saved(run, 4).keys(), adapters.keys())
+        # Merged at export: as large as the base, other in the adapted weights alone; the folder gives the same loss.
+        said = self.call("export", self.folder / "whole", "--to", self.folder / "merged")
+        self.assertIn("merged", said)
+        merged = read_safetensors(self.folder / "merged" / "model.safetensors")
+        self.assertEqual(merged.keys(), {"transformer." + name for name in base})
+        for name, content in base.items():
+            self.assertEqual(merged["transformer." + name] != content, name.endswith(("c_attn.weight", "c_fc.weight")))
+        sample = ["sample", self.folder / "whole", "--checkpoint", 4, "--prompt", "oar mast", "--tokens", 20,
+                  "--temperature", 0]
+        one = self.call(*sample).splitlines()[0]
+        self.train("merged_run", *GPT, *STILL, f"--train.init_from={self.folder / 'merged'}")
+        sample[1], sample[3] = self.folder / "merged_run", 1
+        self.assertEqual(self.call(*sample).splitlines()[0], one)
+        # Weights with adapters into a model without: by export.
+        said = self.train("plain", *GPT, *STILL, f"--train.init_from={self.folder / 'whole'}", code=1)
+        self.assertIn("`trireme export` merges them", said)
+        # Another base than the one it began with is refused.
+        self.train("base", *GPT, *rate, "--train.steps=6")
+        said = self.train("halves", *lora, "--train.steps=5", code=1)
+        self.assertIn('step-00000004" and is', said)
+        self.train("halves", *lora, "--train.steps=5", f"--train.init_from={kept}")
+
+    def test_averages_are_saved_evaluated_and_exported(self):
+        ema = [*GPT, "--train.ema=0.5", "--optim.lr=0.01", "--lr_schedule.kind=constant", "--lr_schedule.warmup_steps=0"]
+        self.train("whole", *ema, "--train.steps=4")
+        self.train("halves", *ema, "--train.steps=2")
+        self.train("halves", *ema, "--train.steps=4")
+        self.assertEqual(self.saved("whole", 4, "optimizer"), self.saved("halves", 4, "optimizer"))
+        weights, others = self.saved("whole", 4), self.saved("whole", 4, "optimizer")
+        averages = {name[4:]: content for name, content in others.items() if name.startswith("ema.")}
+        self.assertEqual(averages.keys(), weights.keys())
+        run = self.folder / "whole"
+        self.call("export", run, "--to", self.folder / "weights")
+        self.call("export", run, "--ema", "--to", self.folder / "averages")
+        for out, expected in [("weights", weights), ("averages", averages)]:
+            exported = read_safetensors(self.folder / out / "model.safetensors")
+            self.assertEqual(exported, {"transformer." + name: content for name, content in expected.items()})
+        sample = ["sample", run, "--prompt", "oar", "--tokens", 30]
+        self.assertNotEqual(self.call(*sample).splitlines()[0], self.call(*sample, "--ema").splitlines()[0])
+        # Averages start as the weights that a run starts from.
+        self.train("next", *GPT, "--train.ema=0.5", *STILL, f"--train.init_from={run}")
+        after = {name[4:]: content for name, content in self.saved("next", 1, "optimizer").items()
+                 if name.startswith("ema.")}
+        self.assertEqual(after, weights)
+        self.train("none", *GPT, "--train.steps=1")
+        self.assertIn("no averages of weights", self.call("export", self.folder / "none", "--ema", "--to",
+                                                          self.folder / "no", code=1))
+        said = self.train("whole", *GPT, "--train.steps=5", code=1)
+        self.assertIn("train.ema was 0.5 and is 0.0", said)
 
 
 if __name__ == "__main__":

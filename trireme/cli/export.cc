@@ -18,14 +18,17 @@ int export_model(std::span<const std::string> given) {
                "trireme export");
   std::string run, folder;
   std::optional<int64_t> step;
+  bool averages = false;
   app.add_option("run", run, "the run's folder")->required();
   app.add_option("--checkpoint", step, "the step of the checkpoint; the newest, if not said")
       ->type_name("STEP");
+  app.add_flag("--ema", averages, "the averages of the weights (train.ema)");
   app.add_option("--to", folder, "a new folder for config.json and model.safetensors")
       ->type_name("DIR")
       ->required();
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
-  const SavedRun saved = open_saved_run(run, step);
+  SavedRun saved = open_saved_run(run, step);
+  if (averages) take_averages(saved.checkpoint);
   for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
   export_hugging_face(saved.model.options, saved.checkpoint.model, folder);
   const bool merged = saved.model.options.lora.rank > 0;

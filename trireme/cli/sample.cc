@@ -21,12 +21,14 @@ struct Arguments {
   std::string run;
   std::optional<int64_t> step;
   std::string prompt = "\n";
-  std::string device;  // "": that of the run
+  std::string device;     // "": that of the run
+  bool averages = false;  // instead of the weights
   SampleOptions options;
 };
 
 void print_sample(const Arguments& arguments) {
-  const SavedRun saved = open_saved_run(arguments.run, arguments.step);
+  SavedRun saved = open_saved_run(arguments.run, arguments.step);
+  if (arguments.averages) take_averages(saved.checkpoint);
   const Config& config = saved.config;
   if (saved.model.record.input != InputKind::kTokens)
     throw_error("model.family = {} does not generate text", config.model.family);
@@ -70,6 +72,7 @@ int sample(std::span<const std::string> given) {
   app.add_option("--top-k", arguments.options.top_k, "draw from so many likeliest tokens; 0: from all");
   app.add_option("--seed", arguments.options.seed, "of the draws");
   app.add_option("--device", arguments.device, "where to compute; default: where the run did");
+  app.add_flag("--ema", arguments.averages, "with the averages of the weights (train.ema)");
   app.add_flag("--no-cache", no_cache,
                "compute all keys and values anew for each token: the same text, slowly");
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;

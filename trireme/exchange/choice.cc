@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/consistency.h"
+#include "trireme/ir/trained.h"
 #include "trireme/plan/servers.h"
 
 namespace trireme {
@@ -44,7 +45,8 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
   const bool has_momentum =
       !choice.settings.numbers.contains("momentum") || choice.settings.real("momentum") > 0;
   for (const Value& value : update.values) {
-    if (has_momentum && value.role == Role::kOptimizer && value.attrs.text("of", "") == parameter.name)
+    const bool is_moment = value.role == Role::kOptimizer && !value.attrs.has(kStartsAs);
+    if (has_momentum && is_moment && value.attrs.text("of", "") == parameter.name)
       throw_error(
           "the exchange {} has momentum of its own, and so has this optimizer, for {}; use optim.kind=sgd, "
           "or "

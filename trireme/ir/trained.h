@@ -13,6 +13,9 @@ inline constexpr std::string_view kFrozen = "frozen";
 // it out.
 inline constexpr std::string_view kBase = "base";
 
+// Of a state that follows a parameter: the name of that, whose starting values it has.
+inline constexpr std::string_view kStartsAs = "starts_as";
+
 inline bool is_frozen(Role role, const Attrs& attrs) {
   return role == Role::kParameter && attrs.has(kFrozen);
 }

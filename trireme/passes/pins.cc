@@ -117,7 +117,9 @@ class PinMaker {
     if (shares == &gradient_shares() && shares->at_rest == Share::kPart && layout.rest == whole &&
         !added_at_once())
       layout.rest = with_sums(value, whole);
-    if (kind_ == SegmentKind::kUpdate && value.attrs.has("addends"))
+    if (kind_ == SegmentKind::kEvaluate && value.role == Role::kOptimizer)
+      layout.use = whole;  // averages of weights, which are used as weights are
+    else if (kind_ == SegmentKind::kUpdate && value.attrs.has("addends"))
       layout.use = layout.rest;  // it is added to others first, then over the ranks
     else if (kind_ == SegmentKind::kUpdate)
       layout.use = lying(shares->in_update, value, whole);

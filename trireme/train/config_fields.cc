@@ -244,6 +244,8 @@ std::vector<Field> config_fields(Config& c) {
       {"train.clip_norm", &c.train.clip_norm, "largest norm of the whole gradient; 0: no clipping", real()},
       {"train.noise_scale", &c.train.noise_scale,
        "measure the gradient noise scale (critical batch) from microbatches and ranks"},
+      {"train.ema", &c.train.ema,
+       "decay of a moving average of the weights, which validation then uses; 0: none is kept", fraction()},
       {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes",
        fraction()},
       {"train.max_skipped", &c.train.max_skipped,

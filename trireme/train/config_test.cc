@@ -237,6 +237,26 @@ TEST(Config, ListsOfStrings) {
         << text;
   EXPECT_THAT(refusal(from_command_line({"--train.freeze=\xff"})), HasSubstr("not valid UTF-8"));
   EXPECT_THAT(refusal(from_command_line({"--train.init_fresh=wte*"})), HasSubstr("train.init_from"));
+  EXPECT_THAT(refusal(from_command_line({"--model.lora.targets=*.c_attn"})),
+              HasSubstr("model.lora.rank is 0"));
+}
+
+TEST(Config, TablesWithinSections) {
+  const auto lora = [](const ConfigSources& sources) { return resolve_config(sources).config.model.lora; };
+  for (const ConfigSources& sources :
+       {from_toml("[model.lora]\nrank = 4\ntargets = [\"*.c_attn\"]\n"),
+        from_toml("[model]\nlora = {rank = 4, targets = \"*.c_attn\"}\n"),
+        from_environment({"TRIREME_MODEL__LORA__RANK=4", "TRIREME_MODEL__LORA__TARGETS=*.c_attn"}),
+        from_command_line({"--model.lora.rank=4", "model.lora.targets=*.c_attn"})}) {
+    EXPECT_EQ(lora(sources).rank, 4);
+    EXPECT_THAT(lora(sources).targets, ElementsAre("*.c_attn"));
+  }
+  Config config;
+  config.model.lora.rank = 3;
+  EXPECT_EQ(lora(from_toml(config_toml(config))).rank, 3);
+  EXPECT_THAT(refusal(from_toml("[model.lora]\nrnak = 4\n")),
+              AllOf(HasSubstr("my.toml:2"), HasSubstr("did you mean model.lora.rank?")));
+  EXPECT_THAT(refusal(from_toml("[model]\nlora = 4\n")), HasSubstr("unknown setting model.lora"));
 }
 
 TEST(Config, ParameterGroups) {

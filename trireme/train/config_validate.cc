@@ -109,6 +109,12 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
         join(c.train.init_fresh, ", "));
   }
 
+  if (c.model.lora.rank == 0 && (c.model.lora.alpha > 0 || !c.model.lora.targets.empty())) {
+    add("model.lora.alpha or model.lora.targets is set, but model.lora.rank is 0, which makes no adapters; "
+        "try a "
+        "rank of 8");
+  }
+
   if (c.train.tf32 && (!c.train.device.starts_with("cuda") || c.train.precision != "f32")) {
     add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}",
         c.train.device, c.train.precision);

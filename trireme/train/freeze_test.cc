@@ -12,6 +12,8 @@
 #include "trireme/plan/plan.h"
 #include "trireme/train/data/random_batch.h"
 #include "trireme/train/parity/random_case.h"
+#include "trireme/train/plan_subject.h"
+#include "trireme/train/step_programs.h"
 #include "trireme/train/tensor_access.h"
 
 namespace trireme {
@@ -144,6 +146,38 @@ TEST_F(Freeze, RefusesPatternsThatFitNothingAndOnesThatFitAll) {
   EXPECT_THAT(error_of([&] { make(frozen({"*"})); }), HasSubstr("nothing is left to train"));
 }
 
+// Neither older versions of them in an asynchronous pipeline.
+TEST_F(Freeze, HasNoVersionsOfWeightsThatNeverChange) {
+  ModelOptions model = small_gpt();
+  model.family = "llama";
+  const StepPrograms programs(model, frozen({"model.layers.0.mlp.*"}), {}, kShape,
+                              parse_plan(R"({"mesh":"pipe:2","schedule":"pipedream"})", "the plan"));
+  int versions = 0;
+  const Program program = programs.rank(0, nullptr);
+  for (const State& state : program.states) {
+    if (state.role != Role::kVersion) continue;
+    ++versions;
+    EXPECT_FALSE(state.name.find(".0.mlp.") != state.name.npos) << state.name;
+  }
+  EXPECT_GT(versions, 0);
+}
+
+TEST_F(Freeze, IsLessWork) {
+  const auto some = make(frozen({"wte*", "wpe*", "h.0.*"})), all = make(frozen({"ln_f.bias"}));
+  EXPECT_LT(model_flops(small_gpt(), some->program(), 4, 1),
+            0.8 * model_flops(small_gpt(), all->program(), 4, 1));
+}
+
+// Blocks of which some are frozen are not all of one kind.
+TEST_F(Freeze, IsPlannedBlockByBlock) {
+  Config with = config();
+  with.train.freeze = {"h.1.*"};
+  const planner::Subject subject = plan_subject(with, Shape{8});
+  EXPECT_EQ(subject.units, subject.small_units);
+  for (size_t i = 0; i < subject.kind.size(); ++i) EXPECT_EQ(subject.kind[i], static_cast<int>(i));
+  EXPECT_GE(subject.kind.size(), 3u);
+}
+
 parity::Result verify_gpt(const std::string& plan, const std::vector<std::string>& more = {}) {
   parity::RandomCase one{
       "gpt",
@@ -157,11 +191,13 @@ parity::Result verify_gpt(const std::string& plan, const std::vector<std::string
 }
 
 TEST(FreezeUnderPlans, IsWhatOneRankComputes) {
-  for (const char* plan :
-       {R"({"mesh":"data:2"})", R"({"mesh":"data:2","preset":"zero1"})",
-        R"({"mesh":"data:2","preset":"zero3"})", R"({"mesh":"data:2 tensor:2","preset":"zero2+megatron"})",
-        R"({"mesh":"tensor:2","preset":"megatron+sequence"})", R"({"mesh":"data:2","recompute":"full"})",
-        R"({"mesh":"data:1","offload":{"optimizer":"file","folder":"/tmp"}})"}) {
+  for (
+      const char* plan :
+      {R"({"mesh":"data:2"})", R"({"mesh":"data:2","preset":"zero1"})",
+       R"({"mesh":"data:2","preset":"zero3"})", R"({"mesh":"data:2 tensor:2","preset":"zero2+megatron"})",
+       R"({"mesh":"tensor:2","preset":"megatron+sequence"})", R"({"mesh":"data:2","recompute":"full"})",
+       R"({"mesh":"data:1","offload":{"optimizer":"file","folder":"/tmp"}})",
+       R"({"mesh":"data:1","offload":{"optimizer":"file","weights":"file","gradients":"file","folder":"/tmp"}})"}) {
     const parity::Result result = verify_gpt(
         plan, {R"(optim.groups=[{match="*.bias",lr_scale=0.5},{match="h.2.*",weight_decay=0.3}])"});
     EXPECT_LE(result.verdict, parity::Verdict::kRounding) << plan << ": " << result.reason;

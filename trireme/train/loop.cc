@@ -26,6 +26,7 @@
 #include "trireme/train/run_folder.h"
 #include "trireme/train/run_lock.h"
 #include "trireme/train/sampler.h"
+#include "trireme/train/saved_run.h"
 #include "trireme/train/server_steps.h"
 #include "trireme/train/stop_agreement.h"
 #include "trireme/train/trainer.h"
@@ -358,9 +359,7 @@ class Run {
     note("weights  from " + source);
   }
   std::string read_starting_weights() {
-    RankStates states = states_of(trainer_);
-    states.model.insert(states.model.end(), states.base.begin(), states.base.end());
-    return read_weights(config_.train.init_from, model_, states.model, checkpoint_peers(alike_),
+    return read_weights(config_.train.init_from, model_, starting_parts(trainer_), checkpoint_peers(alike_),
                         config_.train.init_fresh);
   }
 
@@ -420,7 +419,10 @@ class Run {
         record.input == InputKind::kTokens && record.targets == Targets::kNext && data_.tokenizer;
     if (!writes || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
     Sampler sampler(model_, *device_);
-    sampler.load(open_checkpoint(saved_).model);  // this rank alone may not have all weights
+    LoadedCheckpoint saved = open_checkpoint(saved_);  // this rank alone may not have all weights
+    add_starting_weights(saved.model, config_, model_);
+    if (config_.train.ema > 0) take_averages(saved);
+    sampler.load(saved.model);
     SampleOptions options;
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;

@@ -79,6 +79,7 @@ struct TrainOptions {
   bool tf32 = false;         // a GPU may round the factors of f32 products to TF32
   double clip_norm = 1.0;    // 0: off
   bool noise_scale = false;  // measure the critical batch (critical_batch.h)
+  double ema = 0.0;          // decay of averages of the weights; 0: none are kept
   double label_smoothing = 0.0;
   int64_t max_skipped = 10;     // steps in a row; f16 goes on for as long as its loss scale can be lowered
   int64_t log_every = 1;        // steps

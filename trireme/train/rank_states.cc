@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exchange/method.h"
 #include "trireme/ir/trained.h"
+#include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {
@@ -93,6 +94,20 @@ RankStates states_of(Trainer& trainer) {
                     {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
   }
   return states;
+}
+
+std::vector<PartView> starting_parts(Trainer& trainer) {
+  RankStates states = states_of(trainer);
+  std::vector<PartView> parts = std::move(states.model);
+  parts.insert(parts.end(), states.base.begin(), states.base.end());
+  for (const State& slot : trainer.program().states) {
+    if (!slot.attrs.has(kStartsAs)) continue;
+    parts.push_back({slot.attrs.text(kStartsAs),
+                     view_of(slot),
+                     {slot.part.whole, slot.part.pieces},
+                     reach_of(trainer.executor(), slot.name)});
+  }
+  return parts;
 }
 
 RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {

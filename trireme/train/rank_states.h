@@ -21,6 +21,9 @@ struct RankStates {
 // may lie otherwise. Of what other stages of a pipeline have, an empty part, so that nothing is missed.
 RankStates states_of(Trainer& trainer);
 
+// What weights that a run starts from go to: all of the model, and averages, by the names of their weights.
+std::vector<PartView> starting_parts(Trainer& trainer);
+
 // What it writes: of each part that several ranks have, one writes it, so that all write about as much.
 RankStates states_to_write(Trainer& trainer, const RankOptions& ranks);
 

@@ -21,6 +21,16 @@ constexpr std::string_view kRefused[] = {
 constexpr std::string_view kPassedOver[] = {"run.resume",       "run.keep",           "run.checkpoint_every",
                                             "train.eval_every", "train.eval_batches", "train.compare_every"};
 
+// Whether weights that checkpoints leave out would be others, or states would be missing or too many.
+bool changes_states(std::string_view name, const std::map<std::string, std::string>& before,
+                    const std::string& was, const std::string& is) {
+  if (name == "train.init_from") {
+    const auto rank = before.find("model.lora.rank");
+    return rank != before.end() && rank->second != "0";
+  }
+  return name == "train.ema" && (was == "0.0") != (is == "0.0");
+}
+
 template <size_t kCount>
 bool contains(const std::string_view (&list)[kCount], std::string_view name) {
   return std::ranges::find(list, name) != std::end(list);
@@ -35,7 +45,9 @@ ResumeChanges changes_since(const TrainState& saved, const Facts& now) {
   for (const Fact& fact : now) {
     const auto found = before.find(fact.name);
     if (found == before.end() || found->second == fact.value || contains(kPassedOver, fact.name)) continue;
-    (contains(kRefused, fact.name) ? changes.refused : changes.told)
+    const bool refused =
+        contains(kRefused, fact.name) || changes_states(fact.name, before, found->second, fact.value);
+    (refused ? changes.refused : changes.told)
         .push_back(fmt::format("{} was {} and is {}", fact.name, found->second, fact.value));
   }
   return changes;

@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/config.h"
+#include "trireme/train/optim/update.h"
 #include "trireme/train/weights.h"
 
 namespace trireme {
@@ -38,14 +39,29 @@ SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step, 
   LoadedCheckpoint checkpoint = open_step(Checkpoints(folder, 1, peers), step, peers);
   const bool is_own = own && own->family == config.model.family;
   Model model = is_own ? Model(*own, config.model) : Model(config.model);
-  if (model.options.lora.rank > 0 && !config.train.init_from.empty()) {
-    if (fs::weakly_canonical(config.train.init_from) == fs::weakly_canonical(folder))
-      throw_error("{}: its weights are said to come from itself (train.init_from)", config_path.string());
-    add_base_weights(checkpoint.model, config.train.init_from, model, peers);
-  }
+  if (fs::weakly_canonical(config.train.init_from) == fs::weakly_canonical(folder))
+    throw_error("{}: its weights are said to come from itself (train.init_from)", config_path.string());
+  add_starting_weights(checkpoint.model, config, model, peers);
   const TensorFiles::Tensor* table = checkpoint.model.find(model.record.embedding);
   if (table && table->shape.rank() == 2) model.options.vocab = table->shape[0];
   return {config, std::move(model), std::move(checkpoint)};
+}
+
+void add_starting_weights(TensorFiles& own, const Config& config, const Model& model,
+                          const CheckpointPeers& peers) {
+  if (model.options.lora.rank > 0 && !config.train.init_from.empty())
+    add_base_weights(own, config.train.init_from, model, peers);
+}
+
+void take_averages(LoadedCheckpoint& checkpoint) {
+  TensorFiles averages = std::move(checkpoint.optimizer);
+  averages.rename([](const std::string& name) {
+    return name.starts_with(kAverage) ? std::optional(name.substr(kAverage.size())) : std::nullopt;
+  });
+  if (averages.tensors().empty())
+    throw_error("{}: no averages of weights are kept here; they are of runs with train.ema", checkpoint.path);
+  averages.add_base(std::move(checkpoint.model), [](const std::string& name) { return std::optional(name); });
+  checkpoint.model = std::move(averages);
 }
 
 }  // namespace trireme

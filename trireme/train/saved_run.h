@@ -20,4 +20,12 @@ struct SavedRun {
 SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step = std::nullopt,
                         const CheckpointPeers& peers = {}, const ModelRecord* own = nullptr);
 
+// Adds the weights that a checkpoint of a run with adapters leaves out, which are those it started from.
+void add_starting_weights(TensorFiles& own, const Config& config, const Model& model,
+                          const CheckpointPeers& peers = {});
+
+// Puts the averages of weights (train.ema) that the optimizer's tensors hold in the place of the weights.
+// Throws an Error when there are none.
+void take_averages(LoadedCheckpoint& checkpoint);
+
 }  // namespace trireme

@@ -202,6 +202,32 @@ void freeze(Graph& forward, Graph& evaluate, const Model& model, const TrainOpti
         join(train.freeze, ", "));
 }
 
+// The same graph on averages of what is trained.
+Graph with_averages(Graph evaluate) {
+  for (Value& value : evaluate.values) {
+    if (is_trained(value)) value = average_of(value);
+  }
+  return evaluate;
+}
+
+void check_average(const TrainOptions& train, const Plan& plan) {
+  if (train.ema == 0) return;
+  const std::string what = fmt::format("train.ema = {} keeps averages of the weights", train.ema);
+  if (consistency_of(plan))
+    throw_error(
+        "{}, and by the plan's exchange ranks have weights of their own between meetings, so that there "
+        "is no one weight to average; take one of them out",
+        what);
+  if (servers_of(plan))
+    throw_error("{}, which a server does not do yet; take the key exchange out of the plan, or train.ema",
+                what);
+  if (plan.offload)
+    throw_error(
+        "{} with the optimizer's states, which the plan has in files (offload), where an evaluation can "
+        "not read them; take one of them out",
+        what);
+}
+
 // Of the weights that training and evaluation both read in 16 bits alone.
 void halve_weights(Graph& forward, Graph& evaluate, DType format) {
   std::set<std::string> names = rounded_parameters(forward, format);
@@ -378,6 +404,8 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   Graph evaluate =
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
   freeze(forward, evaluate, model, train);
+  check_average(train, plan);
+  if (train.ema > 0) evaluate = with_averages(std::move(evaluate));
   if (half_weights_of(train)) halve_weights(forward, evaluate, precision);
   check_served(train, forward, plan);
   result.cut = cut_of(forward, plan, schedule.microbatches);

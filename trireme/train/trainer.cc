@@ -98,7 +98,8 @@ void initialise_states(Executor& executor, uint64_t seed) {
     if (slot.role == Role::kStash) continue;
     const std::string_view kind = slot.attrs.text("init", "zeros");
     const double scale = slot.attrs.real("scale", 0);
-    const RngKey key{seed, stream_id(saved_name(slot.name, slot.role, slot.attrs))};
+    const std::string name = saved_name(slot.name, slot.role, slot.attrs);
+    const RngKey key{seed, stream_id(slot.attrs.text(kStartsAs, name))};
     values.resize(slot.type.shape.elements());
     for_each_run(slot.part, [&](int64_t whole, int64_t local, int64_t count) {
       for (int64_t i = 0; i < count; ++i) values[local + i] = initial_value(kind, scale, key, whole + i);

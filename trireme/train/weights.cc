@@ -263,10 +263,11 @@ void add_base_weights(TensorFiles& own, const std::string& path, const Model& mo
 }
 
 std::string pinned_weights(const std::string& path) {
-  if (path.empty() || !fs::is_directory(fs::path(path) / "checkpoints")) return path;
-  const std::vector<int64_t> steps = Checkpoints(path, 1).steps();
-  if (steps.empty()) return path;
-  return (fs::path(path) / "checkpoints" / checkpoint_name(steps.back())).lexically_normal().string();
+  if (path.empty()) return path;
+  const fs::path folder = fs::absolute(path).lexically_normal();
+  if (!fs::is_directory(folder / "checkpoints")) return folder.string();
+  const std::vector<int64_t> steps = Checkpoints(folder.string(), 1).steps();
+  return steps.empty() ? folder.string() : (folder / "checkpoints" / checkpoint_name(steps.back())).string();
 }
 
 }  // namespace trireme

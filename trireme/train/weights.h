@@ -20,8 +20,8 @@ namespace trireme {
 std::string read_weights(const std::string& path, const Model& model, std::span<const PartView> parts,
                          const CheckpointPeers& peers = {}, std::span<const std::string> fresh = {});
 
-// A run's folder as the folder of its newest checkpoint, which stays the same when that run goes on; any
-// other path as it is.
+// The whole path of weights; of a run's folder, that of its newest checkpoint, which stays the same when that
+// run goes on. "" stays "".
 std::string pinned_weights(const std::string& path);
 
 // Adds the tensors of `path`, which is as for read_weights(), to those of a checkpoint that leaves them out:

@@ -103,16 +103,22 @@ void TensorFiles::open_index() {
   std::ranges::sort(tensors_, {}, &Tensor::name);
 }
 
-void TensorFiles::add_base(TensorFiles base,
-                           const std::function<std::optional<std::string>(const std::string&)>& name_here) {
+void TensorFiles::rename(const Naming& naming) {
+  std::erase_if(tensors_, [&](Tensor& tensor) {
+    const std::optional<std::string> name = naming(tensor.name);
+    if (name) tensor.name = *name;
+    return !name;
+  });
+}
+
+void TensorFiles::add_base(TensorFiles base, const Naming& naming) {
+  base.rename(naming);
   std::set<std::string> known;
   for (const Tensor& tensor : tensors_) known.insert(tensor.name);
   const size_t first = files_.size();
   for (SafetensorsFile& file : base.files_) files_.push_back(std::move(file));
   for (Tensor& tensor : base.tensors_) {
-    const std::optional<std::string> name = name_here(tensor.name);
-    if (!name || !known.insert(*name).second) continue;
-    tensor.name = *name;
+    if (!known.insert(tensor.name).second) continue;
     tensor.of_base = true;
     for (Tensor::Source& source : tensor.sources) source.file += first;
     tensors_.push_back(std::move(tensor));

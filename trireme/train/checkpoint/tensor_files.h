@@ -36,10 +36,11 @@ class TensorFiles {
     uint64_t bytes() const;
   };
 
-  // Adds the tensors of other files that are not here: those of the weights that these belong to. `name_here`
-  // gives their names here; none: it is passed over.
-  void add_base(TensorFiles base,
-                const std::function<std::optional<std::string>(const std::string&)>& name_here);
+  // The name that a tensor is to have; none: it is left out.
+  using Naming = std::function<std::optional<std::string>(const std::string& name)>;
+  void rename(const Naming& naming);
+  // Adds the tensors of other files whose names are not here yet: those of weights that these belong to.
+  void add_base(TensorFiles base, const Naming& naming);
 
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }

@@ -4,11 +4,19 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/ir/builder.h"
+#include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/train/optim/groups.h"
 
 namespace trireme {
 namespace {
+
+// `value`, or `old` where the step is skipped. Ordinary ops do: 0·value <= scale holds except where one of
+// them is not finite, because a scale that is a number is not negative.
+ValueId unless_skipped(Builder& b, ValueId value, ValueId old, ValueId scale) {
+  const ValueId zero = b.op("affine", {value}, {{"scale", 0.0}});
+  return b.op("select", {b.op("compare", {zero, scale}, {{"kind", "le"}}), value, old});
+}
 
 // What an optimizer sees of one parameter.
 struct Update1 {
@@ -18,6 +26,7 @@ struct Update1 {
   ValueId w;     // f32: the parameter, or its master
   ValueId half;  // the parameter where it has a master; kNoValue otherwise
   ValueId g, lr, scale, step;
+  double average;  // decay; 0: none is kept
 
   double decay() const { return decay_of(options, parameter.name, parameter.type.shape.rank()); }
   // A state of the optimizer for this parameter, starting at zero.
@@ -27,8 +36,15 @@ struct Update1 {
   }
   void renew_weight(ValueId value) const {
     b.update(w, value);
-    if (half == kNoValue) return;
-    b.update(half, b.op("cast", {value}, {{"to", std::string(name(b.type(half).dtype))}}));
+    if (half != kNoValue)
+      b.update(half, b.op("cast", {value}, {{"to", std::string(name(b.type(half).dtype))}}));
+    if (average > 0) renew_average(value);
+  }
+  void renew_average(ValueId value) const {
+    const ValueId old = b.declare(average_of(parameter));
+    const ValueId mixed = b.op("add", {b.op("affine", {old}, {{"scale", average}}),
+                                       b.op("affine", {value}, {{"scale", 1 - average}})});
+    b.update(old, unless_skipped(b, mixed, old, scale));
   }
   ValueId squares(ValueId value) const { return b.op("sum_squares", {value}); }
 };
@@ -104,16 +120,14 @@ const Optimizer& find_optimizer(const std::string& kind) {
   throw_error("there is no optimizer '{}'; there are {}", kind, join(names, ", "));
 }
 
-// The buffer takes its pending value, unless the step is skipped. Ordinary ops do: 0·new <= scale holds
-// except where one of them is not finite, because a scale that is a number is not negative.
+// The buffer takes its pending value.
 void renew(Builder& b, const Value& buffer, ValueId scale, int64_t sums) {
   const Builder::Scope scope(b, buffer.name);
   const ValueId old = b.declare(buffer);
   ValueId pending =
       b.state(pending_name(buffer.name), buffer.type, sums > 0 ? Role::kGradient : Role::kPending);
   if (sums > 0) pending = b.op("affine", {pending}, {{"scale", 1.0 / static_cast<double>(sums)}});
-  const ValueId zero = b.op("affine", {pending}, {{"scale", 0.0}});
-  b.update(old, b.op("select", {b.op("compare", {zero, scale}, {{"kind", "le"}}), pending, old}));
+  b.update(old, unless_skipped(b, pending, old, scale));
 }
 
 // The state that the optimizer takes for a 16-bit parameter: as that one starts, before it is rounded.
@@ -132,6 +146,21 @@ Attrs companion_attrs(const Value& parameter) {
     if (name.starts_with("tensor_")) attrs.set(name, value);
   }
   return attrs;
+}
+
+Value average_of(const Value& parameter) {
+  Value state{.name = fmt::format("{}{}", kAverage, parameter.name),
+              .type = {DType::f32, parameter.type.shape},
+              .kind = Value::Kind::kState,
+              .role = Role::kOptimizer,
+              .attrs = companion_attrs(parameter)};
+  for (const char* how : {"init", "scale"}) {
+    for (const auto& [name, value] : parameter.attrs.items()) {
+      if (name == how) state.attrs.set(name, value);
+    }
+  }
+  state.attrs.set(kStartsAs, parameter.name);
+  return state;
 }
 
 std::string pending_name(std::string_view buffer) {
@@ -205,7 +234,8 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ValueId rate = rate_of(parameters[i]);
     const Builder::Scope scope(b, parameters[i].name);
-    optimizer.update({b, options, parameters[i], weights[i], halves[i], gradients[i], rate, scale[0], step});
+    optimizer.update(
+        {b, options, parameters[i], weights[i], halves[i], gradients[i], rate, scale[0], step, train.ema});
   }
   for (const Value& buffer : buffers) renew(b, buffer, scale[0], buffer_sums);
   b.output("scale", scale[0]);

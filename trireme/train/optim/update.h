@@ -3,7 +3,7 @@
 //   states   the parameters, `grad.NAME` for each, the optimizer's own (`m.NAME`, `v.NAME`, `u.NAME`),
 //            `accumulated.count` and `accumulated.loss`; buffers (running statistics), `new.NAME` for each;
 //            of a 16-bit parameter `master.NAME`, which the optimizer works on: the parameter is rounded from
-//            it
+//            it; with train.ema `ema.NAME`, the average of its values after each step
 //   inputs   lr[], step[] (from 1), loss_scale[]
 //   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
 //            (sums); with train.noise_scale squares and count_squares
@@ -26,6 +26,10 @@ std::string gradient_name(std::string_view parameter);
 std::string pending_name(std::string_view buffer);
 // The f32 form of a 16-bit parameter.
 std::string master_name(std::string_view parameter);
+// The moving average of a parameter (train.ema): the optimizer's state, which starts as the parameter does.
+Value average_of(const Value& parameter);
+// The prefix of averages' names.
+inline constexpr std::string_view kAverage = "ema.";
 // Of what is added up for a parameter: f32, or the 16 bits of the parameter (train.gradient_precision).
 TensorType gradient_type(const Value& parameter, const TrainOptions& train);
 // Attributes of a state that goes with a parameter and lies as it does: its gradient, its moments.

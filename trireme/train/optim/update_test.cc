@@ -22,10 +22,11 @@ Value parameter(const char* name, const Shape& shape) {
 // A matrix [1,2] and a bias [1] on a CPU.
 class Update : public testing::Test {
  protected:
-  void make(const OptimOptions& options, double clip_norm = 0) {
+  void make(const OptimOptions& options, double clip_norm = 0, double ema = 0) {
     device_ = make_cpu_device(1);
     TrainOptions train;
     train.clip_norm = clip_norm;
+    train.ema = ema;
     const Graph graph = update_graph({parameter("w", {1, 2}), parameter("b", {1})}, {}, options, train);
     executor_ = std::make_unique<Executor>(build_program({graph}, workspace_query(*device_)), *device_);
     for (const State& state : executor_->program().states)
@@ -122,6 +123,23 @@ TEST_F(Update, GroupsOfAdam) {
   EXPECT_THAT(get("b"), testing::ElementsAre(testing::FloatNear(4 - 0.025f, 1e-6f)));
   EXPECT_THAT(get("w"),
               testing::ElementsAre(testing::FloatNear(0.75f, 1e-5f), testing::FloatNear(-1.75f, 1e-5f)));
+}
+
+// ema' = 0.75 · ema + 0.25 · w', and a step that is skipped leaves it.
+TEST_F(Update, AveragesFollowTheirRecurrence) {
+  make(kind("sgd"), 0, 0.75);
+  set("ema.w", {1, -2});
+  set("ema.b", {4});
+  set("grad.b", {2});
+  step(1);  // b: 2
+  EXPECT_THAT(get("ema.b"), testing::ElementsAre(3.5f));
+  step(1);  // b: 0
+  EXPECT_THAT(get("ema.b"), testing::ElementsAre(2.625f));
+  EXPECT_THAT(get("ema.w"), testing::ElementsAre(1, -2));
+  set("grad.w", {INFINITY, 0});
+  step(1);
+  EXPECT_THAT(get("b"), testing::ElementsAre(0));
+  EXPECT_THAT(get("ema.b"), testing::ElementsAre(2.625f));
 }
 
 TEST(Groups, TheFirstThatFitsHoldsAndNoneIsInVain) {

@@ -267,6 +267,8 @@ class Drawing {
 
   // Patterns that some models have; others refuse them.
   void draw_fine_tuning() {
+    if (dice_.chance(0.1)) set("train.ema", dice_.word({"0.5", "0.99"}));
+    if (dice_.chance(0.12)) set("model.lora.rank", dice_.between(1, 3));
     if (dice_.chance(0.15))
       set("train.freeze",
           dice_.word({"*.bias", "*.weight", "h.0.*", "wte*", "model.layers.*", "layer1.*", "*1*"}));
