@@ -22,9 +22,9 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
-int refuse(const CLI::App& app, std::string_view message) {
-  fmt::print(stderr, "{}: {}\n`{} --help` says what it takes.\n", app.get_name(), message, app.get_name());
-  return kUsage;
+ArgumentsEnd refusal(const CLI::App& app, std::string_view message) {
+  return {kUsage,
+          fmt::format("{}: {}\n`{} --help` says what it takes.\n", app.get_name(), message, app.get_name())};
 }
 
 std::string unknown_argument(const CLI::App& app, const std::string& argument) {
@@ -57,21 +57,28 @@ SplitArguments split_settings(std::span<const std::string> arguments) {
   return split;
 }
 
-std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
-                                   std::string_view more_help) {
+std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                           std::string_view more_help) {
   app.allow_extras();
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 takes
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}{}", app.help(), more_help);
-    return kOk;
+    return ArgumentsEnd{kOk, fmt::format("{}{}", app.help(), more_help)};
   } catch (const CLI::ParseError& error) {
-    return refuse(app, error.what());
+    return refusal(app, error.what());
   }
   const std::vector<std::string> unknown = app.remaining();
-  if (!unknown.empty()) return refuse(app, unknown_argument(app, unknown.front()));
+  if (!unknown.empty()) return refusal(app, unknown_argument(app, unknown.front()));
   return std::nullopt;
+}
+
+std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::string_view more_help) {
+  const std::optional<ArgumentsEnd> end = read_arguments(app, arguments, more_help);
+  if (!end) return std::nullopt;
+  fmt::print(end->code == kOk ? stdout : stderr, "{}", end->text);
+  return end->code;
 }
 
 int run_command_of(std::string_view parent, std::span<const Command> commands,

@@ -23,7 +23,15 @@ struct SplitArguments {
 // A setting without "=" takes the argument after it along.
 SplitArguments split_settings(std::span<const std::string> arguments);
 
-// Reads `arguments` into what `app` is bound to. Returns an exit code when the command is over: help was
+// How a command ends that does not run: with its help, or with what is wrong about its arguments.
+struct ArgumentsEnd {
+  int code = 0;
+  std::string text;
+};
+// Reads `arguments` into what `app` is bound to. Returns nothing where the command goes on.
+std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                           std::string_view more_help = "");
+// The same, and prints what it says. Returns an exit code when the command is over: help was
 // asked for and printed, or the arguments are wrong and that was said. `more_help` is printed after CLI11's.
 std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
                                    std::string_view more_help = "");

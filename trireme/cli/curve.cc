@@ -18,9 +18,11 @@ struct Range {
   }
   // 0 … cells − 1; a range of one value is its own middle.
   int cell(double value, int cells) const {
-    if (high <= low) return cells / 2;
-    return std::clamp(static_cast<int>((value - low) / (high - low) * (cells - 1) + 0.5), 0, cells - 1);
+    const double width = high / 2 - low / 2;  // halves: twice that may be more than a double holds
+    if (!(width > 0)) return cells / 2;
+    return std::clamp(static_cast<int>((value / 2 - low / 2) / width * (cells - 1) + 0.5), 0, cells - 1);
   }
+  double at(double share) const { return low * (1 - share) + high * share; }
 };
 
 }  // namespace
@@ -39,15 +41,16 @@ std::string draw_curve(const std::vector<CurvePoint>& line, const std::vector<Cu
   if (xs.high < xs.low) return "";
 
   std::vector<std::string> rows(height, std::string(width, ' '));  // from the top
-  std::vector<double> sums(width, 0), counts(width, 0);
+  std::vector<double> means(width, 0), counts(width, 0);
   for (const CurvePoint& point : line) {
-    if (!drawable(point)) continue;
-    const int column = xs.cell(point.x, width);
-    sums[column] += point.y;
-    counts[column] += 1;
+    if (drawable(point)) counts[xs.cell(point.x, width)] += 1;
+  }
+  for (const CurvePoint& point : line) {
+    const int column = drawable(point) ? xs.cell(point.x, width) : -1;
+    if (column >= 0) means[column] += point.y / counts[column];  // a sum may be more than a double holds
   }
   for (int column = 0; column < width; ++column) {
-    if (counts[column] > 0) rows[height - 1 - ys.cell(sums[column] / counts[column], height)][column] = '*';
+    if (counts[column] > 0) rows[height - 1 - ys.cell(means[column], height)][column] = '*';
   }
   for (const CurvePoint& point : marks) {
     if (drawable(point)) rows[height - 1 - ys.cell(point.y, height)][xs.cell(point.x, width)] = 'o';
@@ -56,7 +59,7 @@ std::string draw_curve(const std::vector<CurvePoint>& line, const std::vector<Cu
   std::string text;
   for (int row = 0; row < height; ++row) {
     const bool labelled = row == 0 || row == height - 1 || row == height / 2;
-    const double value = ys.high - (ys.high - ys.low) * row / std::max(1, height - 1);
+    const double value = ys.at(1 - static_cast<double>(row) / std::max(1, height - 1));
     rows[row].erase(rows[row].find_last_not_of(' ') + 1);
     text += fmt::format("{:>9} |{}\n", labelled ? fmt::format("{:.4g}", value) : "", rows[row]);
   }

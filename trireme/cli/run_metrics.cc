@@ -1,14 +1,20 @@
 // See run_metrics.h. A run that was resumed writes some steps twice; the later line stands.
 #include "trireme/cli/run_metrics.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/bench/statistics.h"
 
 namespace trireme::cli {
 namespace {
@@ -31,11 +37,26 @@ std::vector<CurvePoint> points_of(const std::map<double, double>& by_step) {
   return points;
 }
 
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::string losses_text(const std::vector<CurvePoint>& points) {
+  const auto finite = [](const CurvePoint& p) { return std::isfinite(p.y) ? p.y : HUGE_VAL; };
+  const CurvePoint& best = *std::ranges::min_element(points, {}, finite);
+  return fmt::format("first {:.4f}, last {:.4f}, best {:.4f} at step {:g}", points.front().y, points.back().y,
+                     best.y, best.x);
+}
+
 }  // namespace
 
 RunMetrics read_metrics(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw_error("{}: cannot open the metrics: {}", path, std::strerror(errno));
+  return parse_metrics(in, path);
+}
+
+RunMetrics parse_metrics(std::istream& in, std::string_view path) {
   RunMetrics metrics;
   std::map<double, double> loss, validation;
   std::map<double, LearningStep> steps;
@@ -71,6 +92,34 @@ RunMetrics read_metrics(const std::string& path) {
   if (metrics.loss.empty() && metrics.validation.empty())
     throw_error("{}: no step found; expected one JSON object a line, with `step` and `loss`", path);
   return metrics;
+}
+
+std::string summary_of(const RunMetrics& m) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("  {:<16} {}\n", name, value);
+  };
+  if (!m.loss.empty()) {
+    line("steps", fmt::format("{:g} to {:g}, {} recorded", m.loss.front().x, m.loss.back().x, m.loss.size()));
+    line("loss", losses_text(m.loss));
+  }
+  if (!m.validation.empty()) line("validation loss", losses_text(m.validation));
+  if (!m.rates.empty())
+    line(m.unit + "/s", fmt::format("{:.0f} (median; p10 {:.0f}, p90 {:.0f})", bench::median_of(m.rates),
+                                    bench::quantile_of(m.rates, 0.1), bench::quantile_of(m.rates, 0.9)));
+  if (!m.step_seconds.empty()) {
+    const double total = sum(m.step_seconds);
+    line("step", fmt::format("{:.1f} ms (median); {:.1f} s in all steps, {:.1f}% of it communication",
+                             bench::median_of(m.step_seconds) * 1e3, total,
+                             total > 0 ? 100 * sum(m.comm_seconds) / total : 0.0));
+  }
+  if (!m.grad_norms.empty())
+    line("gradient norm", fmt::format("{:.3g} (median), largest {:.3g}", bench::median_of(m.grad_norms),
+                                      *std::ranges::max_element(m.grad_norms)));
+  line("learning rate", fmt::format("{:.3g} at the end", m.last_rate));
+  if (m.peak_bytes > 0) line("memory", format_bytes(static_cast<size_t>(std::min(m.peak_bytes, 0x1p63))));
+  if (m.broken_lines > 0) line("broken lines", fmt::format("{}, passed over", m.broken_lines));
+  return text;
 }
 
 }  // namespace trireme::cli

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/cli/curve.h"
@@ -24,5 +26,10 @@ struct RunMetrics {
 
 // Throws Error when the file cannot be read or has no step at all.
 RunMetrics read_metrics(const std::string& path);
+// The same of an open file; `path` is for messages.
+RunMetrics parse_metrics(std::istream& in, std::string_view path);
+
+// What the numbers amount to, a line each.
+std::string summary_of(const RunMetrics& metrics);
 
 }  // namespace trireme::cli
