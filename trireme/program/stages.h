@@ -73,7 +73,7 @@ class Stages {
   void add_parts(Stage& stage, int number, const StageOrder& order) const;
 
   const std::vector<StepSegment>& local_;
-  const Pipeline& pipeline_;
+  Pipeline pipeline_;  // its own: whoever keeps the stages need not keep what they were made of
   Pipeline evaluation_;
   std::vector<Staged> staged_;                     // per segment; nothing for the update
   std::vector<StagedUpdate> updates_;              // per stage
