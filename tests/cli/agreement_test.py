@@ -91,6 +91,20 @@ class Agreement(Training):
         text = self.refusal(([], {}), ([f"--plan={plan}"], {}))
         self.assertRegex(text, r"plan is \{.*data.*\} on rank 0, \{.*zero1.*\} on rank 1")
 
+    def test_a_link_on_some_ranks_alone(self):
+        for links in [[["--link=office"], []], [[], ["--link=office"]],
+                      [["--link=office"], ["--link=office,jitter=1ms"]]]:
+            begin = time.monotonic()
+            ends = self.finish(self.start(*[(link, {}) for link in links]))
+            self.assertLess(time.monotonic() - begin, 25, "they waited for the timeout")
+            for code, text in ends:
+                self.assertEqual(code, 1, text)
+                self.assertIn("--link is not the same on all ranks: ", text)
+                self.assertIn("500 us" if links[0] else "not given", text.split("rank 0")[0])
+        # The same numbers in other words are the same.
+        ends = self.finish(self.start((["--link=office"], {}), (["--link=latency=500us,bandwidth=1Gbit"], {})))
+        self.assertEqual([code for code, _ in ends], [0, 0], ends)
+
     def test_other_data(self):
         other = self.folder / "other.txt"
         other.write_text(self.text.read_text().replace("keel", "kiel", 1))  # of the same size

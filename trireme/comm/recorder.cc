@@ -258,6 +258,13 @@ void Recorder::name_group(uint32_t group, std::string_view name) {
   }
 }
 
+bool Recorder::any_started() const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (block_of(memory_, rank)->started.load(std::memory_order_acquire) > 0) return true;
+  }
+  return false;
+}
+
 std::string Recorder::table(int rows, const std::map<int, std::string>& dead) const {
   const TickRate rate;
   const uint64_t now = read_ticks();

@@ -34,6 +34,8 @@ class Recorder {
   // among the others being behind is chance. May be called at any time, from any process that has the memory,
   // also after a rank was killed.
   std::string table(int rows = 4, const std::map<int, std::string>& dead = {}) const;
+  // Whether any rank has started an operation; may be called like table().
+  bool any_started() const;
 
  private:
   void end(uint32_t entry, uint64_t state, uint64_t ticks);

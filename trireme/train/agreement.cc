@@ -125,7 +125,10 @@ void require_agreement(const Facts& facts, comm::Group& world) {
   for (const std::string& name : names) {
     if (std::string text = difference(name, all); !text.empty()) told.push_back(std::move(text));
   }
-  if (world.rank() != 0) throw_error("the ranks were not started to do the same; rank 0 says what differs");
+  if (world.rank() != 0) {
+    throw comm::PeerError(comm::Failure::mismatch, 0,
+                          "the ranks were not started to do the same; rank 0 says what differs");
+  }
   const size_t more = told.size() - std::min(told.size(), kToldAtOnce);
   told.resize(told.size() - more);
   throw_error(

@@ -140,9 +140,13 @@ void ReplicaCheck::explain(int64_t step) {
   }
   const std::string when = step == 0 ? "before the first step" : fmt::format("after step {}", step);
   // The first rank of a stage that has something to tell does.
-  if (told.empty()) throw_error("ranks have come apart {}; a rank of another stage says where", when);
+  const auto leave_to = [&](int rank, const std::string& who) {
+    throw comm::PeerError(comm::Failure::mismatch, rank,
+                          fmt::format("ranks have come apart {}; {} says where", when, who));
+  };
+  if (told.empty()) leave_to(-1, "a rank of another stage");
   if (ranks_.plan.rank_in_stage(ranks_.rank) != 0)
-    throw_error("ranks have come apart {}; rank {} says where", when, first_of_stage());
+    leave_to(first_of_stage(), fmt::format("rank {}", first_of_stage()));
   throw_error(
       "ranks that should have the same numbers do not, {}: {}{}. What was saved before is not touched. The "
       "memory of a rank, the data that it reads, or Trireme is at fault; `trireme verify` tries the plan",

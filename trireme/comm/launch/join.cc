@@ -11,6 +11,8 @@
 #include <optional>
 
 #include "trireme/base/error.h"
+#include "trireme/base/output.h"
+#include "trireme/base/text.h"
 #include "trireme/comm/context.h"
 #include "trireme/comm/launch/local_launcher.h"
 #include "trireme/comm/launch/secret.h"
@@ -169,6 +171,25 @@ void check_link(TransportKind kind, DeviceLinks device_links, int hosts) {
         hosts);
 }
 
+// Every message of a rank with --link has a moment in front of it that a rank without knows nothing of.
+// Throws the same Error on all ranks where they were not given the same.
+void require_same_link(Rendezvous& rendezvous, std::optional<EmulatedLink> link) {
+  if (link) link->name.clear();  // the same numbers may have been given otherwise
+  const std::vector<std::string> links =
+      rendezvous.exchange("emulated links", link ? to_text(*link) : "not given");
+  std::vector<std::string> said;
+  for (size_t rank = 0; rank < links.size(); ++rank) {
+    if (rank == 0 || links[rank] != links[0])
+      said.push_back(fmt::format("{} on rank {}", printable(links[rank]), rank));
+  }
+  if (said.size() == 1) return;
+  constexpr size_t kListed = 8;
+  const size_t more = said.size() - std::min(said.size(), kListed);
+  said.resize(said.size() - more);
+  throw_error("--link is not the same on all ranks: {}{}. Give it to all of them, or to none",
+              trireme::join(said, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 }  // namespace
 
 Context join(const LaunchEnvironment& environment, const LaunchOptions& options) {
@@ -188,6 +209,7 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
     parts.hosts = number_hosts(meeting.rendezvous->exchange("hosts", host_identity()));
     question.hosts = *std::ranges::max_element(parts.hosts) + 1;
     question.under_mpi = meeting.mpi != nullptr;
+    require_same_link(*meeting.rendezvous, options.link);
   }
   const TransportKind kind = choose_transport(question);
   if (alone && kind != TransportKind::inproc)
@@ -213,7 +235,7 @@ int run_launched(const LaunchOptions& options, const std::function<int(Context&)
                          .bind = options.bind});
   Context context = join(environment, options);
   if (context.rank() == 0 && environment.launcher != Launcher::none) {
-    fmt::print("{}\n", context.summary());
+    say("{}\n", context.summary());
     std::fflush(stdout);
   }
   return program(context);

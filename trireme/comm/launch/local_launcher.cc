@@ -16,8 +16,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/base/output.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/launch/core_share.h"
 #include "trireme/comm/launch/rank_process.h"
@@ -104,6 +106,9 @@ std::string how_it_ended(int status) {
   return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
+// What others notice of a failure comes within this time of its cause, or there is none to come.
+constexpr std::chrono::seconds kEchoWaits{1};
+
 class Ranks {
  public:
   explicit Ranks(const LocalLaunch& launch) : launch_(launch), recorder_(launch.ranks) {}
@@ -115,8 +120,10 @@ class Ranks {
     while (alive() > 0) {
       wait_for_something();
       while (const int number = signals_.next()) handle_signal(number);
+      if (echo_until_ && Clock::now() >= *echo_until_) say_echo();
       if (!killed_ && deadline_ && Clock::now() >= *deadline_) kill_late();
     }
+    say_echo();
     if (!dead_.empty() || killed_late_) {
       const Recorder reader(recorder_.bytes(), -1, launch_.ranks);
       say("the last operations of each rank:\n" + reader.table(/*rows=*/4, dead_));
@@ -170,9 +177,11 @@ class Ranks {
         streams.push_back(&stream);
       }
     }
+    std::optional<Clock::time_point> wake = killed_ ? std::nullopt : deadline_;
+    if (echo_until_ && (!wake || *echo_until_ < *wake)) wake = echo_until_;
     int wait_ms = -1;
-    if (deadline_ && !killed_) {
-      const std::chrono::duration<double, std::milli> left = *deadline_ - Clock::now();
+    if (wake) {
+      const std::chrono::duration<double, std::milli> left = *wake - Clock::now();
       wait_ms = std::max(0, static_cast<int>(std::ceil(left.count())));
     }
     if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
@@ -189,23 +198,49 @@ class Ranks {
       return;
     }
     if (interrupted_by_ != 0) {
+      if (number == SIGHUP) return;
       say("killing the ranks\n");
       kill_all();
       return;
     }
     interrupted_by_ = number;
     signal_all(number);
+    signal_all(SIGCONT);  // a rank that is stopped would not hear of it
+    for (const auto& rank : ranks_) {
+      if (rank->status() && is_needed(*rank)) start_deadline();
+    }
+  }
+
+  // Before the ranks have met, none can do without another.
+  bool is_needed(const RankProcess& rank) const {
+    return launch_.needed_ranks == 0 || rank.rank() < launch_.needed_ranks ||
+           !Recorder(recorder_.bytes(), -1, launch_.ranks).any_started();
+  }
+
+  bool needed_have_ended() const {
+    return launch_.needed_ranks > 0 && std::ranges::all_of(ranks_, [this](const auto& rank) {
+             return rank->status() || rank->rank() >= launch_.needed_ranks;
+           });
+  }
+
+  void start_deadline() {
+    if (deadline_) return;
+    const std::chrono::duration<double> grace(grace_seconds(launch_.timeout_seconds));
+    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
   }
 
   void ended(RankProcess& rank) {
     for (RankProcess::Stream& stream : rank.streams())
       RankProcess::finish(stream);  // its last words come before ours
+    const bool told = hear(rank);
     const int status = *rank.status();
     const bool signalled = WIFSIGNALED(status);
     const int code = signalled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    const bool needed = is_needed(rank);
+    if (needed_have_ended() || (needed && (code != 0 || interrupted_by_ != 0))) start_deadline();
     if (code == 0) return;
-    if (launch_.needed_ranks > 0 && rank.rank() >= launch_.needed_ranks) {
-      if (exit_code_ == 0 && interrupted_by_ == 0)
+    if (!needed) {
+      if (exit_code_ == 0 && interrupted_by_ == 0 && !killed_)
         say(fmt::format("rank {} {}; the others go on\n", rank.rank(), how_it_ended(status)));
       return;
     }
@@ -214,13 +249,34 @@ class Ranks {
     // A rank that a signal killed is the cause, though others may have noticed and ended a moment earlier.
     if (first || (signalled && by_itself && dead_.empty())) exit_code_ = code;
     if (!by_itself) return;
+    if (code == 128 + SIGPIPE) return kill_all();  // nobody reads its output, nor ours
     const std::string how = how_it_ended(status);
-    say(fmt::format("rank {} {}\n", rank.rank(), how));
+    if (!told) say(fmt::format("rank {} {}\n", rank.rank(), how));
     if (signalled) dead_[rank.rank()] = how;
-    if (first) {
-      const std::chrono::duration<double> grace(grace_seconds(launch_.timeout_seconds));
-      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
+  }
+
+  // Says why the rank ended, where it told us and no other rank told the same. An echo waits until it is
+  // clear that no cause follows. False where the rank told nothing.
+  bool hear(const RankProcess& rank) {
+    const LastWords words = rank.last_words();
+    if (words.text.empty()) return false;
+    const std::string line = fmt::format("[rank {}] {}\n", rank.rank(), words.text);
+    if (words.kind == LastWords::Kind::cause) {
+      if (said_.insert(words.text).second) print(line);
+      echo_.clear();
+    } else if (!heard_) {
+      echo_ = line;
     }
+    if (!heard_) echo_until_ = Clock::now() + kEchoWaits;
+    heard_ = true;
+    return true;
+  }
+
+  void say_echo() {
+    if (!echo_.empty()) print(echo_);
+    echo_.clear();
+    echo_until_.reset();
+    if (!deadline_) heard_ = false;  // the others go on, and what ends them is another matter
   }
 
   void kill_late() {
@@ -228,8 +284,10 @@ class Ranks {
     for (const auto& rank : ranks_) {
       if (!rank->status()) late.push_back(std::to_string(rank->rank()));
     }
-    say(fmt::format("rank {} did not end within {:g} s after that: killed\n", join(late, ", "),
-                    grace_seconds(launch_.timeout_seconds)));
+    say_echo();
+    say(fmt::format("rank {} did not end within {:g} s after {}: killed\n", join(late, ", "),
+                    grace_seconds(launch_.timeout_seconds),
+                    interrupted_by_ != 0 || needed_have_ended() ? "the others" : "that"));
     killed_late_ = true;
     kill_all();
   }
@@ -253,13 +311,20 @@ class Ranks {
     }
   }
 
-  static void say(const std::string& text) { fmt::print(stderr, "trireme: {}", text); }
+  static void print(const std::string& lines) {
+    trireme::say(stderr, "{}{}", line_start(STDERR_FILENO), lines);
+  }
+  static void say(const std::string& text) { print("trireme: " + text); }
 
   const LocalLaunch& launch_;
   RecorderMemory recorder_;
   Signals signals_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
-  std::optional<Clock::time_point> deadline_;  // since a rank failed
+  std::optional<Clock::time_point> deadline_;  // for those that are left, since a rank ended
+  std::set<std::string> said_;                 // causes that ranks told
+  bool heard_ = false;                         // a cause, or an echo of it
+  std::string echo_;                           // to be said at this time, unless a cause is before
+  std::optional<Clock::time_point> echo_until_;
   int interrupted_by_ = 0;
   bool killed_ = false;
   bool killed_late_ = false;

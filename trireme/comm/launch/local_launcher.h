@@ -5,9 +5,14 @@
 //  - Rank 0 has the launcher's standard output; lines of all other output are passed on whole, with
 //    "[rank 2] " in front. Standard input of the ranks is empty.
 //  - Each rank is bound to its share of the processors, or to one that as many others share (core_share.h).
-//  - SIGINT, SIGTERM and SIGHUP are passed on to all ranks, once; a second one kills them.
+//  - SIGINT, SIGTERM and SIGHUP are passed on to all ranks, once, and ranks that are stopped go on; a second
+//    SIGINT or SIGTERM kills them. (Shells send several SIGHUPs when a terminal is closed.)
 //  - When a rank fails, the others have grace_seconds() to end with an error of their own, then are killed;
-//    the flight recorder's table is printed. But for ranks that are not needed: the others go on.
+//    the flight recorder's table is printed. But for ranks that are not needed: the others go on, once all
+//    ranks have met. The same time is left to the others when a rank has ended after a signal, and to ranks
+//    that are not needed when all others have ended.
+//  - Why ranks end is said once (last_words.h): errors that several tell alike, and what the failure of one
+//    looks like to the others.
 //  - The ranks inherit what they need to meet: the secret, rank 0 a socket that listens already (so no port
 //    has to be free later), memory for the flight recorder. None of it has a name, so none is left behind.
 #pragma once

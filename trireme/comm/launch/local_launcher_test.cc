@@ -62,7 +62,7 @@ class Running {
   }
   ~Running() {
     if (!ended_) kill(pid_, SIGKILL);
-    if (!ended_) wait();
+    if (!ended_) waitpid(pid_, nullptr, 0);
     unlink((path_ + ".out").c_str());
     unlink((path_ + ".err").c_str());
   }
@@ -71,10 +71,14 @@ class Running {
   std::string out() const { return content(path_ + ".out"); }
   std::string err() const { return content(path_ + ".err"); }
 
-  // The exit code, or 1000 + the signal.
+  // The exit code, or 1000 + the signal; −1 where it does not end.
   int wait() {
     int status = 0;
-    waitpid(pid_, &status, 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) return -1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
     ended_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
@@ -180,9 +184,13 @@ TEST(LocalLauncher, NamesRankAndSignalAndKillsTheRest) {
                              "started  <- was killed by signal 11"));
 }
 
+// What rank 0 leaves in the flight recorder with its first operation.
+constexpr const char* kHaveMet = "printf '\\001' 1<>/proc/self/fd/$TRIREME_RECORDER_FD; ";
+
 TEST(LocalLauncher, GoesOnWithoutRanksThatAreNotNeeded) {
-  const char* const script =
-      "case $TRIREME_RANK in 0) sleep 2; exit $CODE;; 1) kill -9 $$;; 2) exit 4;; esac";
+  const std::string script =
+      std::string(kHaveMet) +
+      "case $TRIREME_RANK in 0) sleep 2; exit $CODE;; 1) sleep 0.2; kill -9 $$;; 2) sleep 0.2; exit 4;; esac";
   for (const int code : {0, 5}) {
     setenv("CODE", std::to_string(code).c_str(), 1);
     Running running(4, script, /*timeout_seconds=*/0.2, /*needed_ranks=*/1);
@@ -192,6 +200,21 @@ TEST(LocalLauncher, GoesOnWithoutRanksThatAreNotNeeded) {
     EXPECT_THAT(running.err(), Not(HasSubstr("did not end within")));
   }
   unsetenv("CODE");
+}
+
+TEST(LocalLauncher, AllAreNeededUntilTheyHaveMet) {
+  Running running(3, "case $TRIREME_RANK in 1) kill -9 $$;; esac; exec sleep 100", /*timeout_seconds=*/0.2,
+                  /*needed_ranks=*/1);
+  EXPECT_EQ(running.wait(), 128 + SIGKILL);
+  EXPECT_THAT(running.err(), HasSubstr("rank 1 was killed by signal 9 (Killed)\n"));
+  EXPECT_THAT(running.err(), HasSubstr("rank 0, 2 did not end within 1.2 s after that: killed"));
+}
+
+TEST(LocalLauncher, RanksThatAreNotNeededDoNotOutliveTheOthers) {
+  Running running(2, std::string(kHaveMet) + "if [ $TRIREME_RANK = 1 ]; then kill -STOP $$; fi; sleep 0.2",
+                  /*timeout_seconds=*/0.2, /*needed_ranks=*/1);
+  EXPECT_EQ(running.wait(), 0);
+  EXPECT_THAT(running.err(), HasSubstr("rank 1 did not end within 1.2 s after the others: killed"));
 }
 
 TEST(LocalLauncher, OthersMayEndWithTheirOwnWords) {
@@ -236,6 +259,75 @@ TEST(LocalLauncher, InterruptedRanksSayTheirOwnExitCode) {
   EXPECT_THAT(running.err(), Not(HasSubstr("trireme:")));
 }
 
+TEST(LocalLauncher, AStuckRankDoesNotOutliveTheOthersAfterASignal) {
+  for (const int number : {SIGTERM, SIGHUP}) {
+    Running running(
+        2,
+        "if [ $TRIREME_RANK = 1 ]; then trap '' TERM HUP; echo ready; while :; do sleep 0.05; done; "
+        "fi; trap 'exit 3' TERM HUP; echo ready; while :; do sleep 0.05; done");
+    ASSERT_TRUE(eventually([&] { return sorted_lines(running.out()).size() == 2; }));
+    kill(running.pid(), number);
+    EXPECT_EQ(running.wait(), 3);
+    EXPECT_THAT(running.err(), HasSubstr("rank 1 did not end within 1.2 s after the others: killed"));
+  }
+}
+
+TEST(LocalLauncher, AStoppedRankHearsOfASignal) {
+  Running running(2,
+                  "trap 'exit 3' TERM; echo ready; if [ $TRIREME_RANK = 1 ]; then kill -STOP $$; fi; "
+                  "while :; do sleep 0.05; done");
+  ASSERT_TRUE(eventually([&] { return sorted_lines(running.out()).size() == 2; }));
+  kill(running.pid(), SIGTERM);
+  EXPECT_EQ(running.wait(), 3);
+  EXPECT_THAT(running.err(), Not(HasSubstr("trireme:")));
+}
+
+// A shell that goes away sends one, and the system another.
+TEST(LocalLauncher, ASecondHangupKillsNobody) {
+  Running running(2, "trap 'sleep 0.5; exit 3' HUP; echo ready; while :; do sleep 0.05; done");
+  ASSERT_TRUE(eventually([&] { return sorted_lines(running.out()).size() == 2; }));
+  kill(running.pid(), SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(running.pid(), SIGHUP);
+  EXPECT_EQ(running.wait(), 3);
+  EXPECT_THAT(running.err(), Not(HasSubstr("trireme:")));
+}
+
+// Tells the launcher why it ends: c for its own failure, e for another's.
+std::string says(const std::string& words) {
+  return fmt::format("printf '{}' >/proc/self/fd/$TRIREME_LAST_WORDS_FD; exit 1", words);
+}
+
+TEST(LocalLauncher, WhatAllRanksSayIsSaidOnce) {
+  Running running(3, says("cthere is no file"));
+  EXPECT_EQ(running.wait(), 1);
+  EXPECT_THAT(running.err(), testing::MatchesRegex("\\[rank [012]\\] there is no file\n"));
+}
+
+TEST(LocalLauncher, CausesAreSaidInsteadOfTheirEchoes) {
+  Running running(3, "if [ $TRIREME_RANK = 1 ]; then sleep 0.3; " + says("cthe disk is full") + "; fi; " +
+                         says("erank 1 is gone"));
+  EXPECT_EQ(running.wait(), 1);
+  EXPECT_EQ(running.err(), "[rank 1] the disk is full\n");
+}
+
+TEST(LocalLauncher, AnEchoIsSaidWhereNothingElseIs) {
+  Running running(3, "if [ $TRIREME_RANK = 1 ]; then kill -9 $$; fi; " + says("erank 1 is gone"));
+  EXPECT_EQ(running.wait(), 128 + SIGKILL);
+  EXPECT_THAT(running.err(), HasSubstr("trireme: rank 1 was killed by signal 9 (Killed)\n"));
+  EXPECT_THAT(running.err(), testing::ContainsRegex("\\[rank [02]\\] rank 1 is gone\n"));
+  EXPECT_EQ(std::ranges::count(sorted_lines(running.err()), "[rank 0] rank 1 is gone") +
+                std::ranges::count(sorted_lines(running.err()), "[rank 2] rank 1 is gone"),
+            1);
+}
+
+// As after `| head`: nobody is there to read why.
+TEST(LocalLauncher, EndsQuietlyWithARankWhoseOutputNobodyReads) {
+  Running running(3, "if [ $TRIREME_RANK = 0 ]; then kill -PIPE $$; fi; exec sleep 100");
+  EXPECT_EQ(running.wait(), 128 + SIGPIPE);
+  EXPECT_EQ(running.err(), "");
+}
+
 TEST(LocalLauncher, NoOrphansWhenItIsKilled) {
   Running running(3, "echo pid=$$; exec sleep 100");
   ASSERT_TRUE(eventually([&] { return sorted_lines(running.out()).size() == 3; }));
@@ -277,10 +369,10 @@ TEST(LocalLauncher, NothingElseIsInherited) {
   Running running(2, "ls /proc/self/fd | wc -l >&2");
   EXPECT_EQ(running.wait(), 0);
   const int opened_by_the_test = inheritable_descriptors() + 2;
-  // The secret, the recorder, and that of ls; rank 0 has the listener as well.
+  // The secret, the recorder, last words, and that of ls; rank 0 has the listener as well.
   EXPECT_EQ(sorted_lines(running.err()),
-            (std::vector<std::string>{fmt::format("[rank 0] {}", opened_by_the_test + 4),
-                                      fmt::format("[rank 1] {}", opened_by_the_test + 3)}));
+            (std::vector<std::string>{fmt::format("[rank 0] {}", opened_by_the_test + 5),
+                                      fmt::format("[rank 1] {}", opened_by_the_test + 4)}));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "trireme/base/error.h"
@@ -40,6 +41,10 @@ void write_all(int descriptor, std::string_view bytes) {
     if (written < 0) return;  // nobody reads: nothing to be done about it
     bytes.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+void write_lines(int descriptor, const std::string& lines) {
+  if (!lines.empty()) write_all(descriptor, std::string(line_start(descriptor)) + lines);
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -78,11 +83,15 @@ void become(const RankSetup& setup, pid_t launcher, int output, int errors, int 
 
 }  // namespace
 
-RankProcess::RankProcess(const RankSetup& setup) : rank_(setup.rank) {
+RankProcess::RankProcess(const RankSetup& given) : rank_(given.rank) {
   // Rank 0 writes to the launcher's standard output itself: its progress bar sees the terminal.
   const Pipe output = rank_ == 0 ? Pipe{} : make_pipe();
   const Pipe errors = make_pipe();
   const Pipe failure = make_pipe();
+  const Pipe words = make_pipe();
+  RankSetup setup = given;
+  setup.inherited.push_back(words.write);
+  setup.environment.push_back(fmt::format("{}={}", kLastWordsVariable, words.write));
   const pid_t launcher = getpid();
   pid_ = fork();
   if (pid_ == 0) become(setup, launcher, output.write, errors.write, failure.write);
@@ -94,6 +103,9 @@ RankProcess::RankProcess(const RankSetup& setup) : rank_(setup.rank) {
   }
   close(errors.write);
   streams_.push_back({errors.read, STDERR_FILENO, LineTagger(tag)});
+  close(words.write);
+  words_ = words.read;
+  fcntl(words_, F_SETFL, O_NONBLOCK);
   for (const Stream& stream : streams_) fcntl(stream.descriptor, F_SETFL, O_NONBLOCK);
   close(failure.write);
   std::array<char, 256> text{};
@@ -103,6 +115,7 @@ RankProcess::RankProcess(const RankSetup& setup) : rank_(setup.rank) {
 
   if (pid_ > 0) waitpid(pid_, nullptr, 0);
   for (const Stream& stream : streams_) close(stream.descriptor);
+  close(words_);
   throw_error(
       "rank {} could not be started: {}", rank_,
       pid_ < 0 ? fmt::format("{}; is the limit of processes (ulimit -u) too low?", std::strerror(fork_error))
@@ -113,6 +126,13 @@ RankProcess::~RankProcess() {
   for (Stream& stream : streams_) {
     if (stream.descriptor >= 0) close(stream.descriptor);
   }
+  close(words_);
+}
+
+std::string_view line_start(int descriptor) {
+  const char* const term = std::getenv("TERM");
+  const bool draws = isatty(STDOUT_FILENO) && term && std::string_view(term) != "dumb";
+  return draws && isatty(descriptor) ? "\r\x1b[K" : "";
 }
 
 bool RankProcess::reap() {
@@ -129,7 +149,7 @@ void RankProcess::pass_on(Stream& stream) {
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return;
     if (size <= 0) return finish(stream);
-    write_all(stream.to, stream.tagger.feed({bytes.data(), static_cast<size_t>(size)}));
+    write_lines(stream.to, stream.tagger.feed({bytes.data(), static_cast<size_t>(size)}));
     return;
   }
 }
@@ -138,8 +158,8 @@ void RankProcess::finish(Stream& stream) {
   if (stream.descriptor < 0) return;
   std::array<char, kPipeBytes> bytes;
   const ssize_t size = read(stream.descriptor, bytes.data(), bytes.size());
-  if (size > 0) write_all(stream.to, stream.tagger.feed({bytes.data(), static_cast<size_t>(size)}));
-  write_all(stream.to, stream.tagger.finish());
+  if (size > 0) write_lines(stream.to, stream.tagger.feed({bytes.data(), static_cast<size_t>(size)}));
+  write_lines(stream.to, stream.tagger.finish());
   close(stream.descriptor);
   stream.descriptor = -1;
 }

@@ -5,8 +5,10 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "trireme/comm/launch/last_words.h"
 #include "trireme/comm/launch/line_tagger.h"
 
 namespace trireme::comm {
@@ -47,12 +49,19 @@ class RankProcess {
   static void pass_on(Stream& stream);
   // The rest, and an end to it, once the rank has ended: a process that it left behind may hold the pipe.
   static void finish(Stream& stream);
+  // Why it ended, where it told; to be asked once, when it has.
+  LastWords last_words() const { return read_last_words(words_); }
 
  private:
   int rank_;
   pid_t pid_ = -1;
   std::optional<int> status_;
   std::vector<Stream> streams_;
+  int words_ = -1;
 };
+
+// What is to be written before a line, so that it does not end up behind the progress that rank 0 draws on
+// the same terminal; "" where `descriptor` is no terminal. Rank 0 draws anew with its next step.
+std::string_view line_start(int descriptor);
 
 }  // namespace trireme::comm

@@ -17,6 +17,9 @@ class Rendezvous {
   // rank. `what` names the exchange ("shm segments"); ranks that are in different ones are told so. Throws
   // Error when someone does not come within the timeout, naming who did and who did not.
   virtual std::vector<std::string> exchange(std::string_view what, std::string mine) = 0;
+  // Between exchanges, without waiting: throws Error when a rank is known to have gone, so that none of the
+  // exchanges to come can take place. For who waits for others by other means.
+  virtual void check() {}
 
   static constexpr size_t kMaxBytes = 64 * 1024;
 };

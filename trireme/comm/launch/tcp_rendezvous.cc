@@ -74,6 +74,7 @@ class TcpRendezvous::Side {
   explicit Side(TcpRendezvousOptions given) : options(std::move(given)) {}
   virtual ~Side() = default;
   virtual std::vector<std::string> exchange(std::string_view what, std::string mine) = 0;
+  virtual void check() = 0;
 
   TcpRendezvousOptions options;
   std::string host;
@@ -158,6 +159,17 @@ class TcpRendezvous::Server final : public Side {
     return all;
   }
 
+  void check() override {
+    for (int rank = 1; rank < options.membership.ranks; ++rank) {
+      pollfd entry{clients_[rank].descriptor(), POLLRDHUP, 0};
+      if (poll(&entry, 1, 0) == 1)
+        fail(fmt::format(
+            "rank {} has ended while the ranks were connecting; its own output or the system's log "
+            "says why",
+            rank));
+    }
+  }
+
  private:
   std::vector<int> present() const { return ranks_that(true); }
   std::vector<int> missing() const { return ranks_that(false); }
@@ -222,16 +234,11 @@ class TcpRendezvous::Client final : public Side {
     server_.send(FramedSocket::Kind::offer, pack({std::string(what), std::move(mine)}));
     for (;;) {
       const bool flushed = server_.flush();
-      if (const auto frame = server_.receive()) {
-        if (frame->kind == FramedSocket::Kind::failure) throw Error(printable(frame->bytes));
+      if (const auto frame = receive(what)) {
         std::vector<std::string> all = unpack(frame->bytes);
         if (static_cast<int>(all.size()) == options.membership.ranks) return all;
         server_.close();
-      }
-      if (!server_.open()) {
-        throw_error(
-            "rendezvous of job '{}', '{}': rank 0 at {} has ended its connection; its own output says why",
-            options.membership.job, what, options.address);
+        continue;
       }
       if (Clock::now() > deadline) {
         throw_error("rendezvous of job '{}', '{}': rank 0 at {} does not answer", options.membership.job,
@@ -243,7 +250,21 @@ class TcpRendezvous::Client final : public Side {
     }
   }
 
+  // Nothing was asked, so that all that may have come is the reason why rank 0 has given up.
+  void check() override { receive("connecting"); }
+
  private:
+  std::optional<FramedSocket::Frame> receive(std::string_view what) {
+    std::optional<FramedSocket::Frame> frame = server_.receive();
+    if (frame && frame->kind == FramedSocket::Kind::failure) throw Error(printable(frame->bytes));
+    if (!frame && !server_.open()) {
+      throw_error(
+          "rendezvous of job '{}', '{}': rank 0 at {} has ended its connection; its own output says why",
+          options.membership.job, what, options.address);
+    }
+    return frame;
+  }
+
   FramedSocket server_;
 };
 
@@ -273,6 +294,9 @@ int TcpRendezvous::rank() const {
 }
 int TcpRendezvous::ranks() const {
   return side_->options.membership.ranks;
+}
+void TcpRendezvous::check() {
+  side_->check();
 }
 std::string TcpRendezvous::host() const {
   return side_->host;

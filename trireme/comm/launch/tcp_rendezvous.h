@@ -32,6 +32,7 @@ class TcpRendezvous final : public Rendezvous {
   int rank() const override;
   int ranks() const override;
   std::vector<std::string> exchange(std::string_view what, std::string mine) override;
+  void check() override;
 
   // This host's address (without port) as the others reach it: what a transport should listen on.
   std::string host() const;

@@ -35,8 +35,10 @@ std::string listening_address(const std::string& host) {
 
 class MeshBuilder {
  public:
-  MeshBuilder(const Secret& secret, const Membership& self, Descriptor listener, double timeout_seconds)
-      : self_(self),
+  MeshBuilder(Rendezvous& rendezvous, const Secret& secret, const Membership& self, Descriptor listener,
+              double timeout_seconds)
+      : rendezvous_(rendezvous),
+        self_(self),
         acceptor_(std::move(listener), secret, self, Purpose::mesh, self.rank + 1, timeout_seconds),
         secret_(secret),
         timeout_seconds_(timeout_seconds) {
@@ -63,6 +65,7 @@ class MeshBuilder {
       });
       const std::string missing = missing_ranks();
       if (missing.empty()) return std::move(mesh_);
+      check_all_are_there();
       if (Clock::now() > deadline) {
         throw_error("rank {} has no connection with {} after {} s{}; does a firewall keep the hosts apart?",
                     self_.rank, missing, timeout_seconds_, acceptor_.turned_away());
@@ -84,6 +87,15 @@ class MeshBuilder {
       if (entry.fd < 0 || poll(&entry, 1, 0) != 1) continue;
       mesh_.links[rank].socket.reset();
       acceptor_.readmit(rank);
+    }
+  }
+
+  // Who has ended will not connect.
+  void check_all_are_there() {
+    try {
+      rendezvous_.check();
+    } catch (const Error& error) {
+      throw_error("{}{}", error.what(), acceptor_.turned_away());
     }
   }
 
@@ -110,6 +122,7 @@ class MeshBuilder {
     poll(entries.data(), entries.size(), static_cast<int>(std::clamp<int64_t>(left + 1, 0, 1000)));
   }
 
+  Rendezvous& rendezvous_;
   const Membership& self_;
   Acceptor acceptor_;
   std::list<Dialer> dialers_;
@@ -132,7 +145,7 @@ Mesh connect_mesh(Rendezvous& rendezvous, const Secret& secret, const Membership
     addresses.push_back(parts[0]);
     hosts.push_back(parts[1]);
   }
-  Mesh mesh = MeshBuilder(secret, self, std::move(listener), timeout_seconds).build(addresses);
+  Mesh mesh = MeshBuilder(rendezvous, secret, self, std::move(listener), timeout_seconds).build(addresses);
   mesh.ranks_on_host = static_cast<int>(std::count(hosts.begin(), hosts.end(), identity));
   // Nobody begins before all are connected: who cannot be is known now, not in the middle of the first step.
   rendezvous.exchange("tcp connections", "");

@@ -17,8 +17,10 @@ namespace trireme::comm {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::Each;
 using testing::HasSubstr;
+using testing::Not;
 
 // Lets strangers loose on all addresses as soon as they are known; the last rank gets to know them later, so
 // that the others have to stand it for a while.
@@ -79,6 +81,34 @@ TEST(Mesh, StrangersNeitherJoinNorDelayAndFindClosedDoorsAfterwards) {
   EXPECT_THAT(processes.reports(), Each("good"));
 }
 
+// A rank that dies between the rendezvous and its connections is missed at once, and no firewall is blamed.
+TEST(Mesh, ARankThatEndsMeanwhileIsNamedAtOnce) {
+  TestPlace place;
+  place.timeout_seconds = 60;
+  TestRanks processes(4, [&](int rank) -> std::string {
+    TcpRendezvous meeting(place.rendezvous(rank, 4));
+    if (rank == 2) {
+      const Descriptor listener = listen_on("127.0.0.1:0");
+      meeting.exchange("tcp addresses", local_address(listener.get()) + " host");
+      return "gone";
+    }
+    const auto begin = Clock::now();
+    try {
+      TcpTransport transport(meeting, {.secret = place.secret, .timeout_seconds = place.timeout_seconds});
+    } catch (const Error& error) {
+      const std::chrono::duration<double> taken = Clock::now() - begin;
+      return fmt::format("{}: {}", taken.count() < 2 + slack_seconds() ? "soon" : "late", error.what());
+    }
+    return "connected";
+  });
+  const auto reports = processes.reports();
+  EXPECT_EQ(reports[2], "gone");
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_THAT(reports[rank],
+                AllOf(HasSubstr("soon: "), HasSubstr("rank 2 has ended"), Not(HasSubstr("firewall"))));
+  }
+}
+
 TEST(Mesh, AnyAddressIsRefused) {
   TestPlace place;
   for (const std::string host : {"0.0.0.0", "::"}) {
@@ -119,7 +149,9 @@ TEST(Mesh, WrongSecretIsNotConnected) {
     return "good";
   });
   const auto reports = processes.reports();
-  EXPECT_THAT(reports[0], AllOf(HasSubstr("rank 1 (it did not connect)"), HasSubstr("did not prove")));
+  EXPECT_THAT(reports[0],
+              AllOf(AnyOf(HasSubstr("rank 1 (it did not connect)"), HasSubstr("rank 1 has ended")),
+                    HasSubstr("did not prove")));
   EXPECT_THAT(reports[1], HasSubstr("does not know this job's secret"));
 }
 
