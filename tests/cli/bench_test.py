@@ -40,7 +40,7 @@ class Cli(unittest.TestCase):
     def test_misspelt_names_get_the_nearest(self):
         self.assertIn("'kernels'", self.run_command("bench", "kernles", code=2))
         self.assertIn("'--filter'", self.run_command("bench", "kernels", "--fliter", "x", code=2))
-        self.assertIn("train.batch", self.run_command("bench", "train", "--train.bach=2", code=1))
+        self.assertIn("train.batch", self.run_command("bench", "train", "--train.bach=2", code=2))
         self.assertIn("'resnet20'", self.run_command("bench", "train", "--preset", "resnet2", code=1))
         self.assertIn("'softmax'", self.run_command("bench", "kernels", "--filter", "sofmax", code=1))
 

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -65,6 +66,63 @@ class Front(Training):
             self.assertIn("ranks", text)
         self.assertFalse((self.folder / "run").exists())
 
+    def test_settings_that_do_not_exist(self):
+        for argument, meant in [("--train.stps=5", "train.steps"), ("--steps=5", "--train.steps"),
+                                ("--lr", "--optim.lr"), ("--optim.lr=fast", "expected a number")]:
+            text = self.train("run", argument, code=2)
+            self.assertIn(meant, text)
+        self.assertIn("--train.steps", self.run_command("simulate", "--steps=5", code=2))
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_refused_runs_leave_nothing(self):
+        nothing = str(self.folder / "nothing")
+        for refused in [["--run.resume=always"], [f"--data.path={nothing}"], [f"--train.init_from={nothing}"],
+                        ["--train.device=cuda_"], ["--model.seq=100000"]]:
+            for ranks in [[], ["-n", "2"]]:
+                trace = self.folder / "trace.json"
+                done = subprocess.run(self.command("deep/run", *refused, *ranks, f"--trace={trace}"),
+                                      capture_output=True, text=True, timeout=60)
+                self.assertIn(done.returncode, [1, 2], done.stdout + done.stderr)
+                self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["text.txt"], refused)
+        # Nor does one that has no folder of its own.
+        done = subprocess.run([self.trireme, "train", *SMALL, f"--data.path={nothing}", "-n", "2"], cwd=self.folder,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["text.txt"])
+
+    def test_refused_runs_move_nothing(self):
+        self.train("run")
+        self.train("run", "--run.resume=never", f"--train.init_from={self.folder / 'nothing'}", code=1)
+        self.assertFalse((self.folder / "run/earlier-1").exists())
+        self.assertIn("this run is finished", self.train("run"))
+
+    def test_the_data_is_named(self):
+        self.assertIn(f"from {self.text}\n", self.train("run"))
+
+    def test_an_error_of_all_ranks_is_told_once(self):
+        nothing = str(self.folder / "nothing.txt")
+        text = self.train("run", f"--data.path={nothing}", "-n", "3", code=1)
+        self.assertEqual(text.count("nothing.txt does not exist"), 1, text)
+        self.assertNotIn("exit code", text)
+        # Alone it says the same.
+        self.assertIn("trireme train: data.path: ", self.train("run", f"--data.path={nothing}", code=1))
+
+    def test_output_that_can_not_be_written(self):
+        graph = [self.trireme, "inspect", "graph"]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(graph, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "trireme inspect: the output could not be written: No space left on device\n")
+        # `| head` ends it without a word, whatever SIGPIPE does.
+        for ignored, codes in [(False, [-signal.SIGPIPE]), (True, [1])]:
+            process = subprocess.Popen(graph, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       restore_signals=not ignored)
+            process.stdout.close()
+            text = process.stderr.read()
+            process.stderr.close()
+            self.assertIn(process.wait(timeout=60), codes)
+            self.assertEqual(text, "")
+
     def test_too_many_threads_are_refused(self):
         self.assertIn("4096 threads", self.train("run", "--train.threads=4096", code=1))
 
@@ -93,6 +151,30 @@ class Front(Training):
                 self.assertIn("step ", line)
         self.assertIn("█", drawn[-1])  # where there is room
         self.assertIn("ETA", drawn[-1])
+
+    def test_what_is_said_of_a_failure_has_a_line_of_its_own(self):
+        # On the terminal on which the progress is drawn.
+        tokens = self.folder / "tokens.bin"
+        for ranks in [[], ["-n", "2"]]:
+            tokens.write_bytes(struct.pack("<4000H", *[7] * 4000))
+            terminal, inside = pty.openpty()
+            process = subprocess.Popen(self.command("run", f"--data.path={tokens}", "--model.vocab=50",
+                                                    "--train.steps=1000000", *ranks),
+                                       stdout=inside, stderr=inside, env={**os.environ, "TERM": "xterm"})
+            os.close(inside)
+            written = b""
+            while True:
+                try:
+                    written += os.read(terminal, 65536)
+                except OSError:  # the other end is closed
+                    break
+                if b"step 5/" in written and tokens.stat().st_size > 100:
+                    os.truncate(tokens, 100)
+            os.close(terminal)
+            self.assertEqual(process.wait(timeout=60), 1)
+            text = written.decode()
+            self.assertRegex(text, r"(\n|\r\x1b\[K)(\[rank \d\] )?trireme train: .*tokens.bin: has 100 bytes")
+            shutil.rmtree(self.folder / "run")
 
     def test_progress_in_a_file_is_plain(self):
         text = self.train("run")

@@ -60,9 +60,9 @@ class Train(Training):
         self.assertIn("(step 10)", text)
 
     def test_settings_that_are_wrong(self):
-        self.assertIn("did you mean train.batch", self.train("run", "--train.bacth=3", code=1))
+        self.assertIn("did you mean train.batch", self.train("run", "--train.bacth=3", code=2))
         self.assertIn("cannot be shared evenly", self.train("run", "--model.heads=3", code=1))
-        self.assertIn("expected", self.train("run", "--train.steps=many", code=1))
+        self.assertIn("expected", self.train("run", "--train.steps=many", code=2))
         self.assertIn("--print-config", self.train("run", "--print-confg", code=2))
         self.assertFalse((self.folder / "run/metrics.jsonl").exists())
 

@@ -21,6 +21,18 @@ def read_metrics(run):
     return [line for line in map(json.loads, lines) if "loss" in line]
 
 
+def rank_pids(launcher):
+    """Of a launcher's ranks, by their number."""
+    pids = {}
+    for task in Path(f"/proc/{launcher}/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            for variable in variables:
+                if variable.startswith(b"TRIREME_RANK="):
+                    pids[int(variable.split(b"=")[1])] = int(pid)
+    return pids
+
+
 class Training(unittest.TestCase):
     trireme = "trireme"
     settings = []  # of every run of a test

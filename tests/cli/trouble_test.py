@@ -17,7 +17,7 @@ import time
 import unittest
 from pathlib import Path
 
-from training import Training
+from training import Training, rank_pids
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=16", "--model.seq=8", "--train.batch=4",
          "--train.threads=1", "--run.sample_tokens=0", "--train.eval_every=0", "--run.checkpoint_every=0"]
@@ -146,6 +146,49 @@ class Trouble(Training):
             self.assertTrue(list((self.folder / "run/checkpoints").glob("step-*/state.json")))
             self.assertTrue(metrics.exists())
             shutil.rmtree(self.folder / "run")
+
+    def test_output_that_nobody_reads(self):
+        # What Ctrl-C does to `trireme train | tee log`, and `| head` without it.
+        for ranks in [[], ["-n", "2"]]:
+            process = self.start(ENDLESS, *ranks)
+            self.wait_for(process, "step 5/")
+            process.stdout.close()
+            log = self.folder / "run/metrics.jsonl"
+            steps = log.read_text().count("\n")
+            while log.read_text().count("\n") < steps + 500:  # more than a buffer holds
+                self.assertIsNone(process.poll(), "it ended")
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=60), 3)
+            self.assertTrue(list((self.folder / "run/checkpoints").glob("step-*/state.json")))
+            shutil.rmtree(self.folder / "run")
+
+    def test_output_without_room(self):
+        for ranks in [[], ["-n", "2"]]:
+            with open("/dev/full", "wb") as full:
+                # A sample that is longer than a buffer.
+                done = subprocess.run(self.command("run", "--train.steps=5", "--run.sample_tokens=6000", *ranks),
+                                      stdout=full, stderr=full, timeout=120)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(len(self.losses("run")), 5)
+            shutil.rmtree(self.folder / "run")
+
+    def test_a_second_hangup_does_not_kill_it(self):
+        process = self.start(ENDLESS)
+        self.wait_for(process, "step 5/")
+        for _ in range(3):
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.002)
+        self.assertIn("stopped after step", self.end(process, 3))
+
+    def test_a_rank_that_is_stopped_and_a_signal(self):
+        # The signal wakes it, so that all finish their step and save.
+        process = self.start(ENDLESS, "-n", "2")
+        self.wait_for(process, "step 5/")
+        os.kill(rank_pids(process.pid)[1], signal.SIGSTOP)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("stopped after step", self.end(process, 3))
 
     def test_signals_during_set_up_act_at_once(self):
         # A rank whose peer never comes is in set-up for as long as it takes.

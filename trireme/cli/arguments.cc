@@ -27,10 +27,21 @@ ArgumentsEnd refusal(const CLI::App& app, std::string_view message) {
           fmt::format("{}: {}\n`{} --help` says what it takes.\n", app.get_name(), message, app.get_name())};
 }
 
-std::string unknown_argument(const CLI::App& app, const std::string& argument) {
+// "--steps" is more likely train.steps than a misspelt flag.
+std::string likely_argument(const CLI::App& app, const std::string& name, Settings settings) {
+  const std::vector<std::string> flags = flag_names(app);
+  const std::string flag = nearest(name, flags);
+  if (settings == Settings::kNone) return flag;
+  const std::string key = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  const std::string setting = setting_like(key);
+  const bool has_key = setting.ends_with("." + key);
+  return setting.empty() || (!flag.empty() && !has_key) ? flag : "--" + setting;
+}
+
+std::string unknown_argument(const CLI::App& app, const std::string& argument, Settings settings) {
   if (!argument.starts_with("-")) return fmt::format("'{}' is one argument too many", argument);
   const std::string name = argument.substr(0, argument.find('='));
-  const std::string guess = nearest(name, flag_names(app));
+  const std::string guess = likely_argument(app, name, settings);
   return fmt::format("there is no option '{}'{}", name,
                      guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess));
 }
@@ -58,7 +69,7 @@ SplitArguments split_settings(std::span<const std::string> arguments) {
 }
 
 std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std::string>& arguments,
-                                           std::string_view more_help) {
+                                           std::string_view more_help, Settings settings) {
   app.allow_extras();
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 takes
   try {
@@ -69,16 +80,27 @@ std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std:
     return refusal(app, error.what());
   }
   const std::vector<std::string> unknown = app.remaining();
-  if (!unknown.empty()) return refusal(app, unknown_argument(app, unknown.front()));
+  if (!unknown.empty()) return refusal(app, unknown_argument(app, unknown.front(), settings));
   return std::nullopt;
 }
 
-std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
-                                   std::string_view more_help) {
-  const std::optional<ArgumentsEnd> end = read_arguments(app, arguments, more_help);
+namespace {
+
+std::optional<int> print_end(const std::optional<ArgumentsEnd>& end) {
   if (!end) return std::nullopt;
   fmt::print(end->code == kOk ? stdout : stderr, "{}", end->text);
   return end->code;
+}
+
+}  // namespace
+
+std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::string_view more_help) {
+  return print_end(read_arguments(app, arguments, more_help));
+}
+
+std::optional<int> parse_arguments(CLI::App& app, const SplitArguments& split, std::string_view more_help) {
+  return print_end(read_arguments(app, split.own, more_help, Settings::kTaken));
 }
 
 int run_command_of(std::string_view parent, std::span<const Command> commands,

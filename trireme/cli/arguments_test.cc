@@ -30,6 +30,25 @@ std::string refusal(const std::vector<std::string>& arguments) {
   return text;
 }
 
+std::string refusal_beside_settings(const std::vector<std::string>& arguments) {
+  CLI::App app("", "trireme test");
+  int ranks = 0;
+  std::string links;
+  app.add_option("--ranks", ranks);
+  app.add_option("--links", links);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(parse_arguments(app, split_settings(arguments)), std::optional<int>(kUsage));
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(ParseArguments, SuggestsTheSettingThatWasMeant) {
+  EXPECT_THAT(refusal_beside_settings({"--steps=5"}), HasSubstr("did you mean '--train.steps'?"));
+  EXPECT_THAT(refusal_beside_settings({"--lr", "0.1"}), HasSubstr("did you mean '--optim.lr'?"));
+  EXPECT_THAT(refusal_beside_settings({"--layers=5"}), HasSubstr("did you mean '--model.layers'?"));
+  EXPECT_THAT(refusal_beside_settings({"--link", "home"}), HasSubstr("did you mean '--links'?"));
+  EXPECT_THAT(refusal_beside_settings({"--precisoin=bf16"}), HasSubstr("did you mean '--train.precision'?"));
+}
+
 TEST(ParseArguments, TakesWhatIsRight) {
   EXPECT_EQ(refusal({"--steps", "3"}), "");
   EXPECT_EQ(refusal({"--steps=3"}), "");

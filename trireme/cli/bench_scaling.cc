@@ -172,7 +172,7 @@ int bench_scaling(std::span<const std::string> arguments) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--json", options.json, "write the results to this file");
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
   return run(options);
 }
 

@@ -192,7 +192,7 @@ int bench_train(std::span<const std::string> arguments) {
   bool profile = false, by_shape = false;
   app.add_flag("--profile", profile, "show where the time goes, by op");
   app.add_flag("--by-shape", by_shape, "the profile by op and shape");
-  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
+  if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (profile || by_shape)
     options.question.profile = by_shape ? bench::ProfileBy::kShape : bench::ProfileBy::kOp;
   if (*tune) {

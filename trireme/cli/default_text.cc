@@ -6,8 +6,14 @@
 namespace trireme::cli {
 
 std::string default_text() {
-  return std::filesystem::is_directory(TRIREME_SOURCE_DIR) ? TRIREME_SOURCE_DIR
-                                                           : std::filesystem::current_path().string();
+  return default_text(TRIREME_SOURCE_DIR);
+}
+
+std::string default_text(const std::string& source) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(std::filesystem::path(source) / "trireme/trireme.h", ignored)
+             ? source
+             : "";
 }
 
 }  // namespace trireme::cli

@@ -5,7 +5,8 @@
 
 namespace trireme::cli {
 
-// The repository that this program was built from, or the folder it is run in when that is gone.
+// The repository that this program was built from; "" when that is gone.
 std::string default_text();
+std::string default_text(const std::string& source);  // when that was its folder
 
 }  // namespace trireme::cli

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "trireme/base/output.h"
+
 namespace trireme::cli {
 namespace {
 
@@ -37,8 +39,7 @@ std::vector<std::string> debug_arguments(std::span<const std::string> arguments)
 void run_again_in_debug_order(std::span<const std::string> arguments) {
   std::vector<std::string> again = debug_arguments(arguments);
   if (again.empty()) return;
-  fmt::print(stderr, "trireme: the same again, from the last checkpoint if there is one, op by op: {}\n",
-             kDebug);
+  say(stderr, "trireme: the same again, from the last checkpoint if there is one, op by op: {}\n", kDebug);
   std::fflush(nullptr);
   std::vector<char*> list = {const_cast<char*>("trireme")};
   for (std::string& one : again) list.push_back(one.data());

@@ -148,7 +148,7 @@ int inspect_exchange(std::span<const std::string> arguments) {
          "with what each method computes")
       ->check(CLI::PositiveNumber)
       ->needs("--link");
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
 
   Plan plan = read_plan(plan_text, ranks == 0 && find_preset(plan_text) ? 4 : ranks);
   const bench::StepSetup setup = bench::set_up_step(source, plan);

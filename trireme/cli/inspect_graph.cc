@@ -155,7 +155,7 @@ int inspect_graph(std::span<const std::string> arguments) {
   add_plan_flag(app, plan)->needs(table);
   app.add_option("-n,--ranks", ranks, "of the plan; how unevenly their work is dealt out is shown")
       ->needs(table);
-  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
+  if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (parallelism) return print_parallelism(source, cluster, plan, ranks);
 
   const bench::StepSetup setup = bench::set_up_step(source);

@@ -97,7 +97,7 @@ int inspect_plan(std::span<const std::string> arguments) {
   app.add_option("--columns", columns, "characters of a line of the timeline at most; default 120")
       ->check(CLI::Range(10, 10000));
   app.add_option("--svg", svg, "also write a picture of the timeline to this file");
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
 
   const Plan plan = read_plan(plan_text, ranks);
   const bench::StepSetup setup = bench::set_up_step(source, plan);

@@ -130,7 +130,7 @@ int inspect_program(std::span<const std::string> arguments) {
   app.add_flag("--collectives", collectives, "leave out all nodes but collectives");
   app.add_flag("--text", text,
                "the program's whole text form: states, places in memory, and the actions of a step");
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
 
   const Plan plan = read_plan(plan_text, ranks);
   if (rank < 0 || rank >= plan.mesh.ranks())

@@ -1,16 +1,24 @@
 // `trireme`: finds the sub-command, runs it, and turns Errors into a message and an exit code.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <system_error>
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/output.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/fault_rerun.h"
+#include "trireme/comm/launch/last_words.h"
+#include "trireme/comm/transport/transport.h"
 #include "trireme/kernels/device_fault.h"
+#include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/train/config.h"
 #include "trireme/train/run_folder.h"
 
 namespace {
@@ -49,6 +57,49 @@ int unknown_command(const std::string& name) {
   return trireme::cli::kUsage;
 }
 
+using Words = trireme::comm::LastWords::Kind;
+
+// Under `trireme -n` the launcher says it, once for all ranks.
+void tell(const std::string& command, std::string_view why, Words kind = Words::cause) {
+  const std::string line = fmt::format("trireme {}: {}", command, why);
+  if (!trireme::comm::tell_launcher(kind, line)) trireme::say(stderr, "{}\n", line);
+}
+
+// Who has closed the other end of a pipe has seen enough, and needs no words.
+int unwritten_output(const std::string& command, int error) {
+  if (error != EPIPE) tell(command, fmt::format("the output could not be written: {}", std::strerror(error)));
+  return trireme::cli::kFailed;
+}
+
+int run(const Command& command, const std::vector<std::string>& arguments) {
+  const std::string name(command.name);
+  try {
+    const int code = command.run(std::span<const std::string>(arguments).subspan(1));
+    // What a run leaves behind is its folder; of all other commands the output is what was asked for.
+    const bool written = std::fflush(stdout) == 0 || command.run == trireme::cli::train;
+    return written || code != trireme::cli::kOk ? code : unwritten_output(name, errno);
+  } catch (const trireme::DeviceFault& fault) {
+    tell(name, fault.what());
+    trireme::cli::run_again_in_debug_order(arguments);
+  } catch (const trireme::UsageError& error) {
+    tell(name, trireme::printable(error.what()));
+    return trireme::cli::kUsage;
+  } catch (const trireme::comm::PeerError& error) {
+    tell(name, trireme::printable(error.what()), Words::echo);
+  } catch (const trireme::NotSaved& error) {
+    const bool here = error.failed() == trireme::NotSaved::Where::kHere;
+    tell(name, trireme::printable(error.what()), here ? Words::cause : Words::echo);
+  } catch (const trireme::Error& error) {
+    // What was found may be of a file that anybody wrote.
+    tell(name, trireme::printable(error.what()));
+  } catch (const std::bad_alloc&) {
+    tell(name, "out of memory; a smaller batch or model needs less");
+  } catch (const std::system_error& error) {  // of fmt::print
+    return unwritten_output(name, error.code().value());
+  }
+  return trireme::cli::kFailed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,19 +118,7 @@ int main(int argc, char** argv) {
     return trireme::cli::kOk;
   }
   for (const Command& command : kCommands) {
-    if (command.name != name) continue;
-    try {
-      return command.run(std::span<const std::string>(arguments).subspan(1));
-    } catch (const trireme::DeviceFault& fault) {
-      fmt::print(stderr, "trireme {}: {}\n", name, fault.what());
-      trireme::cli::run_again_in_debug_order(arguments);
-    } catch (const trireme::Error& error) {
-      // What was found may be of a file that anybody wrote.
-      fmt::print(stderr, "trireme {}: {}\n", name, trireme::printable(error.what()));
-    } catch (const std::bad_alloc&) {
-      fmt::print(stderr, "trireme {}: out of memory; a smaller batch or model needs less\n", name);
-    }
-    return trireme::cli::kFailed;
+    if (command.name == name) return run(command, arguments);
   }
   return unknown_command(name);
 }

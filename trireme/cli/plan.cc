@@ -217,7 +217,7 @@ int plan(std::span<const std::string> arguments) {
   app.add_option("--threads", options.threads, "plans that are simulated at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
   return run(options);
 }
 

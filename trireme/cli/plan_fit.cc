@@ -75,7 +75,7 @@ int plan_fit(std::span<const std::string> arguments) {
   app.add_option("-n,--devices", devices, "that a technique is spread over")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 12));
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
 
   std::vector<DeviceClass> classes;
   for (const std::string& name : clusters.empty() ? shipped_clusters() : clusters) {

@@ -76,7 +76,7 @@ int profile(std::span<const std::string> arguments) {
   app.add_option(
       "--show", options.shipped,
       fmt::format("measure nothing, and print the file of one of {}", join(shipped_clusters(), ", ")));
-  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
+  if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (!options.shipped.empty()) {
     const std::string_view text = shipped_cluster(options.shipped);
     if (text.empty())

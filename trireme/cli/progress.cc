@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "trireme/base/output.h"
 #include "trireme/base/text.h"
 
 namespace trireme::cli {
@@ -51,6 +52,10 @@ Progress::Options::Screen detect_screen() {
 }
 
 Progress::Progress(Options options) : options_(std::move(options)) {}
+
+Progress::~Progress() {
+  finish();
+}
 
 std::vector<Progress::Part> Progress::parts(const StepMetrics& m) const {
   const int64_t done = first_step_ < 0 ? 1 : m.step - first_step_ + 1, left = options_.steps - m.step;
@@ -100,23 +105,23 @@ void Progress::step(const StepMetrics& m) {
     const std::string whole = describe(m),
                       done = bar(static_cast<double>(m.step) / static_cast<double>(options_.steps));
     const bool room = columns_of(done) + 1 + columns_of(whole) <= columns;
-    fmt::print("\r\x1b[K{}", room ? done + " " + whole : describe(m, columns));
+    say("\r\x1b[K{}", room ? done + " " + whole : describe(m, columns));
     std::fflush(stdout);
     drawn_ = true;
   } else if (due) {
-    fmt::print("{}\n", describe(m));
+    say("{}\n", describe(m));
     std::fflush(stdout);
   }
 }
 
 void Progress::note(const std::string& text) {
   finish();
-  fmt::print("{}\n", text);
+  say("{}\n", text);
   std::fflush(stdout);
 }
 
 void Progress::finish() {
-  if (drawn_) fmt::print("\n");
+  if (drawn_) say("\n");
   std::fflush(stdout);
   drawn_ = false;
 }

@@ -19,6 +19,9 @@ class Progress {
     enum class Screen { kLines, kTerminal } screen = Screen::kLines;
   };
   explicit Progress(Options options);
+  ~Progress();  // finish(): what is said of an error has a line of its own
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   void step(const StepMetrics& metrics);
   // A line that stays, e.g. of a validation or a checkpoint.

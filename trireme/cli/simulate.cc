@@ -275,7 +275,7 @@ int simulate(std::span<const std::string> arguments) {
       "what is left of the time where devices fail: mtbf=50000h,checkpoint=30s,detect=10s,restart=5min");
   app.add_option("--trace", options.trace, "write what each rank does when, for Perfetto");
   app.add_option("--svg", options.svg, "write the same as a picture");
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
   return run(options);
 }
 

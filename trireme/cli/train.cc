@@ -1,9 +1,6 @@
 // `trireme train [config.toml] [--section.key=value…] [-n RANKS] [--plan PLAN] [--cluster CLUSTER]
 // [--trace FILE] [--print-config]`.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "trireme/base/output.h"
 #include "trireme/base/text.h"
 #include "trireme/base/thread_pool.h"
 #include "trireme/bench/ceilings.h"
@@ -53,13 +51,8 @@ std::atomic<bool> stop_requested{false};
 void request_stop(int signal) {
   const int error = errno;
   stop_requested.store(true);
-  std::signal(signal, SIG_DFL);  // a second one ends the process at once
-  // A terminal that has gone: what is said on the way out must not fail because nobody hears it.
-  termios ignored{};
-  if (signal == SIGHUP && tcgetattr(STDOUT_FILENO, &ignored) != 0 && errno == EIO) {
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, output);
-  }
+  // A second one ends the process at once, unless it is of a terminal that is closed: shells send several.
+  std::signal(signal, signal == SIGHUP ? SIG_IGN : SIG_DFL);
   errno = error;
 }
 
@@ -107,7 +100,7 @@ struct TrainFlags {
 Plan auto_plan(const TrainFlags& flags, const ResolvedConfig& config, int ranks, int ranks_here) {
   const OpenedData data = open_run_data(config.config, default_text());
   const ChosenPlan chosen = choose_plan(config, data, cluster_of_ranks(flags.cluster, ranks), ranks_here);
-  fmt::print("chosen   {}\n", chosen.said);
+  say("chosen   {}\n", chosen.said);
   return chosen.plan;
 }
 
@@ -122,8 +115,8 @@ std::optional<ExpectedStep> expected(const TrainFlags& flags, const ResolvedConf
 void write_trace(const std::string& path, const Trace& trace, const Plan& plan, comm::Group* world) {
   write_trace_file(path, trace, plan.mesh, world);
   if (world && world->rank() != 0) return;
-  fmt::print("trace    {}: open it in ui.perfetto.dev{}\n", path,
-             trace.full() ? "; it is full, and ends before the run does" : "");
+  say("trace    {}: open it in ui.perfetto.dev{}\n", path,
+      trace.full() ? "; it is full, and ends before the run does" : "");
 }
 
 std::optional<SlowRank> slow_rank(const std::string& text, int ranks) {
@@ -163,10 +156,12 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   facts.push_back({"--trace", trace_path.empty() ? "not given" : "a file"});
   require_agreement(facts, world);
   const std::string chosen_by = use_links(context, links);
-  if (context.rank() == 0) fmt::print("{}\n", chosen_by);
+  if (context.rank() == 0) say("{}\n", chosen_by);
   MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, config.config.train));
   RunOptions& run = config.config.run;
-  run.dir = comm::broadcast_text(context.rank() == 0 ? make_run_folder(run) : "", world);
+  std::optional<RunFolder> folder;
+  if (context.rank() == 0) folder.emplace(run);
+  run.dir = comm::broadcast_text(folder ? folder->path() : "", world);
   RankOptions ranks{plan, context.rank(), &communicator};
   std::optional<SlowedCommunicator> slowed;
   if (const std::optional<SlowRank> one = slow_rank(slow, context.ranks());
@@ -271,7 +266,7 @@ int train(std::span<const std::string> arguments) {
                  "metrics.jsonl this is")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
-  if (const auto code = parse_arguments(app, split.own, "\n" + config_help())) return *code;
+  if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
 
   ConfigSources sources{.environment = process_environment(), .command_line = split.settings};
   if (!path.empty()) sources.file = read_config_file(path);
@@ -280,6 +275,7 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
+  std::signal(SIGPIPE, SIG_IGN);  // a run whose output nobody reads goes on (base/output.h)
   take_device_links(launch);
   check_links(config.config.train.device, launch.device_links);
   if (launch.device_links == comm::DeviceLinks::nccl && !flags.slow.empty())

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "trireme/base/output.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/train/step.h"
@@ -15,12 +16,12 @@ void TrainReport::note(const std::string& line) {
   if (progress_) {
     progress_->note(line);
   } else {
-    fmt::print("{}\n", line);
+    say("{}\n", line);
   }
 }
 
 void TrainReport::warn_here(const std::string& line) {
-  fmt::print(stderr, "warning: {}\n", line);
+  say(stderr, "warning: {}\n", line);
 }
 
 void TrainReport::started(const RunStart& run) {
@@ -34,27 +35,26 @@ void TrainReport::started(const RunStart& run) {
                                       .flops_per_step = run.flops_per_step,
                                       .peak_flops = peak_flops_,
                                       .screen = screen_});
-  fmt::print("data     {}\n", run.data.summary);
+  say("data     {}\n", run.data.summary);
+  if (!run.data.path.empty()) say("         from {}\n", printable(run.data.path));
   const Program& program = run.program;
   const int64_t trained = trained_parameters(program);
-  fmt::print("model    {}: {:.2f} M parameters{}, {}\n", run.model.record.family,
-             static_cast<double>(run.parameters) / 1e6,
-             trained < run.parameters
-                 ? fmt::format(", {:.2f} M of them trained", static_cast<double>(trained) / 1e6)
-                 : "",
-             train.precision);
-  fmt::print("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
-             format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
-             format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
+  say("model    {}: {:.2f} M parameters{}, {}\n", run.model.record.family,
+      static_cast<double>(run.parameters) / 1e6,
+      trained < run.parameters ? fmt::format(", {:.2f} M of them trained", static_cast<double>(trained) / 1e6)
+                               : "",
+      train.precision);
+  say("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
+      format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
+      format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
   const Plan& plan = run.plan;
-  if (plan.mesh.ranks() > 1) fmt::print("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
+  if (plan.mesh.ranks() > 1) say("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
   if (steps_done_ >= steps_) {
-    fmt::print("run      all {} steps are done, in {}\n", steps_, run.folder);
+    say("run      all {} steps are done, in {}\n", steps_, run.folder);
     return;
   }
-  fmt::print("run      steps {} to {} on {}{}, in {}\n", steps_done_ + 1, steps_,
-             plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "", run.device,
-             run.folder);
+  say("run      steps {} to {} on {}{}, in {}\n", steps_done_ + 1, steps_,
+      plan.mesh.ranks() > 1 ? fmt::format("{} ranks of ", plan.mesh.ranks()) : "", run.device, run.folder);
   std::fflush(stdout);
 }
 
@@ -70,11 +70,11 @@ void TrainReport::compare_with_prediction() {
   if (!last_) return;
   const ExpectedStep& expected = *last_->expected;
   const double seconds = bench::median_of(std::move(step_seconds_));
-  fmt::print("step     {:.2f} ms measured (median), {:.2f} ms predicted ({:+.1f}%)\n", 1e3 * seconds,
-             1e3 * expected.seconds, 100 * (expected.seconds / seconds - 1));
-  fmt::print("memory   {} measured on rank 0, {} predicted ({:+.1f}%)\n", format_bytes(last_->peak_bytes),
-             format_bytes(expected.peak_bytes),
-             100 * (static_cast<double>(expected.peak_bytes) / static_cast<double>(last_->peak_bytes) - 1));
+  say("step     {:.2f} ms measured (median), {:.2f} ms predicted ({:+.1f}%)\n", 1e3 * seconds,
+      1e3 * expected.seconds, 100 * (expected.seconds / seconds - 1));
+  say("memory   {} measured on rank 0, {} predicted ({:+.1f}%)\n", format_bytes(last_->peak_bytes),
+      format_bytes(expected.peak_bytes),
+      100 * (static_cast<double>(expected.peak_bytes) / static_cast<double>(last_->peak_bytes) - 1));
 }
 
 void TrainReport::validated(const ValidationMetrics& validation) {
@@ -95,17 +95,16 @@ void TrainReport::ended(const RunResult& result) {
   progress_.reset();
   compare_with_prediction();
   if (steps_done_ >= steps_) {
-    fmt::print(
-        "this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
+    say("this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
         "another folder\n",
         steps_done_, steps_);
   } else if (result.end == RunResult::End::kFinished) {
-    fmt::print("finished: {} steps, in {}\n", result.steps, result.folder);
+    say("finished: {} steps, in {}\n", result.steps, result.folder);
   }
 }
 
 void TrainReport::sampled(const std::string& text) {
-  fmt::print("\na sample of what it learned:\n{}\n", printable(text));
+  say("\na sample of what it learned:\n{}\n", printable(text));
 }
 
 }  // namespace trireme::cli

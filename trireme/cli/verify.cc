@@ -1,7 +1,6 @@
 // `trireme verify [config.toml] --plan PLAN [--steps K] [--section.key=value…]`: a plan, its ranks as
 // threads, against one rank. `trireme verify --table FILE`: the table of docs/parity.md. `trireme verify
 // --sweep SECONDS`: random cases.
-#include "trireme/cli/step_flags.h"
 #include "trireme/train/parity/verify.h"
 
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 #include "trireme/cli/command.h"
 #include "trireme/cli/default_text.h"
 #include "trireme/cli/parity_table.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/cli/sweep_report.h"
 #include "trireme/train/config.h"
 #include "trireme/train/data/loader.h"
@@ -199,7 +199,7 @@ int verify(std::span<const std::string> arguments) {
       ->needs(sweep_option)
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  if (const auto code = parse_arguments(app, split.own)) return *code;
+  if (const auto code = parse_arguments(app, split)) return *code;
   if (!table.empty()) return make_table(table, filter);
   if (*sweep_option) {
     sweep.ranges.fixed = fixed_settings(split.settings);

@@ -1,6 +1,7 @@
 // See rank_traces.h.
 #include "trireme/runtime/rank_traces.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "trireme/base/error.h"
@@ -30,8 +31,11 @@ Trace begin_trace(comm::Context& context) {
 }
 
 void check_trace_file(const std::string& path) {
+  std::error_code ignored;
+  const bool was_there = std::filesystem::exists(path, ignored);
   if (!std::ofstream(path, std::ios::app))
     throw_error("--trace {}: the file can not be written; is its folder there?", path);
+  if (!was_there) std::filesystem::remove(path, ignored);  // what comes of the run is not known yet
 }
 
 void write_trace_file(const std::string& path, const Trace& trace, const Mesh& mesh, comm::Group* world) {

@@ -230,7 +230,7 @@ void merge_environment(Merge& merge, std::span<const std::string> environment) {
   }
 }
 
-void merge_command_line(Merge& merge, std::span<const std::string> arguments) {
+void merge_arguments(Merge& merge, std::span<const std::string> arguments) {
   static const std::string kWhere = "command line";
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool dashed = arguments[i].starts_with("--");
@@ -246,6 +246,14 @@ void merge_command_line(Merge& merge, std::span<const std::string> arguments) {
       refuse_value(field, "without a value", kWhere);
     }
     merge.came_from(field, kWhere);
+  }
+}
+
+void merge_command_line(Merge& merge, std::span<const std::string> arguments) {
+  try {
+    merge_arguments(merge, arguments);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
   }
 }
 

@@ -10,11 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/error.h"
 #include "trireme/train/options.h"
 
 namespace trireme {
 
 struct ModelRecord;  // models/model.h
+
+// A mistake on the command line.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
 
 struct ConfigFile {
   std::string name;  // its path: for messages and origins, and relative paths in it are taken from its folder
@@ -40,8 +47,9 @@ struct ResolvedConfig {
   bool is_default(std::string_view name) const;
 };
 
-// Merges the sources and validates the whole. Throws Error. With a model, settings may also be for that one,
-// which need not be in the table of families.
+// Merges the sources and validates the whole. Throws Error; UsageError where the command line alone is wrong:
+// a name that does not exist, a value that its setting can not have. With a model, settings may also be for
+// that one, which need not be in the table of families.
 ResolvedConfig resolve_config(const ConfigSources& sources, const ModelRecord* own = nullptr);
 
 // What is wrong between fields, one sentence each with the numbers and a way out; empty when all is well.
@@ -55,6 +63,10 @@ void validate(const Config& config, const ModelRecord& model);
 // Has `argument` the form of a setting, "--section.key…" or "section.key=…"? Tells settings, right or
 // misspelt, from a command's own flags ("--plan=x.json") and file names ("my.toml").
 bool is_config_argument(std::string_view argument);
+
+// The setting that was probably meant by a name that is none, with or without its section ("lr",
+// "optim.lrr"); "" when there is none like it.
+std::string setting_like(const std::string& name);
 
 // The text forms, all in the order of the fields.
 std::string config_table(const ResolvedConfig& resolved);  // name, value, origin: --print-config

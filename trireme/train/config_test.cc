@@ -96,6 +96,24 @@ TEST(Config, UnknownNamesGetTheNearestKnown) {
   EXPECT_THAT(refusal(from_toml("batch = 3\n")), HasSubstr("did you mean train.batch?"));
 }
 
+TEST(Config, MistakesOnTheCommandLineAreToldApart) {
+  const auto is_usage = [](const ConfigSources& sources) {
+    try {
+      resolve_config(sources);
+    } catch (const UsageError&) {
+      return true;
+    } catch (const Error&) {
+    }
+    return false;
+  };
+  EXPECT_TRUE(is_usage(from_command_line({"--train.bacth=3"})));
+  EXPECT_TRUE(is_usage(from_command_line({"--train.steps=many"})));
+  EXPECT_TRUE(is_usage(from_command_line({"--train.steps"})));
+  EXPECT_FALSE(is_usage(from_toml("[train]\nbacth = 3\n")));
+  EXPECT_FALSE(is_usage(from_environment({"TRIREME_TRAIN__BACTH=3"})));
+  EXPECT_FALSE(is_usage(from_command_line({"--model.heads=3"})));  // understood, and refused
+}
+
 TEST(Config, SettingsOfTheLearningRateAreRefusedByTheirOldNames) {
   EXPECT_EQ(refusal(from_toml("[schedule]\nkind = \"linear\"\n")),
             "my.toml:2: schedule.kind is called lr_schedule.kind now (a schedule is the order of a step's "

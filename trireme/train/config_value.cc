@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/train/config.h"
 #include "trireme/train/config_fields.h"
 
 namespace trireme {
@@ -170,19 +171,26 @@ void refuse_name(const std::string& name, std::string_view where) {
     throw_error("{}: {} is called {}{} now (a schedule is the order of a step's actions); rename it", where,
                 name, kSection, name.substr(kOldSection.size()));
   }
+  const std::string like = setting_like(name);
+  const std::string hint =
+      like.empty() ? "--print-config lists all settings" : fmt::format("did you mean {}?", like);
+  throw_error("{}: unknown setting {}; {}", where, name, hint);
+}
+
+std::string setting_like(const std::string& name) {
   Config defaults;
-  std::vector<std::string> names;
-  std::string suggestion;
+  std::vector<std::string> names, keys;
+  const bool has_section = name.find('.') != std::string::npos;
   const std::string key = name.substr(name.rfind('.') + 1);
   for (const Field& field : config_fields(defaults)) {
-    names.push_back(field.name);
     // The right key in the wrong section is a likelier slip than any misspelling.
-    if (field.key() == key && suggestion.empty()) suggestion = field.name;
+    if (field.key() == key) return field.name;
+    names.push_back(field.name);
+    keys.emplace_back(field.key());
   }
-  if (suggestion.empty()) suggestion = nearest(name, names);
-  const std::string hint =
-      suggestion.empty() ? "--print-config lists all settings" : fmt::format("did you mean {}?", suggestion);
-  throw_error("{}: unknown setting {}; {}", where, name, hint);
+  const std::string guess = nearest(name, has_section ? names : keys);
+  if (has_section || guess.empty()) return guess;
+  return names[static_cast<size_t>(std::ranges::find(keys, guess) - keys.begin())];
 }
 
 void assign(const Field& field, int64_t value, std::string_view where) {

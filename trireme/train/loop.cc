@@ -92,7 +92,8 @@ class Run {
                               .own = own_samples(config_, data_, context_.ranks),
                               .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
         replicas_(trainer_, alike_),
-        folder_(make_run_folder(config_.run)),
+        made_folder_(config_.run),
+        folder_(made_folder_.path()),
         checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)),
         stop_(alike_, trainer_, context_.stop) {
     if (leads()) lock_.emplace(folder_);
@@ -309,10 +310,6 @@ class Run {
   // Starting values, or those of the newest checkpoint; returns the number of steps that are done. Nothing is
   // written before it is clear that the run goes on.
   int64_t start() {
-    if (config_.run.resume == "never" && leads()) {
-      if (const std::string earlier = set_aside(folder_); !earlier.empty())
-        note(fmt::format("run.resume is never: what was in {} is now in {}", folder_, earlier));
-    }
     const std::optional<LoadedCheckpoint> found =
         config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
     if (found) {
@@ -326,6 +323,10 @@ class Run {
     if (leads()) {
       checkpoints_.clean_up();
       write_run_description(folder_, config_, context_.ranks.plan);
+    }
+    if (config_.run.resume == "never" && leads()) {
+      if (const std::string earlier = set_aside(folder_); !earlier.empty())
+        note(fmt::format("run.resume is never: what was in {} is now in {}", folder_, earlier));
     }
     return found ? found->state.step : 0;
   }
@@ -443,7 +444,8 @@ class Run {
   Loader loader_;
   std::vector<Batch*> ahead_;
   ReplicaCheck replicas_;
-  std::string folder_;
+  RunFolder made_folder_;
+  const std::string folder_;
   Checkpoints checkpoints_;
   StopAgreement stop_;
   std::unique_ptr<GossipSteps> gossip_;  // null: ranks are in step, or a server is there

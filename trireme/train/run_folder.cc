@@ -13,6 +13,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/train/run_lock.h"
 
 namespace trireme {
 namespace {
@@ -58,6 +59,15 @@ KeptLines lines_up_to(const fs::path& path, int64_t step) {
   return kept;
 }
 
+bool has_lock_alone(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().filename() != kLockFile) return false;
+  }
+  return !error;
+}
+
 // JSON has no NaN or infinity.
 nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
@@ -65,25 +75,42 @@ nlohmann::json number(double value) {
 
 }  // namespace
 
-std::string make_run_folder(const RunOptions& run) {
-  fs::path folder = run.dir;
-  std::error_code error;
-  if (run.dir.empty()) {
+RunFolder::RunFolder(const RunOptions& run) : path_(run.dir) {
+  try {
+    if (!run.dir.empty()) {
+      make(run.dir);
+      return;
+    }
     const std::time_t now = std::time(nullptr);
     char name[32];
     std::strftime(name, sizeof name, "%Y-%m-%d-%H%M%S", std::localtime(&now));
-    folder = fs::path("runs") / name;
-    fs::create_directories("runs", error);
+    make("runs");
+    path_ = (fs::path("runs") / name).string();
     // Made, not looked for: another run may begin in the same second.
-    for (int again = 2; !fs::create_directory(folder, error) && !error; ++again)
-      folder = fs::path("runs") / fmt::format("{}-{}", name, again);
-  } else {
-    fs::create_directories(folder, error);
+    for (int again = 2; !fs::create_directory(path_); ++again)
+      path_ = (fs::path("runs") / fmt::format("{}-{}", name, again)).string();
+    made_.push_back(path_);
+  } catch (const fs::filesystem_error& error) {
+    throw_error("cannot create the run folder {}: {}; choose another with run.dir", path_,
+                error.code().message());
   }
-  if (error)
-    throw_error("cannot create the run folder {}: {}; choose another with run.dir", folder.string(),
-                error.message());
-  return folder.string();
+}
+
+void RunFolder::make(const std::string& folder) {
+  std::vector<fs::path> missing;
+  for (fs::path path = fs::path(folder).lexically_normal(); !path.empty() && !fs::exists(path);
+       path = path.parent_path())
+    missing.push_back(path);
+  fs::create_directories(folder);
+  for (auto path = missing.rbegin(); path != missing.rend(); ++path) made_.push_back(path->string());
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (made_.empty() || !has_lock_alone(path_)) return;
+  remove_lock(path_);
+  for (auto path = made_.rbegin(); path != made_.rend(); ++path)
+    fs::remove(*path, ignored);  // not if there is anything in it
 }
 
 std::string set_aside(const std::string& folder) {

@@ -24,8 +24,24 @@
 
 namespace trireme {
 
-// The folder of run.dir, or a new one in runs/ named by date and time when that is empty. Creates it.
-std::string make_run_folder(const RunOptions& run);
+// The folder of run.dir, or a new one in runs/ named by date and time when that is empty. Makes it where it
+// is not there, and takes what it made away again when no run has begun in it: one that is refused leaves
+// nothing.
+class RunFolder {
+ public:
+  explicit RunFolder(const RunOptions& run);  // throws Error
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void make(const std::string& folder);
+
+  std::string path_;
+  std::vector<std::string> made_;  // folders, each within the one before
+};
 // Moves what an earlier run left into a folder of its own, and returns that; "" when there is nothing.
 std::string set_aside(const std::string& folder);
 void write_run_description(const std::string& folder, const Config& config, const Plan& plan);

@@ -5,6 +5,8 @@
 
 namespace trireme {
 
+inline constexpr const char* kLockFile = ".lock";  // in the run's folder
+
 class RunLock {
  public:
   // Throws an Error that names the process that has it. Goes with the process, however that ends. Where the
@@ -17,5 +19,8 @@ class RunLock {
  private:
   int file_ = -1;
 };
+
+// Removes the lock's file, unless a process has it.
+void remove_lock(const std::string& folder);
 
 }  // namespace trireme

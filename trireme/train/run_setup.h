@@ -11,7 +11,8 @@
 
 namespace trireme {
 
-// Opens the data that the settings name. `default_path` is read when data.path is empty.
+// Opens the data that the settings name. `default_path` is read when data.path is empty; "": there
+// is none, and then that is an Error.
 OpenedData open_run_data(const Config& config, const std::string& default_path);
 
 // The settings with everything automatic filled in from the data, which must be what the model learns from.

@@ -85,6 +85,7 @@ OpenedData open_data(const DataOptions& options) {
     const DataSource& source = choose(options);
     OpenedData data = source.open(options);
     data.kind = source.kind;
+    data.path = options.path;
     data.input = data.train->tensors()[0].row;
     return data;
   } catch (const std::filesystem::filesystem_error& error) {

@@ -49,6 +49,7 @@ struct OpenedData {
   Shape input;                                 // of one sample: [seq] or [channels,height,width]
   std::shared_ptr<const Tokenizer> tokenizer;  // null for images, and for token files without one
   std::string summary;                         // one line for people: what was found, and how much
+  std::string path = {};                       // where it was found; "" of data that has no files
   // XXH64 of all that the samples are made from, as ids or as pixels and labels: whether two runs, or two
   // ranks, have the same data, wherever it lies.
   uint64_t train_hash = 0, validation_hash = 0;
