@@ -11,25 +11,13 @@ import time
 import unittest
 from pathlib import Path
 
-from training import PlannedTraining, read_metrics
+from training import PlannedTraining, rank_pids, read_metrics
 
 # What a busy machine may take beyond a promised time; see tests/fault/job.py.
 SLACK = 0.0 if "TRIREME_STRICT_TIMES" in os.environ else 8.0
 
 SMALL = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=6",
          "--train.threads=1", "--run.sample_tokens=0", "--train.eval_every=0", "--run.checkpoint_every=0", "-n", "4"]
-
-
-def rank_pids(launcher):
-    """Of a launcher's ranks, by their number."""
-    pids = {}
-    for task in Path(f"/proc/{launcher}/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            for variable in variables:
-                if variable.startswith(b"TRIREME_RANK="):
-                    pids[int(variable.split(b"=")[1])] = int(pid)
-    return pids
 
 
 class Server(PlannedTraining):
@@ -134,6 +122,58 @@ class Server(PlannedTraining):
                        *self.plan(exchange))
             self.assertEqual(self.losses(run), self.losses(run + "_again"))
             self.assertEqual(self.states(run), self.states(run + "_again"))
+
+    def test_workers_that_are_stopped_are_done_without(self):
+        for exchange in ["async_server", "server"]:
+            run = "stopped_" + exchange
+            process = self.start(run, "--train.steps=60", "--transport", "tcp", "--link", "latency=2ms",
+                                 "--timeout", "4", *self.plan(exchange))
+            self.wait_for_steps(run, 3, process)
+            os.kill(rank_pids(process.pid)[2], signal.SIGSTOP)
+            said = process.communicate(timeout=120)[0]
+            self.assertEqual(process.returncode, 0, said)
+            self.assertIn("rank 2 is lost, 2 of 3 workers go on: ", said)
+            self.assertIn("rank 0 does without rank 2", said)
+            self.assertIn("rank 2 did not end within 5 s after the others: killed", said)
+            self.assertEqual(len(self.losses(run)), 60)
+            self.assertTrue(self.states(run))
+
+    def test_a_worker_that_is_stopped_at_the_end_costs_no_checkpoint(self):
+        # shm knows no job with fewer ranks: the run may fail, but what it learned is saved.
+        process = self.start("end", "--train.steps=1000000", "--timeout", "6", *self.plan("async_server"))
+        self.wait_for_steps("end", 3, process)
+        pids = rank_pids(process.pid)
+        os.kill(pids[2], signal.SIGSTOP)
+        os.kill(pids[0], signal.SIGTERM)
+        said = process.communicate(timeout=120)[0]
+        self.assertIn(process.returncode, [1, 3], said)
+        self.assertTrue(self.states("end"))
+
+    def test_a_worker_that_is_asked_to_stop_stops_the_run(self):
+        for exchange, more in [("async_server", []), ("server", []),
+                               ({"method": "server", "servers": 2}, ["--train.clip_norm=0"])]:
+            run = f"asked_{len(os.listdir(self.folder))}"
+            process = self.start(run, "--train.steps=1000000", *more, *self.plan(exchange))
+            self.wait_for_steps(run, 3, process)
+            os.kill(rank_pids(process.pid)[3], signal.SIGTERM)
+            said = process.communicate(timeout=60)[0]
+            self.assertEqual(process.returncode, 3, said)
+            self.assertIn("stopped after step", said)
+            self.assertTrue(self.states(run))
+
+    def test_a_worker_that_dies_while_ranks_meet_ends_all(self):
+        for wait in [0, 0.05, 0.1]:
+            begin = time.monotonic()
+            process = self.start("meet", "--train.steps=3", "--transport", "tcp", "--timeout", "100",
+                                 *self.plan("async_server"))
+            while 2 not in (pids := rank_pids(process.pid)):
+                pass
+            time.sleep(wait)
+            os.kill(pids[2], signal.SIGKILL)
+            said = process.communicate(timeout=200)[0]
+            self.assertLess(time.monotonic() - begin, 13 + SLACK, said)
+            self.assertNotIn("firewall", said)
+            self.assertIn("rank 2 was killed by signal 9", said)
 
     def test_without_any_worker_it_ends(self):
         process = self.start("all", "--train.steps=100000", "--transport", "tcp", *self.plan("async_server"))

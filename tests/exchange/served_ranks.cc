@@ -35,7 +35,7 @@ void serve(Trainer& trainer, Communicator& communicator, const Servers& servers,
     if (number == kLeadingServer)
       run.steps.push_back({read(trainer, Role::kParameter), result, server.arrivals()});
   }
-  server.finish();
+  server.finish(ServerSteps::Why::kThrough);
   const std::lock_guard lock(mutex);
   run.optimizer.merge(read(trainer, Role::kOptimizer));
 }
@@ -70,7 +70,7 @@ ServedRun served_run(const Plan& plan, const Training& training, const ServedOpt
       const StepResult result = trainer.step(batch, step, 0);
       const std::lock_guard lock(mutex);
       if (step == 0) run.bytes_sent[worker] = static_cast<double>(communicator.take_bytes());
-      if (!result.over) continue;
+      if (result.over == StepResult::Over::kNo) continue;
       run.left[worker] = read(trainer, Role::kParameter);
       run.computed[worker] = step + 1;
       return;

@@ -413,8 +413,8 @@ TEST(Server, HasSoundProgramsThatSendWhatTheySay) {
     verify(ranks);
     for (const Program& program : ranks)
       EXPECT_EQ(print(parse_program(print(program), ops())), print(program));
-    // Gradients, and to each server the loss and its count.
-    const double formula = 4.0 * static_cast<double>(ranks[0].parameters) + 8 * servers.count;
+    // Gradients, and to each server the loss, its count and whether the worker is asked to stop.
+    const double formula = 4.0 * static_cast<double>(ranks[0].parameters) + 12 * servers.count;
     EXPECT_EQ(bytes_sent_in_step(ranks[worker]), formula);
     EXPECT_THAT(served_run(plan, training).bytes_sent, Each(formula));
     // Workers have no states of the optimizer.

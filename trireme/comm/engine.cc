@@ -251,9 +251,10 @@ void Engine::wait(Operation& operation) {
         // It lives: a slow operation is not a dead one.
         movements = operation.movements;
         deadline = now + std::chrono::duration_cast<Clock::duration>(
-                             std::chrono::duration<double>(options_.timeout_seconds));
+                             std::chrono::duration<double>(patience_seconds(operation)));
       } else if (now >= deadline) {
         time_out(operation);
+        continue;
       }
       if (!moved) transport_.idle(deadline);
     }

@@ -34,6 +34,9 @@ class Engine {
 
   void wait(Operation& operation);
   bool done(Operation& operation);
+  // How long it may not move, and what becomes of it then.
+  double patience_seconds(const Operation& operation) const;
+  void time_out(Operation& operation);
   // Back to its recipe; it is not running.
   void release(Operation& operation);
   OperationReport report(const Operation& operation) const;
@@ -55,7 +58,7 @@ class Engine {
   [[noreturn]] void refuse(const Operation& operation) const;  // that has failed
   [[noreturn]] void fail(const Operation* operation, const PeerError& error);
   void fail_live();
-  [[noreturn]] void time_out(Operation& operation);
+  int expendable_peer(const Operation& operation) const;  // that it is a message of or for; −1: none
   std::string describe(const Operation& operation) const;
   std::string who_arrived(const Operation& operation);
 

@@ -12,6 +12,10 @@ namespace {
 // For finding out who has come, once it is clear that the operation has failed.
 constexpr auto kAskSeconds = std::chrono::milliseconds(200);
 
+// Of the timeout, for a peer that can be done without: others may wait for this rank as long as it waits for
+// that one, and must not give up first.
+constexpr double kPatienceWithExpendable = 0.75;
+
 }  // namespace
 
 void Engine::refuse_if_failed() const {
@@ -87,7 +91,23 @@ void Engine::fail(const Operation* operation, const PeerError& error) {
   throw *failure_;
 }
 
+int Engine::expendable_peer(const Operation& operation) const {
+  const Recipe& recipe = operation.recipe;
+  const int peer = recipe.call.collective == Collective::message ? recipe.lanes[0].peer : -1;
+  return peer >= 0 && transport_.bears_loss_of(peer) ? peer : -1;
+}
+
+double Engine::patience_seconds(const Operation& operation) const {
+  return options_.timeout_seconds * (expendable_peer(operation) >= 0 ? kPatienceWithExpendable : 1);
+}
+
+// The end of the job; or of the operation alone, where its peer can be done without.
 void Engine::time_out(Operation& operation) {
+  if (const int peer = expendable_peer(operation); peer >= 0) {
+    transport_.give_up_on(
+        peer, fmt::format("nothing has moved between them for {:.1f} s", patience_seconds(operation)));
+    return let_go(operation);
+  }
   const double seconds = rate_.seconds(read_ticks() - operation.start_ticks);
   const std::string text = fmt::format(
       "{}: nothing moved for {:.1f} s, {:.1f} s after its start{}. Either a rank is stuck or busy elsewhere, "

@@ -196,6 +196,17 @@ void Handle::wait() {
 bool Handle::done() {
   return operation_ == nullptr || operation_->engine.done(*operation_);
 }
+uint64_t Handle::movements() const {
+  return operation_ == nullptr ? 0 : operation_->movements;
+}
+double Handle::patience_seconds() const {
+  TRIREME_CHECK(operation_ != nullptr);
+  return operation_->engine.patience_seconds(*operation_);
+}
+void Handle::time_out() {
+  if (operation_ != nullptr && operation_->state == Operation::State::running)
+    operation_->engine.time_out(*operation_);
+}
 OperationReport Handle::report() const {
   TRIREME_CHECK(operation_ != nullptr);
   return operation_->engine.report(*operation_);

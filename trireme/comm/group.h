@@ -50,6 +50,13 @@ class Handle {
   bool done();  // progresses, without waiting
   OperationReport report() const;
 
+  // For who waits for several at a time, and has to find out that one of them does not move: how often it has
+  // moved, how long it may not, and an end to it, as wait() makes after that time: the rank that it is with
+  // is lost, where that is borne; otherwise all of the job is over, and this throws PeerError.
+  uint64_t movements() const;
+  double patience_seconds() const;
+  void time_out();
+
  private:
   friend class Group;
   Handle(Group* group, Operation* operation) : group_(group), operation_(operation) {}

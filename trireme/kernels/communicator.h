@@ -42,12 +42,14 @@ class Communicator {
   // For the first that was started on `data` and not waited for yet.
   virtual void wait(const std::byte* data) = 0;
   // For the first of these that is through, which is then as after wait(); or whose rank is lost, where that
-  // is borne. Of several, the one that is named first. Throws an Error when nothing comes for too long.
+  // is borne. Of several, the one that is named first. Throws an Error when nothing comes for too long: of
+  // all of them; or of one, which is then lost instead, where that is borne, also when others come meanwhile.
   struct Arrived {
     size_t number = 0;      // among those given
     std::string lost = "";  // what became of its rank; "": it is there
   };
-  virtual Arrived wait_any(std::span<const std::byte* const> data) {
+  enum class Silence { kOfAll, kOfOne };
+  virtual Arrived wait_any(std::span<const std::byte* const> data, Silence /*too_long*/ = Silence::kOfAll) {
     wait(data[0]);
     return {};
   }

@@ -47,13 +47,14 @@ class Messages {
     }
   }
 
-  // Gradients, and behind them loss and count. Where a number of `all` is not finite, the count is not
-  // either, so that all servers skip the step.
+  // Gradients, and behind them loss, count and whether this worker is asked to stop. Where a number of `all`
+  // is not finite, the count is not either, so that all servers skip the step.
   Graph push(std::span<const Graph> all) const {
-    Builder b(ops_, segment_of("push", server_));
+    Builder b(ops_, push_segment(server_));
     std::vector<ValueId> parts;
     for (const Value& state : pushed()) parts.push_back(b.declare(state));
     if (all.size() > 1) parts.back() = b.op("add", {flat(b, parts.back()), nothing_of(b, all)});
+    parts.push_back(b.input(std::string(kAsked), kScalar, Role::kScalar));
     b.update(push_message(b), packed(b, parts));
     return finished(b);
   }
@@ -96,7 +97,7 @@ class Messages {
     return states;
   }
   ValueId push_message(Builder& b) const {
-    return b.state(push_state(server_), {DType::f32, {elements_ + std::ssize(sums_)}}, Role::kMessage);
+    return b.state(push_state(server_), {DType::f32, {elements_ + std::ssize(sums_) + 1}}, Role::kMessage);
   }
   ValueId weights_message(Builder& b) const {
     return b.state(weights_state(server_), {DType::f32, {elements_ + 1}}, Role::kMessage);
@@ -142,6 +143,9 @@ std::vector<Action> meeting(std::span<const Graph> updates, int number) {
 
 }  // namespace
 
+std::string push_segment(int server) {
+  return segment_of("push", server);
+}
 std::string push_state(int server) {
   return fmt::format("exchange.push{}", server);
 }

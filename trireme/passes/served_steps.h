@@ -2,8 +2,8 @@
 // and take them out again, and lists of actions, of which the two ends of a message have the same name.
 //
 //   worker      step       forward and backward alone
-//               push R     gradients, loss and count into one message, to the server
-//               pull R     weights from there, and whether the run is over
+//               push R     gradients, loss, count and whether it is asked to stop into one message, to the
+//               server pull R     weights from there, and whether the run is over
 //   server      push R     the message from rank R, into a slot of its own
 //               step       what the slots have added up, the update, weights into one message
 //               pull R     that message to rank R
@@ -35,7 +35,10 @@ int push_slot(const Servers& servers, int worker, int64_t step);
 inline constexpr std::string_view kGiveSegment = "give";
 inline constexpr std::string_view kPullSegment = "pull";  // of what the first server gives
 std::string push_state(int server);
-inline constexpr std::string_view kOver = "over";  // input of `give`, output of `pull`: 0, or the run ends
+inline constexpr std::string_view kOver = "over";  // input of `give`, output of `pull`: of these
+inline constexpr float kGoesOn = 0, kIsThrough = 1, kIsStopped = 2;
+std::string push_segment(int server);
+inline constexpr std::string_view kAsked = "asked";  // input of `push`: 0, or this worker is asked to stop
 
 struct ServedSteps {
   std::vector<StepSegment> segments;

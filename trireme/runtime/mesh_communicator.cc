@@ -21,6 +21,10 @@ comm::ReduceOp op_of(Communicator::Reduction reduction) {
 // Transports wake up for what comes; this is for what they do not know of.
 constexpr std::chrono::milliseconds kLook{50};
 
+// Seconds. Time that this rank spent elsewhere counts as silence of others up to here: what they sent
+// meanwhile was not let in.
+constexpr double kLongestLook = 1;
+
 // Adds the time that it lives to `total`.
 class Stopwatch {
  public:
@@ -165,17 +169,32 @@ void MeshCommunicator::wait(const std::byte* data) {
   under_way_.erase(found);  // keeps the order
 }
 
-Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* const> data) {
+// Ends it when it has not moved for too long.
+void MeshCommunicator::note_silence(Started& one) {
+  const double patience = one.handle.patience_seconds();
+  const auto now = comm::Clock::now();
+  const std::chrono::duration<double> since = now - one.looked;
+  const bool moved = one.movements != one.handle.movements();
+  one.looked = now;
+  one.movements = one.handle.movements();
+  one.silent_seconds = moved ? 0 : one.silent_seconds + std::min({since.count(), kLongestLook, patience / 4});
+  if (one.silent_seconds >= patience) one.handle.time_out();
+}
+
+Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* const> data, Silence too_long) {
   const Stopwatch watch(seconds_);
   const auto give_up = comm::Clock::now() + std::chrono::duration_cast<comm::Clock::duration>(
                                                 std::chrono::duration<double>(context_.timeout_seconds()));
-  do {
+  while (true) {
     for (size_t i = 0; i < data.size(); ++i) {
       const auto found = std::ranges::find(under_way_, data[i], &Started::data);
       TRIREME_CHECK(found != under_way_.end());
       Arrived arrived{i};
       try {
-        if (!found->handle.done()) continue;
+        if (!found->handle.done()) {
+          if (too_long == Silence::kOfOne) note_silence(*found);
+          continue;
+        }
       } catch (const comm::PeerError& error) {
         if (!is_lost(error.rank())) throw;
         arrived.lost = error.what();
@@ -183,8 +202,10 @@ Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* cons
       under_way_.erase(found);
       return arrived;
     }
-    context_.transport().idle(std::min(give_up, comm::Clock::now() + kLook));
-  } while (comm::Clock::now() < give_up);
+    const auto now = comm::Clock::now();
+    if (now >= give_up && (too_long == Silence::kOfAll || data.empty())) break;
+    context_.transport().idle(now + kLook);
+  }
   throw_error(
       "none of {} messages has come for {} s. Either the ranks that should send them are stuck, or a step "
       "takes longer; then raise the timeout",

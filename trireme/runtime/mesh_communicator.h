@@ -33,7 +33,7 @@ class MeshCommunicator final : public Communicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
-  Arrived wait_any(std::span<const std::byte* const> data) override;
+  Arrived wait_any(std::span<const std::byte* const> data, Silence too_long = Silence::kOfAll) override;
   bool try_wait(const std::byte* data) override;
   void give_up(const std::string& reason) override { context_.transport().abort(reason); }
   bool bear_loss_of(const std::vector<int>& ranks) override;
@@ -56,6 +56,10 @@ class MeshCommunicator final : public Communicator {
     const std::byte* data;
     std::shared_ptr<const std::byte> memory;  // in which the data lies; null where its owner waits
     comm::Handle handle;                      // behind the memory: it waits when it is destroyed
+    // For wait_any(): when it last looked, how often this had moved, and how long it has not since.
+    comm::Clock::time_point looked = comm::Clock::now();
+    uint64_t movements = 0;
+    double silent_seconds = 0;
   };
 
   // Of one axis: its algorithm, where the collective has it.
@@ -72,6 +76,7 @@ class MeshCommunicator final : public Communicator {
 
   void add(const std::string& name, std::vector<int> members, comm::Algorithm algorithm);
   Ranks& ranks(std::string_view name);
+  void note_silence(Started& one);
   template <typename Start>
   void start(const std::byte* data, const Start& begin);
 

@@ -196,6 +196,52 @@ TEST(MeshCommunicator, WhatALostRankLeavesUnderWayIsToldToWhoWaits) {
   EXPECT_EQ(reports[2], "sent");
 }
 
+// Though others are heard of all the time.
+TEST(MeshCommunicator, ASilentRankIsLostWhereThatIsBorne) {
+  comm::TestPlace place;
+  comm::TestRanks processes(3, [&](int rank) -> std::string {
+    struct alignas(64) Line {
+      std::byte bytes[64];
+    };
+    std::vector<Line> memory(comm::Recorder::bytes_for(3) / sizeof(Line));
+    const std::span<std::byte> recorded = std::as_writable_bytes(std::span(memory));
+    comm::Context context({.recorder = std::make_unique<comm::Recorder>(recorded, rank, 3),
+                           .transport = place.transport(rank, 3),
+                           .hosts = {0, 0, 0},
+                           .timeout_seconds = 2});
+    std::vector<float> from_1(5), from_2(5, 2);  // outlive what is under way
+    MeshCommunicator communicator(Mesh({{"data", 3}}), context);
+    communicator.bear_loss_of({1});
+    try {
+      if (rank == 1) {
+        std::this_thread::sleep_for(std::chrono::seconds(4));
+        communicator.start_receive(0, bytes_of(from_1), size_of(from_1), 3);
+        communicator.wait(bytes_of(from_1));
+      }
+      for (int i = 0; rank == 2 && i < 1000; ++i) {
+        communicator.start_send(0, bytes_of(from_2), size_of(from_2), 3);
+        communicator.wait(bytes_of(from_2));
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    } catch (const Error& error) {
+      return error.what();
+    }
+    communicator.start_receive(1, bytes_of(from_1), size_of(from_1), 3);
+    const std::vector<const std::byte*> awaited = {bytes_of(from_2), bytes_of(from_1)};
+    for (int came = 0;; ++came) {
+      communicator.start_receive(2, bytes_of(from_2), size_of(from_2), 3);
+      const auto arrived = communicator.wait_any(awaited, Communicator::Silence::kOfOne);
+      if (arrived.number == 0) continue;
+      std::this_thread::sleep_for(std::chrono::seconds(3));  // so that rank 1 hears of it
+      return fmt::format("{}: {}", came > 10 ? "in between" : "alone", arrived.lost);
+    }
+  });
+  const std::vector<std::string> reports = processes.reports();
+  EXPECT_THAT(reports[0], HasSubstr("in between: "));
+  EXPECT_THAT(reports[0], HasSubstr("rank 0 does without rank 1"));
+  EXPECT_THAT(reports[1], HasSubstr("rank 0 does without rank 1"));
+}
+
 TEST(MeshCommunicator, MessagesOfWhichNoneComesAreAnError) {
   const std::string error = error_of([] {
     comm::run_rank_threads(

@@ -93,7 +93,7 @@ class NcclCommunicator final : public WrappingCommunicator {
           });
   }
   void wait(const std::byte* data) override { links_.wait(data); }
-  Arrived wait_any(std::span<const std::byte* const>) override {
+  Arrived wait_any(std::span<const std::byte* const>, Silence) override {
     throw_error(
         "NCCL can not say which message has come first; a plan with a server needs another transport");
   }

@@ -71,9 +71,9 @@ void TracedCommunicator::wait(const std::byte* data) {
   end(std::move(event), begin);
 }
 
-Communicator::Arrived TracedCommunicator::wait_any(std::span<const std::byte* const> data) {
+Communicator::Arrived TracedCommunicator::wait_any(std::span<const std::byte* const> data, Silence too_long) {
   const double begin = trace_.now();
-  Arrived arrived = inner_.wait_any(data);
+  Arrived arrived = inner_.wait_any(data, too_long);
   end(take_event(data[arrived.number]), begin);
   return arrived;
 }

@@ -24,7 +24,7 @@ class TracedCommunicator final : public WrappingCommunicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
-  Arrived wait_any(std::span<const std::byte* const> data) override;
+  Arrived wait_any(std::span<const std::byte* const> data, Silence too_long) override;
   bool try_wait(const std::byte* data) override;
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;

@@ -8,7 +8,9 @@ namespace trireme {
 
 class WrappingCommunicator : public Communicator {
  public:
-  Arrived wait_any(std::span<const std::byte* const> data) override { return inner_.wait_any(data); }
+  Arrived wait_any(std::span<const std::byte* const> data, Silence too_long) override {
+    return inner_.wait_any(data, too_long);
+  }
   bool try_wait(const std::byte* data) override { return inner_.try_wait(data); }
   void give_up(const std::string& reason) override { inner_.give_up(reason); }
   bool bear_loss_of(const std::vector<int>& ranks) override { return inner_.bear_loss_of(ranks); }

@@ -128,6 +128,7 @@ class Run {
       }
       const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
       Batch& batch = loader_.next();
+      if (works()) tell_servers(trainer_, *servers_, stop_.asked());
       const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
                                         config_.train.steps, std::min(step, config_.train.steps - 1));
       const StepResult done = server_   ? server_->step(step, rate)
@@ -161,21 +162,19 @@ class Run {
       }
       if (done.skipped) note(skip_note(step + 1));
       if (server_) tell_of_workers();
-      if (works() && !done.over) continue;
+      if (works() && done.over == StepResult::Over::kNo) continue;
       if (works()) {
-        if (stop_.asked()) result.end = RunResult::End::kStopped;
+        if (done.over == StepResult::Over::kStopped) result.end = RunResult::End::kStopped;
         break;
       }
+      if (server_ && server_->is_asked_to_stop()) stop_.tell();
 
       const bool last = step + 1 == config_.train.steps;
       const bool stopping = gossip_ ? gossip_ends(step + 1, last) : stop_.agreed_after(step + 1) && !last;
-      if (server_ && (last || stopping)) {
-        server_->finish();
-        tell_of_workers();
-      }
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
       if (last || stopping) {
         save(ended_with_ > 0 ? ended_with_ : step + 1);
+        if (server_) let_workers_go(stopping ? ServerSteps::Why::kStopped : ServerSteps::Why::kThrough);
       } else if (due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
         try_to_save(step + 1);
       } else if (due(step + 1, config_.train.compare_every)) {
@@ -212,6 +211,11 @@ class Run {
     if (!context_.replay.empty()) replay = read_arrivals(context_.replay, *servers_, context_.ranks.rank);
     server_.emplace(*servers_, trainer_, *context_.ranks.communicator, first, config_.train.steps,
                     std::move(replay));
+  }
+  // After all is saved: a worker that does not answer costs time, not the run.
+  void let_workers_go(ServerSteps::Why why) {
+    server_->finish(why);
+    tell_of_workers();
   }
   void tell_of_workers() {
     for (const std::string& line : server_->take_notes()) note(line);
@@ -320,13 +324,13 @@ class Run {
       trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
       start_from_weights();
     }
-    if (leads()) {
-      checkpoints_.clean_up();
-      write_run_description(folder_, config_, context_.ranks.plan);
-    }
     if (config_.run.resume == "never" && leads()) {
       if (const std::string earlier = set_aside(folder_); !earlier.empty())
         note(fmt::format("run.resume is never: what was in {} is now in {}", folder_, earlier));
+    }
+    if (leads()) {
+      checkpoints_.clean_up();
+      write_run_description(folder_, config_, context_.ranks.plan);
     }
     return found ? found->state.step : 0;
   }

@@ -26,8 +26,8 @@ ServerSteps::ServerSteps(const Servers& servers, Trainer& trainer, Communicator&
     workers_.push_back(
         {.number = number, .rank = servers.rank_of(number), .clock = first, .version = updates_});
   }
-  says_over_ = true;  // so that it is set once
-  say_over(false);
+  says_over_ = over_ = kIsThrough;  // so that the other is set once
+  say_over(kGoesOn);
   for (Worker& worker : workers_) expect_push(worker);
 }
 
@@ -93,17 +93,18 @@ StepResult ServerSteps::arrival_step(int64_t step, double rate) {
     all.skipped |= one.skipped;
     ++updates_;
     ++worker->clock;
-    answer(*worker, servers_.count == 1 && updates_ == steps_ * servers_.workers);
+    answer(*worker, servers_.count == 1 && updates_ == steps_ * servers_.workers ? Over::kYes : Over::kNo);
   }
   return all;
 }
 
-void ServerSteps::finish() {
+void ServerSteps::finish(Why why) {
+  over_ = why == Why::kStopped ? kIsStopped : kIsThrough;
   if (servers_.count > 1) return finish_together();
-  for (Worker* worker : in_state(Worker::State::kWaits)) answer(*worker, /*over=*/true);
+  for (Worker* worker : in_state(Worker::State::kWaits)) answer(*worker, Over::kYes);
   for (auto left = in_state(Worker::State::kComputes); !left.empty();
        left = in_state(Worker::State::kComputes)) {
-    if (Worker* worker = first_of(left)) answer(*worker, /*over=*/true);
+    if (Worker* worker = first_of(left)) answer(*worker, Over::kYes);
   }
 }
 
@@ -113,11 +114,12 @@ void ServerSteps::finish_together() {
   for (const Worker& worker : workers_) last.push_back(worker.clock + 1);
   communicator_.all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(last.data()), std::ssize(last), DType::i64,
                            Communicator::Reduction::kMax);
-  for (Worker* worker : in_state(Worker::State::kWaits)) answer(*worker, /*over=*/false);
+  for (Worker* worker : in_state(Worker::State::kWaits)) answer(*worker, Over::kNo);
   for (auto left = in_state(Worker::State::kComputes); !left.empty();
        left = in_state(Worker::State::kComputes)) {
     Worker* worker = first_of(left);
-    if (worker) answer(*worker, ++worker->clock == last[static_cast<size_t>(worker->number)]);
+    if (worker)
+      answer(*worker, ++worker->clock == last[static_cast<size_t>(worker->number)] ? Over::kYes : Over::kNo);
   }
 }
 
@@ -147,6 +149,7 @@ bool ServerSteps::has_more(int64_t step) const {
 ServerSteps::Worker* ServerSteps::next_arrival(int64_t step) {
   Worker* worker = replay_ ? replayed(step) : first_of(in_state(Worker::State::kComputes));
   if (worker) arrivals_.push_back(worker->rank);
+  if (worker) read_news(*worker);
   expect_somebody();
   return worker;
 }
@@ -159,7 +162,7 @@ void ServerSteps::expect_somebody() {
 ServerSteps::Worker* ServerSteps::first_of(const std::vector<Worker*>& workers) {
   std::vector<const std::byte*> awaited;
   for (const Worker* worker : workers) awaited.push_back(worker->memory);
-  const Communicator::Arrived arrived = communicator_.wait_any(awaited);
+  const Communicator::Arrived arrived = communicator_.wait_any(awaited, Communicator::Silence::kOfOne);
   Worker& worker = *workers[arrived.number];
   last_ = worker.number;
   worker.memory = nullptr;
@@ -189,7 +192,7 @@ ServerSteps::Worker* ServerSteps::replayed(int64_t step) {
         step + 1, worker.rank, waits ? "has none until others have come" : "is not there any more");
   if (worker.state == Worker::State::kComputes && !first_of({&worker})) return nullptr;
   if (!was_lost) return &worker;
-  if (worker.state != Worker::State::kLetGo) answer(worker, /*over=*/true);
+  if (worker.state != Worker::State::kLetGo) answer(worker, Over::kYes);
   lose(worker, "as in the run that is replayed");
   return nullptr;
 }
@@ -211,8 +214,8 @@ void ServerSteps::expect_push(Worker& worker) {
   }
 }
 
-void ServerSteps::answer(Worker& worker, bool over) {
-  say_over(over);
+void ServerSteps::answer(Worker& worker, Over over) {
+  say_over(over == Over::kYes ? over_ : kGoesOn);
   try {
     trainer_.run_list(pull_list(worker.rank));
   } catch (const Error& error) {
@@ -221,23 +224,31 @@ void ServerSteps::answer(Worker& worker, bool over) {
   }
   worker.version = updates_;
   worker.state = Worker::State::kLetGo;
-  if (!over) expect_push(worker);
+  if (over == Over::kNo) expect_push(worker);
 }
 
 // Those whose next gradients are not too far ahead of the slowest.
 void ServerSteps::answer_waiting() {
   for (Worker& worker : workers_) {
     if (worker.state == Worker::State::kWaits && worker.clock - updates_ <= servers_.staleness)
-      answer(worker, /*over=*/worker.clock == steps_);
+      answer(worker, worker.clock == steps_ ? Over::kYes : Over::kNo);
   }
 }
 
-void ServerSteps::say_over(bool over) {
+void ServerSteps::say_over(float over) {
   if (over == says_over_) return;
   says_over_ = over;
-  const float number = over ? 1 : 0;
-  trainer_.executor().set_input(trainer_.program().segment(kGiveSegment), kOver, &number, sizeof number);
+  trainer_.executor().set_input(trainer_.program().segment(kGiveSegment), kOver, &over, sizeof over);
   trainer_.run_list(kGiveSegment);
+}
+
+// Servers stop together, so that it is enough if the first one hears of it.
+void ServerSteps::read_news(const Worker& worker) {
+  const State* pushes = trainer_.program().find_state(push_state(kLeadingServer));
+  if (!pushes) return;
+  const int slot = push_slot(servers_, worker.number, by_clocks() ? worker.clock : 0);
+  const auto* message = reinterpret_cast<const float*>(trainer_.executor().slot_memory(*pushes, slot));
+  asked_ |= message[pushes->type.shape.elements() - 1] != 0;
 }
 
 // A sum over all workers is then one over the others.
@@ -260,6 +271,13 @@ void ServerSteps::note_staleness(int64_t staleness) {
   ++taken_;
   stale_sum_ += staleness;
   stalest_ = std::max(stalest_, staleness);
+}
+
+void tell_servers(Trainer& trainer, const Servers& servers, bool is_asked_to_stop) {
+  const float asked = is_asked_to_stop ? 1 : 0;
+  for (int server = 0; server < servers.count; ++server)
+    trainer.executor().set_input(trainer.program().segment(push_segment(server)), kAsked, &asked,
+                                 sizeof asked);
 }
 
 }  // namespace trireme

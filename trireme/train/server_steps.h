@@ -33,8 +33,10 @@ class ServerSteps {
   // replayed can not be.
   StepResult step(int64_t step, double rate);
   // Lets all workers go, each when it is heard of next. After the last step; once.
-  void finish();
+  enum class Why { kThrough, kStopped };
+  void finish(Why why);
 
+  bool is_asked_to_stop() const { return asked_; }        // by a worker
   const Arrivals& arrivals() const { return arrivals_; }  // of the last step
   // Of all steps since this was last asked, by step, counted from 1; of one of several servers.
   std::map<int64_t, Arrivals> take_arrivals() { return std::exchange(taken_arrivals_, {}); }
@@ -67,9 +69,11 @@ class ServerSteps {
   void expect_somebody();
   StepResult apply(int slot, int64_t number, double rate);
   void expect_push(Worker& worker);
-  void answer(Worker& worker, bool over);
+  enum class Over { kNo, kYes };
+  void answer(Worker& worker, Over over);
   void answer_waiting();
-  void say_over(bool over);
+  void say_over(float over);
+  void read_news(const Worker& worker);
   void lose(Worker& worker, const std::string& why);
   void forget_gradients(const Worker& worker);
   void note_staleness(int64_t staleness);
@@ -82,11 +86,16 @@ class ServerSteps {
   std::vector<Worker> workers_;
   int64_t updates_ = 0;  // made so far
   int last_ = 0;         // whose turn it was
-  bool says_over_ = false;
+  float says_over_;      // what workers are told with their weights
+  float over_;           // what they are told with their last ones
+  bool asked_ = false;
   Arrivals arrivals_;
   std::map<int64_t, Arrivals> taken_arrivals_;
   std::vector<std::string> notes_;
   int64_t taken_ = 0, stalest_ = 0, stale_sum_ = 0;  // gradients of this step
 };
+
+// Of a worker: what it tells its servers with its next gradients.
+void tell_servers(Trainer& trainer, const Servers& servers, bool is_asked_to_stop);
 
 }  // namespace trireme

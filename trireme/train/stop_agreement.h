@@ -16,7 +16,8 @@ class StopAgreement {
   StopAgreement(const StopAgreement&) = delete;
   StopAgreement& operator=(const StopAgreement&) = delete;
 
-  bool asked() const { return stop_ && stop_->load(); }  // this rank
+  bool asked() const { return told_ || (stop_ && stop_->load()); }  // this rank
+  void tell() { told_ = true; }  // that it is, by somebody who is not among those that agree
   // After so many steps, on all ranks: whether any was, as far as they have agreed. At once where they hear
   // of each other in that step. Where what they say to each other takes a delay, so does this: waiting for it
   // would cost what the delay gains.
@@ -31,6 +32,7 @@ class StopAgreement {
   int64_t delay_ = 0;  // steps; 0: none
   int32_t flag_ = 0;   // of which the maximum is under way
   bool under_way_ = false;
+  bool told_ = false;
 };
 
 }  // namespace trireme

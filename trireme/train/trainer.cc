@@ -52,6 +52,12 @@ const ActionList& list_named(std::string_view name, const Program& program) {
   return *list;
 }
 
+StepResult::Over over_of(float told) {
+  return told == kGoesOn      ? StepResult::Over::kNo
+         : told == kIsStopped ? StepResult::Over::kStopped
+                              : StepResult::Over::kThrough;
+}
+
 bool has_input(const Graph& graph, std::string_view name) {
   return std::ranges::any_of(graph.values, [&](const Value& value) {
     return value.kind == Value::Kind::kInput && value.name == name;
@@ -319,7 +325,7 @@ StepResult Trainer::update(int64_t step, double rate) {
     if (list.is_due_after(step + 1)) run_list(list.name);
   }
   if (const int pull = program().segment(kPullSegment); pull >= 0)
-    result.over = executor_.scalar_output(pull, kOver) != 0;
+    result.over = over_of(executor_.scalar_output(pull, kOver));
   return result;
 }
 

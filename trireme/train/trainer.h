@@ -28,7 +28,8 @@ struct StepResult {
   // Of a server's step (server_steps.h): by how many updates the weights that gradients were of were behind;
   // and of one at a rank's own pace (gossip_steps.h): by how many steps the weights that it took were.
   std::optional<double> staleness_mean = {}, staleness_max = {};
-  bool over = false;  // of a worker's: the server needs no more of it
+  // Of a worker's: the server needs no more of it, because the run is through or was stopped.
+  enum class Over { kNo, kThrough, kStopped } over = Over::kNo;
 };
 
 struct Evaluation {

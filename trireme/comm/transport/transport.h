@@ -8,7 +8,8 @@
 //  - Sends and receives of one stream may be posted in any order relative to each other; a message that comes
 //    before its receive is kept, within limits that hold back the sender rather than fail.
 //  - A peer that is gone, cut off or at odds makes every call here throw PeerError, on every rank, from then
-//    on, but see bear_loss_of(). Before the first throw the transport lets go of all requests and their memory.
+//    on, but see bear_loss_of(). Before the first throw the transport lets go of all requests and their
+//    memory.
 #pragma once
 
 #include <chrono>
@@ -160,8 +161,11 @@ class Transport {
   // calls about it throw, while all else goes on. Equal on all ranks. False where this transport can not:
   // then the loss of any rank ends the job, as ever.
   virtual bool bear_loss_of(std::span<const int> /*ranks*/) { return false; }
+  virtual bool bears_loss_of(int /*peer*/) const { return false; }
   // What became of a rank whose loss is borne; null while it is there, and for all others.
   virtual const PeerError* lost(int /*peer*/) const { return nullptr; }
+  // Does without a rank whose loss is borne, for this reason, of which it is told: from now on it is lost.
+  virtual void give_up_on(int /*peer*/, std::string_view /*reason*/) {}
 
   // The group's native path, or nullptr. Collective over `members`, which are ranks of this transport in the
   // order of the group. `group` is the same number on all of them.

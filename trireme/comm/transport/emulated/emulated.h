@@ -33,7 +33,9 @@ class EmulatedTransport final : public Transport {
   }
   void abort(std::string_view reason) override { inner_->abort(reason); }
   bool bear_loss_of(std::span<const int> ranks) override { return inner_->bear_loss_of(ranks); }
+  bool bears_loss_of(int peer) const override { return inner_->bears_loss_of(peer); }
   const PeerError* lost(int peer) const override { return inner_->lost(peer); }
+  void give_up_on(int peer, std::string_view reason) override { inner_->give_up_on(peer, reason); }
   // None: a native path would go past the messages.
   std::unique_ptr<Native> native(uint32_t, std::span<const int>) override { return nullptr; }
 

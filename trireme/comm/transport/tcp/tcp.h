@@ -47,7 +47,9 @@ class TcpTransport final : public Transport, private Inbox::Owner {
                                 Clock::time_point deadline) override;
   void abort(std::string_view reason) override;
   bool bear_loss_of(std::span<const int> ranks) override;
+  bool bears_loss_of(int peer) const override;
   const PeerError* lost(int peer) const override;
+  void give_up_on(int peer, std::string_view reason) override;
   std::unique_ptr<Native> native(uint32_t group, std::span<const int> members) override;
 
  private:

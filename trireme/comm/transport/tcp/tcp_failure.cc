@@ -17,6 +17,11 @@ size_t slot_of(uint64_t stream) {
 
 constexpr uint64_t kYes = 1;
 
+// What an abort is about, in its header.
+uint64_t abort_word(Failure failure, int rank) {
+  return uint64_t{static_cast<uint8_t>(failure)} << 32 | static_cast<uint32_t>(rank);
+}
+
 }  // namespace
 
 // Notes the first failure, lets go of all memory of requests, and tells the others. Also what was heard from
@@ -24,8 +29,7 @@ constexpr uint64_t kYes = 1;
 void TcpTransport::fail(const PeerError& error) {
   if (failure_) return;
   failure_.emplace(error);
-  const uint64_t what =
-      uint64_t{static_cast<uint8_t>(error.failure())} << 32 | static_cast<uint32_t>(error.rank());
+  const uint64_t what = abort_word(error.failure(), error.rank());
   for (const auto& peer : peers_) {
     if (!peer) continue;
     peer->inbox.discard();
@@ -66,6 +70,20 @@ bool TcpTransport::bear_loss_of(std::span<const int> ranks) {
   return true;
 }
 
+bool TcpTransport::bears_loss_of(int peer) const {
+  return peers_[peer] && peers_[peer]->may_be_lost;
+}
+
+// It may be stopped, and go on later: the connection stays, so that it finds the reason then.
+void TcpTransport::give_up_on(int peer_rank, std::string_view reason) {
+  Peer& peer = *peers_[peer_rank];
+  TRIREME_CHECK(peer.may_be_lost);
+  const std::string text = fmt::format("rank {} does without rank {}: {}", rank(), peer_rank, reason);
+  lose(peer, PeerError(Failure::timed_out, peer_rank, text));
+  peer.outbox.post_control(FrameKind::abort, 0, abort_word(Failure::timed_out, peer_rank), text);
+  flush(peer);
+}
+
 const PeerError* TcpTransport::lost(int peer) const {
   return peers_[peer] && peers_[peer]->lost ? &*peers_[peer]->lost : nullptr;
 }
@@ -83,8 +101,10 @@ void TcpTransport::control(int peer_rank, const FrameHeader& header, std::string
       break;
     case FrameKind::abort: {
       const auto failure = std::min<uint64_t>(header.call >> 32, static_cast<uint64_t>(Failure::aborted));
-      fail(PeerError(static_cast<Failure>(failure), static_cast<int>(static_cast<uint32_t>(header.call)),
-                     printable(payload)));
+      // The end of one that the job can do without is its own alone, whomever it blames.
+      const int blamed = static_cast<int>(static_cast<uint32_t>(header.call));
+      lose(peer, PeerError(static_cast<Failure>(failure), peer.may_be_lost ? peer_rank : blamed,
+                           printable(payload)));
       break;
     }
     case FrameKind::survey: {
