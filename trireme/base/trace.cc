@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -16,6 +18,12 @@ std::string json_text(std::string_view text) {
     result += static_cast<unsigned char>(c) < ' ' ? '?' : c;
   }
   return result + '"';
+}
+
+// In whole nanoseconds, which is what the file has. Both ends of an event are rounded, never its duration, so
+// that what follows another event without a gap does not begin before that event's end.
+double microseconds(double seconds) {
+  return std::round(1e9 * seconds) / 1e3;
 }
 
 // The number of a track for each event of kCommunication, which must not overlap on one: the first that is
@@ -38,7 +46,9 @@ class Lanes {
 }  // namespace
 
 std::string trace_part(int rank, std::string_view name, std::vector<TraceEvent> events) {
-  std::ranges::stable_sort(events, {}, &TraceEvent::begin);
+  // What begins together is told from the outside in: viewers put the later one into the earlier.
+  std::ranges::stable_sort(events, {},
+                           [](const TraceEvent& event) { return std::pair(event.begin, -event.end); });
   Lanes lanes;
   std::string text;
   auto out = std::back_inserter(text);
@@ -52,7 +62,7 @@ std::string trace_part(int rank, std::string_view name, std::vector<TraceEvent> 
   meta("thread_name", 0, "compute");
   for (const TraceEvent& event : events) {
     const int track = event.track == TraceEvent::Track::kCompute ? 0 : 1 + lanes.lane_of(event);
-    const double begin = 1e6 * event.begin, end = 1e6 * event.end;
+    const double begin = microseconds(event.begin), end = microseconds(event.end);
     std::string told;
     if (event.bytes >= 0) told += fmt::format(R"("bytes":{})", event.bytes);
     if (event.microbatch >= 0)

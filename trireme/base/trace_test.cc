@@ -25,6 +25,22 @@ TEST(Trace, GivesWhatOverlapsTracksOfItsOwn) {
   EXPECT_THAT(part, Not(HasSubstr("communication 3")));
 }
 
+// 0.6 to 2.2 ns and 2.2 to 3.9 ns are 1 to 2 and 2 to 4 in whole nanoseconds. Had durations been rounded, the
+// first would last 2 ns, to 3.
+TEST(Trace, WhatFollowsWithoutAGapDoesNotOverlap) {
+  const std::string part = trace_part(
+      0, "a", {{.name = "x", .begin = 0.6e-9, .end = 2.2e-9}, {.name = "y", .begin = 2.2e-9, .end = 3.9e-9}});
+  EXPECT_THAT(part, HasSubstr(R"("ts":0.001,"dur":0.001,"name":"x")"));
+  EXPECT_THAT(part, HasSubstr(R"("ts":0.002,"dur":0.002,"name":"y")"));
+}
+
+// Viewers nest what begins together in the order of the file.
+TEST(Trace, TellsWhatBeginsTogetherFromTheOutsideIn) {
+  const std::string part =
+      trace_part(0, "a", {{.name = "inner", .begin = 1, .end = 2}, {.name = "outer", .begin = 1, .end = 3}});
+  EXPECT_LT(part.find("outer"), part.find("inner"));
+}
+
 TEST(Trace, DrawsArrowsFromBeginToEnd) {
   TraceEvent leaves = sent("send", 1, 2), arrives = sent("receive", 1, 3);
   leaves.arrow = TraceEvent::Arrow::kLeaves;
