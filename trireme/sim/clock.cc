@@ -58,6 +58,7 @@ struct State {
   uint64_t drawn = 0;           // random numbers
   std::vector<size_t> next;     // by axis: the number of its next collective
   std::vector<size_t> started;  // by item of the segment under way: the number of its collective
+  std::vector<std::pair<double, double>> idle;  // from and to, in that segment: the device waits
   struct Message {
     Lane* lane;
     size_t number;
@@ -165,7 +166,10 @@ class Clock {
       state.waited = true;
       state.begin = state.device;
       state.item = 0;
-      if (action.kind == Action::Kind::kRun) state.started.assign(track.segments[action.segment].size(), 0);
+      if (action.kind == Action::Kind::kRun) {
+        state.started.assign(track.segments[action.segment].size(), 0);
+        state.idle.clear();
+      }
     }
     if (action.kind == Action::Kind::kRun) {
       const std::vector<Item>& items = track.segments[action.segment];
@@ -246,6 +250,15 @@ class Clock {
     for (const int r : gathering.waiting) awake_.push_back(r);
   }
 
+  // How long the device has worked while the collective ran.
+  static double work_beside(const State& state, const Gathering& gathering) {
+    const double from = gathering.begin_seconds, to = std::min(state.device, gathering.end_seconds);
+    double seconds = std::max(0.0, to - from);
+    for (const auto& [begin, end] : state.idle)
+      seconds -= std::max(0.0, std::min(end, to) - std::max(begin, from));
+    return seconds;
+  }
+
   bool wait(int r, const Item& item) {
     State& state = states_[r];
     const std::vector<Item>& items =
@@ -257,11 +270,11 @@ class Clock {
       gathering.waiting.push_back(r);
       return false;
     }
-    if (item.beside == Item::Beside::kWork) {
-      const double beside = std::min(state.device, gathering.end_seconds) - gathering.begin_seconds;
-      state.device += times_.slowdown(among.group_class) * std::max(0.0, beside);
-    }
+    const double slowdown = times_.slowdown(among.group_class);
+    if (item.beside == Item::Beside::kWork && slowdown > 0)
+      state.device += slowdown * work_beside(state, gathering);
     state.time.exposed_seconds[meeting.axis] += std::max(0.0, gathering.end_seconds - state.device);
+    if (gathering.end_seconds > state.device) state.idle.emplace_back(state.device, gathering.end_seconds);
     if (events_ == Events::kRecorded && gathering.end_seconds > state.device)
       record(state, {.name = std::string(kWaitEvent), .begin = state.device, .end = gathering.end_seconds});
     state.device = std::max(state.device, gathering.end_seconds);
