@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "trireme/bench/statistics.h"
-#include "trireme/sim/op_time.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::bench {
@@ -16,15 +15,6 @@ namespace {
 constexpr int kWarmup = 2, kLeastSteps = 3, kMostSteps = 50;
 constexpr int kMostSizes = 8;
 constexpr double kLeastSeconds = 0.3;  // that all steps take: some turns of ranks that share processors
-
-using OpTimes = std::map<std::string, std::vector<OpTime>, std::less<>>;
-
-struct StepTimes {
-  OpTimes launches;
-  // Of ops of which the device does several at once: all of a step, as if they were one launch.
-  OpTimes together;
-  double seconds = 0;  // of a step
-};
 
 // Of as many steps as are enough, each.
 std::vector<double> seconds_of(const std::function<void()>& step) {
@@ -39,58 +29,6 @@ std::vector<double> seconds_of(const std::function<void()>& step) {
   }
   return all;
 }
-
-// All launches of a step, as the timer told them.
-class StepSums {
- public:
-  explicit StepSums(const LaunchTime& launch) : launch_(launch) {}
-
-  void add(const Graph& graph, const Node& node, const DeviceClass& local, double told, double runs) {
-    const sim::NodeTime time = sim::node_time(graph, node, local);
-    const double roofline = std::max(time.computing_seconds, time.moving_seconds);
-    if (roofline <= 0) return;
-    const std::string op(node.op->name);
-    if (local.at_once.contains(op)) {
-      Together& sum = together_[op];
-      sum.roofline_seconds += runs * roofline;
-      sum.told_seconds += runs * told;
-      sum.launches += time.launches ? runs : 0;
-      return;
-    }
-    times_.launches[op].push_back({roofline, launch_.without(told)});
-    work_seconds_ += runs * launch_.without(told);
-    launches_ += runs;
-  }
-
-  // The timer takes time itself, and of ranks that share processors half of the nodes or more are not
-  // interrupted: what nodes were told to take becomes as much as a step takes that nobody times.
-  StepTimes take(double step_seconds) {
-    times_.seconds = step_seconds;
-    for (const auto& [op, sum] : together_) {
-      const double seconds = sum.launches * launch_.without(sum.told_seconds / sum.launches);
-      times_.together[op].push_back({sum.roofline_seconds, seconds});
-      work_seconds_ += seconds;
-      launches_ += sum.launches;
-    }
-    constexpr double kLeast = 0.1;  // of the time is work
-    const double work = std::max(step_seconds - launches_ * launch_.seconds, kLeast * step_seconds);
-    for (OpTimes* all : {&times_.launches, &times_.together}) {
-      for (auto& [op, launches] : *all) {
-        for (OpTime& one : launches) one.seconds *= work / work_seconds_;
-      }
-    }
-    return std::move(times_);
-  }
-
- private:
-  struct Together {
-    double roofline_seconds = 0, told_seconds = 0, launches = 0;
-  };
-  LaunchTime launch_;
-  StepTimes times_;
-  std::map<std::string, Together> together_;
-  double work_seconds_ = 0, launches_ = 0;
-};
 
 StepTimes times_of_steps(StepSetup setup, int64_t rows, Device& device, const DeviceClass& local,
                          const LaunchTime& launch) {

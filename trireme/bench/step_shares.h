@@ -8,16 +8,12 @@
 
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/step_setup.h"
+#include "trireme/bench/step_sums.h"
 #include "trireme/mesh/cluster.h"
 #include "trireme/runtime/device.h"
 
 namespace trireme::bench {
 
-// One launch of an op: what it takes by the roofline and the peak alone, and took beside what every launch
-// takes.
-struct OpTime {
-  double roofline_seconds = 0, seconds = 0;
-};
 // Launches that take about as long by the roofline have one point, their mean.
 OpShare share_of(std::vector<OpTime> launches);
 
