@@ -2,7 +2,7 @@
 // parts, and n a message to the next stage and back:
 //
 //   one stage       m t, after the forwards of the stages before it, and before their backwards
-//   a round trip    1f1b begins a microbatch when the one p before it is back: (m / p) (Σ t + (p − 1) n)
+//   a round trip    1f1b begins a microbatch when the one p before it is back: ⌈m / p⌉ (Σ t + (p − 1) n)
 //
 //   one microbatch  passes all chunks there and back, with a message between any two of them
 //   a way           between two stages has all their messages after one another
@@ -60,9 +60,9 @@ struct Estimator::Network {
 struct Estimator::Chunk {
   Pass forward = {}, backward = {}, weight = {};
   double update_seconds = 0;
-  double parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
+  UnitCost::Weight weights;                        // the sum of those that no other unit can read
+  std::map<std::string, UnitCost::Weight> single;  // by name: counted once on a stage, whoever reads them
   double kept_bytes = 0, working_bytes = 0, ahead_bytes = 0, back_bytes = 0;
-  std::set<std::string> shared = {};  // names of weights that are counted once on a stage
 
   double seconds() const { return forward.seconds + backward.seconds + weight.seconds; }
   double least() const { return forward.least + backward.least + weight.least; }
@@ -80,10 +80,10 @@ struct Estimator::Chunk {
     ahead_bytes = unit.ahead_bytes;
     back_bytes = unit.back_bytes;
     for (const UnitCost::Weight& one : unit.weights) {
-      if (alone && !shared.insert(one.name).second) continue;
-      parameter_bytes += one.parameter_bytes;
-      gradient_bytes += one.gradient_bytes;
-      optimizer_bytes += one.optimizer_bytes;
+      if (alone)
+        single.emplace(one.name, one);
+      else
+        weights += one;
     }
   }
 };
@@ -207,20 +207,21 @@ Estimate Estimator::of(const Choice& choice) {
   double longest_update = 0, first_update_least = 0, messages = 0;
   for (int s = 0; s < p; ++s) {
     double seconds = 0, least = 0, update = 0, kept = 0, working = 0;
-    double parameters = 0, gradients = 0, moments = 0, backward_least = 0;
+    UnitCost::Weight weights;
+    std::map<std::string, UnitCost::Weight> single;
     for (int c = 0; c < choice.chunks; ++c) {
       const int number = is_v(choice) && c == 1 ? 2 * p - 1 - s : c * p + s;
       const Chunk& chunk = chunks[number];
       seconds += chunk.seconds();
       least += chunk.least();
-      backward_least += chunk.backward.least;
       update += chunk.update_seconds;
       kept += chunk.kept_bytes;
       working = std::max(working, chunk.working_bytes);
-      parameters += chunk.parameter_bytes;
-      gradients += chunk.gradient_bytes;
-      moments += chunk.optimizer_bytes;
+      weights += chunk.weights;
+      single.insert(chunk.single.begin(), chunk.single.end());
     }
+    for (const auto& [name, weight] : single) weights += weight;
+    const double parameters = weights.parameter_bytes, gradients = weights.gradient_bytes;
     if (s + 1 < p)
       messages += links.message(s, chunks[s].ahead_bytes) + links.message(s, chunks[s].back_bytes);
     if (parts) update /= d;
@@ -237,7 +238,9 @@ Estimate Estimator::of(const Choice& choice) {
     double beside = 0;
     if (!each_time && !parts && p == 1 && m == 1) beside = std::exchange(once, 0);
     seconds = std::max(seconds, each + beside);
-    least = std::max(least, each + beside);
+    // Of few rows the values that gradients are made from have fewer bytes than gradients, and are gathered
+    // in their place; and not all weights are gathered again for gradients. So `each` is no bound.
+    least = std::max(least, beside);
     const double update_least = std::max(update, once);
 
     const Chunk& first = chunks[s];
@@ -254,8 +257,8 @@ Estimate Estimator::of(const Choice& choice) {
     longest_update = std::max(longest_update, update + once);
     if (s == 0) first_update_least = update_least;
 
-    const double states =
-        parameters / (gathers ? d : 1) + gradients / (each_time ? d : 1) + moments / (parts ? d : 1);
+    const double states = parameters / (gathers ? d : 1) + gradients / (each_time ? d : 1) +
+                          weights.optimizer_bytes / (parts ? d : 1);
     const double bytes = states + kept * kept_at_once(choice, s) + working;
     if (bytes / links.memory_bytes[s] > result.fill()) {
       result.bytes = bytes;
@@ -274,8 +277,10 @@ Estimate Estimator::of(const Choice& choice) {
     result.least_seconds = std::max(result.least_seconds, longest + first_update_least);
   }
   if (p > 1 && choice.schedule == "1f1b") {
-    const double trips = static_cast<double>(choice.microbatches / p);
-    result.least_seconds = std::max(result.least_seconds, trips * (around_least + messages));
+    // Microbatches 0, p, 2p, … go there and back one after another; then the first stage updates.
+    const double trips = static_cast<double>((choice.microbatches + p - 1) / p);
+    result.least_seconds =
+        std::max(result.least_seconds, trips * (around_least + messages) + first_update_least);
   }
   // One microbatch by itself. Where a V turns, both chunks are of one stage; what goes from the last stage to
   // the first is left out.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
+#include "trireme/planner/choice.h"
 #include "trireme/sim/memory_forms.h"
 #include "trireme/train/plan_subject.h"
 
@@ -49,6 +50,24 @@ TEST(Fit, SharingLowersWhatItShares) {
   EXPECT_LT(bytes_of(zero3, "parameter"), bytes_of(alone, "parameter") / 3);
   EXPECT_LT(zero3.memory.peak_bytes, zero1.memory.peak_bytes);
   EXPECT_LE(find(needs, "one device, recompute full").memory.peak_bytes, alone.memory.peak_bytes);
+}
+
+// Of a pipeline the stage that needs most: the first, which keeps most microbatches, or a later one, where
+// the scores of many words are.
+TEST(Fit, TheFullestStageDecides) {
+  for (const int64_t vocab : {16, 4096}) {
+    SCOPED_TRACE(vocab);
+    Config config = small_gpt();
+    config.model.vocab = vocab;
+    const Subject subject = plan_subject(config, Shape{16});
+    const Plan plan = plan_of({.pipe = 4, .microbatches = 8, .schedule = "1f1b"}, {});
+    const sim::ProgramSource programs = subject.programs(plan, {1, 8}, Subject::Model::kWhole);
+    std::vector<size_t> peaks;
+    for (int stage = 0; stage < 4; ++stage) peaks.push_back(programs(stage).peak_bytes());
+    const auto fullest = std::ranges::max_element(peaks);
+    EXPECT_EQ(fullest == peaks.begin(), vocab == 16);
+    EXPECT_EQ(find(needs_of(subject, 4), "pipe 4").memory.peak_bytes, *fullest);
+  }
 }
 
 TEST(Fit, SaysHowMuchIsMissingAndWhatTakesIt) {

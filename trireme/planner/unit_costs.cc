@@ -25,8 +25,11 @@ std::vector<double> meeting_seconds(const sim::Track& track, int axis, sim::Coll
   return result;
 }
 
+// Whether the collectives of a unit by itself are those that it has among others.
+enum class Meets { kCertainly, kPerhaps };
+
 // A segment by itself: work in order, collectives one after another beside it.
-Pass pass_of(const std::vector<sim::Item>& items, const std::vector<double>& meetings) {
+Pass pass_of(const std::vector<sim::Item>& items, const std::vector<double>& meetings, Meets meets) {
   double now = 0, free = 0, work = 0, together = 0;
   std::vector<double> ends(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
@@ -45,7 +48,7 @@ Pass pass_of(const std::vector<sim::Item>& items, const std::vector<double>& mee
         break;
     }
   }
-  return {.seconds = now, .least = std::max(work, together)};
+  return {.seconds = now, .least = meets == Meets::kCertainly ? std::max(work, together) : work};
 }
 
 // What a stage has of the step's parts. The last microbatch adds to what the others have left.
@@ -93,7 +96,9 @@ void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
     // A chunk's own gradient of a shared weight is called after it, and so are moments.
     const std::string of(state.attrs.text("of", state.name));
     if (state.role == Role::kParameter) weights[of].parameter_bytes += bytes;
-    if (state.role == Role::kGradient) weights[of].gradient_bytes += bytes;
+    // Of a weight that two stages read each has two sums, its own and that of both; a stage alone has one.
+    if (state.role == Role::kGradient)
+      weights[of].gradient_bytes = std::max(weights[of].gradient_bytes, bytes);
     if (state.role == Role::kOptimizer) weights[of].optimizer_bytes += bytes;
   }
   for (auto& [name, weight] : weights) {
@@ -124,26 +129,35 @@ Cluster beginning_with(const DeviceClass& device, Cluster cluster) {
 }
 
 // What a unit takes, by the Program of the stage that has it alone.
-UnitCost times_of(const Program& program, const DeviceClass& device, sim::CollectiveTimes& times) {
+UnitCost times_of(const Program& program, const DeviceClass& device, sim::CollectiveTimes& times,
+                  Meets meets) {
   const sim::Track track = sim::track_of(program, device);
   const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
   const Parts parts = parts_of(program, track);
   UnitCost cost;
   for (const auto& [phase, part] : parts.passes) {
-    const Pass pass = pass_of(track.segments[part.items], meetings);
+    const Pass pass = pass_of(track.segments[part.items], meetings, meets);
     Pass& sum = phase == name(Phase::kForward)  ? cost.forward
                 : phase == name(Phase::kWeight) ? cost.weight
                                                 : cost.backward;
-    const double least = std::min(pass.least, pass_of(track.segments[part.first_items], meetings).least);
+    const double least =
+        std::min(pass.least, pass_of(track.segments[part.first_items], meetings, meets).least);
     sum = {sum.seconds + pass.seconds, sum.least + least};
   }
   if (parts.update_items >= 0)
-    cost.update_seconds = pass_of(track.segments[parts.update_items], meetings).seconds;
+    cost.update_seconds = pass_of(track.segments[parts.update_items], meetings, meets).seconds;
   add_states(cost, program, parts);
   return cost;
 }
 
 }  // namespace
+
+UnitCost::Weight& UnitCost::Weight::operator+=(const Weight& other) {
+  parameter_bytes += other.parameter_bytes;
+  gradient_bytes += other.gradient_bytes;
+  optimizer_bytes += other.optimizer_bytes;
+  return *this;
+}
 
 std::vector<std::pair<std::string, Layout>> layouts_on(const Mesh& mesh, const LayoutTexts& texts) {
   std::vector<std::pair<std::string, Layout>> result;
@@ -165,6 +179,7 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
   plan.recompute = Recompute{split.recompute};
   plan.schedule = split.weights == WeightPhase::kApart ? "zb_h1" : "1f1b";
   constexpr int64_t kMicrobatches = 2;  // the first, and one like all others
+  const Meets meets = split.layouts.empty() ? Meets::kCertainly : Meets::kPerhaps;
   Table table;
   try {
     const sim::ProgramSource programs =
@@ -180,7 +195,7 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
       sim::CollectiveTimes times(device_map, sim::CollectiveModel::kClosedForms, {});
       std::vector<UnitCost>& units = table.on.emplace_back(static_cast<size_t>(stages));
       for (const auto& [stage, program] : stage_programs) {
-        UnitCost& cost = units[static_cast<size_t>(stage)] = times_of(program, device, times);
+        UnitCost& cost = units[static_cast<size_t>(stage)] = times_of(program, device, times, meets);
         if (stage + 1 == stages) continue;
         const int next = (stage + 1) * split.tensor;
         cost.ahead_bytes = message_bytes(program, Action::Kind::kSend, next);

@@ -37,7 +37,9 @@ struct Split {
 // Of one direction of a microbatch on one rank, in seconds.
 struct Pass {
   double seconds = 0;  // alone: work, and collectives that it waits for
-  double least = 0;    // work, or collectives where they take longer: no order of nodes is faster
+  // Work, or collectives where they take longer: no order of nodes is faster. Work alone where layouts are
+  // given: units by themselves hand on all whole, and together they may need no collective between them.
+  double least = 0;
 };
 
 struct UnitCost {
@@ -48,6 +50,8 @@ struct UnitCost {
   struct Weight {
     std::string name;
     double parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
+
+    Weight& operator+=(const Weight& other);  // bytes
   };
   std::vector<Weight> weights;
   double kept_bytes = 0;     // of a microbatch, from its forward part to its backward part
