@@ -54,6 +54,15 @@ class Planner(ClusterCommands):
         self.assertIn("which goes on", said)
         self.assertEqual(json.loads(plan.read_text()), chosen)
 
+    def test_a_run_that_goes_on_with_other_ranks_gets_another_plan(self):
+        cluster = self.machine()
+        self.train("-n", "2", "--plan", "auto", "--cluster", cluster, "--train.steps=1", "--lr_schedule.decay_steps=30")
+        said = self.train("-n", "1", "--plan", "auto", "--cluster", cluster, "--train.steps=2",
+                          "--lr_schedule.decay_steps=30")
+        self.assertIn("chosen   data 1, tensor 1, pipe 1", said)
+        self.assertNotIn("which goes on", said)
+        self.assertEqual([line["step"] for line in self.metrics()], [1, 2])  # of one run
+
     def test_train_holds_the_planner_to_what_was_given(self):
         said = self.train("--plan", "auto", "--cluster", self.machine(), "--train.steps=1", "--train.accumulate=4")
         self.assertIn("4 microbatches", said)

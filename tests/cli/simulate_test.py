@@ -52,6 +52,16 @@ class Simulate(ClusterCommands):
         self.assertEqual(few["predicted_seconds"], every["predicted_seconds"])
         self.assertAlmostEqual(few["predicted_seconds"] / steps["predicted_seconds"], 1, delta=0.01)
 
+    def test_a_step_costs_what_its_devices_do(self):
+        """Two of the four devices are used, at 1,000 a second and 3.6 GW each."""
+        paid = MACHINE.replace("[[host]]", "price_per_hour = 3.6e6\nwatts = 3.6e9\n[[host]]")
+        plan = self.plan(mesh="data:2", preset="data")
+        result = self.folder / "result.json"
+        said = self.run_command("simulate", "--plan", plan, "--cluster", self.machine(paid), *SMALL, "--json", str(result))
+        seconds = json.loads(result.read_text())[0]["predicted_seconds"]
+        self.assertIn(f"price              {2000 * seconds:.4f} a step", said)
+        self.assertIn(f"energy             {2000 * seconds:.3f} kWh a step at most", said)  # 3.6e6 J each
+
     def test_a_trillion_parameters_are_only_settings(self):
         text = self.run_command("simulate", "--plan", self.plan(mesh="data:8 tensor:8", preset="megatron+zero3"),
                                 "--cluster", "h100", "--hosts", "8", "--model.layers=4", "--model.heads=384",
