@@ -75,13 +75,15 @@ class Chooser {
     const std::string_view top = scope.substr(0, scope.find('/'));
     if (what_.kind == Recompute::Kind::kSelective) return top;
     if (what_.kind == Recompute::Kind::kFull) return is_block(top) ? std::optional(top) : std::nullopt;
+    // Of patterns that overlap, h.0 and h.0/mlp, the widest scope counts, in whatever order they stand.
+    std::optional<std::string_view> widest;
     for (const std::string& pattern : what_.names) {
       const std::string_view start = beginning(scope, pattern);
       if (start.empty() || !fits_pattern(pattern, start)) continue;
       found_.insert(pattern);
-      return start;
+      if (!widest || start.size() < widest->size()) widest = start;
     }
-    return std::nullopt;
+    return widest;
   }
 
   bool is_named(ValueId value) {
@@ -95,8 +97,9 @@ class Chooser {
   }
 
   bool chosen(int n, ValueId value) {
-    if (from_states_[value]) return false;
-    if (is_named(value)) return true;
+    const bool named = is_named(value);
+    if (from_states_[value]) return false;  // is not kept, whatever the plan says
+    if (named) return true;
     if (!units_[n] || stays_[value] || graph_.nodes[n].op->collective) return false;
     const bool for_others = std::ranges::any_of(
         readers_[value], [&](int reader) { return reader < begin_ && units_[reader] != units_[n]; });

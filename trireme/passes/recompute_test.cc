@@ -125,6 +125,27 @@ TEST(Recompute, SelectiveRepeatsWhatIsCheapFromWhatIsKeptAnyway) {
   EXPECT_THAT(clones(result), ElementsAre("b.0/again/gelu", "b.0/again/dropout"));
 }
 
+// What is kept for one of them costs the next ones nothing more: the sum is dear, so that its 32 bytes are
+// kept if anything. To make 2,048 bytes again 128 more may be kept, but for 256 bytes only 16.
+TEST(Recompute, SelectiveCountsOnceWhatIsKeptForSeveral) {
+  const std::string head =
+      "input %x: f32[8,4096]\n"
+      "input %p: f32[8,64]\n"
+      "input %q: f32[8,8]\n"
+      "%a/sum: f32[8] = sum(%x) {dims=[1]}\n";
+  const std::string wide = "%a/wide: f32[8,64] = broadcast(%a/sum) {shape=[8,64], dims=[0]}\n",
+                    narrow = "%a/narrow: f32[8,8] = broadcast(%a/sum) {shape=[8,8], dims=[0]}\n",
+                    of_wide = "%a/grad/wide: f32[8,64] = mul(%a/wide, %p)\n",
+                    of_narrow = "%a/grad/narrow: f32[8,8] = mul(%a/narrow, %q)\n",
+                    dp = "output dp = %a/grad/wide\n", dq = "output dq = %a/grad/narrow\n";
+  const auto made_again = [](const std::string& text) {
+    return clones(recomputed(parse_graph(text, ops()), {Kind::kSelective}));
+  };
+  EXPECT_THAT(made_again(head + narrow + of_narrow + dq), IsEmpty());
+  EXPECT_THAT(made_again(head + wide + narrow + of_wide + of_narrow + dp + dq),
+              ElementsAre("a/again/wide", "a/again/narrow"));
+}
+
 TEST(Recompute, NamesAreScopesOrValues) {
   const Graph graph = with_backward(kForward);
   EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.1"}})), ElementsAre("b.1/again/matmul"));
@@ -135,6 +156,20 @@ TEST(Recompute, NamesAreScopesOrValues) {
   // By its name also what others are given.
   EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.0/out/matmul"}})),
               ElementsAre("b.0/out/again/matmul"));
+}
+
+// In whatever order they stand, the widest counts.
+TEST(Recompute, NamesMayOverlap) {
+  const Graph graph = with_backward(kForward);
+  const std::vector<std::string> whole = clones(recomputed(graph, {Kind::kNamed, {"b.0"}}));
+  const std::vector<std::vector<std::string>> overlapping = {
+      {"b.0", "b.0/out"}, {"b.0/out", "b.0"}, {"b.0", "b.0"}, {"b.0/*", "b.0"}};
+  for (const std::vector<std::string>& names : overlapping)
+    EXPECT_EQ(clones(recomputed(graph, {Kind::kNamed, names})), whole) << names[0];
+  EXPECT_EQ(clones(recomputed(graph, {Kind::kNamed, {"b.*", "b.1"}})),
+            clones(recomputed(graph, {Kind::kNamed, {"b.*"}})));
+  // What is made from states alone is never kept, so that naming it changes nothing.
+  EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.1", "b.1/w"}})), ElementsAre("b.1/again/matmul"));
 }
 
 TEST(Recompute, NamesThatAreNotThereAreRefused) {

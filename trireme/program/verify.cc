@@ -18,17 +18,23 @@ namespace {
 
 void verify_groups(const Program& program) {
   size_t end = 0;
-  std::map<int, size_t> begins;  // of slots
+  std::map<int, Part> slots;  // where their groups lie
   for (const FileGroup& group : program.groups) {
     if (group.file_offset < end)
       throw_error("the group {} begins at {} of the file, where the one before it ends at {}", group.name,
                   group.file_offset, end);
     end = group.file_offset + group.bytes;
-    if (group.slot < 0 || begins.emplace(group.slot, group.offset).first->second != group.offset)
+    const Part part{static_cast<int64_t>(group.offset), static_cast<int64_t>(group.bytes)};
+    Part& slot = slots.emplace(group.slot, part).first->second;
+    if (group.slot < 0 || slot.begin != part.begin)
       throw_error("the group {} is said to have staging slot {}, but lies elsewhere than others in it",
                   group.name, group.slot);
-    for (const auto& [slot, begin] : begins) {
-      if (slot != group.slot && begin < group.offset + group.bytes && group.offset <= begin)
+    slot.size = std::max(slot.size, part.size);
+  }
+  for (const FileGroup& group : program.groups) {
+    for (const auto& [slot, part] : slots) {
+      if (slot != group.slot && part.begin < static_cast<int64_t>(group.offset + group.bytes) &&
+          static_cast<int64_t>(group.offset) < part.end())
         throw_error("the group {} in staging slot {} reaches into that of {}", group.name, group.slot, slot);
     }
   }

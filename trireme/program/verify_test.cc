@@ -167,6 +167,35 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
          }
        },
        "waits for ever for %w"},
+      // A message is held back until it is asked for, so that the update, which changes what is sent, waits.
+      {"both ask for the other's message last",
+       [](auto& ranks) {
+         for (int rank : {0, 1}) {
+           std::vector<Action>& actions = step(ranks[rank]).actions;
+           actions.insert(actions.begin(), Action::send("w", 1 - rank));
+           actions.push_back(Action::receive("w", 1 - rank));
+         }
+       },
+       "waits for ever for %w"},
+      {"a staging slot that begins within another",
+       [](auto& ranks) {
+         ranks[0].groups = {{.name = "a", .offset = 0, .bytes = 128, .slot = 0},
+                            {.name = "b", .offset = 64, .file_offset = 128, .bytes = 128, .slot = 1}};
+       },
+       "the group a in staging slot 0 reaches into that of 1"},
+      {"a staging slot within another",
+       [](auto& ranks) {
+         ranks[0].groups = {{.name = "a", .offset = 64, .bytes = 64, .slot = 0},
+                            {.name = "b", .offset = 0, .file_offset = 64, .bytes = 192, .slot = 1}};
+       },
+       "the group a in staging slot 0 reaches into that of 1"},
+      {"a large group in a slot of small ones",
+       [](auto& ranks) {
+         ranks[0].groups = {{.name = "a", .offset = 0, .bytes = 64, .slot = 0},
+                            {.name = "b", .offset = 64, .file_offset = 64, .bytes = 64, .slot = 1},
+                            {.name = "c", .offset = 0, .file_offset = 128, .bytes = 128, .slot = 0}};
+       },
+       "the group b in staging slot 1 reaches into that of 0"},
       {"a stash with too few slots",
        [](auto& ranks) {
          // Both ranks: what microbatch 0 left is read after microbatch 1 left its own in the same slot.
