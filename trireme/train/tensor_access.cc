@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/ir/trained.h"
+#include "trireme/train/counted_targets.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
 
@@ -58,14 +59,24 @@ void write_tensor(Trainer& trainer, std::string_view name, std::span<const float
 }
 
 std::vector<float> read_gradient(Trainer& trainer, std::string_view parameter) {
-  const State& slot = slot_of(trainer, parameter);
-  if (is_frozen(slot.role, slot.attrs))
+  const State& weight = slot_of(trainer, parameter);
+  if (is_frozen(weight.role, weight.attrs))
     throw_error("'{}' is frozen (train.freeze), so that it has no gradient", parameter);
-  std::vector<float> values = read_tensor(trainer, gradient_name(parameter));
-  const double targets = read_tensor(trainer, kCountState)[0];
-  const auto scale = static_cast<float>(1 / (std::max(1.0, targets) * trainer.loss_scale));
-  for (float& value : values) value *= scale;
-  return values;
+  const CountedTargets& targets = trainer.counted_targets();
+  std::vector<float> result;
+  bool found = false;
+  // What chunks of this rank add up apart (a tied weight) is one gradient here.
+  for (const State& state : trainer.program().states) {
+    if (state.role != Role::kGradient || state.attrs.text("of", "") != weight.name) continue;
+    if (!is_made_here(trainer.program(), state)) continue;
+    const std::vector<float> values = read_numbers(trainer.executor(), state);
+    const auto scale = static_cast<float>(1 / (std::max(1.0, targets.of(state)) * trainer.loss_scale));
+    result.resize(values.size());
+    for (size_t i = 0; i < values.size(); ++i) result[i] += values[i] * scale;
+    found = true;
+  }
+  if (!found) throw_error("this rank computes no gradient of '{}'", parameter);
+  return result;
 }
 
 }  // namespace trireme

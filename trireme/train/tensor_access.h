@@ -21,8 +21,11 @@ std::vector<float> read_tensor(Trainer& trainer, std::string_view name);
 void write_tensor(Trainer& trainer, std::string_view name, std::span<const float> values);
 
 // Of a parameter, after forward_backward() and before update(): the mean over targets, without the loss scale
-// and before clipping. Ranks that add up their gradients in the update (plans with several microbatches) see
-// that of their own targets.
+// and before clipping; of a split gradient, this rank's part. Ranks that add up their gradients in the update
+// see that of their own targets: under most plans with several microbatches (not zero2 and zero3), and the
+// second holders of chimera's chunks. Of a weight that several stages of a pipeline share, each sees what it
+// adds itself. With zero2, zero3 and pipelines ranks tell each other how many targets they counted: all ranks
+// must make the first call after a forward_backward(), of any of their parameters.
 std::vector<float> read_gradient(Trainer& trainer, std::string_view parameter);
 
 }  // namespace trireme

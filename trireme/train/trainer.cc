@@ -282,6 +282,7 @@ void Trainer::fill(Batch& batch, int64_t step, std::span<Batch* const> ahead) {
 // The batch begins with microbatch `first`.
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
                              std::span<Batch* const> ahead) {
+  counted_targets_.reset();
   const auto batch_after = [&](int64_t steps) -> Batch& {
     if (steps == 0) return batch;
     if (steps > std::ssize(ahead) || !ahead[steps - 1])

@@ -11,6 +11,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/runner.h"
 #include "trireme/train/checkpoint/safetensors.h"
+#include "trireme/train/counted_targets.h"
 #include "trireme/train/critical_batch.h"
 #include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
@@ -130,6 +131,13 @@ class Trainer {
   std::vector<Part> own_rows() const;
   std::vector<Part> own_evaluation_rows() const;
 
+  // Of the gradients that are there now. Collective in the first call after they were made; see
+  // counted_targets.h.
+  const CountedTargets& counted_targets() {
+    if (!counted_targets_) counted_targets_.emplace(executor_);
+    return *counted_targets_;
+  }
+
   // f16: the factor on the loss, halved after an overflow and doubled after many good steps.
   double loss_scale = 1;
   int64_t scale_age = 0;
@@ -171,6 +179,7 @@ class Trainer {
   int64_t filled_for_ = -1;                         // the step that may come next
   int64_t bad_gradients_ = 0;                       // steps in a row
   std::vector<float> logits_;
+  std::optional<CountedTargets> counted_targets_;
   // What the device has already of the batch that is to come.
   struct Ahead {
     const Batch* batch = nullptr;
