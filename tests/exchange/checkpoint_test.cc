@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/exchange/ranks.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/rank_states.h"
 
@@ -57,11 +58,12 @@ Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t
 class ExchangeCheckpoint : public ::testing::Test {
  protected:
   std::string folder(const char* name) {
-    const fs::path path = fs::path(::testing::TempDir()) / (std::string("exchange_checkpoint_") + name);
+    const fs::path path = scratch_.path() / name;
     fs::remove_all(path);
     fs::create_directories(path);
     return path.string();
   }
+  const TempFolder scratch_;
 };
 
 TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "tests/exchange/local_ranks.h"
@@ -244,16 +245,56 @@ TEST(PacedPrograms, AreSoundAndSayWhatIsSent) {
   }
 }
 
-// One that is asked to stop tells the others, who end some steps later.
+// One that is asked to stop tells the others, who end some steps later, long before they would be through;
+// also where it only answers, and those that it is no partner of.
 TEST(PacedRanks, StopTogether) {
+  constexpr int64_t kSteps = 3000;
   for (const Plan& plan : {stale_plan(4, 1), pair_plan(4)}) {
-    const auto before = [](int rank, int64_t step, Communicator&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return rank != 2 || step < 3;
-    };
-    const PacedRun run = paced_run(plan, training_of(100000), {.before = before});
-    EXPECT_EQ(run.ranks[2].steps.size(), 3u);
+    for (const int stopped : {1, 2}) {
+      const auto before = [&](int rank, int64_t step, Communicator&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return rank != stopped || step < 3;
+      };
+      const PacedRun run = paced_run(plan, training_of(kSteps), {.before = before});
+      for (int rank = 0; rank < 4; ++rank) {
+        const auto steps = std::ssize(run.ranks[static_cast<size_t>(rank)].steps);
+        if (rank == stopped)
+          EXPECT_EQ(steps, 3);
+        else
+          EXPECT_LT(steps, kSteps) << "rank " << rank << " does not hear of rank " << stopped;
+      }
+    }
   }
+}
+
+// Each draws its partners for itself: those that ask first do not all turn to the same side, whatever the
+// seed is; and each comes to both of its partners.
+TEST(PacedPairs, DrawPartnersByRankAndStep) {
+  constexpr int kRanks = 8;
+  std::set<std::pair<int, bool>> sides;  // of the first that each asks, by seed
+  for (const int seed : {1, 2, 3}) {
+    const Plan plan =
+        plan_of("data:8", fmt::format(R"({{"method": "ad_psgd", "graph": "ring", "seed": {}}})", seed));
+    // Nobody is more than a step ahead, so that answers come while others still ask.
+    std::array<std::atomic<int64_t>, kRanks> made = {};
+    const auto before = [&](int rank, int64_t step, Communicator& communicator) {
+      made[static_cast<size_t>(rank)] = step;
+      while (std::ranges::any_of(made, [&](const auto& other) { return other < step - 1; }))
+        communicator.progress();
+      return true;
+    };
+    const PacedRun run = paced_run(plan, training_of(40), {.before = before});
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (!asks(GossipGraph::kRing, kRanks, rank)) continue;
+      std::vector<int> asked;
+      for (const auto& [step, arrivals] : run.ranks[static_cast<size_t>(rank)].order)
+        asked.insert(asked.end(), arrivals.begin(), arrivals.end());
+      ASSERT_FALSE(asked.empty());
+      sides.insert({seed, asked[0] == (rank + 1) % kRanks});
+      EXPECT_GT(std::set<int>(asked.begin(), asked.end()).size(), 1u) << "rank " << rank << " asks one alone";
+    }
+  }
+  EXPECT_GT(sides.size(), 3u) << "with every seed all turn to the same side";
 }
 
 TEST(PacedRanks, OneThatFailsEndsAll) {

@@ -321,6 +321,31 @@ TEST_P(Ssp, MakesTheUpdatesThatTheOrderOfArrivalsSays) {
   EXPECT_THAT(run.computed, Each(training.steps));
 }
 
+// What a worker that is lost has sent for a step that is not through counts neither there nor later: the mean
+// is then of the others.
+TEST(Server, GradientsOfALostWorkerCountNoMore) {
+  const int workers = 3;
+  const Training training = training_with("sgd");
+  const Orders orders = {{{1, {1, 2, 3}}, {2, {3, 2, 1}}, {3, {1, -2, 3}}, {4, {3, 1}}, {5, {1, 3}}}};
+  const ServedRun run = served_run(server_plan(workers + 1, R"("server")"), training, {.replay = orders});
+  Gradients gradients(training, workers);
+  std::map<std::string, Floats> weights = gradients.start();
+  ASSERT_EQ(run.steps.size(), 5u);
+  for (size_t step = 0; step < run.steps.size(); ++step) {
+    std::map<std::string, Floats> mean;
+    const std::vector<int> there = step < 2 ? std::vector{0, 1, 2} : std::vector{0, 2};
+    for (const int worker : there) {
+      for (const auto& [name, values] : gradients.at(weights, worker, static_cast<int64_t>(step))) {
+        mean[name].resize(values.size());
+        for (size_t i = 0; i < values.size(); ++i)
+          mean[name][i] += values[i] / static_cast<float>(there.size());
+      }
+    }
+    descend(weights, mean, training.rate);
+    expect_near(run.steps[step].weights, weights, fmt::format("step {}", step + 1));
+  }
+}
+
 // Each server lets all workers go after the same step, however far each was heard of.
 TEST(Server, EndsWhenItIsStopped) {
   const Training training = training_with("sgd", 50);

@@ -2,6 +2,7 @@
 // was encoded as its own standard error says; and draws of different streams are different ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -98,6 +99,23 @@ TEST(Draws, OfLevelsHaveRoomForTheLongestCodes) {
   }
 }
 
+// Or levels of a bucket would add up to more than their codes have room for.
+TEST(Draws, OfEliasCodesHaveANormThatIsNotBelowTheTrueOne) {
+  constexpr int64_t kBuckets = 200;
+  RefTensor x = RefTensor::zeros({16 * kBuckets});
+  for (size_t i = 0; i < x.values.size(); ++i) x.values[i] = static_cast<double>(uniform({5, 6}, i)) - 0.5;
+  const Attrs attrs{{"seed", int64_t{1}},    {"stream", int64_t{2}}, {"bits", int64_t{4}},
+                    {"bucket", int64_t{16}}, {"elias", int64_t{1}},  {"size", 16 * kBuckets}};
+  const TensorType codes{DType::u8, {kBuckets * elias_bytes(16, 7)}}, norms{DType::f32, {kBuckets}};
+  const RefTensor found = run_kernel("quantise", attrs, {x, scalar(1)}, {codes, norms}, 1)[1];
+  for (int64_t bucket = 0; bucket < kBuckets; ++bucket) {
+    double squares = 0;
+    for (int64_t i = 16 * bucket; i < 16 * (bucket + 1); ++i) squares += x.values[i] * x.values[i];
+    EXPECT_GE(found.values[bucket], std::sqrt(squares)) << bucket;
+    EXPECT_NEAR(found.values[bucket], std::sqrt(squares), 2e-7 * std::sqrt(squares)) << bucket;
+  }
+}
+
 // Of a matrix of all elements but the last, which is left as it is.
 TEST(Draws, OfSingularPartsAreRightInTheMean) {
   for (const Shape& shape : {Shape{4, kElements / 4}, Shape{kElements / 4, 4}}) {
@@ -191,6 +209,50 @@ TEST(Sparse, WhatWasTakenOutGoesBackToItsPlace) {
   for (int64_t i = 0; i < kElements; ++i) {
     EXPECT_EQ(back.values[i] + kept[2].values[i], x.values[i]);
     EXPECT_EQ(cleared.values[i], kept[2].values[i]);
+  }
+}
+
+// Where most of the large ones lie where a guess looks, it guesses too high and finds too few: then all are
+// counted. It looks at 16 in a row out of every 64.
+TEST(Sparse, TheLargestAreFoundAlsoWhereAGuessIsTooHigh) {
+  constexpr int64_t kMany = 65536, kWanted = 30000;
+  RefTensor x = RefTensor::zeros({kMany});
+  for (int64_t i = 0; i < kMany; ++i)
+    x.values[i] = static_cast<double>((i % 64 < 16 ? 100.0f : 1.0f) + uniform({7, 8}, i));
+  std::vector<double> sorted = x.values;
+  std::ranges::sort(sorted, std::greater<>());
+  const TensorType values{DType::f32, {kWanted}}, indices{DType::i32, {kWanted}}, whole{DType::f32, {kMany}};
+  for (const int threads : {1, 2}) {
+    const RefTensors found = run_kernel("top_k", {{"k", kWanted}}, {x}, {values, indices, whole}, threads);
+    double last = -1;
+    for (int64_t i = 0; i < kWanted; ++i) {
+      const double index = found[1].values[i];
+      ASSERT_GT(index, last);
+      last = index;
+      ASSERT_EQ(found[0].values[i], x.values[static_cast<size_t>(index)]);
+      ASSERT_GE(found[0].values[i], sorted[kWanted - 1]);
+      ASSERT_EQ(found[2].values[static_cast<size_t>(index)], 0);
+    }
+    EXPECT_EQ(std::ranges::count(found[2].values, 0.0), kWanted);
+  }
+}
+
+// Columns that differ by a ten-thousandth: what is left of them after one pass has lost four digits.
+TEST(Orthogonalise, OfColumnsThatAreNearlyParallelIsOrthogonal) {
+  constexpr int64_t kRows = 200, kColumns = 4;
+  RefTensor x = RefTensor::zeros({kRows, kColumns});
+  for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t j = 0; j < kColumns; ++j)
+      x.at({i, j}) = static_cast<double>(
+          static_cast<float>(uniform({9, 1}, i) + 1e-4f * uniform({9, 2}, i * kColumns + j)));
+  }
+  const RefTensor y = run_kernel("orthogonalise", {}, {x}, {{DType::f32, {kRows, kColumns}}}, 1)[0];
+  for (int64_t a = 0; a < kColumns; ++a) {
+    for (int64_t b = 0; b <= a; ++b) {
+      double product = 0;
+      for (int64_t i = 0; i < kRows; ++i) product += y.at({i, a}) * y.at({i, b});
+      EXPECT_NEAR(product, a == b ? 1 : 0, 1e-6) << a << " and " << b;
+    }
   }
 }
 

@@ -60,6 +60,40 @@ TEST(Agreement, AllSettingsAreFactsButForTheLocalOnes) {
   EXPECT_THAT(std::ranges::find(facts, "program", &Fact::name)->value, HasSubstr("XXH64"));
 }
 
+class Numbers : public DataSet {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  std::span<const SampleTensor> tensors() const override { return {}; }
+  void write(int64_t, int64_t, int64_t, Batch&) const override {}
+  void write_padding(int64_t, Batch&) const override {}
+
+ private:
+  int64_t size_;
+};
+
+// What is held out counts too: ranks would add up losses of different samples.
+TEST(Agreement, DataIsComparedByItsContents) {
+  const auto train = std::make_shared<Numbers>(10), held_out = std::make_shared<Numbers>(4),
+             less = std::make_shared<Numbers>(3);
+  const OpenedData data{.train = train, .validation = held_out, .train_hash = 1, .validation_hash = 2};
+  const auto complaint = [&](const OpenedData& other) {
+    return complaints({facts_of(data), facts_of(other)})[0];
+  };
+  OpenedData other = data;
+  EXPECT_EQ(complaint(other), "no error");
+  other.validation_hash = 3;
+  EXPECT_THAT(complaint(other), AllOf(HasSubstr("held-out data is"), Not(HasSubstr("training data"))));
+  other = data;
+  other.validation = less;
+  EXPECT_THAT(complaint(other), HasSubstr("held-out data is"));
+  other.validation = nullptr;
+  EXPECT_THAT(complaint(other), HasSubstr("none on rank 1"));
+  other = data;
+  other.train_hash = 3;
+  EXPECT_THAT(complaint(other), AllOf(HasSubstr("training data is"), Not(HasSubstr("held-out data"))));
+}
+
 TEST(ResumeCheck, SortsWhatChanged) {
   const TrainState saved{.seed = 1,
                          .made_with = {{"train.seed", "1"},

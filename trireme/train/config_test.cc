@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 #include "trireme/train/config_fields.h"
 
@@ -395,8 +396,8 @@ TEST(Config, FieldsAreDistinct) {
 }
 
 TEST(Config, ReadsFiles) {
-  const std::string path = ::testing::TempDir() + "config_test.toml";
-  std::ofstream(path) << "[train]\nbatch = 6\n";
+  const TempFolder folder;
+  const std::string path = folder.write("config_test.toml", "[train]\nbatch = 6\n");
   const ResolvedConfig resolved = resolve_config({.file = read_config_file(path)});
   EXPECT_EQ(resolved.config.train.batch, 6);
   EXPECT_EQ(resolved.origins.at("train.batch"), path + ":2");

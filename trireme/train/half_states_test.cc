@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"
@@ -234,13 +235,6 @@ TEST(HalfStates, EveryPlanIsAsOneRank) {
 
 class HalfCheckpoints : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("half_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   // A run of steps [from, to) on `plan`, from a checkpoint where there is one, and a checkpoint at its end.
   Trained part(const Words& settings, const std::string& plan_text, int64_t from, int64_t to) {
     const Plan plan = parse_plan(plan_text, "the plan");
@@ -264,7 +258,8 @@ class HalfCheckpoints : public testing::Test {
     return run;
   }
 
-  fs::path folder_;
+  const TempFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(HalfCheckpoints, MoveBetweenPrecisionsOfStates) {

@@ -5,6 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <functional>
+
+#include "trireme/comm/context.h"
+#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/data/image_samples.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/data/test_files.h"
@@ -187,6 +192,79 @@ TEST(RunTraining, GoesOnFromWeightsOfAModelOfOnesOwn) {
   config.config.run.dir = (folder.path() / "third").string();
   EXPECT_THAT(error_of([&] { run_training(config, model, data, {}, second); }),
               HasSubstr("model.layers = 7"));
+}
+
+// What is told of each step.
+class Steps : public Witness {
+ public:
+  std::vector<StepMetrics> lines;
+  std::function<void(int64_t step)> after = [](int64_t) {};
+
+  void stepped(const StepMetrics& step) override {
+    lines.push_back(step);
+    after(step.step);
+  }
+};
+
+// 40 samples in an epoch.
+TEST(RunTraining, CountsTheSamplesOfAllEpochs) {
+  TempFolder folder;
+  const ResolvedConfig config =
+      line_config(folder.path(), {.batch = 10, .steps = 11, .threads = 1, .clip_norm = 0, .eval_every = 0});
+  Steps steps;
+  run_training(config, line_model(), line_data(), {}, steps);
+  ASSERT_EQ(steps.lines.size(), 11u);
+  for (const StepMetrics& line : steps.lines) EXPECT_EQ(line.samples, 10 * line.step);
+}
+
+// A checkpoint that can not be written is tried again after 1, 2, 4, … steps.
+TEST(RunTraining, WaitsTwiceAsLongBeforeEachAttemptToSave) {
+  TempFolder folder;
+  ResolvedConfig config =
+      line_config(folder.path(), {.batch = 10, .steps = 140, .threads = 1, .clip_norm = 0, .eval_every = 0});
+  config.config.run.checkpoint_every = 100;
+  const std::filesystem::path checkpoints = folder.path() / "checkpoints";
+  Steps steps;
+  std::vector<int64_t> warned;
+  steps.after = [&](int64_t step) {
+    // What was told behind the step before.
+    for (const std::string& line : std::exchange(steps.seen, {})) {
+      if (line == "note: warning:") warned.push_back(step - 1);
+    }
+    if (step == 99) {  // a file in the place of the folder
+      std::filesystem::remove_all(checkpoints);
+      folder.write("checkpoints", "");
+    }
+    if (step == 120) std::filesystem::remove(checkpoints);
+  };
+  run_training(config, line_model(), line_data(), {}, steps);
+  EXPECT_THAT(warned, ::testing::ElementsAre(100, 101, 103, 107, 115));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step-00000131"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step-00000140"));
+}
+
+// An epoch of 40 samples is 4 steps of 12, the last of them with samples of the next epoch: ranks agree in
+// every fourth step, and say nothing in between.
+TEST(RunTraining, OfEpochsAgreesWhenEachSampleWasSeen) {
+  TempFolder folder;
+  const ResolvedConfig config = line_config(
+      folder.path(),
+      {.batch = 12, .steps = 9, .threads = 1, .clip_norm = 0, .eval_every = 0, .compare_every = 0});
+  const Plan plan =
+      parse_plan(R"({"mesh": "data:2", "exchange": {"method": "fedavg", "epochs": 1}})", "the plan");
+  Steps steps, others;
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    comm::Group world = context.world();
+    run_training(config, line_model(), line_data(),
+                 {.ranks = {plan, context.rank(), &communicator}, .world = &world},
+                 context.rank() == 0 ? steps : others);
+  });
+  std::vector<int64_t> agreed;
+  for (const StepMetrics& line : steps.lines) {
+    if (line.bytes_sent > 0) agreed.push_back(line.step);
+  }
+  EXPECT_THAT(agreed, ::testing::ElementsAre(4, 8));
 }
 
 }  // namespace

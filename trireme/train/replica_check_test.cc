@@ -16,13 +16,14 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What each rank says after two steps, when `state` of one of them was changed in a bit.
-std::vector<std::string> complaints(const char* mesh, const char* preset, int changed, const char* state) {
+// What each rank says after two steps, when `state` of one of them was changed in a bit of this byte.
+std::vector<std::string> complaints(const char* mesh, const char* preset, int changed, const char* state,
+                                    size_t place = 5, int64_t vocab = 20) {
   ModelOptions model;
   model.layers = 1;
   model.heads = 2;
   model.hidden = 16;
-  model.vocab = 20;
+  model.vocab = vocab;
   model.seq = 8;
   const Plan plan{.mesh = parse_mesh(mesh), .preset = preset};
   std::vector<std::string> said(plan.mesh.ranks());
@@ -39,9 +40,9 @@ std::vector<std::string> complaints(const char* mesh, const char* preset, int ch
     check.compare(2);
     if (context.rank() == changed) {
       uint8_t byte = 0;
-      trainer.executor().read_state(state, 5, &byte, 1);
+      trainer.executor().read_state(state, place, &byte, 1);
       byte ^= 1;
-      trainer.executor().write_state(state, 5, &byte, 1);
+      trainer.executor().write_state(state, place, &byte, 1);
     }
     said[static_cast<size_t>(context.rank())] = error_of([&] { check.compare(2); });
   });
@@ -72,6 +73,14 @@ TEST(ReplicaCheck, LooksAlongEveryAxisThatDoesNotSplit) {
 TEST(ReplicaCheck, WhatOneRankAloneHasIsNotCompared) {
   EXPECT_THAT(complaints("data:2", "zero1", 1, "m.h.0.mlp.c_fc.weight"), Each("no error"));
   EXPECT_THAT(complaints("data:2", "zero1", 1, "h.0.mlp.c_fc.weight")[0], HasSubstr("h.0.mlp.c_fc.weight"));
+}
+
+// States are read a MiB at a time; this one has 2.4 of them.
+TEST(ReplicaCheck, LooksAtAllOfALargeTensor) {
+  constexpr int64_t kVocab = 40000;
+  for (const size_t place : {size_t{1} << 20, size_t{2000000}, size_t{kVocab} * 16 * 4 - 1})
+    EXPECT_THAT(complaints("data:2", "data", 1, "wte.weight", place, kVocab)[0], HasSubstr("wte.weight"))
+        << place;
 }
 
 }  // namespace

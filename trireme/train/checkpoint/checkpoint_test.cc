@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -42,14 +43,6 @@ struct Tensors {
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    run_ = fs::path(::testing::TempDir()) / (std::string("checkpoint_") + test->name());
-    fs::remove_all(run_);
-    fs::create_directories(run_);
-  }
-  void TearDown() override { fs::remove_all(run_); }
-
   Checkpoints checkpoints(int64_t keep = 3) const { return {run_, keep}; }
   fs::path folder(int64_t step) const { return run_ / "checkpoints" / checkpoint_name(step); }
   std::string save(int64_t step, int64_t keep = 3, int64_t count = 1000) const {
@@ -76,7 +69,8 @@ class CheckpointTest : public ::testing::Test {
     return names;
   }
 
-  fs::path run_;
+  const TempFolder scratch_;
+  const fs::path run_ = scratch_.path();
 };
 
 TEST_F(CheckpointTest, RoundTrips) {

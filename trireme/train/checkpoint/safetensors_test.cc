@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 #include "trireme/train/checkpoint/tensor_files.h"
 
@@ -22,15 +24,6 @@ using ::testing::HasSubstr;
 
 class Safetensors : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) / (std::string("safetensors_") + test->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ / "a.safetensors";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write_bytes(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
   std::string read_bytes() const {
     std::ostringstream bytes;
@@ -38,8 +31,9 @@ class Safetensors : public ::testing::Test {
     return bytes.str();
   }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  const TempFolder scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
+  std::string path_ = folder_ / "a.safetensors";
 };
 
 std::string file_of(const std::string& json, const std::string& data) {
@@ -235,6 +229,23 @@ TEST_F(Safetensors, WriterRefusesNamesThatCouldNotBeReadBack) {
   EXPECT_THAT(write({{"a", view}, {"a", view}}), HasSubstr("named 'a'"));
   EXPECT_THAT(write({{"__metadata__", view}}), HasSubstr("__metadata__"));
   EXPECT_THAT(write({{"\xff", view}}), HasSubstr("not valid UTF-8"));
+}
+
+// More than are read at once: 65,536.
+TEST_F(Safetensors, LargeTensorsOf16BitsAreWidenedWhole) {
+  constexpr int64_t kElements = 150000;
+  std::vector<uint16_t> halves(kElements);
+  // The upper half of an f32: exact in both.
+  for (int64_t i = 0; i < kElements; ++i)
+    halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(i / 1000 + 1)) >> 16);
+  write_safetensors(path_, std::vector<NamedTensor>{{"a", {halves.data(), DType::bf16, {kElements}}}});
+  const TensorFiles file(path_);
+  std::vector<float> found(kElements);
+  const Shape shape{kElements};
+  file.read(*file.find("a"), {"a", {found.data(), DType::f32, shape}, all_of(shape)});
+  for (int64_t i = 0; i < kElements; ++i)
+    ASSERT_EQ(found[i], std::bit_cast<float>(static_cast<uint32_t>(halves[i]) << 16)) << i;
+  EXPECT_NE(found[0], found[70000]);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/checkpoint/checkpoint_files.h"
@@ -65,13 +66,6 @@ struct Memory {
 
 class Sharded : public ::testing::Test {
  protected:
-  void SetUp() override {
-    run_ = fs::path(::testing::TempDir()) /
-           (std::string("sharded_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(run_);
-  }
-  void TearDown() override { fs::remove_all(run_); }
-
   // Runs the body as each of `count` peers.
   void together(int count, const std::function<void(const CheckpointPeers&)>& body) const {
     std::barrier barrier(count);
@@ -108,7 +102,8 @@ class Sharded : public ::testing::Test {
     });
   }
 
-  fs::path run_;
+  const TempFolder scratch_;
+  const fs::path run_ = scratch_.path() / "run";
 };
 
 TEST_F(Sharded, EveryCutIsReadInEveryOther) {

@@ -203,5 +203,22 @@ TEST(ImageSamples, NormalisesByChannel) {
   EXPECT_THAT(error_of([&] { ImageSamples(set, {0}, {.deviation = {0}}); }), HasSubstr("positive"));
 }
 
+// By which ranks find that they have different data.
+TEST(ImageSet, IsToldApartByPixelsAndByLabels) {
+  ImageSet set{.channels = 1, .height = 1, .width = 2, .pixels = {1, 2, 3, 4}, .labels = {0, 1}};
+  const uint32_t both[] = {0, 1}, swapped[] = {1, 0}, one[] = {0};
+  const uint64_t hash = hash_images(set, both);
+  EXPECT_EQ(hash_images(ImageSet(set), both), hash);
+  EXPECT_NE(hash_images(set, swapped), hash);
+  EXPECT_NE(hash_images(set, one), hash);
+  ImageSet other = set;
+  other.labels[1] = 0;
+  EXPECT_NE(hash_images(other, both), hash);
+  other = set;
+  other.pixels[3] = 5;
+  EXPECT_NE(hash_images(other, both), hash);
+  EXPECT_EQ(hash_images(other, one), hash_images(set, one)) << "what is not given does not count";
+}
+
 }  // namespace
 }  // namespace trireme

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "trireme/base/error.h"
 #include "trireme/train/data/open_data.h"
 #include "trireme/train/data/test_files.h"
@@ -70,6 +73,43 @@ TEST(MaskedTokens, FifteenPerCentAreHiddenAndMostOfThemByTheMask) {
   EXPECT_NEAR(static_cast<double>(kept) / hidden, 0.1, 0.03);
 }
 
+// Which token takes the place of a hidden one does not follow from that one does: it may be any.
+TEST(MaskedTokens, AnyTokenMayTakeThePlaceOfAHiddenOne) {
+  TempFolder folder;
+  const OpenedData data = open_masked(folder.write("a.txt", letters(60000)), 0.5);
+  Batch batch = batch_of(*data.train, 0, data.train->size());
+  const auto ids = batch.tensors[0].second.values<int32_t>(),
+             targets = batch.tensors[1].second.values<int32_t>();
+  std::array<int, 8> found{};  // of the eighths of all bytes
+  int all = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (targets[i] == kIgnoreTarget || ids[i] == 256 || ids[i] == targets[i]) continue;
+    ++found.at(static_cast<size_t>(ids[i] / 32));
+    ++all;
+  }
+  ASSERT_GT(all, 2000);  // a tenth of half of all
+  for (const int of_eighth : found) EXPECT_NEAR(static_cast<double>(of_eighth) / all, 1.0 / 8, 0.03);
+}
+
+// Wherever in a batch a window lies, the same of it is hidden; and of another window something else.
+TEST(MaskedTokens, AreAFunctionOfTheWindowNotOfItsRow) {
+  TempFolder folder;
+  const OpenedData data = open_masked(folder.write("a.txt", letters(5000)), 0.3);
+  Batch batch = batch_of(*data.train, 0, 3);
+  data.train->write(0, 0, 2, batch);
+  for (const auto& [name, tensor] : batch.tensors) {
+    const std::span<const int32_t> values(reinterpret_cast<const int32_t*>(tensor.bytes.data()), 3 * kSeq);
+    EXPECT_TRUE(std::ranges::equal(values.first(kSeq), values.last(kSeq))) << name;
+  }
+  const auto places = [&](int64_t row) {
+    std::vector<bool> hidden;
+    for (const int32_t target : batch.tensors[1].second.row<int32_t>(row))
+      hidden.push_back(target != kIgnoreTarget);
+    return hidden;
+  };
+  EXPECT_NE(places(0), places(1));
+}
+
 TEST(MaskedTokens, AreAFunctionOfTheEpoch) {
   TempFolder folder;
   const OpenedData data = open_masked(folder.write("a.txt", letters(5000)), 0.15);
@@ -80,6 +120,27 @@ TEST(MaskedTokens, AreAFunctionOfTheEpoch) {
   };
   EXPECT_EQ(targets(0), targets(0));
   EXPECT_NE(targets(0), targets(1));
+}
+
+// Written out: a run that goes on has the masks that it would have had, also with a later version.
+TEST(MaskedTokens, AreDrawnByPlace) {
+  TempFolder folder;
+  const OpenedData data = open_masked(folder.write("a.txt", letters(20000)), 0.15);
+  constexpr int64_t kEpoch = 3;
+  Batch batch = batch_of(*data.train, kEpoch, data.train->size());
+  const auto ids = batch.tensors[0].second.values<int32_t>(),
+             targets = batch.tensors[1].second.values<int32_t>();
+  const RngKey chosen = epoch_key(5, "data.masked", kEpoch), becomes = epoch_key(5, "data.mask", kEpoch);
+  int random = 0;
+  for (size_t place = 0; place < ids.size(); ++place) {
+    ASSERT_EQ(targets[place] != kIgnoreTarget, uniform(chosen, place) < 0.15f) << place;
+    if (targets[place] == kIgnoreTarget) continue;
+    const float what = uniform(becomes, 2 * place);
+    const auto other = static_cast<int32_t>(uniform_integer(becomes, 2 * place + 1, 256));
+    ASSERT_EQ(ids[place], what < 0.8f ? 256 : what < 0.9f ? other : targets[place]) << place;
+    random += what >= 0.8f && what < 0.9f;
+  }
+  EXPECT_GT(random, 100);
 }
 
 TEST(MaskedTokens, EveryWindowHasATarget) {

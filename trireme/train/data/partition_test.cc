@@ -16,7 +16,6 @@
 namespace trireme {
 namespace {
 
-
 using ::testing::HasSubstr;
 
 // Sample i of any epoch is the number i, of the group that was given for it.
@@ -75,6 +74,14 @@ TEST(DataPartition, ByClassIsEvenAndByRoleKeepsRolesWhole) {
   }
   EXPECT_EQ(owners.size(), 10u);
   for (const auto& [role, ranks] : owners) EXPECT_EQ(ranks.size(), 1u) << role;
+}
+
+// The longest first, each to the rank that has least: of 1, 1, 1 and 3 samples 3 and 3, not 2 and 4.
+TEST(DataPartition, ByRoleIsAsEvenAsRolesAllow) {
+  const Grouped data({0, 1, 2, 3, 3, 3});
+  const auto parts = partitioned(data, DataPartition::kRole, 2);
+  EXPECT_THAT(parts[0], ::testing::ElementsAre(3, 4, 5));
+  EXPECT_THAT(parts[1], ::testing::ElementsAre(0, 1, 2));
 }
 
 TEST(DataPartition, OfNothingIsRefused) {
