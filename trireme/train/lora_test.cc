@@ -11,7 +11,9 @@
 #include "tests/support/error_of.h"
 #include "trireme/ir/trained.h"
 #include "trireme/runtime/executor.h"
+#include "trireme/train/data/test_files.h"
 #include "trireme/train/parity/random_case.h"
+#include "trireme/train/rank_states.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/tensor_access.h"
 
@@ -132,14 +134,50 @@ TEST(Lora, WhatIsInitialisedAnewIsTrainedToo) {
   TrainOptions train;
   train.init_from = "elsewhere";
   train.init_fresh = {"wte*"};
-  const Trainer trainer(with_lora(small("gpt"), 2, 0, {"*.c_attn"}), train, {}, {4, Shape{8}}, *device);
+  Trainer trainer(with_lora(small("gpt"), 2, 0, {"*.c_attn"}), train, {}, {4, Shape{8}}, *device);
   for (const State& state : trainer.program().states) {
     if (state.role != Role::kParameter) continue;
     const bool trained = state.name == "wte.weight" || is_adapter_name(state.name);
     EXPECT_EQ(is_frozen(state.role, state.attrs), !trained) << state.name;
     EXPECT_EQ(state.attrs.has(kBase), !trained) << state.name;
   }
+  // Who reads weights reads all of them; checkpoints get what is trained.
+  const auto names = [](const std::vector<PartView>& parts) {
+    std::set<std::string> result;
+    for (const PartView& part : parts) result.insert(part.name);
+    return result;
+  };
+  const std::set<std::string> read = names(states_of(trainer).model),
+                              written = names(states_to_write(trainer, {}).model);
+  EXPECT_TRUE(read.contains("h.0.mlp.c_fc.weight"));
+  EXPECT_THAT(written, testing::ElementsAre("h.0.attn.c_attn.lora_A.weight", "h.0.attn.c_attn.lora_B.weight",
+                                            "h.1.attn.c_attn.lora_A.weight", "h.1.attn.c_attn.lora_B.weight",
+                                            "wte.weight"));
+  EXPECT_TRUE(std::ranges::includes(read, written));
   EXPECT_EQ(trained_parameters(trainer.program()), 20 * 16 + 2 * (2 * 16 + 48 * 2));
+}
+
+// A checkpoint has the adapters, and whoever goes on from it brings the rest.
+TEST(Lora, GoesOnFromAdaptersAndTheirBase) {
+  const auto device = make_device({.kind = "cpu", .threads = 1});
+  TrainOptions train;
+  train.init_from = "elsewhere";
+  const ModelOptions model = with_lora(small("gpt"), 2, 0, {"*.c_attn"});
+  Trainer first(model, train, {}, {4, Shape{8}}, *device), second(model, train, {}, {4, Shape{8}}, *device);
+  first.initialise(1);
+  second.initialise(2);
+  const TempFolder folder;
+  Checkpoints checkpoints(folder.path(), 1);
+  save(checkpoints, {}, first);
+  const std::optional<LoadedCheckpoint> saved = checkpoints.load_latest();
+  EXPECT_THAT(error_of([&] { restore(second, *saved); }), HasSubstr("train.init_from"));
+  restore(second, *saved, [&] {
+    for (const std::string& name : parameter_names(first)) {
+      if (!is_adapter_name(name)) write_tensor(second, name, read_tensor(first, name));
+    }
+  });
+  for (const std::string& name : parameter_names(first))
+    EXPECT_EQ(read_tensor(first, name), read_tensor(second, name)) << name;
 }
 
 TEST(LoraUnderPlans, IsWhatOneRankComputes) {

@@ -61,9 +61,9 @@ bool is_of_model(Role role) {
   return role == Role::kParameter || role == Role::kMaster || role == Role::kBuffer;
 }
 
-std::vector<PartView>& place_of(RankStates& states, Role role, const Attrs& attrs) {
-  if (!is_of_model(role)) return states.optimizer;
-  return attrs.has(kBase) ? states.base : states.model;
+std::vector<PartView>& place_of(RankStates& states, const std::string& name, Role role, const Attrs& attrs) {
+  if (attrs.has(kBase)) states.base.insert(name);
+  return is_of_model(role) ? states.model : states.optimizer;
 }
 
 template <typename Wanted>
@@ -71,7 +71,7 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
   RankStates states;
   for (const State& slot : trainer.program().states) {
     if (!is_lasting(slot.role) || !wanted(slot)) continue;
-    place_of(states, slot.role, slot.attrs)
+    place_of(states, slot.name, slot.role, slot.attrs)
         .push_back({saved_name(slot.name, slot.role, slot.attrs),
                     has_master(slot.role, slot.type) ? TensorView{nullptr, DType::f32, slot.type.shape}
                                                      : view_of(slot),
@@ -88,7 +88,7 @@ RankStates states_of(Trainer& trainer) {
   RankStates states = collect(trainer, [](const State&) { return true; });
   for (const Value& state : trainer.program().elsewhere) {
     const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
-    place_of(states, state.role, state.attrs)
+    place_of(states, state.name, state.role, state.attrs)
         .push_back({saved_name(state.name, state.role, state.attrs),
                     {nullptr, has_master(state.role, state.type) ? DType::f32 : state.type.dtype, none},
                     {state.type.shape, std::vector<Pieces>(state.type.shape.rank())}});
@@ -99,7 +99,6 @@ RankStates states_of(Trainer& trainer) {
 std::vector<PartView> starting_parts(Trainer& trainer) {
   RankStates states = states_of(trainer);
   std::vector<PartView> parts = std::move(states.model);
-  parts.insert(parts.end(), states.base.begin(), states.base.end());
   for (const State& slot : trainer.program().states) {
     if (!slot.attrs.has(kStartsAs)) continue;
     parts.push_back({slot.attrs.text(kStartsAs),
@@ -165,6 +164,7 @@ std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint,
           "{} leaves out weights that its run started from (train.init_from), and they were not given",
           checkpoint.path);
     read_base();
+    std::erase_if(states.model, [&](const PartView& part) { return states.base.contains(part.name); });
   }
   checkpoint.model.read_all(states.model);
   checkpoint.optimizer.read_all(states.optimizer, kKeptPrefix);

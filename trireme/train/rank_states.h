@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "trireme/train/checkpoint/checkpoint.h"
@@ -13,8 +15,8 @@ namespace trireme {
 
 struct RankStates {
   std::vector<PartView> model;      // weights and buffers
-  std::vector<PartView> base;       // weights that checkpoints leave out (ir/trained.h)
   std::vector<PartView> optimizer;  // moments and velocities, and what methods of exchange keep
+  std::set<std::string> base;  // of `model`, the names of those that checkpoints leave out (ir/trained.h)
 };
 
 // All that this rank has: of a 16-bit weight two parts of one tensor, the weight's and its master's, which
