@@ -14,6 +14,7 @@ enum ExitCode : int {
   kUsage = 2,        // the command line was not understood
   kInterrupted = 3,  // SIGINT or SIGTERM: the step was finished and a checkpoint written
   kDiffers = 4,      // verify: a plan computes something else than one rank
+  kTimeIsUp = 5,     // train.max_minutes: the step was finished and a checkpoint written
 };
 
 struct Command {
@@ -26,6 +27,7 @@ struct Command {
 int train(std::span<const std::string> arguments);
 int verify(std::span<const std::string> arguments);
 int sample(std::span<const std::string> arguments);
+int eval(std::span<const std::string> arguments);
 int export_model(std::span<const std::string> arguments);
 int inspect(std::span<const std::string> arguments);
 int bench(std::span<const std::string> arguments);

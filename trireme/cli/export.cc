@@ -5,9 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <optional>
 
 #include "trireme/cli/arguments.h"
+#include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
 #include "trireme/train/saved_run.h"
 
@@ -17,17 +17,16 @@ int export_model(std::span<const std::string> given) {
   CLI::App app("Writes the weights of a run (gpt, llama) as a folder that Hugging Face's transformers reads.",
                "trireme export");
   std::string run, folder;
-  std::optional<int64_t> step;
+  CheckpointChoice choice;
   bool averages = false;
   app.add_option("run", run, "the run's folder")->required();
-  app.add_option("--checkpoint", step, "the step of the checkpoint; the newest, if not said")
-      ->type_name("STEP");
+  add_checkpoint_flag(app, choice);
   app.add_flag("--ema", averages, "the averages of the weights (train.ema)");
   app.add_option("--to", folder, "a new folder for config.json and model.safetensors")
       ->type_name("DIR")
       ->required();
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
-  SavedRun saved = open_saved_run(run, step);
+  SavedRun saved = open_saved_run(run, choice);
   if (averages) take_averages(saved.checkpoint);
   for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
   export_hugging_face(saved.model.options, saved.checkpoint.model, folder);

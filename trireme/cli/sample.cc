@@ -1,49 +1,50 @@
-// `trireme sample RUN --prompt "…"`: text from a checkpoint of a run.
+// `trireme sample RUN --prompt "…"`: text from a checkpoint of a run, or from a Hugging Face folder.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <optional>
 #include <thread>
+#include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
+#include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
 #include "trireme/train/data/tokenizer.h"
 #include "trireme/train/sampler.h"
-#include "trireme/train/saved_run.h"
+#include "trireme/train/trained_model.h"
 
 namespace trireme::cli {
 namespace {
 
 struct Arguments {
   std::string run;
-  std::optional<int64_t> step;
+  WeightsChoice choice;
+  std::vector<std::string> settings;
   std::string prompt = "\n";
-  std::string device;     // "": that of the run
-  bool averages = false;  // instead of the weights
+  std::string device;  // "": that of the run
   SampleOptions options;
 };
 
 void print_sample(const Arguments& arguments) {
-  SavedRun saved = open_saved_run(arguments.run, arguments.step);
-  if (arguments.averages) take_averages(saved.checkpoint);
-  const Config& config = saved.config;
-  if (saved.model.record.input != InputKind::kTokens)
+  const TrainedModel trained = open_trained_model(arguments.run, arguments.choice, arguments.settings);
+  const Config& config = trained.config.config;
+  if (trained.model.record.input != InputKind::kTokens)
     throw_error("model.family = {} does not generate text", config.model.family);
-  if (saved.model.record.targets == Targets::kMasked)
+  if (trained.model.record.targets == Targets::kMasked)
     throw_error("model.family = {} finds tokens that are hidden, and does not write text",
                 config.model.family);
-  for (const std::string& message : saved.checkpoint.messages) fmt::print(stderr, "{}\n", message);
+  for (const std::string& message : trained.messages) fmt::print(stderr, "{}\n", message);
+  require_tokenizer(trained);
 
   const std::shared_ptr<const Tokenizer> tokenizer =
       open_tokenizer(config.data.tokenizer, config.data.tokenizer_path);
   const std::unique_ptr<Device> device =
       make_device({.kind = arguments.device.empty() ? config.train.device : arguments.device,
                    .threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()))});
-  Sampler sampler(saved.model, *device);
-  sampler.load(saved.checkpoint.model);
+  Sampler sampler(trained.model, *device);
+  read_trained_weights(trained, trained.model, sampler.weights());
   std::vector<int32_t> drawn;
   const auto begin = std::chrono::steady_clock::now();
   sampler.generate(tokenizer->encode(arguments.prompt), arguments.options, [&](int32_t token) {
@@ -60,22 +61,28 @@ void print_sample(const Arguments& arguments) {
 }  // namespace
 
 int sample(std::span<const std::string> given) {
-  CLI::App app("Generates text from a checkpoint of a run.", "trireme sample");
+  CLI::App app(
+      "Generates text from a checkpoint of a run, or from a Hugging Face folder (GPT-2, Llama) with its "
+      "tokenizer.json.\nSettings (--model.seq=256, --data.tokenizer=…) go over those of the folder.",
+      "trireme sample");
+  const SplitArguments split = split_settings(given);
   Arguments arguments;
+  arguments.settings = split.settings;
   bool no_cache = false;
-  app.add_option("run", arguments.run, "the run's folder")->required();
-  app.add_option("--checkpoint", arguments.step, "the step of the checkpoint; the newest, if not said")
-      ->type_name("STEP");
+  app.add_option("run", arguments.run, "the run's folder, or a Hugging Face folder")->required();
+  add_checkpoint_flag(app, arguments.choice.checkpoint);
   app.add_option("--prompt", arguments.prompt, "text to go on from");
   app.add_option("--tokens", arguments.options.tokens, "how many tokens to generate");
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "draw from so many likeliest tokens; 0: from all");
   app.add_option("--seed", arguments.options.seed, "of the draws");
   app.add_option("--device", arguments.device, "where to compute; default: where the run did");
-  app.add_flag("--ema", arguments.averages, "with the averages of the weights (train.ema)");
+  app.add_flag_callback(
+      "--ema", [&] { arguments.choice.used = UsedWeights::kAverages; },
+      "with the averages of the weights (train.ema)");
   app.add_flag("--no-cache", no_cache,
                "compute all keys and values anew for each token: the same text, slowly");
-  if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
+  if (const auto code = parse_arguments(app, split.own)) return *code;
   if (no_cache) arguments.options.cache = SampleOptions::Cache::kNone;
   print_sample(arguments);
   return kOk;

@@ -79,7 +79,16 @@ int run_config(const ResolvedConfig& config, const OpenedData& data, const RunCo
                TrainReport report) {
   const RunResult result =
       run_training(config, find_model(config.config.model.family), data, context, report);
-  return result.end == RunResult::End::kStopped ? kInterrupted : kOk;
+  switch (result.end) {
+    case RunResult::End::kStopped:
+      return kInterrupted;
+    case RunResult::End::kTimeIsUp:
+      return kTimeIsUp;
+    case RunResult::End::kFinished:
+    case RunResult::End::kNoBetter:
+      break;
+  }
+  return kOk;
 }
 
 // A launcher of others may give its ranks a terminal of its own, whatever it does with what they print.

@@ -28,6 +28,7 @@ void TrainReport::started(const RunStart& run) {
   const TrainOptions& train = run.config.train;
   steps_ = train.steps;
   steps_done_ = run.steps_done;
+  patience_ = train.patience;
   const bool tokens = run.data.vocab > 0;
   progress_.emplace(Progress::Options{.steps = train.steps,
                                       .log_every = train.log_every,
@@ -87,9 +88,11 @@ void TrainReport::saved(const std::string& checkpoint) {
 }
 
 void TrainReport::ended(const RunResult& result) {
-  if (result.end == RunResult::End::kStopped) {
-    note(fmt::format("stopped after step {}; the same command with --run.dir={} goes on from here",
-                     result.steps, result.folder));
+  if (result.end == RunResult::End::kStopped || result.end == RunResult::End::kTimeIsUp) {
+    note(
+        fmt::format("{} after step {}; the same command with --run.dir={} goes on from here",
+                    result.end == RunResult::End::kStopped ? "stopped" : "the time is up (train.max_minutes)",
+                    result.steps, result.folder));
   }
   progress_->finish();
   progress_.reset();
@@ -98,6 +101,11 @@ void TrainReport::ended(const RunResult& result) {
     say("this run is finished: {} of {} steps are done; raise train.steps to go on, or set run.dir to "
         "another folder\n",
         steps_done_, steps_);
+  } else if (result.end == RunResult::End::kNoBetter) {
+    fmt::print(
+        "ended early after step {}: train.patience = {} evaluations in a row had no lower held-out loss; in "
+        "{}. Raise train.patience to go on\n",
+        result.steps, patience_, result.folder);
   } else if (result.end == RunResult::End::kFinished) {
     say("finished: {} steps, in {}\n", result.steps, result.folder);
   }

@@ -30,6 +30,7 @@ class TrainReport final : public RunObserver {
   double peak_flops_;
   Progress::Options::Screen screen_;
   int64_t steps_ = 0, steps_done_ = 0;  // of the whole run, and before this one
+  int64_t patience_ = 0;                // evaluations
   std::optional<Progress> progress_;    // while steps are done
   std::optional<StepMetrics> last_;
   std::vector<double> step_seconds_;  // kept where a step's time was predicted

@@ -36,4 +36,8 @@ void write_json(const std::string& path, const nlohmann::ordered_json& list) {
   write_file(path, list.dump(2) + "\n", "results");
 }
 
+void write_predictions(const std::string& path, const std::string& lines) {
+  write_file(path, lines, "predictions");
+}
+
 }  // namespace trireme::cli

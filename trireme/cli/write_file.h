@@ -9,7 +9,8 @@ namespace trireme::cli {
 void write_picture(const std::string& path, const std::string& svg);
 void write_trace(const std::string& path, const std::string& json);
 void write_plan(const std::string& path, const std::string& json);
-// The list, indented.
+// The list or object, indented.
 void write_json(const std::string& path, const nlohmann::ordered_json& list);
+void write_predictions(const std::string& path, const std::string& lines);
 
 }  // namespace trireme::cli

@@ -259,6 +259,12 @@ std::vector<Field> config_fields(Config& c) {
        "steps between comparisons of the weights that several ranks should have alike; 0: only at the start "
        "and when a checkpoint is saved",
        at_least(0)},
+      {"train.patience", &c.train.patience,
+       "end the run after so many evaluations in a row without a lower held-out loss; 0: never", at_least(0)},
+      {"train.max_minutes",
+       &c.train.max_minutes,
+       "save and end after so many minutes, counted anew when the run is resumed; 0: no limit",
+       {.min = 0, .max = 1e7}},
 
       {"optim.kind",
        &c.optim.kind,
@@ -319,6 +325,9 @@ std::vector<Field> config_fields(Config& c) {
        at_least(0)},
       {"run.keep", &c.run.keep, "newest checkpoints that are kept; two that are not damaged always are",
        at_least(1)},
+      {"run.keep_best", &c.run.keep_best,
+       "save a checkpoint at each evaluation with the lowest held-out loss so far, and keep the last of them "
+       "beside run.keep others"},
       {"run.resume",
        &c.run.resume,
        "continue from the newest checkpoint in run.dir: if there is one (auto), or it is an error (always), "

@@ -115,6 +115,12 @@ std::vector<std::string> config_problems(const Config& c, const ModelRecord& mod
         "rank of 8");
   }
 
+  if (c.train.patience > 0 && c.train.eval_every == 0) {
+    add("train.patience = {} counts evaluations, but train.eval_every = 0, so there is one at the end alone; "
+        "set train.eval_every to the steps between evaluations",
+        c.train.patience);
+  }
+
   if (c.train.tf32 && (!c.train.device.starts_with("cuda") || c.train.precision != "f32")) {
     add("train.tf32 is about f32 products on a GPU, but train.device = {} and train.precision = {}",
         c.train.device, c.train.precision);

@@ -18,6 +18,7 @@
 #include "trireme/train/checkpoint/checkpoint.h"
 #include "trireme/train/data/loader.h"
 #include "trireme/train/gossip_steps.h"
+#include "trireme/train/held_out_record.h"
 #include "trireme/train/optim/lr_schedule.h"
 #include "trireme/train/plan_settings.h"
 #include "trireme/train/rank_states.h"
@@ -38,6 +39,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// train.max_minutes, counted from now.
+Clock::time_point deadline_of(const TrainOptions& train) {
+  if (train.max_minutes == 0) return Clock::time_point::max();
+  const std::chrono::duration<double, std::ratio<60>> minutes(train.max_minutes);
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(minutes);
+}
+
+RunResult::End end_of(StopReason reason) {
+  return reason == StopReason::kTimeIsUp ? RunResult::End::kTimeIsUp : RunResult::End::kStopped;
 }
 
 // With the batch that the ranks of the plan share, and the name of the model.
@@ -76,6 +88,7 @@ class Run {
         data_(data),
         model_(model, complete_model(model, config_, data_)),
         facts_(agreed_facts({config_, resolved.origins}, model_, data_, context_)),
+        held_out_(config_, data_.validation ? HeldOutRecord::HeldOut::kSome : HeldOutRecord::HeldOut::kNone),
         device_(make_device({.kind = config_.train.device,
                              .threads = thread_count(config_.train, context.ranks_here),
                              .rank_here = context.rank_here,
@@ -95,7 +108,7 @@ class Run {
         made_folder_(config_.run),
         folder_(made_folder_.path()),
         checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)),
-        stop_(alike_, trainer_, context_.stop) {
+        stop_(alike_, trainer_, context_.stop, deadline_of(config_.train)) {
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
   }
@@ -112,14 +125,17 @@ class Run {
       metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
     }
     context_.on_signal(RunContext::OnSignal::kStop);  // on all ranks, before any is some steps ahead
-    if (servers_) begin_serving(first);
-    begin_gossip(first);
-    RunResult result{RunResult::End::kFinished, folder_, first, 0};
+    // A run that ended early does not go on with the same patience.
+    const bool ended_early = held_out_.out_of_patience();
+    const bool goes_on = first < config_.train.steps && !ended_early;
+    if (goes_on && servers_) begin_serving(first);
+    if (goes_on) begin_gossip(first);
+    RunResult result{ended_early ? RunResult::End::kNoBetter : RunResult::End::kFinished, folder_, first, 0};
     const Clock::time_point start_of_steps = Clock::now();
     const double seconds_before = leads() ? metrics_->seconds() : 0;
     const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
     // A worker goes on until it is told that the run is over.
-    for (int64_t step = first; works() || step < config_.train.steps; ++step) {
+    for (int64_t step = first; goes_on && (works() || step < config_.train.steps); ++step) {
       const Clock::time_point begin = Clock::now();
       Communicator* const communicator = trainer_.executor().communicator();
       if (communicator) {  // what is done between steps is not the step's
@@ -164,24 +180,32 @@ class Run {
       if (server_) tell_of_workers();
       if (works() && done.over == StepResult::Over::kNo) continue;
       if (works()) {
-        if (done.over == StepResult::Over::kStopped) result.end = RunResult::End::kStopped;
+        if (stop_.reason() == StopReason::kAsked) result.end = RunResult::End::kStopped;
         break;
       }
       if (server_ && server_->is_asked_to_stop()) stop_.tell();
 
       const bool last = step + 1 == config_.train.steps;
-      const bool stopping = gossip_ ? gossip_ends(step + 1, last) : stop_.agreed_after(step + 1) && !last;
-      if ((due(step + 1, config_.train.eval_every) || last) && !stopping) validate_now(step + 1);
-      if (last || stopping) {
+      const StopReason reason =
+          gossip_ ? gossip_ends(step + 1, last, stop_.reason()) : stop_.agreed_after(step + 1);
+      const bool stopping = reason != StopReason::kNone && (gossip_ || !last);
+      if (server_ && (last || stopping)) {
+        server_->finish();
+        tell_of_workers();
+      }
+      bool best = false;  // so far
+      if ((due(step + 1, config_.train.eval_every) || last) && !stopping) best = validate_now(step + 1);
+      const bool early = !last && !stopping && held_out_.out_of_patience();
+      if (early) finish_early(step + 1);
+      if (last || stopping || early) {
         save(ended_with_ > 0 ? ended_with_ : step + 1);
-        if (server_) let_workers_go(stopping ? ServerSteps::Why::kStopped : ServerSteps::Why::kThrough);
-      } else if (due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
+      } else if (best || due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
         try_to_save(step + 1);
       } else if (due(step + 1, config_.train.compare_every)) {
         compare_replicas(step + 1);
       }
-      if (stopping) {
-        result.end = RunResult::End::kStopped;
+      if (stopping || early) {
+        result.end = early ? RunResult::End::kNoBetter : end_of(reason);
         break;
       }
     }
@@ -190,7 +214,7 @@ class Run {
       metrics_->finish();
       observer_.ended(result);
     }
-    if (result.end == RunResult::End::kFinished) show_sample();
+    if (result.end == RunResult::End::kFinished || result.end == RunResult::End::kNoBetter) show_sample();
     return result;
   }
 
@@ -229,7 +253,7 @@ class Run {
   }
   void begin_gossip(int64_t first) {
     const std::optional<Consistency> how = consistency_of(context_.ranks.plan);
-    if (!how || !how->at_own_pace() || first >= config_.train.steps) return;
+    if (!how || !how->at_own_pace()) return;
     context_.world->barrier().wait();
     std::optional<GossipSteps::Order> replay;
     if (!context_.replay.empty())
@@ -237,16 +261,22 @@ class Run {
     gossip_ = GossipSteps::make(context_.ranks, trainer_, first, std::move(replay));
   }
   // Ranks at their own pace tell each other where one is asked to stop, and end after different steps.
-  // Whether any has stopped before its last; then all have the number of steps that rank 0 has made.
-  bool gossip_ends(int64_t steps, bool last) {
-    const bool asked = stop_.asked() || gossip_->others_stop();
-    if (!last && !asked) return false;
+  // Why any has stopped before its last; then all have the number of steps that rank 0 has made.
+  StopReason gossip_ends(int64_t steps, bool last, StopReason reason) {
+    if (!last && reason == StopReason::kNone && !gossip_->others_stop()) return StopReason::kNone;
     gossip_->finish(last ? GossipSteps::Why::kThrough : GossipSteps::Why::kStopped);
-    std::array<int64_t, 2> all = {last ? 0 : 1, leads() ? steps : 0};  // one has stopped; the steps of rank 0
+    const StopReason own = last ? StopReason::kNone : std::max(reason, StopReason::kTimeIsUp);
+    std::array<int64_t, 2> all = {static_cast<int64_t>(own), leads() ? steps : 0};
     context_.ranks.communicator->all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()),
                                             std::ssize(all), DType::i64, Communicator::Reduction::kMax);
     ended_with_ = all[1];
-    return all[0] != 0;
+    return static_cast<StopReason>(all[0]);
+  }
+  // Of the run's others, when all have seen that it gets no better.
+  void finish_early(int64_t steps) {
+    if (gossip_) gossip_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
+    if (server_) server_->finish();
+    if (server_) tell_of_workers();
   }
   // What several servers, or ranks at their own pace, have taken, for a replay.
   void log_arrivals() {
@@ -331,6 +361,7 @@ class Run {
     if (leads()) {
       checkpoints_.clean_up();
       write_run_description(folder_, config_, context_.ranks.plan);
+      write_data_description(folder_, {data_.classes, data_.mean, data_.deviation});
     }
     return found ? found->state.step : 0;
   }
@@ -352,6 +383,10 @@ class Run {
     if (const std::string lost = restore(trainer_, found, [&] { read_starting_weights(); }); !lost.empty())
       note(lost);
     loader_.seek(found.state.data);
+    held_out_.restore(found.state.extra, found.path);
+    const std::vector<int64_t> there = checkpoints_.steps();
+    if (held_out_.best() && std::ranges::find(there, held_out_.best()->step) == there.end())
+      held_out_.forget_best();
     saved_ = found.path;
     note(fmt::format("goes on from {} (step {})", found.path, found.state.step));
   }
@@ -373,8 +408,9 @@ class Run {
                        std::max(config_.train.accumulate, config_.train.shards));
   }
 
-  void validate_now(int64_t step) {
-    if (!data_.validation) return;
+  // Returns whether the weights are the best so far, and should be saved.
+  bool validate_now(int64_t step) {
+    if (!data_.validation) return false;
     LoaderOptions options = evaluation(config_.train.batch / config_.train.accumulate);
     options.parts = trainer_.own_evaluation_rows();
     Loader loader(data_.validation, options);
@@ -386,10 +422,12 @@ class Run {
       if (batch.ends_epoch) break;
     }
     const double accuracy = total.count > 0 ? total.correct / total.count : 0;
-    if (!leads()) return;
-    const ValidationMetrics line{step, total.loss, accuracy, static_cast<int64_t>(total.count)};
-    metrics_->write(line);
-    observer_.validated(line);
+    if (leads()) {
+      const ValidationMetrics line{step, total.loss, accuracy, static_cast<int64_t>(total.count)};
+      metrics_->write(line);
+      observer_.validated(line);
+    }
+    return held_out_.add(step, total.loss);
   }
 
   // A checkpoint that can not be written now may be later, and the run has more to lose than it: tried again
@@ -398,6 +436,7 @@ class Run {
     try {
       save(step);
     } catch (const NotSaved& error) {
+      held_out_.not_saved(step);
       retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
       retry_at_ = step + retry_after_;
       note(fmt::format("warning: {}. Tried again after step {}", error.what(), retry_at_));
@@ -412,7 +451,9 @@ class Run {
     state.step = step;
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
+    state.extra = held_out_.added_to(state.extra);
     for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
+    checkpoints_.always_keep(held_out_.best() ? std::optional(held_out_.best()->step) : std::nullopt);
     saved_ = trireme::save(checkpoints_, std::move(state), trainer_, alike_);
     retry_at_ = retry_after_ = 0;
     if (leads()) observer_.saved(saved_);
@@ -441,6 +482,7 @@ class Run {
   OpenedData data_;
   Model model_;
   Facts facts_;
+  HeldOutRecord held_out_;
   std::unique_ptr<Device> device_;
   std::optional<Servers> servers_;
   RankOptions alike_;

@@ -77,19 +77,21 @@ TEST_F(RunData, Gpt2ReadsItsFilesFromTheTokenizerPath) {
   EXPECT_EQ(open().vocab, 265);
 }
 
-// y = 2x − 1 at places that follow from the number of the sample.
+// y = 2x − 1, or that times `scale`, at places that follow from the number of the sample.
 class Line : public DataSet {
  public:
+  explicit Line(float scale = 1) : scale_(scale) {}
   int64_t size() const override { return 40; }
   std::span<const SampleTensor> tensors() const override { return tensors_; }
   void write(int64_t, int64_t index, int64_t row, Batch& batch) const override {
     const float x = static_cast<float>(index) / 20 - 1;
     batch.at("x").row<float>(row)[0] = x;
-    batch.at("y").row<float>(row)[0] = 2 * x - 1;
+    batch.at("y").row<float>(row)[0] = scale_ * (2 * x - 1);
   }
   void write_padding(int64_t row, Batch& batch) const override { write(0, 0, row, batch); }
 
  private:
+  float scale_;
   std::vector<SampleTensor> tensors_ = {{"x", DType::f32, {1}}, {"y", DType::f32, {1}}};
 };
 
@@ -107,6 +109,7 @@ class Witness : public RunObserver {
  public:
   std::vector<std::string> seen;
   double loss = 0;
+  std::map<int64_t, double> held_out;  // losses by step
 
   void note(const std::string& line) override { seen.push_back("note: " + line.substr(0, line.find(' '))); }
   void warn_here(const std::string&) override { seen.emplace_back("warning"); }
@@ -120,6 +123,7 @@ class Witness : public RunObserver {
   }
   void validated(const ValidationMetrics& line) override {
     seen.push_back(fmt::format("validated {}", line.targets));
+    held_out[line.step] = line.loss;
   }
   void saved(const std::string& path) override {
     seen.push_back("saved " + path.substr(path.rfind('-') + 1));
@@ -178,7 +182,7 @@ TEST(RunTraining, GoesOnFromWeightsOfAModelOfOnesOwn) {
   Witness first, second;
   run_training(config, model, data, {}, first);
 
-  const SavedRun saved = open_saved_run(config.config.run.dir, std::nullopt, {}, &model);
+  const SavedRun saved = open_saved_run(config.config.run.dir, {}, {}, &model);
   EXPECT_EQ(saved.model.record.family, "line");
   EXPECT_EQ(saved.config.model.family, "line");
   EXPECT_THAT(error_of([&] { open_saved_run(config.config.run.dir); }), HasSubstr("model.family"));
@@ -265,6 +269,117 @@ TEST(RunTraining, OfEpochsAgreesWhenEachSampleWasSeen) {
     if (line.bytes_sent > 0) agreed.push_back(line.step);
   }
   EXPECT_THAT(agreed, ::testing::ElementsAre(4, 8));
+}
+
+// The held-out samples are of a line between the start and the one that is learned: their loss falls and then
+// rises.
+OpenedData data_with_a_best_step() {
+  return {.kind = "own",
+          .train = std::make_shared<Line>(),
+          .validation = std::make_shared<Line>(0.5f),
+          .summary = "two lines"};
+}
+
+ResolvedConfig evaluating_config(const std::filesystem::path& folder, int64_t steps) {
+  ResolvedConfig config = line_config(
+      folder,
+      {.batch = 10, .steps = steps, .threads = 1, .clip_norm = 0, .eval_every = 1, .eval_batches = 4});
+  config.config.optim.lr = 0.05;
+  config.config.run.keep = 1;
+  return config;
+}
+
+int64_t lowest_of(const std::map<int64_t, double>& losses) {
+  return std::ranges::min_element(losses, {}, [](const auto& one) { return one.second; })->first;
+}
+
+TEST(RunTraining, KeepsTheBestCheckpoint) {
+  TempFolder folder;
+  ResolvedConfig config = evaluating_config(folder.path() / "run", 40);
+  config.config.run.keep_best = true;
+  config.config.run.checkpoint_every = 10;
+  Witness witness;
+  run_training(config, line_model(), data_with_a_best_step(), {}, witness);
+  const int64_t best = lowest_of(witness.held_out);
+  ASSERT_GT(best, 3);
+  ASSERT_LT(best, 25);
+  const ModelRecord model = line_model();
+  const auto open = [&](const CheckpointChoice& choice) {
+    return open_saved_run(config.config.run.dir, choice, {}, &model).checkpoint.state.step;
+  };
+  EXPECT_EQ(open(CheckpointChoice::best()), best);
+  EXPECT_EQ(open(CheckpointChoice::newest()), 40);
+  EXPECT_THAT(Checkpoints(config.config.run.dir, 1).steps(), ::testing::ElementsAre(best, 30, 40));
+
+  config.config.train.steps = 45;  // and a run that goes on knows it
+  run_training(config, line_model(), data_with_a_best_step(), {}, witness);
+  EXPECT_EQ(open(CheckpointChoice::best()), best);
+  EXPECT_THAT(Checkpoints(config.config.run.dir, 1).steps(), ::testing::Contains(best));
+
+  std::filesystem::remove_all(folder.path() / "run/checkpoints" / checkpoint_name(best));
+  EXPECT_THAT(error_of([&] { open(CheckpointChoice::best()); }), HasSubstr("which was the best"));
+  config.config.run.keep_best = false;
+  config.config.run.dir = (folder.path() / "other").string();
+  run_training(config, line_model(), data_with_a_best_step(), {}, witness);
+  EXPECT_THAT(error_of([&] { open(CheckpointChoice::best()); }), HasSubstr("holds no best checkpoint"));
+}
+
+TEST(RunTraining, EndsEarlyWhenPatienceIsOverAndKeepsItWhenResumed) {
+  TempFolder folder;
+  ResolvedConfig config = evaluating_config(folder.path() / "whole", 40);
+  Witness whole, first, second, third, fourth;
+  run_training(config, line_model(), data_with_a_best_step(), {}, whole);
+  const int64_t best = lowest_of(whole.held_out);
+
+  config = evaluating_config(folder.path() / "run", best + 2);  // in the middle of its patience
+  config.config.train.patience = 3;
+  EXPECT_EQ(run_training(config, line_model(), data_with_a_best_step(), {}, first).end,
+            RunResult::End::kFinished);
+  config.config.train.steps = 40;
+  RunResult result = run_training(config, line_model(), data_with_a_best_step(), {}, second);
+  EXPECT_EQ(result.end, RunResult::End::kNoBetter);
+  EXPECT_EQ(result.steps, best + 3);
+  EXPECT_EQ(second.held_out[best + 3], whole.held_out[best + 3]);
+  EXPECT_THAT(second.seen, ::testing::Contains(fmt::format("saved {:08}", best + 3)));
+
+  result = run_training(config, line_model(), data_with_a_best_step(), {}, third);  // over is over
+  EXPECT_EQ(result.end, RunResult::End::kNoBetter);
+  EXPECT_EQ(result.steps, best + 3);
+  EXPECT_TRUE(third.held_out.empty());
+  config.config.train.patience = 5;
+  result = run_training(config, line_model(), data_with_a_best_step(), {}, fourth);
+  EXPECT_EQ(result.end, RunResult::End::kNoBetter);
+  EXPECT_EQ(result.steps, best + 5);
+}
+
+TEST(RunTraining, SavesAndEndsWhenTheTimeIsUp) {
+  TempFolder folder;
+  ResolvedConfig config = evaluating_config(folder.path() / "whole", 6);
+  Witness whole, limited, rest;
+  run_training(config, line_model(), line_data(), {}, whole);
+  config.config.run.dir = (folder.path() / "limited").string();
+  config.config.train.max_minutes = 1e-9;  // over before the first step is
+  RunResult result = run_training(config, line_model(), line_data(), {}, limited);
+  EXPECT_EQ(result.end, RunResult::End::kTimeIsUp);
+  EXPECT_EQ(result.steps, 1);
+  EXPECT_THAT(limited.seen, ::testing::Contains("saved 00000001"));
+  config.config.train.max_minutes = 1000;
+  result = run_training(config, line_model(), line_data(), {}, rest);
+  EXPECT_EQ(result.end, RunResult::End::kFinished);
+  EXPECT_EQ(result.steps, 6);
+  EXPECT_EQ(rest.loss, whole.loss);
+}
+
+TEST(RunTraining, WithoutHeldOutDataThereIsNoBest) {
+  TempFolder folder;
+  OpenedData data = line_data();
+  data.validation = nullptr;
+  ResolvedConfig config = evaluating_config(folder.path() / "run", 6);
+  config.config.train.patience = 2;
+  Witness witness;
+  EXPECT_THAT(error_of([&] { run_training(config, line_model(), data, {}, witness); }),
+              HasSubstr("train.patience = 2 goes by the loss on held-out data"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
 }
 
 }  // namespace

@@ -14,7 +14,8 @@
 namespace trireme {
 
 struct RunResult {
-  enum class End { kFinished, kStopped } end = End::kFinished;
+  // kStopped: by a signal. kTimeIsUp: train.max_minutes. kNoBetter: train.patience.
+  enum class End { kFinished, kStopped, kTimeIsUp, kNoBetter } end = End::kFinished;
   std::string folder;
   int64_t steps = 0;  // done in all
   double loss = 0;    // of the last step

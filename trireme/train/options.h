@@ -86,6 +86,8 @@ struct TrainOptions {
   int64_t eval_every = 250;     // steps; 0: only at the end
   int64_t eval_batches = 10;    // batches of validation data each time
   int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
+  int64_t patience = 0;         // evaluations without a lower held-out loss, then the run ends; 0: never
+  double max_minutes = 0;       // then the run saves and ends; 0: no limit
 };
 
 // What holds for the parameters that fit a pattern, instead of what holds for all (optim/groups.h).
@@ -124,6 +126,7 @@ struct RunOptions {
   std::string dir;                 // automatic: a new folder in runs/, named by date and time
   int64_t checkpoint_every = 250;  // steps; 0: only at the end
   int64_t keep = 2;                // checkpoints
+  bool keep_best = false;          // also that with the lowest held-out loss (held_out_record.h)
   std::string resume = "auto";
   int64_t sample_tokens = 300;  // generated at the end; language models only; 0: none
 };

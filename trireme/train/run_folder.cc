@@ -34,6 +34,7 @@ void write_file(const fs::path& path, const std::string& text) {
 
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kPlan = "plan.json";
+constexpr const char* kData = "data.json";
 constexpr const char* kVersion = "version.txt";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kCheckpoints = "checkpoints";
@@ -122,7 +123,7 @@ std::string set_aside(const std::string& folder) {
       earlier = run / fmt::format("earlier-{}", number);
       if (fs::create_directory(earlier)) break;
     }
-    for (const char* name : {kCheckpoints, kMetrics, kConfig, kPlan, kVersion}) {
+    for (const char* name : {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion}) {
       if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
     }
     return earlier.string();
@@ -138,6 +139,28 @@ void write_run_description(const std::string& folder, const Config& config, cons
   write_file(fs::path(folder) / kConfig, config_toml(config));
   write_file(fs::path(folder) / kPlan, to_json(plan) + "\n");
   write_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
+}
+
+void write_data_description(const std::string& folder, const DataDescription& data) {
+  if (data.classes.empty()) return;
+  const nlohmann::ordered_json object{
+      {"classes", data.classes}, {"mean", data.mean}, {"deviation", data.deviation}};
+  write_file(fs::path(folder) / kData,
+             object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+DataDescription read_data_description(const std::string& folder) {
+  const fs::path path = fs::path(folder) / kData;
+  std::ifstream in(path);
+  if (!in) return {};
+  try {
+    const nlohmann::json object = nlohmann::json::parse(in);
+    return {object.at("classes").get<std::vector<std::string>>(), object.at("mean").get<std::vector<float>>(),
+            object.at("deviation").get<std::vector<float>>()};
+  } catch (const nlohmann::json::exception& error) {
+    throw_error("{}: not as it was written: {}; remove it, and give --data.mean and --data.deviation",
+                path.string(), error.what());
+  }
 }
 
 std::optional<Plan> plan_of_earlier_run(const std::string& folder) {

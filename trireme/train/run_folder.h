@@ -2,6 +2,7 @@
 //
 //   config.toml      the resolved settings
 //   plan.json        how it is spread over ranks
+//   data.json        of image data: names of the classes, and by what pixels are normalised
 //   version.txt      which Trireme wrote it
 //   metrics.jsonl    one JSON object a step; one for each validation; and where ranks mix weights at their
 //   own
@@ -45,6 +46,15 @@ class RunFolder {
 // Moves what an earlier run left into a folder of its own, and returns that; "" when there is nothing.
 std::string set_aside(const std::string& folder);
 void write_run_description(const std::string& folder, const Config& config, const Plan& plan);
+// What later users of the model must know of the images that it learned from; all is empty for other data.
+struct DataDescription {
+  std::vector<std::string> classes;    // names by label
+  std::vector<float> mean, deviation;  // of the training images, or as set
+};
+void write_data_description(const std::string& folder,
+                            const DataDescription& data);  // nothing if all is empty
+// Empty where the run has no such file. Throws Error if it is damaged.
+DataDescription read_data_description(const std::string& folder);
 // The plan of the run that `folder` has a checkpoint of; nothing where there is none.
 std::optional<Plan> plan_of_earlier_run(const std::string& folder);
 std::string_view version();  // of Trireme, "0.1.0"

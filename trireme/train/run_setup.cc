@@ -18,12 +18,7 @@ int thread_count(const TrainOptions& train, int ranks_here) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
-OpenedData open_run_data(const Config& config, const std::string& default_path) {
-  if (config.data.path.empty() && default_path.empty())
-    throw_error(
-        "data.path is not set, and the text of Trireme's own sources, which stands in for it, is not there "
-        "any "
-        "more; give a file or folder to train on: --data.path=TEXT");
+DataOptions data_options(const Config& config, const std::string& default_path) {
   DataOptions options;
   options.kind = config.data.path.empty() ? "text" : config.data.kind;
   options.path = config.data.path.empty() ? default_path : config.data.path;
@@ -43,7 +38,11 @@ OpenedData open_run_data(const Config& config, const std::string& default_path) 
     options.crop_padding = 4;
     options.flip = Flip::horizontal;
   }
-  return open_data(options);
+  return options;
+}
+
+OpenedData open_run_data(const Config& config, const std::string& default_path) {
+  return open_data(data_options(config, default_path));
 }
 
 ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data) {

@@ -11,8 +11,9 @@
 
 namespace trireme {
 
-// Opens the data that the settings name. `default_path` is read when data.path is empty; "": there
-// is none, and then that is an Error.
+// What the settings say of the data, for open_data(). `default_path` is read when data.path is empty.
+DataOptions data_options(const Config& config, const std::string& default_path);
+// Opens the data that the settings name.
 OpenedData open_run_data(const Config& config, const std::string& default_path);
 
 // The settings with everything automatic filled in from the data, which must be what the model learns from.

@@ -65,13 +65,13 @@ Sampler::Sampler(const Model& model, Device& device)
       padded_(model_.seq),
       logits_(model_.vocab) {}
 
-void Sampler::load(const TensorFiles& files) {
-  std::vector<NamedTensor> tensors;
+std::vector<PartView> Sampler::weights() {
+  std::vector<PartView> parts;
   for (const State& slot : executor_.program().states) {
     if (slot.role == Role::kCache) continue;
-    tensors.push_back({slot.name, view_of(slot), reach_of(executor_, slot.name)});
+    parts.push_back({slot.name, view_of(slot), all_of(slot.type.shape), reach_of(executor_, slot.name)});
   }
-  files.read_all(tensors);
+  return parts;
 }
 
 std::span<const float> Sampler::logits(std::string_view list, std::span<const int32_t> ids, size_t position) {

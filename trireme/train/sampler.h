@@ -31,7 +31,8 @@ class Sampler {
  public:
   // model.vocab must be set. Weights are undefined until load().
   Sampler(const Model& model, Device& device);
-  void load(const TensorFiles& files);
+  void load(const TensorFiles& files) { files.read_all(weights()); }
+  std::vector<PartView> weights();  // to be filled
 
   // Continues `prompt` (at least one token), calling back with each new token as it is drawn. A token sees
   // the last model.seq tokens at most: when they are full, the older half is left out.

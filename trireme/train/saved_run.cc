@@ -2,11 +2,13 @@
 #include "trireme/train/saved_run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/train/config.h"
+#include "trireme/train/held_out_record.h"
 #include "trireme/train/optim/update.h"
 #include "trireme/train/weights.h"
 
@@ -15,28 +17,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
-LoadedCheckpoint open_step(const Checkpoints& checkpoints, std::optional<int64_t> step,
-                           const CheckpointPeers& peers) {
+LoadedCheckpoint open_chosen(const Checkpoints& checkpoints, const CheckpointChoice& choice,
+                             const CheckpointPeers& peers) {
+  using Which = CheckpointChoice::Which;
   const std::vector<int64_t> steps = checkpoints.steps();
   if (steps.empty()) throw_error("{} holds no checkpoint yet", checkpoints.path());
-  if (!step) return *checkpoints.load_latest();
-  if (std::ranges::find(steps, *step) == steps.end()) {
+  int64_t step = choice.step;
+  if (choice.which != Which::kOfStep) {
+    LoadedCheckpoint newest = *checkpoints.load_latest();
+    if (choice.which == Which::kNewest) return newest;
+    const auto best = best_checkpoint(newest.state.extra, newest.path);
+    if (!best)
+      throw_error(
+          "{} holds no best checkpoint: none was evaluated on held-out data with run.keep_best=true; leave "
+          "the choice out for the newest",
+          checkpoints.path());
+    step = best->step;
+  }
+  if (std::ranges::find(steps, step) == steps.end()) {
     std::vector<std::string> there;
     for (const int64_t one : steps) there.push_back(std::to_string(one));
-    throw_error("{} holds no checkpoint of step {}; there are those of {}", checkpoints.path(), *step,
-                join(there, ", "));
+    throw_error("{} holds no checkpoint of step {}{}; there are those of {}", checkpoints.path(), step,
+                choice.which == Which::kBest ? ", which was the best" : "", join(there, ", "));
   }
-  return open_checkpoint(fs::path(checkpoints.path()) / checkpoint_name(*step), peers);
+  return open_checkpoint(fs::path(checkpoints.path()) / checkpoint_name(step), peers);
 }
 
 }  // namespace
 
-SavedRun open_saved_run(const std::string& folder, std::optional<int64_t> step, const CheckpointPeers& peers,
-                        const ModelRecord* own) {
+CheckpointChoice CheckpointChoice::parse(const std::string& text) {
+  if (text == "best") return best();
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc{} || end != text.data() + text.size() || step < 0)
+    throw_error("'{}' names no checkpoint; expected the number of a step, or best", text);
+  return of_step(step);
+}
+
+SavedRun open_saved_run(const std::string& folder, const CheckpointChoice& choice,
+                        const CheckpointPeers& peers, const ModelRecord* own) {
   const fs::path config_path = fs::path(folder) / "config.toml";
   if (!fs::exists(config_path)) throw_error("{} is no run folder: there is no config.toml in it", folder);
   const Config config = resolve_config({.file = read_config_file(config_path.string())}, own).config;
-  LoadedCheckpoint checkpoint = open_step(Checkpoints(folder, 1, peers), step, peers);
+  LoadedCheckpoint checkpoint = open_chosen(Checkpoints(folder, 1, peers), choice, peers);
   const bool is_own = own && own->family == config.model.family;
   Model model = is_own ? Model(*own, config.model) : Model(config.model);
   if (fs::weakly_canonical(config.train.init_from) == fs::weakly_canonical(folder))

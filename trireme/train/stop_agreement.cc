@@ -8,8 +8,9 @@
 
 namespace trireme {
 
-StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop)
-    : ranks_(ranks), trainer_(trainer), stop_(stop) {
+StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop,
+                             Clock::time_point deadline)
+    : ranks_(ranks), trainer_(trainer), stop_(stop), deadline_(deadline) {
   const std::optional<Consistency> how = consistency_of(ranks.plan);
   if (how && how->kind == Consistency::Kind::kDelayed && how->settings.whole("delay") > 0)
     delay_ = std::max(how->settings.whole("delay"), how->period());
@@ -24,26 +25,31 @@ StopAgreement::~StopAgreement() {
   }
 }
 
-bool StopAgreement::agreed_after(int64_t steps) {
-  if (delay_ == 0) return trainer_.agrees_after(steps) && agreed_now();
-  if (steps % delay_ != 0) return false;
-  std::byte* const flag = reinterpret_cast<std::byte*>(&flag_);
-  if (under_way_) ranks_.communicator->wait(flag);
-  const bool stops = under_way_ && flag_ != 0;
-  flag_ = asked() ? 1 : 0;
-  ranks_.communicator->start_all_reduce(kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax);
-  under_way_ = true;
-  return stops;
+StopReason StopAgreement::reason() const {
+  if (stop_ && stop_->load()) return StopReason::kAsked;
+  return Clock::now() >= deadline_ ? StopReason::kTimeIsUp : StopReason::kNone;
 }
 
-bool StopAgreement::agreed_now() {
-  int32_t asked_any = asked() ? 1 : 0;
+StopReason StopAgreement::agreed_after(int64_t steps) {
+  if (delay_ == 0) return trainer_.agrees_after(steps) ? agreed_now() : StopReason::kNone;
+  if (steps % delay_ != 0) return StopReason::kNone;
+  std::byte* const flag = reinterpret_cast<std::byte*>(&flag_);
+  if (under_way_) ranks_.communicator->wait(flag);
+  const StopReason agreed = under_way_ ? static_cast<StopReason>(flag_) : StopReason::kNone;
+  flag_ = static_cast<int32_t>(reason());
+  ranks_.communicator->start_all_reduce(kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax);
+  under_way_ = true;
+  return agreed;
+}
+
+StopReason StopAgreement::agreed_now() {
+  int32_t last = static_cast<int32_t>(reason());
   for (const Axis& axis : ranks_.plan.mesh.axes()) {
     if (axis.size == 1) continue;
-    ranks_.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&asked_any), 1, DType::i32,
+    ranks_.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&last), 1, DType::i32,
                                     Communicator::Reduction::kMax);
   }
-  return asked_any != 0;
+  return static_cast<StopReason>(last);
 }
 
 }  // namespace trireme

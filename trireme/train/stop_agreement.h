@@ -1,34 +1,42 @@
-// Whether a run was asked to stop: ranks may hear of it at different steps, and stop together.
+// Whether a run was asked to stop, or its time is up: ranks may know of it at different steps, and stop
+// together.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "trireme/train/trainer.h"
 
 namespace trireme {
 
+// Why a run ends before its last step. Where ranks have different reasons, the last of these stands.
+enum class StopReason : int32_t { kNone, kTimeIsUp, kAsked };
+
 class StopAgreement {
  public:
-  // `stop` becomes true where this rank is asked to; null: never. All that is given outlives it.
-  StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop);
+  using Clock = std::chrono::steady_clock;
+  // `stop` becomes true where this rank is asked to; null: never. From `deadline` on it stops by itself. All
+  // that is given outlives it.
+  StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop,
+                Clock::time_point deadline = Clock::time_point::max());
   ~StopAgreement();  // waits for what is under way
   StopAgreement(const StopAgreement&) = delete;
   StopAgreement& operator=(const StopAgreement&) = delete;
 
-  bool asked() const { return told_ || (stop_ && stop_->load()); }  // this rank
-  void tell() { told_ = true; }  // that it is, by somebody who is not among those that agree
-  // After so many steps, on all ranks: whether any was, as far as they have agreed. At once where they hear
-  // of each other in that step. Where what they say to each other takes a delay, so does this: waiting for it
-  // would cost what the delay gains.
-  bool agreed_after(int64_t steps);
+  StopReason reason() const;  // of this rank
+  // After so many steps, on all ranks: why any of them stops, as far as they have agreed. At once where they
+  // hear of each other in that step. Where what they say to each other takes a delay, so does this: waiting
+  // for it would cost what the delay gains.
+  StopReason agreed_after(int64_t steps);
 
  private:
-  bool agreed_now();
+  StopReason agreed_now();
 
   const RankOptions& ranks_;
   const Trainer& trainer_;
   const std::atomic<bool>* stop_;
+  Clock::time_point deadline_;
   int64_t delay_ = 0;  // steps; 0: none
   int32_t flag_ = 0;   // of which the maximum is under way
   bool under_way_ = false;

@@ -418,7 +418,7 @@ void Trainer::explain_bad_loss(std::span<const Runner::Turn> turns, double loss,
       where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
 }
 
-void Trainer::evaluate(Batch& batch, Evaluation& total) {
+void Trainer::evaluate(Batch& batch, Evaluation& total, const OnRow& on_row) {
   std::array<double, 3> sums = {};  // loss, count, correct
   const auto before = [&](const Runner::Turn& turn) {
     if (program().segments[turn.segment].takes(Role::kBatch))
@@ -428,7 +428,7 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
     if (!has_output(program().segments[turn.segment].graph, "loss")) return;
     sums[0] += executor_.scalar_output(turn.segment, "loss");
     sums[1] += executor_.scalar_output(turn.segment, "count");
-    sums[2] += count_correct(turn.segment, turn.action->microbatch, batch);
+    sums[2] += count_correct(turn.segment, turn.action->microbatch, batch, on_row);
   };
   runner_.run(runner_.turns(evaluation_list_.name), before, after);
   if (ranks_.plan.pipeline_stages() > 1)  // one stage has them
@@ -439,7 +439,7 @@ void Trainer::evaluate(Batch& batch, Evaluation& total) {
   total.correct += sums[2];
 }
 
-double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch) {
+double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, const OnRow& on_row) {
   double total = 0;
   const Graph& graph = program().segments[segment].graph;
   for (const Output& output : graph.outputs) {
@@ -457,6 +457,7 @@ double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch) {
       if (targets[first + row] < 0) continue;
       const float* logit = logits_.data() + row * width;
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
+      if (on_row) on_row(first + row, {logit, static_cast<size_t>(width)});
     }
     for (const int axis : batch_axes(ranks_.plan)) {  // the other ranks have the rest
       ranks_.communicator->all_reduce(ranks_.plan.mesh.axes()[axis].name,

@@ -2,8 +2,10 @@
 // Knows nothing of files, logs or time; loop.h does.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -124,8 +126,10 @@ class Trainer {
   bool agrees_after(int64_t steps) const;
 
   // Adds up over a batch of shape.rows rows, of which this rank is given at least own_evaluation_rows(); rows
-  // with ignored targets do not count.
-  void evaluate(Batch& batch, Evaluation& total);
+  // with ignored targets do not count. `on_row`: of a model with logits, what it says of each row of `batch`
+  // that counts; of language models a row is one token.
+  using OnRow = std::function<void(int64_t row, std::span<const float> logits)>;
+  void evaluate(Batch& batch, Evaluation& total, const OnRow& on_row = nullptr);
 
   // The rows of a whole batch that this rank computes, for its loader.
   std::vector<Part> own_rows() const;
@@ -162,7 +166,7 @@ class Trainer {
   int64_t first_slot(int64_t step) const { return fill_list_ ? step * step_list_.microbatches : 0; }
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
   void load_ahead(int segment, Batch& next);
-  double count_correct(int segment, int64_t microbatch, Batch& batch);
+  double count_correct(int segment, int64_t microbatch, Batch& batch, const OnRow& on_row);
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step);
   bool computes_rows(int segment) const;

@@ -102,9 +102,9 @@ Source open_hugging_face(const fs::path& folder, const Model& model, Vocabulary 
           [model = model.options](const std::string& name) { return name_from_hugging_face(model, name); }};
 }
 
-Source open_run(const fs::path& folder, std::optional<int64_t> step, const Model& model,
+Source open_run(const fs::path& folder, const CheckpointChoice& choice, const Model& model,
                 const CheckpointPeers& peers) {
-  SavedRun run = open_saved_run(folder, step, peers, &model.record);
+  SavedRun run = open_saved_run(folder, choice, peers, &model.record);
   Keys keys = {{"model.family", "model.family"}};
   for (const std::string& name : run.model.record.weight_settings) keys.push_back({name, name});
   expect_same(model, run.model, keys, folder / "config.toml");
@@ -123,12 +123,12 @@ Source open_source(const std::string& path, const Model& model, const Checkpoint
         "train.init_from = {}: {}", path,
         fs::exists(folder) ? "this is a file; give the folder that it is in" : "there is no such folder");
   }
-  if (fs::is_directory(folder / "checkpoints")) return open_run(folder, std::nullopt, model, peers);
+  if (fs::is_directory(folder / "checkpoints")) return open_run(folder, {}, model, peers);
   if (fs::exists(folder / "checksums.json")) {
     const fs::path run = folder.parent_path().parent_path();
     const std::optional<int64_t> step = parse_checkpoint_name(folder.filename().string());
     if (step && folder.parent_path().filename() == "checkpoints" && fs::exists(run / "config.toml"))
-      return open_run(run, step, model, peers);
+      return open_run(run, CheckpointChoice::of_step(*step), model, peers);
     return {path + ", without the settings of its run, so that only names and shapes were compared",
             std::move(open_checkpoint(folder, peers).model), same_name};
   }

@@ -70,6 +70,9 @@ class Checkpoints {
   std::string save(const TrainState& state, std::span<const PartView> model,
                    std::span<const PartView> optimizer);
 
+  // The checkpoint of this step stays, beside the `keep` others; nothing: none does.
+  void always_keep(std::optional<int64_t> step) { always_kept_ = step; }
+
   // Removes what killed writers left. For who alone may save in this run.
   void clean_up() const;
 
@@ -86,6 +89,7 @@ class Checkpoints {
 
   std::string path_;
   int64_t keep_;
+  std::optional<int64_t> always_kept_;
   CheckpointPeers peers_;
   std::map<int64_t, uint64_t> whole_;  // steps whose files were as written, and what they looked like then
 };

@@ -118,6 +118,20 @@ void flip_a_byte(const fs::path& path) {
   file.put(byte);
 }
 
+TEST_F(CheckpointTest, OneThatIsAlwaysKeptStaysBesideTheOthers) {
+  Checkpoints saved = checkpoints(2);
+  for (const int64_t step : {1, 2, 3, 4, 5, 6}) {
+    if (step == 2) saved.always_keep(2);
+    if (step == 5) saved.always_keep(5);
+    Tensors tensors(step);
+    saved.save({.step = step}, tensors.model(), tensors.optimizer());
+    if (step == 4) {
+      EXPECT_THAT(saved.steps(), ElementsAre(2, 3, 4));
+    }
+  }
+  EXPECT_THAT(saved.steps(), ElementsAre(4, 5, 6));  // 2 no longer is
+}
+
 TEST_F(CheckpointTest, DamagedOnesAreRemovedFirst) {
   for (int64_t step : {1, 2, 3}) save(step);
   flip_a_byte(folder(2) / "model.safetensors");

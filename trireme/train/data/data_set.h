@@ -32,6 +32,14 @@ class DataSet {
   // tensors() in the same order. Thread-safe; allocates nothing; may throw Error.
   virtual void write(int64_t epoch, int64_t index, int64_t row, Batch& batch) const = 0;
 
+  // Where a sample comes from, for people: its number in the file or folder that it is of, and for a file of
+  // its own that file's path below the folder of the data.
+  struct Origin {
+    int64_t number = 0;
+    std::string file = {};
+  };
+  virtual Origin origin(int64_t index) const { return {index, ""}; }
+
   // The class, or the text, that a sample is of, from 0; −1: the data does not say.
   virtual int64_t group([[maybe_unused]] int64_t index) const { return -1; }
 

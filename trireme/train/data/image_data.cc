@@ -50,9 +50,12 @@ OpenedData make_image_data(ImageSet images, std::optional<ImageSet> own_held_out
   auto train = std::make_shared<const ImageSet>(std::move(images));
   std::shared_ptr<const ImageSet> held_out = train;
   std::vector<uint32_t> train_indices = all_of(*train), held_out_indices;
+  const bool evaluates = options.use == DataOptions::Use::kEvaluation;
   if (own_held_out) {
     held_out = std::make_shared<const ImageSet>(std::move(*own_held_out));
     held_out_indices = shuffled(*held_out);
+  } else if (evaluates) {
+    held_out_indices = train_indices;
   } else if (options.validation > 0) {
     hold_out(options.validation, *train, train_indices, held_out_indices);
   }
@@ -71,10 +74,14 @@ OpenedData make_image_data(ImageSet images, std::optional<ImageSet> own_held_out
   augmented.flip = options.flip;
 
   OpenedData data;
+  data.mean = plain.mean;
+  data.deviation = plain.deviation;
   data.classes = held_out->classes.size() > train->classes.size() ? held_out->classes : train->classes;
-  data.summary =
-      fmt::format("{} images for training, {} held out, {}x{}x{}, {} classes", train_indices.size(),
-                  held_out_indices.size(), train->channels, train->height, train->width, data.classes.size());
+  data.summary = fmt::format("{}, {}x{}x{}, {} classes",
+                             evaluates ? fmt::format("{} images", held_out_indices.size())
+                                       : fmt::format("{} images for training, {} held out",
+                                                     train_indices.size(), held_out_indices.size()),
+                             train->channels, train->height, train->width, data.classes.size());
   data.train_hash = hash_images(*train, train_indices);
   data.validation_hash = hash_images(*held_out, held_out_indices);
   data.train = std::make_shared<ImageSamples>(train, std::move(train_indices), augmented);
@@ -132,7 +139,7 @@ OpenedData open_image_folder(const DataOptions& options) {
     throw_error("{}: not a folder; {} expected", options.path, kImageFolderSource.expects);
   const bool parts = fs::is_directory(root / "train");
   const fs::path train = parts ? root / "train" : root;
-  const std::vector<std::string> classes = image_classes(train);
+  const std::vector<std::string> classes = options.classes.empty() ? image_classes(train) : options.classes;
   ImageSet images = read_image_folder(train, classes, options.folder);
   std::optional<ImageSet> held_out;
   for (const char* name : {"val", "valid", "validation", "test"}) {

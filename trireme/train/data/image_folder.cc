@@ -78,7 +78,9 @@ ImageSet read_image_folder(const fs::path& root, std::span<const std::string> cl
     }
     const auto label = static_cast<int32_t>(found - set.classes.begin());
     for (const fs::path& path : sorted_entries(root / name)) {
-      if (is_image(path)) append_image(path, label, options, set);
+      if (!is_image(path)) continue;
+      append_image(path, label, options, set);
+      set.files.push_back((fs::path(name) / path.filename()).string());
     }
   }
   if (set.size() == 0)

@@ -33,6 +33,9 @@ class ImageSamples final : public DataSet {
   std::span<const SampleTensor> tensors() const override { return tensors_; }
   void write(int64_t epoch, int64_t index, int64_t row, Batch& batch) const override;
   void write_padding(int64_t row, Batch& batch) const override;
+  Origin origin(int64_t index) const override {
+    return {indices_[index], images_->files.empty() ? "" : images_->files[indices_[index]]};
+  }
   int64_t group(int64_t index) const override { return images_->labels[indices_[index]]; }
 
   const ImageSampleOptions& options() const { return options_; }

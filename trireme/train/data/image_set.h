@@ -13,6 +13,8 @@ struct ImageSet {
   std::vector<uint8_t> pixels;       // [n][channel][y][x]
   std::vector<int32_t> labels;       // one per image, in [0, classes.size())
   std::vector<std::string> classes;  // names by label
+  std::vector<std::string>
+      files;  // one per image, below the folder that they are of; empty: one file has all
 
   int64_t size() const { return static_cast<int64_t>(labels.size()); }
   int64_t image_bytes() const { return channels * height * width; }

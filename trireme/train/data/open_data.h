@@ -20,6 +20,9 @@ struct DataOptions {
   std::string path;           // a file or folder
   double validation = 0.1;    // the part held out where the data does not bring its own; 0: nothing
   uint64_t seed = 0;          // of window offsets and augmentation
+  // kEvaluation: nothing is trained on, and all of the data is held out where it does not bring a held-out
+  // part of its own. OpenedData::train is then of no use.
+  enum class Use { kTraining, kEvaluation } use = Use::kTraining;
 
   // Text and tokens.
   std::string tokenizer = "bytes";  // bytes, gpt2, or a path; for token files only used to decode samples
@@ -33,6 +36,8 @@ struct DataOptions {
 
   // Images.
   ImageFolderOptions folder;
+  std::vector<std::string>
+      classes;  // names by label that folders must be among; empty: the folders there are
   std::vector<float> mean, deviation;  // of pixels from 0 to 1; empty: measured on the training images
   int64_t crop_padding = 0;            // augmentation of training images only
   Flip flip = Flip::none;
@@ -46,6 +51,7 @@ struct OpenedData {
   std::shared_ptr<const DataSet> validation;   // null when nothing is held out
   int64_t vocab = 0;                           // tokens: ids are below it, a mask's too; 0 for images
   std::vector<std::string> classes;            // images: names by label; empty for tokens
+  std::vector<float> mean, deviation;          // images: what pixels were normalised by
   Shape input;                                 // of one sample: [seq] or [channels,height,width]
   std::shared_ptr<const Tokenizer> tokenizer;  // null for images, and for token files without one
   std::string summary;                         // one line for people: what was found, and how much

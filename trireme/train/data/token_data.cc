@@ -30,6 +30,12 @@ struct TokenParts {
 
 // Without a part of its own, the end of the tokens is held out.
 TokenParts scan_parts(TokenArray train, TokenArray held_out, const DataOptions& options) {
+  if (options.use == DataOptions::Use::kEvaluation) {
+    TokenArray all = held_out.size() > 0 ? std::move(held_out) : std::move(train);
+    const TokenArray::Scan scan = all.scan();
+    TokenArray again = all.slice(0, all.size());
+    return {std::move(all), std::move(again), scan, scan};
+  }
   if (held_out.size() == 0 && options.validation > 0) {
     const int64_t count = std::llround(static_cast<double>(train.size()) * options.validation);
     held_out = train.slice(train.size() - count, train.size());
@@ -60,11 +66,14 @@ OpenedData make_token_data(TokenParts parts, int64_t vocab, const DataOptions& o
   OpenedData data;
   data.vocab = vocab;
   data.train_hash = parts.train_scan.xxh64;
-  data.summary =
-      fmt::format("{} tokens for training, {} held out", parts.train.size(), parts.held_out.size());
+  const bool evaluates = options.use == DataOptions::Use::kEvaluation;
+  data.summary = evaluates ? fmt::format("{} tokens", parts.held_out.size())
+                           : fmt::format("{} tokens for training, {} held out", parts.train.size(),
+                                         parts.held_out.size());
   try {
     data.train =
-        make_windows(std::move(parts.train), vocab, WindowStart::per_epoch, options, std::move(text_ends));
+        make_windows(std::move(parts.train), vocab, evaluates ? WindowStart::fixed : WindowStart::per_epoch,
+                     options, std::move(text_ends));
     if (parts.held_out.size() > 0) {
       data.validation_hash = parts.held_out_scan.xxh64;
       data.validation = make_windows(std::move(parts.held_out), vocab, WindowStart::fixed, options);
@@ -110,7 +119,7 @@ OpenedData open_tokens(const DataOptions& options) {
   TokenArray train, held_out;
   for (const fs::path& file : files)
     (files.size() > 1 && is_held_out(file) ? held_out : train).append(open_token_file(file));
-  if (train.size() == 0)
+  if (train.size() == 0 && options.use == DataOptions::Use::kTraining)
     throw_error("{}: only held-out token files (val) found; a training file was expected as well",
                 options.path);
 
