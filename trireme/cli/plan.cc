@@ -126,7 +126,7 @@ void print_part(const planner::Subject& subject, const Cluster& cluster, const S
     for (const planner::Difference& where : planner::differences(best, other))
       fmt::print("  {:>+10.3f} s a rank on average: {}\n", where.seconds, where.what);
   } catch (const Error& error) {
-    fmt::print("  {}\n", error.what());
+    fmt::print("  {}\n", printable(error.what()));
   }
 }
 

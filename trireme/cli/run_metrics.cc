@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/statistics.h"
 
@@ -51,6 +52,7 @@ std::string losses_text(const std::vector<CurvePoint>& points) {
 }  // namespace
 
 RunMetrics read_metrics(const std::string& path) {
+  expect_regular_file(path, "the metrics.jsonl of a run");
   std::ifstream in(path);
   if (!in) throw_error("{}: cannot open the metrics: {}", path, std::strerror(errno));
   return parse_metrics(in, path);

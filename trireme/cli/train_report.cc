@@ -12,16 +12,17 @@
 
 namespace trireme::cli {
 
+// What is noted may be of names in files and folders that anybody made.
 void TrainReport::note(const std::string& line) {
   if (progress_) {
-    progress_->note(line);
+    progress_->note(printable(line));
   } else {
-    say("{}\n", line);
+    fmt::print("{}\n", printable(line));
   }
 }
 
 void TrainReport::warn_here(const std::string& line) {
-  say(stderr, "warning: {}\n", line);
+  fmt::print(stderr, "warning: {}\n", printable(line));
 }
 
 void TrainReport::started(const RunStart& run) {
@@ -36,8 +37,8 @@ void TrainReport::started(const RunStart& run) {
                                       .flops_per_step = run.flops_per_step,
                                       .peak_flops = peak_flops_,
                                       .screen = screen_});
-  say("data     {}\n", run.data.summary);
-  if (!run.data.path.empty()) say("         from {}\n", printable(run.data.path));
+  fmt::print("data     {}
+", printable(run.data.summary));
   const Program& program = run.program;
   const int64_t trained = trained_parameters(program);
   say("model    {}: {:.2f} M parameters{}, {}\n", run.model.record.family,

@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
@@ -32,11 +32,8 @@ namespace {
 constexpr std::string_view kMark = "<!-- made by `trireme verify --table FILE`; do not edit below -->\n";
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw_error("{} can not be read", path);
-  std::stringstream content;
-  content << file.rdbuf();
-  return content.str();
+  constexpr size_t kMostBytes = size_t{1} << 24;
+  return read_input_file(path, kMostBytes, "a page with a table of `trireme verify --table`");
 }
 
 // A file says how many ranks it is for, and so does its content on the command line.

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 
 namespace trireme {
 namespace {
@@ -64,6 +65,7 @@ ProductTable parse_products(std::string_view text, std::string_view path) {
 ProductChoices::ProductChoices(std::string path, Missing missing, std::string machine)
     : path_(std::move(path)), missing_(missing), machine_(std::move(machine)) {
   if (missing_ == Missing::kTime && !std::filesystem::exists(path_)) return;
+  expect_regular_file(path_, "what `trireme bench train --tune` has made");
   std::ifstream file(path_);
   if (!file)
     throw_error("{} can not be read; `trireme bench train --device cuda --tune {}` makes it", path_, path_);

@@ -103,6 +103,17 @@ void check_host(const HostClass& host, const Cluster& cluster, std::string_view 
   }
 }
 
+// Every device is looked at one by one somewhere, and more than so many are a slip of the pen.
+void check_size(const Cluster& cluster, std::string_view origin) {
+  constexpr double kMost = 1 << 20;
+  double devices = 0;
+  for (const HostClass& host : cluster.hosts)
+    devices += static_cast<double>(host.count) * static_cast<double>(host.devices);
+  if (devices > kMost)
+    throw_error("{}: the cluster has {} devices (count times devices of each [[host]]); at most {} expected",
+                origin, devices, kMost);
+}
+
 }  // namespace
 
 double ProductGrid::at(double rows, double columns, double depth) const {
@@ -185,6 +196,7 @@ void check(const Cluster& cluster, std::string_view origin) {
   }
   if (cluster.hosts.empty())
     throw_error("{}: the cluster has no devices; add a [[host]] with a device, devices and count", origin);
+  check_size(cluster, origin);
   for (const HostClass& host : cluster.hosts) check_host(host, cluster, origin);
   expect_positive(origin, "oversubscription", cluster.oversubscription);
 }

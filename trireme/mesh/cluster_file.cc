@@ -4,12 +4,14 @@
 #include <toml++/toml.h>
 
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
+#include "trireme/base/toml_depth.h"
 
 namespace trireme {
 namespace {
@@ -117,8 +119,13 @@ class Table {
     throw_error("{}: {} of {} is {}; {} expected", place(origin_, node), key, what_, found.str(), expected);
   }
   std::string text(const toml::node& node, std::string_view key) const {
-    if (const auto value = node.value_exact<std::string>()) return *value;
-    refuse(node, key, "a text in quotes");
+    const auto value = node.value_exact<std::string>();
+    if (!value) refuse(node, key, "a text in quotes");
+    // Names are printed; what a terminal would obey is none.
+    if (printable(*value) != *value)
+      throw_error("{}: {} of {} has control characters; a text of printable ones expected",
+                  place(origin_, node), key, what_);
+    return *value;
   }
   double number(const toml::node& node, std::string_view key) const {
     const auto value = node.is_number() ? node.value<double>() : std::nullopt;
@@ -271,6 +278,7 @@ std::string device_text(const DeviceClass& device) {
 }  // namespace
 
 Cluster parse_cluster(std::string_view text, std::string_view origin) {
+  check_toml_depth(text, origin, "[[device]], [[host]] and [[link]] with their keys");
   toml::table root;
   try {
     root = toml::parse(text, origin);
@@ -294,14 +302,12 @@ Cluster parse_cluster(std::string_view text, std::string_view origin) {
 Cluster read_cluster(const std::string& text) {
   if (const std::string_view shipped = shipped_cluster(text); !shipped.empty())
     return parse_cluster(shipped, text);
-  std::ifstream file(text);
-  if (!file) {
+  if (!std::filesystem::exists(text)) {
     throw_error("there is no cluster file '{}', and none of this name comes with Trireme; {}", text,
                 suggestion(text, shipped_clusters()));
   }
-  std::stringstream content;
-  content << file.rdbuf();
-  return parse_cluster(content.str(), text);
+  constexpr size_t kMostBytes = size_t{1} << 24;
+  return parse_cluster(read_input_file(text, kMostBytes, "a cluster, in TOML"), text);
 }
 
 std::string to_toml(const Cluster& cluster) {

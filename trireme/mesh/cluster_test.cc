@@ -116,6 +116,27 @@ TEST(ClusterFile, NoDevicesAndLinksToNowhereAreRefused) {
   EXPECT_THAT(error_of([] { read_cluster("a10"); }), HasSubstr("did you mean 'a100'?"));
 }
 
+TEST(ClusterFile, MoreDevicesThanAnybodyHasAreRefused) {
+  for (const char* devices : {"devices = 1000000000", "devices = 600000"})
+    EXPECT_THAT(refusal(with("devices = 4", devices)), HasSubstr("at most 1048576 expected")) << devices;
+  EXPECT_THAT(refusal(with("count = 2", "count = 1000000000")), HasSubstr("4000000000 devices"));
+  EXPECT_EQ(refusal(with("devices = 4", "devices = 500000")), "no error");
+  EXPECT_THAT(error_of([] { with_hosts(read_cluster("a100"), 1 << 30); }), HasSubstr("at most"));
+}
+
+// Names are printed.
+TEST(ClusterFile, TextThatATerminalWouldObeyIsRefused) {
+  for (const char* name : {"name = \"\\u001b[2Jfast\"", "name = \"a\\u009bb\""})
+    EXPECT_THAT(refusal(with("name = \"fast\"", name)),
+                AllOf(HasSubstr("my.toml:"), HasSubstr("control characters")));
+}
+
+TEST(ClusterFile, KeysOfManyPartsAreRefused) {
+  std::string key = "a";
+  for (int i = 0; i < 200'000; ++i) key += ".a";
+  EXPECT_THAT(refusal(std::string(kTwoHosts) + key + " = 1\n"), HasSubstr("a key with more than 16 dots"));
+}
+
 TEST(Cluster, EfficiencyAndBandwidthLieBetweenTheirPoints) {
   const DeviceClass device = parse_cluster(kTwoHosts, "my.toml").devices[0];
   EXPECT_DOUBLE_EQ(device.products.at(64, 5, 64), 0.1);

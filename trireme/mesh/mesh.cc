@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -17,6 +16,9 @@ bool is_identifier(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+// Every rank is looked at one by one somewhere, and more than so many are a slip of the pen.
+constexpr int64_t kMostRanks = 1 << 20;
+
 }  // namespace
 
 Mesh::Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {
@@ -29,8 +31,9 @@ Mesh::Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {
     if (axis.size < 1) throw_error("mesh: axis {} has size {}; 1 or more expected", axis.name, axis.size);
     if (find(axis.name) != static_cast<int>(a)) throw_error("mesh: axis {} is named twice", axis.name);
     ranks *= axis.size;
-    if (ranks > std::numeric_limits<int>::max())
-      throw_error("mesh: more than 2^31 ranks at axis {}", axis.name);
+    if (ranks > kMostRanks)
+      throw_error("mesh: {} ranks with axis {}:{}; at most {} expected", ranks, axis.name, axis.size,
+                  kMostRanks);
   }
   ranks_ = static_cast<int>(ranks);
 }

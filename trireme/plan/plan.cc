@@ -1,11 +1,12 @@
 // What a plan says of single axes and values; plan_json.cc reads and writes its file.
 #include "trireme/plan/plan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
 #include "trireme/plan/servers.h"
 
@@ -109,18 +110,13 @@ Plan read_plan(const std::string& text, int ranks) {
     return {.mesh = Mesh({{axes[0], ranks}}), .preset = text};
   }
   const bool is_json = text.starts_with('{');
-  std::stringstream content(text);
-  if (!is_json) {
-    std::ifstream file(text);
-    if (!file) {
-      throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
-                  suggestion(text, preset_plans()));
-    }
-    content.str("");
-    content << file.rdbuf();
+  if (!is_json && ::access(text.c_str(), R_OK) != 0) {
+    throw_error("--plan {}: neither a preset nor a file that can be read; {}", text,
+                suggestion(text, preset_plans()));
   }
+  constexpr size_t kMostBytes = size_t{1} << 24;
   const std::string source = is_json ? "--plan" : text;
-  const Plan plan = parse_plan(content.str(), source);
+  const Plan plan = parse_plan(is_json ? text : read_input_file(text, kMostBytes, "a plan, in JSON"), source);
   if (ranks != 0 && plan.mesh.ranks() != ranks) {
     throw_error("{}: its mesh '{}' has {} ranks, but {} are running; start that many with -n {}", source,
                 to_string(plan.mesh), plan.mesh.ranks(), ranks, plan.mesh.ranks());

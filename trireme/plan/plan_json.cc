@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
@@ -49,17 +50,27 @@ void check_axes(const Plan& plan, std::string_view source) {
   }
 }
 
-// Values that are nested deeper than any plan are refused as they are read: what is printed or freed level by
-// level would overflow the stack.
+// Refused as they are read: values that are nested deeper than any plan (what is printed or freed level by
+// level would overflow the stack), keys that are there twice (of which one would be forgotten), and text that
+// a terminal would obey.
 Json parse_json(std::string_view text, std::string_view source) {
+  using Event = Json::parse_event_t;
   constexpr int kMostLevels = 32;
-  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+  std::vector<std::set<std::string>> open;  // the keys so far of each object that has not ended
+  const auto check = [&](int depth, Event event, const Json& value) {
     if (depth > kMostLevels)
       throw_error("{}: values within values, more than {} levels deep; a plan has three", source,
                   kMostLevels);
+    if (value.is_string() && printable(value.get<std::string>()) != value.get<std::string>())
+      throw_error("{}: the text '{}' has control characters; a plan has none", source,
+                  value.get<std::string>());
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end) open.pop_back();
+    if (event == Event::key && !open.back().insert(value.get<std::string>()).second)
+      throw_error("{}: the key '{}' is there twice; take one of them out", source, value.get<std::string>());
     return true;
   };
-  return Json::parse(text, check_depth, /*allow_exceptions=*/false);
+  return Json::parse(text, check, /*allow_exceptions=*/false);
 }
 
 std::string text_of(const Json& value, std::string_view key, std::string_view source) {
@@ -104,9 +115,10 @@ void read_layouts(const Json& value, Plan& plan, std::string_view source) {
 }
 
 void read_accumulate(const Json& value, Plan& plan, std::string_view source) {
-  if (!value.is_number_integer() || value.get<int64_t>() < 1)
-    throw_error("{}: accumulate is {}; a whole number of microbatches, 1 or more, expected", source,
-                value.dump());
+  constexpr int64_t kMost = 65536;  // as train.accumulate: a step has a list with an entry for each
+  if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > kMost)
+    throw_error("{}: accumulate is {}; a whole number of microbatches, 1 to {}, expected", source,
+                value.dump(), kMost);
   plan.accumulate = value.get<int64_t>();
 }
 
@@ -169,6 +181,10 @@ void read_vertical_sync(const Json& value, Plan& plan, std::string_view source) 
 
 // What a pipeline's keys say makes sense for the mesh.
 void check_pipeline(const Plan& plan, std::string_view source) {
+  constexpr int kMostStages = 4096;  // every stage has a list of actions, and more layers than that has nobody
+  if (plan.pipeline_stages() > kMostStages)
+    throw_error("{}: the mesh '{}' has {} stages (axis pipe); at most {} expected", source,
+                to_string(plan.mesh), plan.pipeline_stages(), kMostStages);
   const bool pipe = plan.mesh.find(kPipeAxis) >= 0;
   const auto refuse = [&](std::string_view key) {
     throw_error(

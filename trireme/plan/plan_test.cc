@@ -103,6 +103,31 @@ TEST(Plan, DeepNestingIsRefused) {
   EXPECT_THAT(parse_error(objects), HasSubstr("levels deep"));
 }
 
+// Of two that are there, one would be forgotten.
+TEST(Plan, KeysThatAreThereTwiceAreRefused) {
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "preset": "zero1", "preset": "zero3"})"),
+              HasSubstr("the key 'preset' is there twice"));
+  EXPECT_THAT(parse_error(R"({"mesh": {"data": 2, "data": 4}})"), HasSubstr("the key 'data' is there twice"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "exchange": {"method": "top_k", "ratio": 1, "ratio": 0.5}})"),
+              HasSubstr("'ratio' is there twice"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "exchange": [{"method": "all_reduce", "for": "a"},
+                                                             {"method": "all_reduce", "for": "b"}]})"),
+              "no error");
+}
+
+// It is printed.
+TEST(Plan, TextThatATerminalWouldObeyIsRefused) {
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "exchange": {"method": "top_k", "for": "\u001b[31m"}})"),
+              HasSubstr("control characters"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "\u0007": 1})"), HasSubstr("control characters"));
+}
+
+TEST(Plan, MoreStagesThanAnyModelHasAreRefused) {
+  EXPECT_THAT(parse_error(R"({"mesh": "pipe:1000000"})"), HasSubstr("has 1000000 stages (axis pipe); at most"));
+  EXPECT_THAT(parse_error(R"({"mesh": {"data": 1000000000}})"), HasSubstr("at most 1048576 expected"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "accumulate": 1000000000})"), HasSubstr("1 to 65536, expected"));
+}
+
 TEST(Plan, AllKeysRoundTrip) {
   const std::string_view text = R"({"mesh": "data:2 tensor:2", "preset": "megatron+zero1", "accumulate": 4,
       "precision": "bf16", "exchange": "all_reduce", "batch_norm": "local", "layouts": {"w*": "tensor:0"},

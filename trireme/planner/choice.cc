@@ -21,6 +21,7 @@ constexpr Recompute::Kind kRecomputes[] = {Recompute::Kind::kNone, Recompute::Ki
 constexpr std::string_view kPipelines[] = {"1f1b", "interleaved", "zb_h1", "zb_h2", "zb_v"};
 constexpr int kMostChunks = 6;        // of a stage
 constexpr int64_t kMostRows = 1024;   // of a microbatch on one rank
+constexpr int64_t kMostMicrobatches = 65536;  // what train.accumulate may be
 constexpr int64_t kMostTurns = 2048;  // microbatches times chunks of a stage: what a schedule is written for
 
 std::string_view name(Recompute::Kind kind) {
@@ -78,6 +79,7 @@ struct Space {
     for (choice.rows = 1; choice.rows <= std::min(own, kMostRows); choice.rows *= 2) {
       if (own % choice.rows != 0) break;
       choice.microbatches = own / choice.rows;
+      if (choice.microbatches > kMostMicrobatches) continue;
       if (tensor == Tensor::kFound) {
         const AxisQuestion::Rows rows =
             given.empty() ? AxisQuestion::Rows::kSame : AxisQuestion::Rows::kShared;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/json.h"
 
 namespace trireme {
@@ -37,6 +38,7 @@ Arrivals arrivals_of(const nlohmann::json& list, int64_t step, const std::string
 }
 
 std::ifstream opened(const std::string& path) {
+  expect_regular_file(path, "the metrics.jsonl of the run that is to be made again");
   std::ifstream in(path);
   if (!in)
     throw_error("cannot read {}; the metrics.jsonl of the run that is to be made again expected", path);

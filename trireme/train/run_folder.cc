@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
 #include "trireme/train/run_lock.h"
 
@@ -46,6 +47,7 @@ struct KeptLines {
   double seconds = 0;
 };
 KeptLines lines_up_to(const fs::path& path, int64_t step) {
+  expect_regular_file(path.string(), "the log of a run");
   std::ifstream in(path);
   KeptLines kept;
   for (std::string line; std::getline(in, line);) {

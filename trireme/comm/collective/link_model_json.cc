@@ -19,6 +19,7 @@
 
 #include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/link_model.h"
 
@@ -244,11 +245,8 @@ std::vector<LinkModel> parse_link_models(std::string_view json, std::string_view
 }
 
 std::vector<LinkModel> read_link_models(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw_error("{}: cannot be opened; give the file that calibration wrote", path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_link_models(text.str(), path);
+  constexpr size_t kMostBytes = size_t{1} << 26;
+  return parse_link_models(read_input_file(path, kMostBytes, "the file that calibration wrote"), path);
 }
 
 void write_link_models(const std::string& path, std::span<const LinkModel> models) {

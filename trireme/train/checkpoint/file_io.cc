@@ -54,7 +54,7 @@ FileDigest FileWriter::finish() {
 }
 
 FileReader::FileReader(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // or a pipe would be waited for
   if (file_ < 0) fail(path_, "open");
   struct stat status {};
   const bool known = ::fstat(file_, &status) == 0;

@@ -33,7 +33,8 @@ Container read_into(const fs::path& path, size_t limit_bytes) {
 }  // namespace
 
 DataFile::DataFile(const fs::path& path)
-    : path_(path.string()), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path.string()),
+      fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // or a pipe would be waited for
   if (fd_ < 0)
     throw_error("{}: cannot open: {}; check the path and its permissions", path_, std::strerror(errno));
   struct stat status {};
