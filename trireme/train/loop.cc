@@ -416,7 +416,9 @@ class Run {
     Loader loader(data_.validation, options);
     const Trainer::Meeting meeting(trainer_);
     Evaluation total;
-    for (int64_t i = 0; i < config_.train.eval_batches; ++i) {
+    // The program evaluates one microbatch at a time; how a batch is cut must not change what is looked at.
+    const int64_t microbatches = config_.train.eval_batches * config_.train.accumulate;
+    for (int64_t i = 0; i < microbatches; ++i) {
       Batch& batch = loader.next();
       trainer_.evaluate(batch, total);
       if (batch.ends_epoch) break;
@@ -439,9 +441,17 @@ class Run {
       held_out_.not_saved(step);
       retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
       retry_at_ = step + retry_after_;
-      note(fmt::format("warning: {}. Tried again after step {}", error.what(), retry_at_));
+      note(fmt::format("warning: {}. Tried again after step {}", error.what(), next_save(step)));
       if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
     }
+  }
+
+  // The step after which a checkpoint is written next: when one is tried again, due, or the last.
+  int64_t next_save(int64_t step) const {
+    const int64_t every = config_.run.checkpoint_every;
+    int64_t next = std::min(retry_at_, config_.train.steps);
+    if (every > 0) next = std::min(next, (step / every + 1) * every);
+    return next;
   }
 
   void save(int64_t step) {

@@ -108,7 +108,7 @@ ModelRecord line_model() {
 class Witness : public RunObserver {
  public:
   std::vector<std::string> seen;
-  double loss = 0;
+  double loss = 0, validation_loss = 0;
   std::map<int64_t, double> held_out;  // losses by step
 
   void note(const std::string& line) override { seen.push_back("note: " + line.substr(0, line.find(' '))); }
@@ -123,7 +123,7 @@ class Witness : public RunObserver {
   }
   void validated(const ValidationMetrics& line) override {
     seen.push_back(fmt::format("validated {}", line.targets));
-    held_out[line.step] = line.loss;
+    held_out[line.step] = validation_loss = line.loss;
   }
   void saved(const std::string& path) override {
     seen.push_back("saved " + path.substr(path.rfind('-') + 1));
@@ -170,6 +170,25 @@ TEST(RunTraining, OfAModelAndDataOfOnesOwnIsToldToTheObserverAndPrintsNothing) {
   EXPECT_EQ(second.seen.back(), "ended 60");
   EXPECT_EQ(result.steps, 60);
   EXPECT_LT(second.loss, 1e-3);
+}
+
+TEST(RunTraining, ValidationSeesTheSameSamplesHoweverABatchIsCut) {
+  double whole = 0;
+  for (const int64_t accumulate : {1, 2, 5}) {
+    TempFolder folder;
+    Witness witness;
+    run_training(line_config(folder.path(), {.batch = 10,
+                                             .accumulate = accumulate,
+                                             .steps = 1,
+                                             .threads = 1,
+                                             .clip_norm = 0,
+                                             .eval_batches = 2}),
+                 line_model(), line_data(), {}, witness);
+    EXPECT_THAT(witness.seen, ::testing::Contains("validated 20")) << accumulate;
+    if (accumulate == 1) whole = witness.validation_loss;
+    EXPECT_GT(whole, 0);
+    EXPECT_NEAR(witness.validation_loss, whole, 1e-6 * whole) << accumulate;
+  }
 }
 
 TEST(RunTraining, GoesOnFromWeightsOfAModelOfOnesOwn) {

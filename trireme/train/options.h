@@ -84,7 +84,7 @@ struct TrainOptions {
   int64_t max_skipped = 10;     // steps in a row; f16 goes on for as long as its loss scale can be lowered
   int64_t log_every = 1;        // steps
   int64_t eval_every = 250;     // steps; 0: only at the end
-  int64_t eval_batches = 10;    // batches of validation data each time
+  int64_t eval_batches = 10;    // of `batch` held-out samples, at each validation
   int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
   int64_t patience = 0;         // evaluations without a lower held-out loss, then the run ends; 0: never
   double max_minutes = 0;       // then the run saves and ends; 0: no limit
