@@ -10,6 +10,7 @@
 
 #include "tests/ops/op_case.h"
 #include "trireme/kernels/kernel.h"
+#include "trireme/ops/attributes.h"
 #include "trireme/ops/table.h"
 
 namespace trireme::testing {
@@ -31,6 +32,17 @@ TEST(Completeness, EveryRecordStatesRuleAndGradient) {
       EXPECT_NE(std::get<GradientRule>(record.gradient), nullptr) << name;
     }
   }
+}
+
+// Of the ops that models are made of, so that a misspelt one is noticed (Network::op).
+TEST(Completeness, AttributesAreKnown) {
+  for (const std::string& name : ops().names()) {
+    const OpRecord& record = ops().at(name);
+    if (!std::holds_alternative<GradientRule>(record.gradient) || record.collective) continue;
+    EXPECT_TRUE(has_known_attributes(name)) << name;
+  }
+  for (const OpCase& one : correctness_cases())
+    EXPECT_NO_THROW(check_attributes(one.op, one.attrs)) << case_name(one);
 }
 
 TEST(Completeness, EveryOpHasACaseAndEveryCaseAnOp) {

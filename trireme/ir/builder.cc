@@ -72,8 +72,9 @@ template <typename NameOfNext>
 std::vector<ValueId> Builder::add_node(const OpRecord& record, std::vector<ValueId> inputs, Attrs attrs,
                                        const NameOfNext& name_of_next) {
   for (ValueId input : inputs) {
-    TRIREME_CHECK(input >= 0);
-    TRIREME_CHECK(input < static_cast<int>(graph_.values.size()));
+    if (input < 0 || input >= static_cast<int>(graph_.values.size()))
+      throw_error("[{}] an input is value {}, which graph '{}' does not have", record.name, input,
+                  graph_.name);
   }
   const std::vector<TensorType> types = infer_types(record, graph_.types_of(inputs), attrs);
   const int index = static_cast<int>(graph_.nodes.size());
@@ -90,8 +91,11 @@ ValueId Builder::op(std::string_view op_name, std::vector<ValueId> inputs, Attrs
 }
 
 void Builder::update(ValueId state, ValueId value) {
-  TRIREME_CHECK(graph_.values.at(state).kind == Value::Kind::kState);
-  TRIREME_CHECK(type(state) == type(value));
+  if (graph_.values.at(state).kind != Value::Kind::kState)
+    throw_error("graph '{}': %{} is updated but is no state", graph_.name, graph_.values[state].name);
+  if (type(state) != type(value))
+    throw_error("graph '{}': the state %{} is {}, but its new value is {}", graph_.name,
+                graph_.values[state].name, to_string(type(state)), to_string(type(value)));
   graph_.updates.push_back({state, value});
 }
 

@@ -17,8 +17,9 @@ void add_embedding(OpTable& table) {
              .flops = no_flops,
              .localize =
                  [](Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
-                   if (rule.indices[index].name == "v")
-                     attrs.set("row_offset", attrs.integer("row_offset", 0) + begin);
+                   if (rule.indices[index].name != "v") return;
+                   attrs.set("whole_rows", attrs.integer("whole_rows", rule.indices[index].extent));
+                   attrs.set("row_offset", attrs.integer("row_offset", 0) + begin);
                  }});
   table.add({.name = "embedding_grad",
              .index =

@@ -23,7 +23,8 @@ void add_grad(OpTable& table, std::string_view name) {
 DType cast_target(const OpInstance& op) {
   const std::string& to = op.attrs.text("to");
   const std::optional<DType> dtype = parse_dtype(to);
-  if (!dtype) throw_error("[cast] '{}' is no number format", to);
+  if (!dtype || !is_float(*dtype))
+    throw_error("[cast] '{}' is no format of real numbers; f32, bf16, f16 or f64 expected", to);
   return *dtype;
 }
 
@@ -64,8 +65,9 @@ void add_unary(OpTable& table) {
        .output_dtype = cast_target,
        .gradient =
            [](G& g) {
-             return std::vector{
-                 g.op("cast", {g.dy()}, {{"to", std::string(name(g.builder().type(g.in(0)).dtype))}})};
+             const DType from = g.builder().type(g.in(0)).dtype;  // integers have no gradient
+             return std::vector{is_float(from) ? g.op("cast", {g.dy()}, {{"to", std::string(name(from))}})
+                                               : kNoValue};
            },
        // Parts are not rounded before they are added.
        .linear =

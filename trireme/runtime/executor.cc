@@ -506,7 +506,8 @@ void Executor::read_output(int segment, std::string_view name, void* data, size_
   const Graph& graph = program_.segments.at(segment).graph;
   for (const Output& output : graph.outputs) {
     if (output.name != name) continue;
-    TRIREME_CHECK(graph.type(output.value).bytes() == bytes);
+    if (const size_t expected = graph.type(output.value).bytes(); expected != bytes)
+      throw_error("output '{}' has {} bytes, but {} were asked for", name, expected, bytes);
     stream_->download(data, last(segment).addresses[output.value], bytes);
     if (reaching_) reaching_->progress();  // or it may be what a rank that is gone has left
     return;
@@ -551,7 +552,8 @@ void Executor::write_state(std::string_view name, const void* data, size_t bytes
 }
 
 void Executor::read_state(std::string_view name, void* data, size_t bytes) {
-  TRIREME_CHECK(state_type(name).bytes() == bytes);
+  if (const size_t expected = state_type(name).bytes(); expected != bytes)
+    throw_error("state '{}' has {} bytes, but {} were asked for", name, expected, bytes);
   read_state(name, 0, data, bytes);
 }
 

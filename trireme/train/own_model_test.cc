@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 
@@ -11,6 +12,7 @@
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/config.h"
+#include "trireme/train/data/loader.h"
 #include "trireme/train/tensor_access.h"
 #include "trireme/train/trainer.h"
 
@@ -184,6 +186,118 @@ TEST(OwnModel, WhatARecordHasWrongIsTold) {
   EXPECT_THAT(refusal(vector), HasSubstr("the count of the model 'line' is missing"));
   EXPECT_THAT(error_of([] { forward_graph(line_model(), {.rows = 1}, DType::f32); }),
               HasSubstr("has a loss, but no logits"));
+}
+
+// What a model of one's own may have wrong inside.
+TEST(OwnModel, MistakesInAModelAreErrors) {
+  const auto refusal = [](const std::function<ValueId(Network&, ValueId)>& logits) {
+    ModelRecord model = class_model();
+    model.logits = [&](Network& net, const ModelOptions&, ValueId x) { return logits(net, x); };
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    return error_of([&] { Trainer(model, {}, {}, {.rows = kRows}, *device); });
+  };
+  EXPECT_THAT(
+      refusal([](Network& net, ValueId x) { return linear(net, linear(net, x, "same", 8), "same", 2); }),
+      HasSubstr("'same.weight' with the shape [3,8] already, and asks for it with [8,2]"));
+  EXPECT_THAT(refusal([](Network& net, ValueId x) {
+                net.buffer("same.weight", {3, 2}, Init::zeros());
+                return linear(net, x, "same", 2);
+              }),
+              HasSubstr("'same.weight' already, as something else than a parameter"));
+  EXPECT_THAT(refusal([](Network& net, ValueId x) { return linear(net, x, "none", 0); }),
+              HasSubstr("'none.weight' of the model is [3,0]; every dim must be 1 or more"));
+  EXPECT_THAT(refusal([](Network&, ValueId x) { return x; }), HasSubstr("has no parameters"));
+  EXPECT_THAT(refusal([](Network& net, ValueId x) {
+                return linear(net, net.op("cast", {x}, {{"to", "i32"}}), "out", 2);
+              }),
+              HasSubstr("[cast] 'i32' is no format of real numbers"));
+  EXPECT_THAT(refusal([](Network& net, ValueId x) {
+                return net.op("affine", {linear(net, x, "out", 2)}, {{"scael", 2.0}});
+              }),
+              HasSubstr("[affine] there is no attribute 'scael'; did you mean 'scale'?"));
+  EXPECT_THAT(refusal([](Network& net, ValueId x) {
+                return net.op("softmax", {linear(net, x, "out", 2)}, {{"dim", int64_t{0}}});
+              }),
+              HasSubstr("[softmax] there is no attribute 'dim'; this op has none"));
+  EXPECT_THAT(refusal([](Network& net, ValueId) { return net.op("tanh", {kNoValue}); }),
+              HasSubstr("[tanh] an input is value -1"));
+}
+
+TEST(OwnModel, IntegersMayBeCastToNumbers) {
+  ModelRecord model{.family = "ids", .inputs = {{"n", DType::i32, {3}}, {"kind", DType::i32, {}}}};
+  model.logits = [](Network& net, const ModelOptions&, ValueId n) {
+    return linear(net, net.op("cast", {n}, {{"to", "f32"}}), "out", 2);
+  };
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  EXPECT_EQ(error_of([&] { Trainer(model, {}, {}, {.rows = kRows}, *device); }), "no error");
+}
+
+// Ids of a table, or classes, that the model does not have would be left out without a word.
+TEST(OwnModel, BatchesThatDoNotFitAreErrors) {
+  ModelRecord model{.family = "bag", .inputs = {{"word", DType::i32, {4}}, {"kind", DType::i32, {}}}};
+  model.logits = [](Network& net, const ModelOptions&, ValueId words) {
+    const ValueId flat = net.reshape(words, {kRows * 4});
+    const ValueId rows = net.op("embedding", {net.table("words", 9, 5, Init::normal(1)), flat});
+    return linear(net, net.reshape(rows, {kRows, 20}), "out", 2);
+  };
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer trainer(model, {}, {}, {.rows = kRows}, *device);
+  trainer.initialise(1);
+  const auto refusal = [&](int32_t word, int32_t kind, DType words = DType::i32) {
+    Batch batch;
+    batch.rows = kRows;
+    batch.tensors.emplace_back("word", HostTensor()).second.reset(words, {kRows, 4});
+    batch.tensors.emplace_back("kind", HostTensor()).second.reset(DType::i32, {kRows});
+    if (words == DType::i32) std::ranges::fill(batch.at("word").values<int32_t>(), 8);
+    std::ranges::fill(batch.at("kind").values<int32_t>(), 1);
+    if (words == DType::i32) batch.at("word").row<int32_t>(7)[2] = word;
+    batch.at("kind").row<int32_t>(5)[0] = kind;
+    Evaluation total;
+    const std::string trained = error_of([&] { trainer.step(batch, 0, 0.1); }),
+                      evaluated = error_of([&] { trainer.evaluate(batch, total); });
+    EXPECT_EQ(trained, evaluated);
+    return trained;
+  };
+  EXPECT_EQ(refusal(0, 0), "no error");
+  EXPECT_EQ(refusal(8, -1), "no error");
+  EXPECT_THAT(refusal(9, 0), HasSubstr("the batch's 'word' has 9, but the model has 9 rows of a table"));
+  EXPECT_THAT(refusal(-1, 0), HasSubstr("'word' has -1"));
+  EXPECT_THAT(refusal(0, 2), HasSubstr("the batch's 'kind' has 2, but the model has 2 classes"));
+  EXPECT_THAT(refusal(0, -2), HasSubstr("'kind' has -2"));
+  EXPECT_THAT(refusal(0, 0, DType::f32), HasSubstr("the batch's 'word' is f32, but the model takes i32"));
+}
+
+TEST(OwnModel, LoopsThatCanNotWorkAreErrors) {
+  const ModelRecord model = class_model();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const auto refusal = [&](const char* plan, Communicator* communicator) {
+    return error_of([&] {
+      Trainer(model, {}, {.kind = "sgd"}, {.rows = kRows}, *device,
+              {parse_plan(plan, "a test"), 0, communicator});
+    });
+  };
+  EXPECT_THAT(refusal(R"({"mesh": "data:2"})", nullptr),
+              HasSubstr("the plan 'data:2' has 2 ranks, but this one was given no communicator"));
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    MeshCommunicator communicator(Mesh({{"data", 2}}), context);
+    EXPECT_THAT(refusal(R"({"mesh": "data:2", "exchange": "server"})", &communicator),
+                HasSubstr("train with run_training()"));
+    EXPECT_THAT(error_of([&] {
+                  Trainer(model, {.shards = 2}, {}, {.rows = kRows}, *device,
+                          {parse_plan(R"({"mesh": "data:2"})", "a test"), context.rank(), &communicator});
+                }),
+                HasSubstr("train.shards adds up in pairs, and this communicator does not"));
+  });
+  Trainer trainer(model, {}, {}, {.rows = kRows}, *device);
+  trainer.initialise(1);
+  const std::vector<float> before = read_tensor(trainer, "out.weight");
+  Batch batch = points(model);
+  for (const double rate : {std::nan(""), HUGE_VAL})
+    EXPECT_THAT(error_of([&] { trainer.step(batch, 0, rate); }), HasSubstr("the learning rate of step 1 is"));
+  EXPECT_EQ(read_tensor(trainer, "out.weight"), before);
+  EXPECT_THAT(error_of([&] { batch.at("x").values<int32_t>(); }),
+              HasSubstr("f32 [12,3], but was taken for i32"));
+  EXPECT_THAT(error_of([] { Loader(nullptr, {}); }), HasSubstr("no data set"));
 }
 
 TEST(OwnModel, SettingsAreCheckedByItsRecord) {

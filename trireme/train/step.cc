@@ -395,7 +395,9 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   const bool wholes = schedule.deal == Schedule::Deal::kWholes;
   StepShape once = shape, evaluated = shape;
   if (wholes) {
-    TRIREME_CHECK(shape.rows % schedule.microbatches == 0);
+    if (shape.rows % schedule.microbatches != 0)
+      throw_error("a batch of {} rows cannot be split evenly into train.shards = {}", shape.rows,
+                  schedule.microbatches);
     once.rows = shape.rows / schedule.microbatches;
     evaluated.rows = shape.rows / schedule.own;
   }
@@ -415,6 +417,8 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     result.parameters.push_back(forward.values[id]);
     trained.push_back(forward.values[id].name);
   }
+  if (trained.empty())
+    throw_error("the model '{}' has no parameters, so there is nothing to train", model.record.family);
   check_groups(optim, parameter_names(forward), trained);
   // What each whole microbatch makes of a buffer is added up like gradients, and the update takes the mean.
   const Role pending = wholes ? Role::kGradient : Role::kPending;

@@ -74,6 +74,16 @@ const std::string& targets_name(const Graph& graph) {
   return last->name;
 }
 
+// Ranks that could not hear of each other would wait, or train models of their own.
+const RankOptions& with_communicator(const RankOptions& ranks) {
+  if (ranks.plan.mesh.ranks() > 1 && !ranks.communicator)
+    throw_error(
+        "the plan '{}' has {} ranks, but this one was given no communicator to reach the others; make a "
+        "MeshCommunicator and give it with the plan (RankOptions)",
+        to_string(ranks.plan.mesh), ranks.plan.mesh.ranks());
+  return ranks;
+}
+
 }  // namespace
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
@@ -118,17 +128,27 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
                  const RankOptions& ranks)
     : train_(train),
       shape_(shape),
-      ranks_(ranks),
+      ranks_(with_communicator(ranks)),
       half_(precision_of(train) == DType::f16),
       executor_(std::move(program), device, ranks.communicator,
                 ranks.plan.offload ? ranks.plan.offload->folder : ""),
       runner_(executor_, ranks.trace),
+      batch_check_(executor_.program()),
       step_list_(list_named("step", executor_.program())),
       evaluation_list_(list_named("evaluate", executor_.program())),
       fill_list_(executor_.program().find_list("fill")) {
-  TRIREME_CHECK((ranks.plan.mesh.ranks() == 1 || ranks.communicator != nullptr));
-  TRIREME_CHECK((this->program().sums == Schedule::Sums::kAnyOrder || ranks.plan.mesh.ranks() == 1 ||
-                 ranks.communicator->adds_in_pairs()));
+  // run_training() gives the ranks of a server plans of their own.
+  if (servers_of(ranks.plan))
+    throw_error(
+        "the plan has the exchange {}, whose server and workers take turns that a Trainer alone does not "
+        "make; "
+        "train with run_training(), or use another exchange",
+        ranks.plan.exchange[0].method);
+  if (this->program().sums == Schedule::Sums::kInPairs && ranks.plan.mesh.ranks() > 1 &&
+      !ranks.communicator->adds_in_pairs())
+    throw_error(
+        "train.shards adds up in pairs, and this communicator does not; make it with "
+        "axis_algorithms(plan, train), or use train.shards=0");
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
 }
 
@@ -200,28 +220,28 @@ std::vector<Part> Trainer::own_evaluation_rows() const {
   return rows_of(evaluation_list_);
 }
 
-namespace {
-
 // The rows of an input that a microbatch takes of a batch.
-std::span<const std::byte> rows_for(const ActionList& list, int64_t microbatch, Batch& batch,
-                                    const std::string& input) {
+std::span<const std::byte> Trainer::rows_for(int segment, const Value& input, const ActionList& list,
+                                             int64_t microbatch, Batch& batch) const {
   const int64_t rows = list.own.size, place = batch.place_of(microbatch * list.rows + list.own.begin, rows);
-  const HostTensor& tensor = batch.at(input);
-  if (tensor.shape[0] < place + rows)
-    throw_error("the batch has {} rows of '{}', fewer than of its other tensors", tensor.shape[0], input);
+  const HostTensor& tensor = batch.at(input.name);
+  if (tensor.shape.rank() == 0 || tensor.shape[0] < place + rows)
+    throw_error("the batch's '{}' is {}, with fewer rows than its other tensors", input.name,
+                to_string(tensor.shape));
   const size_t row_bytes =
       static_cast<size_t>(tensor.shape.elements(1, tensor.shape.rank())) * size_of(tensor.dtype);
-  return {tensor.bytes.data() + place * row_bytes, static_cast<size_t>(rows) * row_bytes};
+  const std::span<const std::byte> found(tensor.bytes.data() + place * row_bytes,
+                                         static_cast<size_t>(rows) * row_bytes);
+  batch_check_.check(segment, input, tensor, found);
+  return found;
 }
-
-}  // namespace
 
 void Trainer::load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch) {
   for (const Value& input : program().segments[segment].graph.values) {
     if (input.role != Role::kBatch) continue;
     if (ahead_.batch == &batch && std::ranges::find(ahead_.inputs, input.name) != ahead_.inputs.end())
       continue;
-    const std::span<const std::byte> rows = rows_for(list, microbatch, batch, input.name);
+    const std::span<const std::byte> rows = rows_for(segment, input, list, microbatch, batch);
     executor_.set_input(segment, input.name, rows.data(), rows.size());
   }
 }
@@ -232,7 +252,7 @@ void Trainer::load_ahead(int segment, Batch& next) {
   ahead_.batch = &next;
   for (const Value& input : program().segments[segment].graph.values) {
     if (input.role != Role::kBatch) continue;
-    const std::span<const std::byte> rows = rows_for(step_list_, 0, next, input.name);
+    const std::span<const std::byte> rows = rows_for(segment, input, step_list_, 0, next);
     if (executor_.set_next_input(segment, input.name, rows.data(), rows.size()))
       ahead_.inputs.push_back(input.name);
   }
@@ -331,6 +351,8 @@ StepResult Trainer::update(int64_t step, double rate) {
 }
 
 StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
+  if (!std::isfinite(rate))
+    throw_error("the learning rate of step {} is {}; a finite number expected", step + 1, rate);
   StepResult result;
   float count = 0;
   const auto before = [&](const Runner::Turn& turn) {

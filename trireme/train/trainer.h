@@ -12,6 +12,7 @@
 #include "trireme/kernels/communicator.h"
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/runner.h"
+#include "trireme/train/batch_check.h"
 #include "trireme/train/checkpoint/safetensors.h"
 #include "trireme/train/counted_targets.h"
 #include "trireme/train/critical_batch.h"
@@ -164,6 +165,8 @@ class Trainer {
   void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
                       std::span<Batch* const> ahead = {});
   int64_t first_slot(int64_t step) const { return fill_list_ ? step * step_list_.microbatches : 0; }
+  std::span<const std::byte> rows_for(int segment, const Value& input, const ActionList& list,
+                                      int64_t microbatch, Batch& batch) const;
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
   void load_ahead(int segment, Batch& next);
   double count_correct(int segment, int64_t microbatch, Batch& batch, const OnRow& on_row);
@@ -178,6 +181,7 @@ class Trainer {
   bool half_;  // f16, which needs loss scaling
   Executor executor_;
   Runner runner_;
+  BatchCheck batch_check_;
   const ActionList &step_list_, &evaluation_list_;  // of the program
   const ActionList* fill_list_;                     // null: the pipeline, if any, is empty between steps
   int64_t filled_for_ = -1;                         // the step that may come next

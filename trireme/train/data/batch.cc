@@ -11,6 +11,10 @@ void HostTensor::reset(DType new_dtype, const Shape& new_shape) {
   bytes.resize(static_cast<size_t>(shape.elements()) * size_of(dtype));
 }
 
+void HostTensor::refuse_type(DType wanted) const {
+  throw_error("a tensor is {} {}, but was taken for {}", name(dtype), to_string(shape), name(wanted));
+}
+
 int64_t Batch::place_of(int64_t row, int64_t count) const {
   const int64_t have = tensors.empty() ? 0 : tensors[0].second.shape[0];
   if (parts.empty() && row + count <= have) return row;

@@ -31,7 +31,7 @@ struct HostTensor {
   TensorView view() { return {bytes.data(), dtype, shape}; }
   template <typename T>
   std::span<T> values() {
-    TRIREME_CHECK(dtype == dtype_of<T>);
+    if (dtype != dtype_of<T>) refuse_type(dtype_of<T>);
     return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
   // The elements of one row, i.e. of index `row` of the first dim.
@@ -40,6 +40,9 @@ struct HostTensor {
     const size_t count = static_cast<size_t>(shape.elements(1, shape.rank()));
     return values<T>().subspan(static_cast<size_t>(row) * count, count);
   }
+
+ private:
+  [[noreturn]] void refuse_type(DType wanted) const;  // throws Error
 };
 
 // Where a stream of samples stands: sample `index` (in the shuffled order) of `epoch` comes next.

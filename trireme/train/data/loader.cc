@@ -195,7 +195,7 @@ struct Loader::State {
 
 Loader::Loader(std::shared_ptr<const DataSet> data, const LoaderOptions& options) {
   options.validate();
-  TRIREME_CHECK(data != nullptr);
+  if (!data) throw_error("a loader was given no data set (there may be nothing held out)");
   if (data->size() < 1) throw_error("the data set is empty; at least one sample was expected");
   for (const uint32_t sample : options.own) {
     if (sample >= data->size())
@@ -230,7 +230,9 @@ Batch* Loader::peek() {
 
 Batch& Loader::ahead(int calls) {
   State& state = *state_;
-  TRIREME_CHECK((calls >= 1 && calls <= state.options.prefetch));
+  if (calls < 1 || calls > state.options.prefetch)
+    throw_error("the batch {} calls ahead was asked for; 1 to {} are made ahead (LoaderOptions::prefetch)",
+                calls, state.options.prefetch);
   state.start();
   std::unique_lock lock(state.mutex);
   state.changed.wait(lock, [&] { return state.made >= static_cast<size_t>(calls) || state.error; });

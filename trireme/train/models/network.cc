@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/ops/attributes.h"
 
 namespace trireme {
 namespace {
@@ -44,8 +45,20 @@ bool is_adapter_name(std::string_view parameter) {
 ValueId Network::state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more) {
   const ValueId known = builder_.find(name);
   if (known != kNoValue) {
-    TRIREME_CHECK(builder_.shape(known) == shape);
+    const Value& value = builder_.graph().values[known];
+    if (value.kind != Value::Kind::kState || value.role != role)
+      throw_error("the model has '{}' already, as something else than {}; give one of them another name",
+                  name, role == Role::kParameter ? "a parameter" : "a buffer");
+    if (builder_.shape(known) != shape)
+      throw_error(
+          "the model has '{}' with the shape {} already, and asks for it with {}; give one of them another "
+          "name",
+          name, to_string(builder_.shape(known)), to_string(shape));
     return known;
+  }
+  for (const int64_t extent : shape) {
+    if (extent < 1)
+      throw_error("'{}' of the model is {}; every dim must be 1 or more", name, to_string(shape));
   }
   Attrs attrs{{"init", std::string(kind_name(init.kind))}};
   if (init.scale != 0) attrs.set("scale", init.scale);
@@ -53,6 +66,11 @@ ValueId Network::state(const std::string& name, const Shape& shape, Init init, R
   const ValueId value = builder_.state(name, {DType::f32, shape}, role, std::move(attrs));
   if (role == Role::kParameter) parameters_.push_back(value);
   return value;
+}
+
+ValueId Network::op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
+  check_attributes(name, attrs);
+  return builder_.op(name, std::move(inputs), std::move(attrs));
 }
 
 ValueId Network::parameter(const std::string& name, const Shape& shape, Init init, Attrs more) {
@@ -228,7 +246,8 @@ ValueId Network::rope(ValueId x, double base) {
 // The rows of all positions so far, with these among them; and the state that keeps them.
 ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
   Shape whole = shape(rows);
-  TRIREME_CHECK((mode_ == Mode::kDecode || whole[1] == seq));
+  if (mode_ != Mode::kDecode && whole[1] != seq)
+    throw_error("'{}' is given {} positions; all {} of model.seq expected", name, whole[1], seq);
   whole.set(1, seq);
   const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache);
   if (mode_ == Mode::kDecode) rows = op("write_at", {cache, rows, position()});
@@ -239,7 +258,8 @@ ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
 ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq, Sees sees) {
   const double scale = 1 / std::sqrt(static_cast<double>(shape(q).back()));
   if (mode_ == Mode::kPrefill || mode_ == Mode::kDecode) {
-    TRIREME_CHECK(sees == Sees::kEarlier);
+    if (sees != Sees::kEarlier)
+      throw_error("'{}' sees tokens that come later, so that text can not be generated token by token", name);
     k = kept(k, name + ".keys", seq);
     v = kept(v, name + ".values", seq);
   }

@@ -75,9 +75,8 @@ class Network {
   ValueId buffer(const std::string& name, const Shape& shape, Init init);
   const std::vector<ValueId>& parameters() const { return parameters_; }
 
-  ValueId op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    return builder_.op(name, std::move(inputs), std::move(attrs));
-  }
+  // Any op of docs/ops.md; an attribute that it does not have is an Error.
+  ValueId op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId reshape(ValueId x, const Shape& shape);
   ValueId flatten(ValueId x);  // [n, …] as [n, features]
   std::vector<ValueId> split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes);

@@ -1,0 +1,18 @@
+// Which attributes an op of a model may be given. One that is misspelt would otherwise be passed over, and
+// its default taken.
+#pragma once
+
+#include <string_view>
+
+#include "trireme/ir/attrs.h"
+
+namespace trireme {
+
+// Throws an Error where an op has no attribute of this name, with the nearest one that it has. Knows the ops
+// that models are made of; others, which passes put in, it lets pass.
+void check_attributes(std::string_view op, const Attrs& attrs);
+
+// Whether it knows the op.
+bool has_known_attributes(std::string_view op);
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// See ids.h. One line for each op that takes ids from a batch; backward ops are given the same ones.
+#include "trireme/ops/ids.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace trireme {
+namespace {
+
+struct TakesIds {
+  std::string_view op;
+  int ids, of;             // inputs: the ids, and what they number
+  int dim;                 // of that one, from its end where below 0
+  std::string_view whole;  // the attribute that says how many there are, where this is a part of them
+  std::string_view what;
+  enum class Ignores { kNone, kOne } ignores;
+};
+
+constexpr TakesIds kTakesIds[] = {
+    {"embedding", 1, 0, 0, "whole_rows", "rows of a table", TakesIds::Ignores::kNone},
+    {"cross_entropy", 1, 0, -1, "classes", "classes", TakesIds::Ignores::kOne},
+    {"cross_entropy_sums", 1, 0, -1, "classes", "classes", TakesIds::Ignores::kOne},
+    {"cross_entropy_with_grad", 1, 0, -1, "classes", "classes", TakesIds::Ignores::kOne},
+};
+
+}  // namespace
+
+std::optional<IdRange> id_range(const Graph& graph, const Node& node, int input) {
+  const auto found = std::ranges::find(kTakesIds, node.op->name, &TakesIds::op);
+  if (found == std::end(kTakesIds) || found->ids != input) return std::nullopt;
+  const Shape& shape = graph.type(node.inputs[found->of]).shape;
+  const int64_t here = shape[found->dim < 0 ? shape.rank() + found->dim : found->dim];
+  IdRange range{.below = node.attrs.integer(found->whole, here), .ignored = {}, .what = found->what};
+  if (found->ignores == TakesIds::Ignores::kOne) range.ignored = node.attrs.integer("ignore_index", -1);
+  return range;
+}
+
+}  // namespace trireme
