@@ -33,6 +33,13 @@ TEST(ExchangeRefusal, OfBadSettingsIsWhenThePlanIsRead) {
     EXPECT_NE(error_of([&] { plan_of("data:2", exchange); }), "no error") << exchange;
 }
 
+TEST(ExchangeRefusal, OfNamesThatNoParameterHas) {
+  for (const char* exchange :
+       {R"({"method": "all_reduce", "for": "nosuch*"})", R"({"method": "top_k", "for": "nosuch*"})",
+        R"([{"method": "top_k"}, {"method": "all_reduce", "wire": "bf16", "for": "nosuch*"}])"})
+    EXPECT_THAT(refusal(exchange), HasSubstr("no parameter that is called so")) << exchange;
+}
+
 TEST(ExchangeRefusal, OfBadSettings) {
   EXPECT_THAT(refusal(R"({"method": "top_k", "ratio": 0})"),
               HasSubstr("ratio = 0; a number above 0, at most 1"));

@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "trireme/base/text.h"
 #include "trireme/train/config.h"
@@ -27,18 +29,22 @@ ArgumentsEnd refusal(const CLI::App& app, std::string_view message) {
           fmt::format("{}: {}\n`{} --help` says what it takes.\n", app.get_name(), message, app.get_name())};
 }
 
-// "--steps" is more likely train.steps than a misspelt flag.
-std::string likely_argument(const CLI::App& app, const std::string& name, Settings settings) {
-  const std::vector<std::string> flags = flag_names(app);
-  const std::string flag = nearest(name, flags);
-  if (settings == Settings::kNone) return flag;
-  const std::string key = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-  const std::string setting = setting_like(key);
-  const bool has_key = setting.ends_with("." + key);
-  return setting.empty() || (!flag.empty() && !has_key) ? flag : "--" + setting;
+// The first value that is not a number where one is expected. CLI11 lets it pass every range: it is not
+// below its beginning, nor above its end.
+std::string not_a_number(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (!type.starts_with("FLOAT") && !type.starts_with("SECONDS")) continue;
+    for (const std::string& value : option->results()) {
+      char* end = nullptr;
+      if (std::isnan(std::strtod(value.c_str(), &end)) && end != value.c_str())
+        return fmt::format("{}: {} found, a number expected", option->get_name(), value);
+    }
+  }
+  return "";
 }
 
-std::string unknown_argument(const CLI::App& app, const std::string& argument, Settings settings) {
+std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-")) return fmt::format("'{}' is one argument too many", argument);
   const std::string name = argument.substr(0, argument.find('='));
   const std::string guess = likely_argument(app, name, settings);
@@ -79,6 +85,7 @@ std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std:
   } catch (const CLI::ParseError& error) {
     return refusal(app, error.what());
   }
+  if (const std::string problem = not_a_number(app); !problem.empty()) return refuse(app, problem);
   const std::vector<std::string> unknown = app.remaining();
   if (!unknown.empty()) return refusal(app, unknown_argument(app, unknown.front(), settings));
   return std::nullopt;

@@ -21,8 +21,15 @@ TEST(SplitSettings, TellsSettingsFromFlagsAndFiles) {
 
 std::string refusal(const std::vector<std::string>& arguments) {
   int steps = 0;
+  double jitter = 0, timeout = 0;
+  std::vector<double> times;
+  std::string file;
   CLI::App app("", "trireme test");
   app.add_option("--steps", steps)->check(CLI::PositiveNumber);
+  app.add_option("--jitter", jitter)->check(CLI::NonNegativeNumber);
+  app.add_option("--timeout", timeout)->type_name("SECONDS")->check(CLI::Range(1.0, 9.0));
+  app.add_option("--times", times)->delimiter(',');
+  app.add_option("--json", file);
   ::testing::internal::CaptureStderr();
   const std::optional<int> code = parse_arguments(app, arguments);
   const std::string text = ::testing::internal::GetCapturedStderr();
@@ -63,6 +70,14 @@ TEST(ParseArguments, RefusesWrongValuesAndExtraArguments) {
   EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("steps"));
   EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("many"));
   EXPECT_THAT(refusal({"extra"}), HasSubstr("one argument too many"));
+}
+
+// It is in every range, as CLI11 asks.
+TEST(ParseArguments, RefusesWhatIsNotANumber) {
+  EXPECT_THAT(refusal({"--jitter", "nan"}), HasSubstr("--jitter: nan found, a number expected"));
+  EXPECT_THAT(refusal({"--timeout=NaN"}), HasSubstr("--timeout: NaN found"));
+  EXPECT_THAT(refusal({"--times", "1,2,-nan"}), HasSubstr("--times: -nan found"));
+  EXPECT_EQ(refusal({"--json", "nan", "--jitter", "0.5", "--times", "1,2"}), "");
 }
 
 TEST(RunCommandOf, SuggestsTheNearestCommand) {

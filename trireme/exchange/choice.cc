@@ -111,6 +111,16 @@ const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, con
   return nullptr;
 }
 
+void check_exchange_names(const Plan& plan, std::span<const std::string> parameters) {
+  for (const ExchangeRule& rule : plan.exchange) {
+    const auto fits = [&](const std::string& name) { return fits_pattern(rule.pattern, name); };
+    if (rule.pattern.empty() || std::ranges::any_of(parameters, fits)) continue;
+    const std::string near = nearest(rule.pattern, parameters);
+    throw_error("the plan has an exchange for '{}', but this model has no parameter that is called so{}",
+                rule.pattern, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+  }
+}
+
 void check_exchange(const Plan& plan, const Graph& update) {
   if (!has_exchange(plan)) return;
   if (consistency_of(plan)) check_consistency(plan);
@@ -122,23 +132,12 @@ void check_exchange(const Plan& plan, const Graph& update) {
         "makes something else of the sum; take one of them out");
   if (consistency_of(plan)) return;
   const std::vector<ExchangeChoice> choices = exchange_choices(plan);
-  std::vector<bool> used(choices.size());
-  std::vector<std::string> names;
   bool any = false;
   for (const Value& value : update.values) {
     if (value.role != Role::kParameter) continue;
-    names.push_back(value.name);
-    for (size_t i = 0; i < choices.size(); ++i)
-      used[i] = used[i] || choices[i].pattern.empty() || fits_pattern(choices[i].pattern, value.name);
     const ExchangeChoice* choice = choice_for(choices, value, value.type.shape);
     any |= choice != nullptr;
     if (choice) check_update(*choice, value, update);
-  }
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (used[i]) continue;
-    const std::string near = nearest(choices[i].pattern, names);
-    throw_error("the plan has an exchange for '{}', but this model has no parameter that is called so{}",
-                choices[i].pattern, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
   }
   if (!any)
     throw_error(

@@ -1,6 +1,8 @@
 // Which method of exchange a plan gives to which parameter.
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "trireme/exchange/method.h"
@@ -32,8 +34,11 @@ std::vector<int64_t> early_ends(const std::vector<ExchangeChoice>& choices);
 const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,
                                  const Shape& shape);
 
-// Throws Error where replicas can not agree so, with the reason: what the rest of the plan does not allow,
-// names that the model does not have, an optimizer that does again what the method does. `update` is that
+// Throws Error where the plan has an exchange for names that none of the model's parameters has.
+void check_exchange_names(const Plan& plan, std::span<const std::string> parameters);
+
+// Throws Error where replicas can not agree so, with the reason: what the rest of the plan does not allow, an
+// optimizer that does again what the method does. `update` is that
 // segment of a step on whole tensors.
 void check_exchange(const Plan& plan, const Graph& update);
 

@@ -106,9 +106,21 @@ void check_rows(const Plan& plan, const Graph& graph) {
   }
 }
 
+// Of all updates, of which there may be several.
+std::vector<std::string> names_of_parameters(const std::vector<StepSegment>& whole) {
+  std::vector<std::string> names;
+  for (const StepSegment& segment : whole) {
+    for (const Value& value : segment.graph.values) {
+      if (segment.kind == SegmentKind::kUpdate && value.role == Role::kParameter) names.push_back(value.name);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 void check_plan(const Plan& plan, const std::vector<StepSegment>& whole) {
+  check_exchange_names(plan, names_of_parameters(whole));
   for (const StepSegment& segment : whole) {
     if (segment.kind == SegmentKind::kUpdate) check_exchange(plan, segment.graph);
   }

@@ -40,8 +40,8 @@ std::vector<Samples> by_role(const std::map<int64_t, Samples>& groups, int64_t r
 DataPartition data_partition(std::string_view name) {
   if (name == "iid") return DataPartition::kIid;
   if (name == "class") return DataPartition::kClass;
-  TRIREME_CHECK(name == "role");
-  return DataPartition::kRole;
+  if (name == "role") return DataPartition::kRole;
+  throw_error("data.partition is '{}'; iid, class or role expected", name);
 }
 
 std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartition how, int64_t ranks) {
@@ -55,6 +55,11 @@ std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartitio
           "images have classes, and of a folder of text files each is a role. Use data.partition=iid");
     groups[group].push_back(static_cast<uint32_t>(i));
   }
+  if (how == DataPartition::kClass && groups.size() == 1 && ranks > 1)
+    throw_error(
+        "data.partition = class gives each rank other classes, but all {} samples of this data are of one "
+        "class or text; use data.partition=iid",
+        data.size());
   std::vector<Samples> result =
       how == DataPartition::kClass ? by_class(groups, data.size(), ranks) : by_role(groups, ranks);
   for (Samples& samples : result) {

@@ -42,6 +42,15 @@ Grouped random_groups(int64_t samples, int64_t groups, uint64_t seed) {
   return Grouped(std::move(result));
 }
 
+// They would be given stretches of it as if those were different.
+TEST(DataPartition, OneClassCanNotBeDealt) {
+  const Grouped data(std::vector<int64_t>(40, 0));
+  EXPECT_THAT(error_of([&] { partitioned(data, DataPartition::kClass, 4); }),
+              HasSubstr("all 40 samples of this data are of one class or text"));
+  EXPECT_EQ(partitioned(data, DataPartition::kClass, 1).size(), 1u);
+  EXPECT_THAT(error_of([] { data_partition("classes"); }), HasSubstr("iid, class or role expected"));
+}
+
 TEST(DataPartition, GivesEverySampleToOneRank) {
   for (const auto& [samples, groups, ranks] :
        {std::tuple{1000, 10, 4}, {1000, 10, 3}, {997, 50, 8}, {64, 12, 12}}) {

@@ -1,6 +1,7 @@
 // Token files, text folders, token windows: sizes, order, errors that name what is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <set>
@@ -87,6 +88,31 @@ TEST(TokenFile, NumpyFilesAreNotTakenForIds) {
   for (const char* name : {"train.npy", "train.bin"})
     EXPECT_THAT(error_of([&] { open_token_file(folder.write(name, bytes)); }),
                 AllOf(HasSubstr(name), HasSubstr("NumPy"), HasSubstr("tofile")));
+}
+
+TEST(TokenFile, WiderIdsAreNotTakenForMore) {
+  const TempFolder folder;
+  const auto written = [&]<typename Id>(Id largest) {
+    std::vector<Id> ids;
+    for (int i = 0; i < 300; ++i) ids.push_back(static_cast<Id>(i) * 7919 % largest);
+    return folder.write("ids.bin",
+                        std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(Id)));
+  };
+  const auto refusal = [](const std::filesystem::path& path) {
+    return error_of([&] { open_token_file(path); });
+  };
+  for (const uint32_t vocab : {250u, 50257u, 128256u, 262144u})
+    EXPECT_THAT(refusal(written(vocab)), HasSubstr("as in a file of 32-bit or 64-bit ids")) << vocab;
+  EXPECT_THAT(refusal(written(uint64_t{50257})), HasSubstr("32-bit or 64-bit"));
+  for (const uint16_t vocab : {2, 17, 250, 50257}) EXPECT_EQ(refusal(written(vocab)), "no error") << vocab;
+  EXPECT_EQ(refusal(folder.write("zeros.bin", std::string(400, '\0'))), "no error");
+}
+
+TEST(TokenFile, APipeIsNotWaitedFor) {
+  const TempFolder folder;
+  const std::string pipe = folder.path() / "ids.bin";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { open_token_file(pipe); }), HasSubstr("not a regular file"));
 }
 
 TEST(TokenArray, JoinsAndSlicesPieces) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/train/data/file.h"
@@ -36,6 +37,24 @@ void refuse_numpy(std::span<const uint8_t> bytes, std::string_view name) {
       "{}: a NumPy file, with a header before its numbers; bare 16-bit token ids expected. Write them with "
       "numpy.load(…).astype(numpy.uint16).tofile(\"train.bin\")",
       name);
+}
+
+// Bare ids of 32 or 64 bits, read as 16-bit ones: the upper halves come out as ids of their own, all of them
+// 0 or as small as a vocabulary divided by 65536. No text has such tokens in every other place.
+void refuse_wide_ids(std::span<const uint16_t> ids, std::string_view name) {
+  constexpr size_t kFewest = 64;  // of which chance would not make this
+  if (ids.size() < kFewest) return;
+  uint16_t lower = 0, upper = 0;
+  for (size_t i = 0; i + 1 < ids.size(); i += 2) {
+    lower = std::max(lower, ids[i]);
+    upper = std::max(upper, ids[i + 1]);
+  }
+  if (lower == 0 || !(upper == 0 || (upper < 16 && lower >= 4096))) return;
+  throw_error(
+      "{}: every other 16-bit number is {}, as in a file of 32-bit or 64-bit ids; bare ids are 16-bit here. "
+      "Write them with numpy.fromfile(…, numpy.uint32).astype(numpy.uint16).tofile(\"train.bin\"), or, for "
+      "a vocabulary above 65536, with the header of llm.c (20240801, 7, count)",
+      name, upper == 0 ? "0" : "very small");
 }
 
 TokenFileLayout parse_headerless(int64_t size, std::string_view name) {
@@ -81,6 +100,11 @@ TokenArray open_token_file(const std::filesystem::path& path) {
   const std::span head = std::span(bytes).first(std::min(bytes.size(), file->size()));
   file->read(0, head);
   const TokenFileLayout layout = parse_token_file(head, static_cast<int64_t>(file->size()), path.string());
+  if (layout.offset_bytes == 0) {
+    std::vector<uint16_t> first(static_cast<size_t>(std::min<int64_t>(layout.count, 4096)));
+    file->read(0, {reinterpret_cast<uint8_t*>(first.data()), first.size() * sizeof(uint16_t)});
+    refuse_wide_ids(first, path.string());
+  }
   return TokenArray::of(std::move(file), layout.offset_bytes, layout.id_bytes, layout.count);
 }
 
