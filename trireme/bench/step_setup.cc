@@ -3,6 +3,7 @@
 #include "trireme/bench/step_setup.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -88,6 +89,15 @@ std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const Preset& preset : kPresets) names.emplace_back(preset.name);
   return names;
+}
+
+std::string usual_preset(const std::vector<std::string>& settings) {
+  const auto names_family = [](std::string_view setting) {
+    while (setting.starts_with('-')) setting.remove_prefix(1);
+    return setting.substr(0, setting.find('=')) == "model.family";
+  };
+  const bool given = std::ranges::any_of(settings, names_family) || std::getenv("TRIREME_MODEL__FAMILY");
+  return given ? "" : "gpt";
 }
 
 int64_t StepSetup::units_per_step() const {

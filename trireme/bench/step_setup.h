@@ -32,6 +32,9 @@ struct StepSetup {
 };
 
 std::vector<std::string> preset_names();
+// The preset of a benchmark where none is named: that of a small GPT, or "" where the settings (or the
+// environment) name a family, which has defaults of its own.
+std::string usual_preset(const std::vector<std::string>& settings);
 // With what the plan says of settings (train/plan_settings.h). Throws Error as that does.
 StepSetup set_up_step(const StepSource& source, const Plan& plan = {});
 // Of settings in which the plan has had its say. `image` as in StepSource.

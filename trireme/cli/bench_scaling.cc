@@ -67,7 +67,8 @@ double measured_seconds(const Options& options, const bench::ScalingPoint& point
   const fs::path file = fs::temp_directory_path() / fmt::format("trireme-scaling-{}.json", getpid());
   std::vector<std::string> arguments{"bench", "train"};
   if (!options.source.config_path.empty()) arguments.push_back(options.source.config_path);
-  if (options.source.config_path.empty()) arguments.push_back("--preset=" + options.source.preset);
+  else if (!options.source.preset.empty())
+    arguments.push_back("--preset=" + options.source.preset);
   if (!options.source.image.empty()) arguments.push_back("--image=" + options.source.image);
   arguments.push_back(fmt::format("--steps={}", options.steps));
   arguments.push_back("--json=" + file.string());
@@ -150,12 +151,13 @@ int bench_scaling(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
   Options options;
   options.source.settings = split.settings;
-  options.source.preset = "gpt";
+  options.source.preset = bench::usual_preset(split.settings);
   CLI::App app("Times training steps on random data over more and more ranks of this machine.",
                "trireme bench scaling");
   app.add_option("config", options.source.config_path, "a TOML file; without one, the preset");
   app.add_option("--preset", options.source.preset,
-                 fmt::format("{}; default {}", join(bench::preset_names(), ", "), options.source.preset));
+                 fmt::format("{}; default gpt, or the defaults of --model.family where that is given",
+                             join(bench::preset_names(), ", ")));
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   app.add_option("--ranks", options.ranks, "like 1,2,4")->delimiter(',')->capture_default_str();
   app.add_option("--plan", options.plan, "how steps are spread: a preset of plans")->capture_default_str();

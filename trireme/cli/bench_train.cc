@@ -156,12 +156,13 @@ int bench_train(std::span<const std::string> arguments) {
   SplitArguments split = split_settings(arguments);
   Options options;
   options.source.settings = split.settings;
-  options.source.preset = "gpt";
+  options.source.preset = bench::usual_preset(split.settings);
   CLI::App app("Times training steps on random data: tokens or samples a second, use of the machine, memory.",
                "trireme bench train");
   app.add_option("config", options.source.config_path, "a TOML file; without one, the preset");
   app.add_option("--preset", options.source.preset,
-                 fmt::format("{}; default {}", join(bench::preset_names(), ", "), options.source.preset));
+                 fmt::format("{}; default gpt, or the defaults of --model.family where that is given",
+                             join(bench::preset_names(), ", ")));
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   add_launch_flags(app, options.launch);
   app.add_option("--plan", options.plan,

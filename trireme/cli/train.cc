@@ -202,17 +202,26 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
 }
 
 // A mistake is told once, before any rank is started. What only the data says (vocabulary, size of images) is
-// assumed here, and checked again by each rank.
+// assumed first, because opening the data may take long, and each rank checks again. What is refused so is
+// looked at once more with the data, of which it may not be true.
 void check_before_start(const Plan& plan, ResolvedConfig config, comm::DeviceLinks links) {
   apply_plan(plan, config);
   check_links(plan, config.config.train, links);
   axis_algorithms(plan, config.config.train);
   const Schedule schedule = schedule_of(config.config.train, plan);
   if (schedule.deal == Schedule::Deal::kWholes) return;  // no tensor is split
-  const bench::StepSetup step = bench::set_up_step(config.config, "");
-  check_plan(plan.of_one_stage(),
-             step_graphs(step.config.model, step.config.train, step.config.optim, step.shape, schedule, plan)
-                 .segments);
+  const auto check = [&](const ModelOptions& model, const StepShape& shape) {
+    check_plan(plan.of_one_stage(),
+               step_graphs(model, config.config.train, config.config.optim, shape, schedule, plan).segments);
+  };
+  const bench::StepSetup assumed = bench::set_up_step(config.config, "");
+  try {
+    check(assumed.config.model, assumed.shape);
+  } catch (const Error&) {
+    const OpenedData data = open_run_data(config.config, default_text());
+    check(complete_model(find_model(config.config.model.family), config.config, data),
+          {assumed.shape.rows, data.input});
+  }
 }
 
 void check_replay(const std::string& path, const Plan& plan) {

@@ -7,13 +7,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
+#include "trireme/base/toml_depth.h"
 #include "trireme/train/config_fields.h"
 #include "trireme/train/models/model.h"
 
@@ -21,6 +20,11 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kPrefix = "TRIREME_";
+constexpr std::string_view kDefault = "default";
+
+std::string family_default(std::string_view family) {
+  return fmt::format("{} of {}", kDefault, family);
+}
 
 // The fields being filled, and where each value came from.
 class Merge {
@@ -28,7 +32,7 @@ class Merge {
   Merge(ResolvedConfig& resolved, const ModelRecord* own)
       : fields_(config_fields(resolved.config)), origins_(resolved.origins) {
     for (Field& field : fields_) {
-      origins_[field.name] = "default";
+      origins_[field.name] = kDefault;
       if (own && field.name == "model.family") field.choices.push_back(own->family);
     }
   }
@@ -49,6 +53,16 @@ class Merge {
                                [&](const Field& field) { return field.name.starts_with(name + "."); });
   }
   void came_from(const Field& field, std::string origin) { origins_[field.name] = std::move(origin); }
+  // The model's own defaults, for what nobody has set.
+  void take_defaults(const ModelRecord& model) {
+    const std::string origin = family_default(model.family);
+    for (const auto& [name, value] : model.defaults) {
+      const Field& field = find(name, origin);
+      if (origins_.at(name) != kDefault) continue;
+      assign_text(field, value, origin);
+      came_from(field, origin);
+    }
+  }
 
  private:
   std::vector<Field> fields_;
@@ -114,44 +128,6 @@ void assign_node(const Field& field, const toml::node& node, const std::string& 
   refuse_value(field, array ? "an array" : node.is_table() ? "a table" : "a date or time", where);
 }
 
-// The end of a string of TOML that begins at `begin` with one quote or three.
-size_t end_of_string(std::string_view text, size_t begin) {
-  const char quote = text[begin];
-  const bool many_lines = text.substr(begin, 3) == std::string(3, quote);
-  const std::string end(many_lines ? 3 : 1, quote);
-  for (size_t i = begin + end.size(); i < text.size(); ++i) {
-    if (text.substr(i, end.size()) == end) return i + end.size();
-    if (text[i] == '\n' && !many_lines) return i;  // an error, which the reader tells
-    if (text[i] == '\\' && quote == '"') ++i;
-  }
-  return text.size();
-}
-
-// Each dot of a key is a table within a table, and the reader goes into them level by level, so that a key of
-// many thousand parts would overflow the stack. Dots of numbers are counted too: settings have a few.
-void check_dots(const ConfigFile& file) {
-  constexpr int kMostDots = 1000;
-  const std::string_view text = file.text;
-  int dots = 0, line = 1;
-  for (size_t i = 0; i < text.size();) {
-    if (text[i] == '"' || text[i] == '\'') {
-      const size_t end = end_of_string(text, i);
-      line += static_cast<int>(std::count(text.begin() + i, text.begin() + end, '\n'));
-      i = end;
-      continue;
-    }
-    if (text[i] == '#') i = std::min(text.find('\n', i), text.size());
-    if (i == text.size()) break;
-    line += text[i] == '\n';
-    dots += text[i] == '.';
-    if (dots > kMostDots)
-      throw_error(
-          "{}:{}: more than {} dots in keys and numbers; expected settings such as [train] batch = 32",
-          file.name, line, kMostDots);
-    ++i;
-  }
-}
-
 // A path in a file is meant from the folder that the file is in.
 void take_from_folder(const Field& field, const ConfigFile& file) {
   if (field.path != Field::Path::kRead) return;
@@ -176,7 +152,7 @@ void merge_table(Merge& merge, const ConfigFile& file, const std::string& name, 
 }
 
 void merge_file(Merge& merge, const ConfigFile& file) {
-  check_dots(file);
+  check_toml_depth(file.text, file.name, "settings such as [train] batch = 32");
   toml::table root;
   try {
     root = toml::parse(std::string_view(file.text), std::string_view(file.name));
@@ -261,16 +237,8 @@ void merge_command_line(Merge& merge, std::span<const std::string> arguments) {
 
 ConfigFile read_config_file(const std::string& path) {
   // A configuration is typed by hand; anything larger is some other file given by mistake.
-  constexpr std::streamsize kMaxBytes = 1 << 20;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw_error("{}: cannot open the config file: {}", path, std::strerror(errno));
-  std::string text(kMaxBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || (in.gcount() == 0 && !in.eof()))
-    throw_error("{}: cannot read: {}", path, std::strerror(errno));
-  if (in.gcount() > kMaxBytes) throw_error("{}: larger than 1 MiB; expected a config file, in TOML", path);
-  text.resize(static_cast<size_t>(in.gcount()));
-  return {path, std::move(text)};
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  return {path, read_input_file(path, kMostBytes, "a config file, in TOML")};
 }
 
 std::vector<std::string> process_environment() {
@@ -282,7 +250,7 @@ std::vector<std::string> process_environment() {
 bool ResolvedConfig::is_default(std::string_view name) const {
   const auto found = origins.find(name);
   TRIREME_CHECK(found != origins.end());
-  return found->second == "default";
+  return found->second == kDefault || found->second == family_default(config.model.family);
 }
 
 ResolvedConfig resolve_config(const ConfigSources& sources, const ModelRecord* own) {
@@ -291,10 +259,10 @@ ResolvedConfig resolve_config(const ConfigSources& sources, const ModelRecord* o
   if (sources.file) merge_file(merge, *sources.file);
   merge_environment(merge, sources.environment);
   merge_command_line(merge, sources.command_line);
-  if (own && own->family == resolved.config.model.family)
-    validate(resolved.config, *own);
-  else
-    validate(resolved.config);
+  const std::string& family = resolved.config.model.family;
+  const ModelRecord& model = own && own->family == family ? *own : find_model(family);
+  merge.take_defaults(model);
+  validate(resolved.config, model);
   return resolved;
 }
 

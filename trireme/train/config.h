@@ -41,7 +41,8 @@ std::vector<std::string> process_environment();
 
 struct ResolvedConfig {
   Config config;
-  // "default", "my.toml:3", "environment TRIREME_TRAIN__BATCH" or "command line", by dotted name.
+  // By dotted name: "default", "default of resnet" (ModelRecord::defaults), "my.toml:3", "environment
+  // TRIREME_TRAIN__BATCH" or "command line".
   std::map<std::string, std::string, std::less<>> origins;
 
   bool is_default(std::string_view name) const;

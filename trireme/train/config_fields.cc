@@ -7,6 +7,9 @@
 namespace trireme {
 namespace {
 
+// A step has a list with an entry for each.
+constexpr double kMostMicrobatches = 65536;
+
 Limits at_least(double min) {
   return {.min = min, .max = kSanityMax};
 }
@@ -193,11 +196,14 @@ std::vector<Field> config_fields(Config& c) {
        "train.batch "
        "holds",
        at_least(0)},
-      {"train.accumulate", &c.train.accumulate,
-       "microbatches that a step is split into to save memory; the result is the same", at_least(1)},
-      {"train.shards", &c.train.shards,
+      {"train.accumulate",
+       &c.train.accumulate,
+       "microbatches that a step is split into to save memory; the result is the same",
+       {.min = 1, .max = kMostMicrobatches}},
+      {"train.shards",
+       &c.train.shards,
        "virtual shards of a batch, a power of two: 1, 2, 4, … ranks then give the same bits; 0: none",
-       at_least(0)},
+       {.min = 0, .max = kMostMicrobatches}},
       {"train.steps", &c.train.steps, "steps of the optimizer in the whole run", at_least(1)},
       {"train.seed", &c.train.seed, "seed of all random numbers", seeds()},
       {"train.init_from",
@@ -254,7 +260,8 @@ std::vector<Field> config_fields(Config& c) {
        at_least(0)},
       {"train.log_every", &c.train.log_every, "steps between progress lines", at_least(1)},
       {"train.eval_every", &c.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
-      {"train.eval_batches", &c.train.eval_batches, "batches per validation", at_least(1)},
+      {"train.eval_batches", &c.train.eval_batches, "batches of train.batch samples per validation",
+       at_least(1)},
       {"train.compare_every", &c.train.compare_every,
        "steps between comparisons of the weights that several ranks should have alike; 0: only at the start "
        "and when a checkpoint is saved",

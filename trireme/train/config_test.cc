@@ -13,6 +13,7 @@
 #include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 #include "trireme/train/config_fields.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 namespace {
@@ -46,6 +47,43 @@ TEST(Config, DefaultsAreValid) {
   EXPECT_EQ(resolved.config.model.family, "gpt");
   EXPECT_EQ(resolved.config.model.vocab, 0);
   EXPECT_TRUE(resolved.is_default("model.vocab"));
+}
+
+TEST(Config, EveryFamilyHasDefaultsThatFitIt) {
+  for (const std::string& family : model_families()) {
+    const bool images = find_model(family).input == InputKind::kImages;
+    EXPECT_EQ(refusal(from_command_line(
+                  {"model.family=" + family, images ? "data.path=somewhere" : "model.family=" + family})),
+              "accepted")
+        << family;
+  }
+}
+
+TEST(Config, DefaultsOfAFamilyYieldToWhatIsSet) {
+  const std::string vgg = "[model]\nfamily = \"vgg\"\n[data]\npath = \"somewhere\"\n";
+  const ResolvedConfig alone = resolve_config(from_toml(vgg));
+  EXPECT_EQ(alone.config.model.layers, 16);
+  EXPECT_EQ(alone.config.optim.lr, 1e-4);
+  EXPECT_EQ(alone.origins.at("model.layers"), "default of vgg");
+  EXPECT_EQ(alone.origins.at("model.heads"), "default");
+  EXPECT_TRUE(alone.is_default("model.layers"));
+  EXPECT_THAT(config_table(alone), ::testing::ContainsRegex("optim.lr +0.0001 +default of vgg\n"));
+
+  ConfigSources sources = from_toml(vgg + "[optim]\nlr = 0.002\n");  // the default of others
+  sources.command_line = {"--model.layers=11"};
+  const ResolvedConfig set = resolve_config(sources);
+  EXPECT_EQ(set.config.model.layers, 11);
+  EXPECT_EQ(set.config.optim.lr, 2e-3);
+  EXPECT_EQ(set.origins.at("optim.lr"), "my.toml:6");
+  EXPECT_FALSE(set.is_default("model.layers"));
+}
+
+TEST(Config, AModelOfOnesOwnHasDefaultsToo) {
+  ModelRecord mine{.family = "mine"};
+  mine.defaults = {{"model.layers", "7"}};
+  EXPECT_EQ(resolve_config(from_command_line({"model.family=mine"}), &mine).config.model.layers, 7);
+  mine.defaults = {{"model.layer", "7"}};
+  EXPECT_THROW(resolve_config(from_command_line({"model.family=mine"}), &mine), Error);
 }
 
 TEST(Config, LaterSourcesWin) {
@@ -162,7 +200,8 @@ TEST(Config, KeysOfManyPartsAreRefused) {
        {"[train]\n" + key + " = 1\n", "\n[" + key + "]\n", "x = {" + key + " = 1}\n\n"})
     EXPECT_THAT(refusal(from_toml(text)), AllOf(HasSubstr("my.toml:"), HasSubstr("dots")))
         << text.substr(0, 20);
-  EXPECT_THAT(refusal(from_toml("# it's\n[train]\n" + key + " = 1\n")), HasSubstr("my.toml:3: more than"));
+  EXPECT_THAT(refusal(from_toml("# it's\n[train]\n" + key + " = 1\n")),
+              HasSubstr("my.toml:3: a key with more than"));
   // Text may have as many as it likes.
   const std::string dots(5000, '.');
   EXPECT_EQ(refusal(from_toml("# " + dots + "\n[data]\npath = \"\\\"" + dots + "\"\n[run]\ndir = \"\"\"\n" +

@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/train/config.h"
 #include "trireme/train/config_fields.h"
+#include "trireme/train/models/model.h"
 
 namespace trireme {
 namespace {
@@ -45,6 +46,14 @@ void each_of(const std::vector<Field>& fields, const Section& section, Visit&& v
   for (const Field& field : fields) {
     if (field.section() == section.name) visit(field);
   }
+}
+
+// "model.layers = 20, optim.lr = 0.001"; empty where a family has the defaults of all.
+std::string own_defaults(const ModelRecord& model) {
+  std::string text;
+  for (const auto& [name, value] : model.defaults)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
+  return text;
 }
 
 }  // namespace
@@ -93,6 +102,11 @@ std::string config_help() {
       if (!field.choices.empty()) text += fmt::format("  {:<42} {}\n", "", expectation(field));
     });
   }
+  text += "\nDefaults of families, where they differ\n";
+  for (const std::string& family : model_families()) {
+    const std::string own = own_defaults(find_model(family));
+    if (!own.empty()) text += fmt::format("  {:<12} {}\n", family, own);
+  }
   return text;
 }
 
@@ -117,6 +131,16 @@ std::string config_markdown() {
       text += fmt::format("| `{}` | `{}` | {} | {} |\n", field.name, value_text(field), full_doc(field),
                           documented_expectation(field));
     });
+  }
+  text +=
+      "\n## Defaults of families\n\n"
+      "A family has defaults of its own for what follows; `--print-config` shows them as `default of "
+      "resnet`.\n"
+      "The rates are for `optim.kind = adamw`.\n\n"
+      "| family | defaults |\n|---|---|\n";
+  for (const std::string& family : model_families()) {
+    const std::string own = own_defaults(find_model(family));
+    if (!own.empty()) text += fmt::format("| `{}` | {} |\n", family, own);
   }
   return text;
 }

@@ -35,6 +35,7 @@ const ModelRecord& alexnet_model() {
       .input = InputKind::kImages,
       .logits = logits,
       .weight_settings = {"model.channels", "model.feed_forward"},
+      .defaults = {{"optim.lr", "0.0003"}},
       .with_automatic_sizes = plain_cnn_sizes,
       .usual_sample =
           [](const ModelOptions&) {

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/train/data/data_set.h"
@@ -55,6 +56,9 @@ struct ModelRecord {
   std::function<std::vector<std::string>(const ModelOptions&)> problems = [](const ModelOptions&) {
     return std::vector<std::string>();
   };
+  // Defaults of its own, by the names and values of settings: {"model.layers", "20"}. They hold where nobody
+  // has set anything else; other settings have the defaults of options.h.
+  std::vector<std::pair<std::string, std::string>> defaults = {};
   // The settings with those filled in that follow from others.
   std::function<ModelOptions(ModelOptions)> with_automatic_sizes = [](ModelOptions options) {
     return options;

@@ -91,6 +91,7 @@ const ModelRecord& resnet_model() {
       .logits = logits,
       .weight_settings = {"model.layers", "model.channels", "model.width", "model.stem"},
       .problems = problems,
+      .defaults = {{"model.layers", "20"}, {"optim.lr", "0.001"}},
       .with_automatic_sizes = sizes,
       .usual_sample =
           [](const ModelOptions& options) {

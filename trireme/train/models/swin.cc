@@ -255,6 +255,10 @@ const ModelRecord& swin_model() {
       .weight_settings = {"model.layers", "model.heads", "model.hidden", "model.patch", "model.window",
                           "model.norm_eps"},
       .problems = problems,
+      .defaults = {{"model.layers", "12"},
+                   {"model.heads", "3"},
+                   {"model.hidden", "96"},
+                   {"optim.lr", "0.0005"}},
       .with_automatic_sizes = sizes,
       .usual_sample =
           [](const ModelOptions&) {

@@ -51,6 +51,7 @@ const ModelRecord& vgg_model() {
       .logits = logits,
       .weight_settings = {"model.layers", "model.channels", "model.feed_forward"},
       .problems = problems,
+      .defaults = {{"model.layers", "16"}, {"optim.lr", "0.0001"}},
       .with_automatic_sizes = plain_cnn_sizes,
       .usual_sample =
           [](const ModelOptions&) {

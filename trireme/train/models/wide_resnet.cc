@@ -78,6 +78,7 @@ const ModelRecord& wide_resnet_model() {
       .logits = logits,
       .weight_settings = {"model.layers", "model.channels", "model.width"},
       .problems = problems,
+      .defaults = {{"model.layers", "16"}, {"optim.lr", "0.001"}},
       .with_automatic_sizes = sizes,
       .usual_sample =
           [](const ModelOptions& options) {
