@@ -44,7 +44,20 @@ std::string not_a_number(const CLI::App& app) {
   return "";
 }
 
-std::string unknown_argument(const CLI::App& app, const std::string& argument) {
+enum class Settings { kNone, kTaken };
+
+// "--steps" is more likely train.steps than a misspelt flag.
+std::string likely_argument(const CLI::App& app, const std::string& name, Settings settings) {
+  const std::vector<std::string> flags = flag_names(app);
+  const std::string flag = nearest(name, flags);
+  if (settings == Settings::kNone) return flag;
+  const std::string key = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  const std::string setting = setting_like(key);
+  const bool has_key = setting.ends_with("." + key);
+  return setting.empty() || (!flag.empty() && !has_key) ? flag : "--" + setting;
+}
+
+std::string unknown_argument(const CLI::App& app, const std::string& argument, Settings settings) {
   if (!argument.starts_with("-")) return fmt::format("'{}' is one argument too many", argument);
   const std::string name = argument.substr(0, argument.find('='));
   const std::string guess = likely_argument(app, name, settings);
@@ -74,8 +87,10 @@ SplitArguments split_settings(std::span<const std::string> arguments) {
   return split;
 }
 
-std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std::string>& arguments,
-                                           std::string_view more_help, Settings settings) {
+namespace {
+
+std::optional<ArgumentsEnd> read(CLI::App& app, const std::vector<std::string>& arguments,
+                                 std::string_view more_help, Settings settings) {
   app.allow_extras();
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 takes
   try {
@@ -85,15 +100,13 @@ std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std:
   } catch (const CLI::ParseError& error) {
     return refusal(app, error.what());
   }
-  if (const std::string problem = not_a_number(app); !problem.empty()) return refuse(app, problem);
+  if (const std::string problem = not_a_number(app); !problem.empty()) return refusal(app, problem);
   const std::vector<std::string> unknown = app.remaining();
   if (!unknown.empty()) return refusal(app, unknown_argument(app, unknown.front(), settings));
   return std::nullopt;
 }
 
-namespace {
-
-std::optional<int> print_end(const std::optional<ArgumentsEnd>& end) {
+std::optional<int> printed(const std::optional<ArgumentsEnd>& end) {
   if (!end) return std::nullopt;
   fmt::print(end->code == kOk ? stdout : stderr, "{}", end->text);
   return end->code;
@@ -101,13 +114,18 @@ std::optional<int> print_end(const std::optional<ArgumentsEnd>& end) {
 
 }  // namespace
 
+std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std::string>& arguments,
+                                           std::string_view more_help) {
+  return read(app, arguments, more_help, Settings::kNone);
+}
+
 std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
                                    std::string_view more_help) {
-  return print_end(read_arguments(app, arguments, more_help));
+  return printed(read_arguments(app, arguments, more_help));
 }
 
 std::optional<int> parse_arguments(CLI::App& app, const SplitArguments& split, std::string_view more_help) {
-  return print_end(read_arguments(app, split.own, more_help, Settings::kTaken));
+  return printed(read(app, split.own, more_help, Settings::kTaken));
 }
 
 int run_command_of(std::string_view parent, std::span<const Command> commands,

@@ -28,18 +28,15 @@ struct ArgumentsEnd {
   int code = 0;
   std::string text;
 };
-// Whether a command takes settings besides: then an option that does not exist may be one without its
-// section.
-enum class Settings { kNone, kTaken };
 // Reads `arguments` into what `app` is bound to. Returns nothing where the command goes on.
 std::optional<ArgumentsEnd> read_arguments(CLI::App& app, const std::vector<std::string>& arguments,
-                                           std::string_view more_help = "",
-                                           Settings settings = Settings::kNone);
+                                           std::string_view more_help = "");
 // The same, and prints what it says. Returns an exit code when the command is over: help was
 // asked for and printed, or the arguments are wrong and that was said. `more_help` is printed after CLI11's.
 std::optional<int> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments,
                                    std::string_view more_help = "");
-// Those of a command that takes settings as well.
+// Those of a command that takes settings as well: an option that does not exist may be one without its
+// section.
 std::optional<int> parse_arguments(CLI::App& app, const SplitArguments& split,
                                    std::string_view more_help = "");
 

@@ -17,12 +17,12 @@ void TrainReport::note(const std::string& line) {
   if (progress_) {
     progress_->note(printable(line));
   } else {
-    fmt::print("{}\n", printable(line));
+    say("{}\n", printable(line));
   }
 }
 
 void TrainReport::warn_here(const std::string& line) {
-  fmt::print(stderr, "warning: {}\n", printable(line));
+  say(stderr, "warning: {}\n", printable(line));
 }
 
 void TrainReport::started(const RunStart& run) {
@@ -37,8 +37,8 @@ void TrainReport::started(const RunStart& run) {
                                       .flops_per_step = run.flops_per_step,
                                       .peak_flops = peak_flops_,
                                       .screen = screen_});
-  fmt::print("data     {}
-", printable(run.data.summary));
+  say("data     {}\n", printable(run.data.summary));
+  if (!run.data.path.empty()) say("         from {}\n", printable(run.data.path));
   const Program& program = run.program;
   const int64_t trained = trained_parameters(program);
   say("model    {}: {:.2f} M parameters{}, {}\n", run.model.record.family,
@@ -103,8 +103,7 @@ void TrainReport::ended(const RunResult& result) {
         "another folder\n",
         steps_done_, steps_);
   } else if (result.end == RunResult::End::kNoBetter) {
-    fmt::print(
-        "ended early after step {}: train.patience = {} evaluations in a row had no lower held-out loss; in "
+    say("ended early after step {}: train.patience = {} evaluations in a row had no lower held-out loss; in "
         "{}. Raise train.patience to go on\n",
         result.steps, patience_, result.folder);
   } else if (result.end == RunResult::End::kFinished) {

@@ -178,7 +178,7 @@ void merge_file(Merge& merge, const ConfigFile& file) {
 void assign_given(const Field& field, const std::string& text, const std::string& where) {
   if (!std::holds_alternative<std::vector<ParameterGroup>*>(field.value))
     return assign_text(field, text, where);
-  check_dots({where, text});
+  check_toml_depth(text, where, "groups such as [{match = \"*.bias\", lr_scale = 0.1}]");
   toml::table root;
   try {
     root = toml::parse("groups = " + text);

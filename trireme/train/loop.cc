@@ -180,7 +180,9 @@ class Run {
       if (server_) tell_of_workers();
       if (works() && done.over == StepResult::Over::kNo) continue;
       if (works()) {
-        if (stop_.reason() == StopReason::kAsked) result.end = RunResult::End::kStopped;
+        if (done.over == StepResult::Over::kStopped)
+          result.end =
+              stop_.reason() == StopReason::kTimeIsUp ? RunResult::End::kTimeIsUp : RunResult::End::kStopped;
         break;
       }
       if (server_ && server_->is_asked_to_stop()) stop_.tell();
@@ -189,16 +191,13 @@ class Run {
       const StopReason reason =
           gossip_ ? gossip_ends(step + 1, last, stop_.reason()) : stop_.agreed_after(step + 1);
       const bool stopping = reason != StopReason::kNone && (gossip_ || !last);
-      if (server_ && (last || stopping)) {
-        server_->finish();
-        tell_of_workers();
-      }
       bool best = false;  // so far
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) best = validate_now(step + 1);
       const bool early = !last && !stopping && held_out_.out_of_patience();
-      if (early) finish_early(step + 1);
+      if (early && gossip_) gossip_ends(step + 1, /*last=*/false, StopReason::kTimeIsUp);
       if (last || stopping || early) {
         save(ended_with_ > 0 ? ended_with_ : step + 1);
+        if (server_) let_workers_go(stopping ? ServerSteps::Why::kStopped : ServerSteps::Why::kThrough);
       } else if (best || due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
         try_to_save(step + 1);
       } else if (due(step + 1, config_.train.compare_every)) {
@@ -271,12 +270,6 @@ class Run {
                                             std::ssize(all), DType::i64, Communicator::Reduction::kMax);
     ended_with_ = all[1];
     return static_cast<StopReason>(all[0]);
-  }
-  // Of the run's others, when all have seen that it gets no better.
-  void finish_early(int64_t steps) {
-    if (gossip_) gossip_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
-    if (server_) server_->finish();
-    if (server_) tell_of_workers();
   }
   // What several servers, or ranks at their own pace, have taken, for a replay.
   void log_arrivals() {

@@ -11,7 +11,8 @@
 
 namespace trireme {
 
-// What the settings say of the data, for open_data(). `default_path` is read when data.path is empty.
+// What the settings say of the data, for open_data(). `default_path` is read when data.path is empty; "":
+// there is none, and then that is an Error.
 DataOptions data_options(const Config& config, const std::string& default_path);
 // Opens the data that the settings name.
 OpenedData open_run_data(const Config& config, const std::string& default_path);

@@ -26,7 +26,7 @@ StopAgreement::~StopAgreement() {
 }
 
 StopReason StopAgreement::reason() const {
-  if (stop_ && stop_->load()) return StopReason::kAsked;
+  if (told_ || (stop_ && stop_->load())) return StopReason::kAsked;
   return Clock::now() >= deadline_ ? StopReason::kTimeIsUp : StopReason::kNone;
 }
 

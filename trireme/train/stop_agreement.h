@@ -25,6 +25,8 @@ class StopAgreement {
   StopAgreement& operator=(const StopAgreement&) = delete;
 
   StopReason reason() const;  // of this rank
+  bool asked() const { return reason() == StopReason::kAsked; }
+  void tell() { told_ = true; }  // that it is asked to, by somebody who is not among those that agree
   // After so many steps, on all ranks: why any of them stops, as far as they have agreed. At once where they
   // hear of each other in that step. Where what they say to each other takes a delay, so does this: waiting
   // for it would cost what the delay gains.

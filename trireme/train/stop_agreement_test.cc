@@ -30,7 +30,7 @@ std::array<int64_t, 2> stops(const char* plan_text, int asked, int64_t asked_at)
     StopAgreement agreement(ranks, trainer, &stop);
     for (int64_t step = 1; step <= kSteps; ++step) {
       if (context.rank() == asked && step == asked_at) stop = true;
-      if (!agreement.agreed_after(step)) continue;
+      if (agreement.agreed_after(step) == StopReason::kNone) continue;
       result[static_cast<size_t>(context.rank())] = step;
       break;
     }
