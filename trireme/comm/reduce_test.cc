@@ -179,7 +179,11 @@ TEST(Reduce, CuttingChangesNoBit) {
                   cut * sizeof(T));
           combine(reinterpret_cast<std::byte*>(parts.data() + cut),
                   reinterpret_cast<const std::byte*>(b.data() + cut), (100 - cut) * sizeof(T));
-          ASSERT_EQ(std::memcmp(parts.data(), whole.data(), 100 * sizeof(T)), 0) << name(dtype) << name(op);
+          for (size_t i = 0; i < parts.size(); ++i) {
+            // Which NaN comes of two is the compiler's choice; see above.
+            if (is_nan(parts[i]) && is_nan(whole[i])) continue;
+            ASSERT_EQ(std::memcmp(&parts[i], &whole[i], sizeof(T)), 0) << name(dtype) << name(op) << " " << i;
+          }
         }
       }
     });
