@@ -203,7 +203,7 @@ class Eval(Training):
         self.assertEqual(said, self.call("sample", self.folder / "run", *sample).rsplit("\n", 2)[0])
         self.assertNotEqual(said, self.call("sample", folder, *sample, "--data.tokenizer=bytes").rsplit("\n", 2)[0])
         self.assertEqual(len(self.call("sample", FOLDERS / "llama", *sample, "--model.seq=9").encode()) > 38, True)
-        self.assertIn("no checkpoints to choose from", self.call("sample", folder, "--checkpoint", 4, code=1))
+        self.assertIn("no checkpoints or averages to choose from", self.call("sample", folder, "--checkpoint", 4, code=1))
         self.assertIn("neither a run's folder", self.call("sample", self.folder, code=1))
 
     def test_a_folder_without_its_tokenizer_is_refused(self):

@@ -97,7 +97,7 @@ class Plan(Training):
         steps = ["-n", "2", "--train.steps=1"]
         self.assertIn("collectives by fixed rules", self.train("fixed", *steps))
         self.assertIn("collectives by a probe of the links", self.train("probe", *steps, "--links", "probe"))
-        self.assertIn("none.json: cannot be opened", self.train("bad", *steps, "--links", "none.json", code=1))
+        self.assertIn("none.json: cannot be read", self.train("bad", *steps, "--links", "none.json", code=1))
 
     def test_mistakes_are_told_before_ranks_start(self):
         cases = [(None, "--plan=zero9", "neither a preset nor a file"),

@@ -299,10 +299,11 @@ OpenedData data_with_a_best_step() {
           .summary = "two lines"};
 }
 
+// Steps see all samples, so that the loss has one minimum.
 ResolvedConfig evaluating_config(const std::filesystem::path& folder, int64_t steps) {
   ResolvedConfig config = line_config(
       folder,
-      {.batch = 10, .steps = steps, .threads = 1, .clip_norm = 0, .eval_every = 1, .eval_batches = 4});
+      {.batch = 40, .steps = steps, .threads = 1, .clip_norm = 0, .eval_every = 1, .eval_batches = 4});
   config.config.optim.lr = 0.05;
   config.config.run.keep = 1;
   return config;
