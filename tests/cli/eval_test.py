@@ -158,6 +158,16 @@ class Eval(Training):
         self.assertIn("image classifiers", self.call("eval", self.folder / "run", "--predictions", "x", code=1))
         self.assertIn("model.layers", self.call("eval", self.folder / "run", "--model.layers=2", code=1))
 
+    def test_averages_and_adapters(self):
+        self.train("run", "--train.steps=4", "--train.ema=0.6")
+        averages = self.evaluate(self.folder / "run", "--ema")
+        self.expect_as_in_training("run", averages)  # which looks at the averages
+        self.assertNotEqual(self.evaluate(self.folder / "run")["loss"], averages["loss"])
+        adapted = ["--model.lora.rank=2", f"--train.init_from={self.folder / 'run'}", "--train.steps=3"]
+        self.train("adapted", *adapted)
+        self.expect_as_in_training("adapted", self.evaluate(self.folder / "adapted"))
+        self.assertIn("train.ema", self.call("eval", self.folder / "adapted", "--ema", code=1))
+
     def test_on_several_ranks(self):
         self.train("run", "--train.steps=3")
         alone = self.evaluate(self.folder / "run")
@@ -261,6 +271,7 @@ class Eval(Training):
                 run = f"run{number}"
                 said = self.train(run, "--train.steps=9", "--train.max_minutes=0.000001", *plan, code=5)
                 self.assertIn("the time is up (train.max_minutes) after step 1;", said)
+                self.assertNotIn("exit code", said)
                 self.assertTrue((self.folder / run / "checkpoints/step-00000001").exists())
                 self.train(run, "--train.steps=9", *plan)
                 self.assertTrue((self.folder / run / "checkpoints/step-00000009").exists())

@@ -25,6 +25,7 @@
 #include "trireme/cli/link_choice.h"
 #include "trireme/cli/train_report.h"
 #include "trireme/comm/context.h"
+#include "trireme/comm/launch/last_words.h"
 #include "trireme/comm/texts.h"
 #include "trireme/exchange/consistency.h"
 #include "trireme/passes/plan_check.h"
@@ -81,8 +82,10 @@ int run_config(const ResolvedConfig& config, const OpenedData& data, const RunCo
       run_training(config, find_model(config.config.model.family), data, context, report);
   switch (result.end) {
     case RunResult::End::kStopped:
+      comm::tell_launcher(comm::LastWords::Kind::order, "stopped");
       return kInterrupted;
     case RunResult::End::kTimeIsUp:
+      comm::tell_launcher(comm::LastWords::Kind::order, "the time is up");
       return kTimeIsUp;
     case RunResult::End::kFinished:
     case RunResult::End::kNoBetter:

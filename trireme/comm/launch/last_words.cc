@@ -34,9 +34,11 @@ LastWords read_last_words(int descriptor) {
   std::array<char, kMaxBytes> bytes;
   const ssize_t size = read(descriptor, bytes.data(), bytes.size());
   if (size < 2) return {};
-  const bool echo = bytes[0] == static_cast<char>(LastWords::Kind::echo);
-  return {echo ? LastWords::Kind::echo : LastWords::Kind::cause,
-          std::string(bytes.data() + 1, static_cast<size_t>(size) - 1)};
+  LastWords words{.text = std::string(bytes.data() + 1, static_cast<size_t>(size) - 1)};
+  for (const LastWords::Kind kind : {LastWords::Kind::echo, LastWords::Kind::order}) {
+    if (bytes[0] == static_cast<char>(kind)) words.kind = kind;
+  }
+  return words;
 }
 
 }  // namespace trireme::comm

@@ -11,6 +11,7 @@ struct LastWords {
   enum class Kind : char {
     cause = 'c',  // this rank's own failure
     echo = 'e',   // what another rank's failure looks like from here
+    order = 'o',  // no failure: all ranks end so, and rank 0 has said why; the text is not shown
   } kind = Kind::cause;
   std::string text;  // "": nothing was said
 };

@@ -260,6 +260,7 @@ class Ranks {
   bool hear(const RankProcess& rank) {
     const LastWords words = rank.last_words();
     if (words.text.empty()) return false;
+    if (words.kind == LastWords::Kind::order) return true;
     const std::string line = fmt::format("[rank {}] {}\n", rank.rank(), words.text);
     if (words.kind == LastWords::Kind::cause) {
       if (said_.insert(words.text).second) print(line);

@@ -293,7 +293,7 @@ TEST(LocalLauncher, ASecondHangupKillsNobody) {
   EXPECT_THAT(running.err(), Not(HasSubstr("trireme:")));
 }
 
-// Tells the launcher why it ends: c for its own failure, e for another's.
+// Tells the launcher why it ends: c for its own failure, e for another's, o for none.
 std::string says(const std::string& words) {
   return fmt::format("printf '{}' >/proc/self/fd/$TRIREME_LAST_WORDS_FD; exit 1", words);
 }
@@ -309,6 +309,12 @@ TEST(LocalLauncher, CausesAreSaidInsteadOfTheirEchoes) {
                          says("erank 1 is gone"));
   EXPECT_EQ(running.wait(), 1);
   EXPECT_EQ(running.err(), "[rank 1] the disk is full\n");
+}
+
+TEST(LocalLauncher, AnEndInOrderIsNotSaidAgain) {
+  Running running(3, says("othe time is up"));
+  EXPECT_EQ(running.wait(), 1);
+  EXPECT_EQ(running.err(), "");
 }
 
 TEST(LocalLauncher, AnEchoIsSaidWhereNothingElseIs) {
