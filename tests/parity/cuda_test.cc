@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "golden.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/verify.h"
@@ -178,7 +179,8 @@ TEST(CudaCheckpoint, MovesBetweenCpuAndGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
   const Golden golden = read_golden("gpt");
   const Outcome cpu = train_case(golden, "cpu");
-  const std::string folder = std::filesystem::path(testing::TempDir()) / "cuda_checkpoint";
+  const TempFolder scratch;
+  const std::string folder = scratch.path();
   for (const auto& [first, second] : {std::pair("cpu", "cuda"), std::pair("cuda", "cpu")}) {
     std::filesystem::remove_all(folder);
     const std::unique_ptr<Device> before_device = make_device({.kind = first}),

@@ -6,6 +6,7 @@
 
 #include "far_device.h"
 #include "golden.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/comm/context.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
@@ -18,11 +19,7 @@ namespace {
 
 class FarMemory : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(folder_);
-    golden_.model.dropout = 0.1;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { golden_.model.dropout = 0.1; }
   Trainer make(Device& device) {
     return Trainer(golden_.model, golden_.train, golden_.optim, golden_.shape, device);
   }
@@ -56,7 +53,8 @@ class FarMemory : public testing::Test {
 
   Golden golden_ = read_golden("gpt");
   std::unique_ptr<Device> far_ = make_far_device(), near_ = make_cpu_device(1);
-  const std::string folder_ = std::filesystem::path(testing::TempDir()) / "far_memory";
+  const TempFolder scratch_;
+  const std::string folder_ = scratch_.path();
 };
 
 TEST_F(FarMemory, CheckpointsGoThereAndBack) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "golden.h"
+#include "tests/support/temp_folder.h"
 #include "trireme/train/checkpoint/tensor_files.h"
 
 namespace trireme::parity {
@@ -35,9 +36,8 @@ TEST_P(Resume, TenStepsAndTenAreTwenty) {
   Trainer before = make();
   start(before, golden);
   train(before, golden, 0, 10);
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) /
-                                       ("resume_" + std::string(GetParam().golden) + GetParam().precision);
-  std::filesystem::create_directories(folder);
+  const TempFolder scratch;
+  const std::filesystem::path folder = scratch.path();
   write_safetensors(folder / "model.safetensors", before.model_tensors());
   write_safetensors(folder / "optimizer.safetensors", before.optimizer_tensors());
 
@@ -51,7 +51,6 @@ TEST_P(Resume, TenStepsAndTenAreTwenty) {
 
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(results[i].loss, expected[10 + i].loss) << "step " << 10 + i;
   EXPECT_TRUE(read_states(after) == read_states(whole));
-  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Resume,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -43,9 +44,8 @@ TEST(ProductTable, WhatIsWrongIsToldWithItsLine) {
 
 class Choices : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::remove(path_); }
-  void TearDown() override { std::filesystem::remove(path_); }
-  const std::string path_ = std::filesystem::path(testing::TempDir()) / "products.txt";
+  const TempFolder scratch_;
+  const std::string path_ = scratch_.path() / "products.txt";
 };
 
 TEST_F(Choices, AreKeptInTheFile) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -107,13 +108,19 @@ TEST_F(ExecutorTest, TimesEveryNodeThatComputes) {
   write("b", std::vector<float>(3, 1));
   set(*executor_, 0, "x", {1, 1, 1, 1});
   std::vector<int> nodes;
+  double total = 0;
   executor_->time([&](int segment, int node, double seconds) {
     EXPECT_EQ(segment, 0);
     nodes.push_back(node);
-    EXPECT_GE(seconds, 0);
+    total += seconds;
   });
+  const auto begin = std::chrono::steady_clock::now();
   executor_->run(0);
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
   EXPECT_THAT(nodes, ElementsAre(0, 1, 2, 3));
+  // Together they take some of the time that the segment takes.
+  EXPECT_GT(total, 0);
+  EXPECT_LE(total, whole.count());
   EXPECT_EQ(executor_->scalar_output(0, "total"), 18);
   executor_->time(nullptr);
   executor_->run(0);

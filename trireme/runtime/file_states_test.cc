@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/support/temp_folder.h"
 #include "trireme/base/error.h"
 
 namespace trireme {
@@ -14,12 +15,8 @@ namespace {
 
 class FileStatesTest : public testing::Test {
  protected:
-  FileStatesTest() { std::filesystem::create_directories(folder_); }
-  ~FileStatesTest() override { std::filesystem::remove_all(folder_); }
-
-  // Tests run beside one another.
-  std::string folder_ =
-      testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder scratch_;
+  const std::string folder_ = scratch_.path();
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   std::array<std::byte, 64> memory_{};  // two slots of 32 bytes
   FileStates::Group group(int number) {

@@ -54,6 +54,7 @@ class Running {
     const int err = open((path_ + ".err").c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);  // a shell's background job is given it ignored, and a script can not trap that
     _exit(launch_local({.ranks = ranks,
                         .needed_ranks = needed_ranks,
                         .timeout_seconds = timeout_seconds,
