@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cluster_commands import SMALL, ClusterCommands
 from cluster_commands import MACHINE as TWO_CORES
+from traces import overlaps
 
 MACHINE = TWO_CORES.replace("devices = 2", "devices = 4")
 
@@ -61,6 +62,27 @@ class Simulate(ClusterCommands):
         seconds = json.loads(result.read_text())[0]["predicted_seconds"]
         self.assertIn(f"price              {2000 * seconds:.4f} a step", said)
         self.assertIn(f"energy             {2000 * seconds:.3f} kWh a step at most", said)  # 3.6e6 J each
+
+    def test_steps_with_jitter_are_summed_up(self):
+        slow = self.machine(MACHINE.replace("40e9", "40e3"))  # steps of some seconds, for their digits
+        result = self.folder / "result.json"
+        said = self.run_command("simulate", "--plan", self.plan(mesh="data:2", preset="data"), "--cluster", slow, *SMALL,
+                                "--jitter", "0.5", "--draws", "11", "--json", str(result))
+        drawn = json.loads(result.read_text())[0]["drawn_seconds"]
+        self.assertEqual(len(drawn), 11)
+        self.assertEqual(drawn, sorted(drawn))
+        self.assertLess(drawn[5] + 0.001, drawn[9])  # the median is not the ninth of ten
+        # Of eleven the tenth: ten steps are as long at most, and nine of ten intervals lie below it.
+        self.assertIn(f"11 steps with jitter: {sum(drawn) / 11:.3f} s on average, {drawn[0]:.3f} the shortest, "
+                      f"{drawn[9]:.3f} nine of ten, {drawn[10]:.3f} the longest", said)
+
+    def test_events_of_a_trace_do_not_overlap(self):
+        plan = self.plan(mesh="pipe:2 data:2", preset="zero1", schedule="1f1b", accumulate=4)
+        trace = self.folder / "trace.json"
+        self.simulate(plan, "--trace", str(trace))
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertGreaterEqual(sum(event["ph"] == "X" for event in events), 2 * (8 + 1 + 8))  # runs, update, messages
+        self.assertEqual(overlaps(events), [])
 
     def test_a_trillion_parameters_are_only_settings(self):
         text = self.run_command("simulate", "--plan", self.plan(mesh="data:8 tensor:8", preset="megatron+zero3"),

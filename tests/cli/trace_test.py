@@ -8,6 +8,7 @@ import json
 import sys
 import unittest
 
+from traces import overlaps
 from training import Training
 
 PIPELINE = '{"mesh": "data:2 pipe:2", "schedule": "1f1b"}'
@@ -22,24 +23,9 @@ class Trace(Training):
         self.assertIn(f"trace    {path}", self.train("run", "--trace", str(path), *arguments))
         return json.loads(path.read_text())["traceEvents"]
 
-    def check_nesting(self, events):
-        """On each track an event lies inside another or beside it."""
-        tracks = collections.defaultdict(list)
-        for event in events:
-            if event["ph"] == "X":
-                tracks[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
-        for track in tracks.values():
-            open_until = []
-            for begin, end in sorted(track, key=lambda event: (event[0], -event[1])):
-                while open_until and open_until[-1] <= begin + 0.002:  # times have three digits
-                    open_until.pop()
-                if open_until:
-                    self.assertLessEqual(end, open_until[-1] + 0.002)
-                open_until.append(end)
-
     def test_one_rank(self):
         events = self.events()
-        self.check_nesting(events)
+        self.assertEqual(overlaps(events), [])
         names = collections.Counter(event["name"] for event in events if event["ph"] == "X")
         for step in [1, 2, 3]:
             self.assertEqual(names[f"step {step}"], 1)
@@ -51,7 +37,7 @@ class Trace(Training):
         plan = self.folder / "plan.json"
         plan.write_text(PIPELINE)
         events = self.events("-n", "4", "--plan", str(plan))
-        self.check_nesting(events)
+        self.assertEqual(overlaps(events), [])
         processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(processes, {0: "rank 0 (data 0, pipe 0)", 1: "rank 1 (data 0, pipe 1)",
                                      2: "rank 2 (data 1, pipe 0)", 3: "rank 3 (data 1, pipe 1)"})

@@ -11,6 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/machine.h"
+#include "trireme/bench/statistics.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/step_flags.h"
@@ -169,24 +170,27 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench
                      {"peak_bytes", rank.memory.peak_bytes},
                      {"memory_bytes", memory}});
   }
-  return {{"config", setup.name},
-          {"plan", plan.preset},
-          {"mesh", to_string(plan.mesh)},
-          {"cluster", device_map.cluster().name},
-          {"ranks", plan.mesh.ranks()},
-          {"parameters", report.parameters},
-          {"predicted_seconds", report.step_seconds},
-          {fmt::format("{}_per_second", setup.unit()), prediction.units_per_second},
-          {"model_flops_per_step", prediction.model_flops},
-          {"hardware_flops_per_step", report.flops},
-          {"model_flops_utilisation", prediction.utilisation(prediction.model_flops)},
-          {"hardware_flops_utilisation", prediction.utilisation(report.flops)},
-          {"bubble", report.bubble},
-          {"bytes_sent", report.bytes_sent},
-          {"bytes_inside", report.bytes[0]},
-          {"bytes_across", report.bytes[1]},
-          {"bytes_spine", report.bytes[2]},
-          {"per_rank", ranks}};
+  nlohmann::ordered_json result = {
+      {"config", setup.name},
+      {"plan", plan.preset},
+      {"mesh", to_string(plan.mesh)},
+      {"cluster", device_map.cluster().name},
+      {"ranks", plan.mesh.ranks()},
+      {"parameters", report.parameters},
+      {"predicted_seconds", report.step_seconds},
+      {fmt::format("{}_per_second", setup.unit()), prediction.units_per_second},
+      {"model_flops_per_step", prediction.model_flops},
+      {"hardware_flops_per_step", report.flops},
+      {"model_flops_utilisation", prediction.utilisation(prediction.model_flops)},
+      {"hardware_flops_utilisation", prediction.utilisation(report.flops)},
+      {"bubble", report.bubble},
+      {"bytes_sent", report.bytes_sent},
+      {"bytes_inside", report.bytes[0]},
+      {"bytes_across", report.bytes[1]},
+      {"bytes_spine", report.bytes[2]},
+      {"per_rank", ranks}};
+  if (!report.drawn_seconds.empty()) result["drawn_seconds"] = report.drawn_seconds;
+  return result;
 }
 
 sim::Disturbance disturbance_of(const Options& options, int ranks) {
@@ -205,7 +209,7 @@ void print_disturbed(const std::vector<double>& drawn) {
   fmt::print(
       "\n{} steps with jitter: {:.3f} s on average, {:.3f} the shortest, {:.3f} nine of ten, {:.3f} the "
       "longest\n",
-      drawn.size(), sum / static_cast<double>(drawn.size()), drawn.front(), drawn[drawn.size() * 9 / 10],
+      drawn.size(), sum / static_cast<double>(drawn.size()), drawn.front(), bench::quantile_of(drawn, 0.9),
       drawn.back());
 }
 
