@@ -187,10 +187,12 @@ class Drawing {
     set("model.feed_forward", dice_.between(1, 24));
     draw_image(dice_.number({1, 3}), 32, dice_.number({32, 33}));
   }
+  // Not of one channel: a filter of one number behind a batch norm has no gradient but rounding errors, of
+  // which LARS and LAMB make steps as long as any other.
   void draw_resnet() {
     const int64_t layers = set("model.layers", dice_.number({8, 8, 8, 14, 20, 18, 50}));
     if (layers == 18 || layers == 50) {
-      set("model.channels", dice_.between(1, 4));
+      set("model.channels", dice_.between(2, 4));
       set("model.stem", dice_.word({"3x3", "7x7"}));
     }
     if (layers == 50) set("model.width", dice_.between(1, 2));
@@ -198,7 +200,7 @@ class Drawing {
   }
   void draw_wide_resnet() {
     set("model.layers", dice_.number({10, 10, 16}));
-    set("model.channels", dice_.between(1, 4));
+    set("model.channels", dice_.between(2, 4));
     set("model.width", dice_.between(1, 3));
     draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
   }
