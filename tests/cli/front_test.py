@@ -71,7 +71,6 @@ class Front(Training):
                                 ("--lr", "--optim.lr"), ("--optim.lr=fast", "expected a number")]:
             text = self.train("run", argument, code=2)
             self.assertIn(meant, text)
-        self.assertIn("--train.steps", self.run_command("simulate", "--plan", "data", "--steps=5", code=2))
         self.assertFalse((self.folder / "run").exists())
 
     def test_refused_runs_leave_nothing(self):

@@ -139,8 +139,8 @@ class Server(PlannedTraining):
             self.assertTrue(self.states(run))
 
     def test_a_worker_that_is_stopped_at_the_end_costs_no_checkpoint(self):
-        # shm knows no job with fewer ranks: the run may fail, but what it learned is saved.
-        process = self.start("end", "--train.steps=1000000", "--timeout", "6", *self.plan("async_server"))
+        process = self.start("end", "--train.steps=1000000", "--transport", "tcp", "--timeout", "6",
+                             *self.plan("async_server"))
         self.wait_for_steps("end", 3, process)
         pids = rank_pids(process.pid)
         os.kill(pids[2], signal.SIGSTOP)

@@ -284,7 +284,7 @@ TEST_F(Changed, FoldersWithoutWeightsAreRefused) {
   EXPECT_THAT(error_of([&] { read_all(folder, model); }), HasSubstr("neither a run's folder"));
   EXPECT_THAT(error_of([&] { read_all(folder / "nothing", model); }), HasSubstr("there is no such folder"));
   std::ofstream(folder / "config.json") << std::string(100'000, '[');
-  EXPECT_THAT(error_of([&] { read_all(folder, model); }), HasSubstr("nested deeper"));
+  EXPECT_THAT(error_of([&] { read_all(folder, model); }), HasSubstr("levels deep"));
 }
 
 TEST(Export, FamiliesWithoutAFormAreRefused) {
