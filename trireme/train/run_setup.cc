@@ -22,8 +22,7 @@ DataOptions data_options(const Config& config, const std::string& default_path) 
   if (config.data.path.empty() && default_path.empty())
     throw_error(
         "data.path is not set, and the text of Trireme's own sources, which stands in for it, is not there "
-        "any "
-        "more; give a file or folder to train on: --data.path=TEXT");
+        "any more; give a file or folder to train on: --data.path=TEXT");
   DataOptions options;
   options.kind = config.data.path.empty() ? "text" : config.data.kind;
   options.path = config.data.path.empty() ? default_path : config.data.path;
