@@ -68,6 +68,15 @@ class Installed(unittest.TestCase):
     def test_looking_inside(self):
         self.assertIn("the same weights\n", self.example("look_inside"))
 
+    def test_planning_ahead(self):
+        said = self.example("plan_ahead")
+        self.assertRegex(said, r"against one rank: (equal|rounding)\n")
+        self.assertIn("\nmesh pipe:2 data:2\nrank 0\n", said)
+        self.assertRegex(said, r"the fastest of \d{2,} plans takes")
+
+    def test_a_whole_run(self):
+        self.assertIn("stopped after 200 steps, ended after 400", self.example("whole_run"))
+
     def test_every_example_is_run_here(self):
         programs = {path.stem for path in (SOURCE / "examples" / "cpp").glob("*.cc")}
         run_here = set(re.findall(r'self\.example\("(\w+)"', Path(__file__).read_text()))
@@ -81,7 +90,7 @@ class Installed(unittest.TestCase):
         text = {path.relative_to(self.prefix / "include").as_posix(): path.read_text()
                 for path in headers if path.is_file()}
         self.assertIn("trireme/trireme.h", text)
-        for inner in ("trireme/cli/", "trireme/kernels/cpu/", "trireme/train/data/test_"):
+        for inner in ("trireme/cli/", "trireme/kernels/cpu/", "trireme/data/test_"):
             self.assertFalse([name for name in text if name.startswith(inner)])
         for name, content in text.items():
             for included in re.findall(r'#include "(trireme/[^"]+)"', content):
@@ -103,7 +112,7 @@ class Installed(unittest.TestCase):
         if CACHE.get("TRIREME_SANITIZE") or CACHE.get("CMAKE_TOOLCHAIN_FILE"):
             return  # whose own flags are not in it
         source, program = self.root / "by_hand.cc", self.root / "by_hand"
-        source.write_text("#include <trireme/train/config.h>\n"
+        source.write_text("#include <trireme/run/config.h>\n"
                           "int main() { return trireme::resolve_config({}).config.model.family == \"gpt\" ? 0 : 1; }\n")
         run(CACHE["CMAKE_CXX_COMPILER"], "-std=c++20", source, "-o", program, *[flag for flag in others if flag.startswith("-L")],
             "-Wl,--whole-archive", *ours, "-Wl,--no-whole-archive", *others)

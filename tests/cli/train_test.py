@@ -21,6 +21,8 @@ class Train(Training):
     def test_loss_falls_and_a_sample_is_drawn(self):
         text = self.train("run", "--train.steps=120", "--optim.lr=0.01")
         self.assertIn("a sample of what it learned", text)
+        opening = text[:text.index("step 1/")].splitlines()
+        self.assertEqual([line for line in opening if len(line) > 80 and str(self.folder) not in line], [])
         losses = self.losses("run")
         self.assertEqual(sorted(losses), list(range(1, 121)))
         self.assertLess(losses[120], 0.7 * losses[1])

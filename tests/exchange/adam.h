@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "trireme/train/options.h"
+#include "trireme/optim/options.h"
 
 namespace trireme::testing {
 

@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "trireme/base/rng.h"
+#include "trireme/optim/update.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/optim/update.h"
 
 namespace trireme::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/exchange/ranks.h"
 #include "tests/support/error_of.h"
-#include "trireme/train/parity/random_case.h"
+#include "trireme/run/random_case.h"
 
 namespace trireme::testing {
 namespace {

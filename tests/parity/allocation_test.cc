@@ -6,8 +6,8 @@
 
 #include "golden.h"
 #include "tests/support/allocation_count.h"
+#include "trireme/run/replica_check.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/replica_check.h"
 
 namespace trireme::parity {
 namespace {

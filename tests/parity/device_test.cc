@@ -10,9 +10,9 @@
 #include "trireme/comm/context.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
+#include "trireme/run/sampler.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/rank_states.h"
-#include "trireme/train/sampler.h"
 
 namespace trireme::parity {
 namespace {

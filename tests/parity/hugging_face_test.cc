@@ -1,6 +1,6 @@
 // Folders as Hugging Face has them (hugging_face/make_folders.py, with the logits that their models give):
 // read, run, exported and read again; and whatever does not fit, refused by name.
-#include "trireme/train/models/hugging_face.h"
+#include "trireme/models/hugging_face.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@
 
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
+#include "trireme/checkpoint/checkpoint_files.h"
+#include "trireme/run/export.h"
+#include "trireme/run/weights.h"
 #include "trireme/runtime/executor.h"
-#include "trireme/train/checkpoint/checkpoint_files.h"
-#include "trireme/train/export.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/step.h"
-#include "trireme/train/weights.h"
 
 namespace trireme {
 namespace {

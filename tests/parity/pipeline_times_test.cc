@@ -14,12 +14,12 @@
 #include "tests/support/times.h"
 #include "trireme/comm/context.h"
 #include "trireme/passes/stage.h"
+#include "trireme/run/config.h"
+#include "trireme/run/random_case.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/runtime/runner.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/schedule/timeline.h"
-#include "trireme/train/config.h"
-#include "trireme/train/parity/random_case.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::parity {

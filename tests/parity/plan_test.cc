@@ -10,8 +10,8 @@
 #include "trireme/ops/table.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
+#include "trireme/run/random_case.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/parity/random_case.h"
 #include "trireme/train/parity/verify.h"
 
 namespace trireme::parity {

@@ -6,7 +6,7 @@
 
 #include "golden.h"
 #include "tests/support/temp_folder.h"
-#include "trireme/train/checkpoint/tensor_files.h"
+#include "trireme/checkpoint/tensor_files.h"
 
 namespace trireme::parity {
 namespace {

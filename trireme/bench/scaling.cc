@@ -7,7 +7,7 @@
 #include "trireme/runtime/device.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/sim/simulate.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::bench {

@@ -7,9 +7,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/train/data/random_batch.h"
-#include "trireme/train/models/model.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/models/model.h"
+#include "trireme/models/random_batch.h"
+#include "trireme/run/plan_settings.h"
 
 namespace trireme::bench {
 namespace {

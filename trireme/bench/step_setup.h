@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/batch.h"
 #include "trireme/plan/plan.h"
-#include "trireme/train/config.h"
-#include "trireme/train/data/batch.h"
-#include "trireme/train/options.h"
+#include "trireme/run/config.h"
+#include "trireme/run/options.h"
 #include "trireme/train/step.h"
 
 namespace trireme::bench {
@@ -35,7 +35,7 @@ std::vector<std::string> preset_names();
 // The preset of a benchmark where none is named: that of a small GPT, or "" where the settings (or the
 // environment) name a family, which has defaults of its own.
 std::string usual_preset(const std::vector<std::string>& settings);
-// With what the plan says of settings (train/plan_settings.h). Throws Error as that does.
+// With what the plan says of settings (run/plan_settings.h). Throws Error as that does.
 StepSetup set_up_step(const StepSource& source, const Plan& plan = {});
 // Of settings in which the plan has had its say. `image` as in StepSource.
 StepSetup set_up_step(Config config, std::string name, const std::string& image = "");

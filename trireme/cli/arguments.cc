@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "trireme/base/text.h"
-#include "trireme/train/config.h"
+#include "trireme/run/config.h"
 
 namespace trireme::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include "trireme/base/error.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/search.h"
-#include "trireme/train/loop.h"
-#include "trireme/train/plan_settings.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/loop.h"
+#include "trireme/run/plan_subject.h"
+#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::cli {

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/data/open_data.h"
 #include "trireme/mesh/cluster.h"
-#include "trireme/train/config.h"
-#include "trireme/train/data/open_data.h"
-#include "trireme/train/run_folder.h"
+#include "trireme/run/config.h"
+#include "trireme/run/run_folder.h"
 
 namespace trireme::cli {
 

@@ -16,9 +16,9 @@
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
+#include "trireme/run/config.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/config.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 
 namespace trireme::cli {
 namespace {

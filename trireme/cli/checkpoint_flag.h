@@ -1,7 +1,7 @@
 // --checkpoint STEP|best, of the commands that use a trained model.
 #pragma once
 
-#include "trireme/train/saved_run.h"
+#include "trireme/run/saved_run.h"
 
 namespace CLI {
 class App;

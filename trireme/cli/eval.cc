@@ -16,11 +16,12 @@
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
+#include "trireme/run/agreement.h"
+#include "trireme/run/evaluate.h"
+#include "trireme/run/plan_settings.h"
+#include "trireme/run/run_setup.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/agreement.h"
-#include "trireme/train/evaluate.h"
-#include "trireme/train/plan_settings.h"
-#include "trireme/train/run_setup.h"
+#include "trireme/train/axis_algorithms.h"
 
 namespace trireme::cli {
 namespace {

@@ -1,5 +1,5 @@
 // `trireme export RUN --to DIR`: the model of a run as a Hugging Face folder.
-#include "trireme/train/export.h"
+#include "trireme/run/export.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
-#include "trireme/train/saved_run.h"
+#include "trireme/run/saved_run.h"
 
 namespace trireme::cli {
 

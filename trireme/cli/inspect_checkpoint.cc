@@ -8,10 +8,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/checkpoint_files.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
-#include "trireme/train/checkpoint/checkpoint.h"
-#include "trireme/train/checkpoint/checkpoint_files.h"
 
 namespace trireme::cli {
 namespace {

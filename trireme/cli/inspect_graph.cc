@@ -17,8 +17,8 @@
 #include "trireme/ir/text.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/program/build.h"
+#include "trireme/run/config.h"
 #include "trireme/sim/parallelism.h"
-#include "trireme/train/config.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::cli {

@@ -14,7 +14,7 @@
 #include "trireme/program/plan_summary.h"
 #include "trireme/schedule/draw.h"
 #include "trireme/schedule/pipeline_table.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {

@@ -17,7 +17,7 @@
 #include "trireme/passes/recompute.h"
 #include "trireme/passes/traffic.h"
 #include "trireme/program/text.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {

@@ -10,7 +10,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/inspect_commands.h"
 #include "trireme/cli/run_metrics.h"
-#include "trireme/train/learning.h"
+#include "trireme/run/learning.h"
 
 namespace trireme::cli {
 namespace {

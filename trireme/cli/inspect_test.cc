@@ -9,12 +9,12 @@
 #include <sstream>
 
 #include "trireme/base/error.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/curve.h"
 #include "trireme/cli/run_metrics.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
-#include "trireme/train/checkpoint/checkpoint.h"
 
 namespace trireme::cli {
 namespace {

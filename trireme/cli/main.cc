@@ -12,14 +12,14 @@
 #include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/base/text.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/fault_rerun.h"
 #include "trireme/comm/launch/last_words.h"
 #include "trireme/comm/transport/transport.h"
 #include "trireme/kernels/device_fault.h"
-#include "trireme/train/checkpoint/checkpoint.h"
-#include "trireme/train/config.h"
-#include "trireme/train/run_folder.h"
+#include "trireme/run/config.h"
+#include "trireme/run/run_folder.h"
 
 namespace {
 

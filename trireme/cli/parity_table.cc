@@ -10,8 +10,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/bench/step_setup.h"
+#include "trireme/models/random_batch.h"
 #include "trireme/schedule/pipeline_table.h"
-#include "trireme/train/data/random_batch.h"
 
 namespace trireme::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include "trireme/cli/write_file.h"
 #include "trireme/planner/report.h"
 #include "trireme/planner/search.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
 
 namespace trireme::cli {
 namespace {

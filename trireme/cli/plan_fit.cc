@@ -14,7 +14,7 @@
 #include "trireme/cli/command.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/fit.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
 
 namespace trireme::cli {
 namespace {

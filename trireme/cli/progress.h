@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/train/run_folder.h"
+#include "trireme/run/run_folder.h"
 
 namespace trireme::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/cli/curve.h"
-#include "trireme/train/learning.h"
+#include "trireme/run/learning.h"
 
 namespace trireme::cli {
 

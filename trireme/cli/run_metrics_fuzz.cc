@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/cli/curve.h"
 #include "trireme/cli/run_metrics.h"
-#include "trireme/train/learning.h"
+#include "trireme/run/learning.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trireme;

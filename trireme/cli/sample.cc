@@ -11,9 +11,9 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
-#include "trireme/train/data/tokenizer.h"
-#include "trireme/train/sampler.h"
-#include "trireme/train/trained_model.h"
+#include "trireme/data/tokenizer.h"
+#include "trireme/run/sampler.h"
+#include "trireme/run/trained_model.h"
 
 namespace trireme::cli {
 namespace {

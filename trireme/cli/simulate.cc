@@ -19,7 +19,7 @@
 #include "trireme/runtime/slowed_communicator.h"
 #include "trireme/sim/draw.h"
 #include "trireme/sim/goodput.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/train/parity/sweep.h"
+#include "trireme/run/sweep.h"
 
 namespace trireme::cli {
 

@@ -30,16 +30,17 @@
 #include "trireme/exchange/consistency.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/plan/servers.h"
+#include "trireme/run/agreement.h"
+#include "trireme/run/config.h"
+#include "trireme/run/loop.h"
+#include "trireme/run/plan_settings.h"
+#include "trireme/run/run_folder.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/runtime/rank_traces.h"
 #include "trireme/runtime/slowed_communicator.h"
 #include "trireme/runtime/traced_communicator.h"
-#include "trireme/train/agreement.h"
 #include "trireme/train/arrival_order.h"
-#include "trireme/train/config.h"
-#include "trireme/train/loop.h"
-#include "trireme/train/plan_settings.h"
-#include "trireme/train/run_folder.h"
+#include "trireme/train/axis_algorithms.h"
 
 namespace trireme::cli {
 namespace {

@@ -46,7 +46,7 @@ void TrainReport::started(const RunStart& run) {
       trained < run.parameters ? fmt::format(", {:.2f} M of them trained", static_cast<double>(trained) / 1e6)
                                : "",
       train.precision);
-  say("memory   {} planned: {} of states, {} of activations, {} of inputs\n",
+  say("memory   {}: states {}, activations {}, inputs {}\n",
       format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
       format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
   const Plan& plan = run.plan;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trireme/cli/progress.h"
-#include "trireme/train/observer.h"
+#include "trireme/run/observer.h"
 
 namespace trireme::cli {
 

@@ -19,12 +19,12 @@
 #include "trireme/cli/parity_table.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/sweep_report.h"
-#include "trireme/train/config.h"
-#include "trireme/train/data/loader.h"
-#include "trireme/train/loop.h"
-#include "trireme/train/optim/lr_schedule.h"
-#include "trireme/train/parity/random_case.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/data/loader.h"
+#include "trireme/optim/lr_schedule.h"
+#include "trireme/run/config.h"
+#include "trireme/run/loop.h"
+#include "trireme/run/plan_settings.h"
+#include "trireme/run/random_case.h"
 
 namespace trireme::cli {
 namespace {

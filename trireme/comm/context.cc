@@ -65,7 +65,7 @@ std::string Context::summary() const {
   };
   const int hosts = static_cast<int>(std::set<int>(parts_.hosts.begin(), parts_.hosts.end()).size());
   const std::string bound =
-      parts_.processors > 0 ? fmt::format(", each bound to {}", count(parts_.processors, "processor")) : "";
+      parts_.processors > 0 ? fmt::format(", {} each", count(parts_.processors, "processor")) : "";
   const std::string link = parts_.link.empty() ? "" : fmt::format(" as if over a link ({})", parts_.link);
   const std::string_view devices = parts_.device_links == DeviceLinks::nccl ? "nccl between GPUs and " : "";
   return fmt::format("{} on {}, transport {}{}{}, launched by {}{}", count(ranks(), "rank"),

@@ -55,7 +55,7 @@ class Context {
   // What tells a group from all others, for who makes it otherwise. Equally often on all ranks.
   uint32_t number_group(const std::string& name, const std::vector<int>& members);
 
-  // "4 ranks on 1 host, transport shm, launched by trireme -n, each bound to 2 processors"
+  // "4 ranks on 1 host, transport shm, launched by trireme -n, 2 processors each"
   std::string summary() const;
 
  private:

@@ -26,7 +26,7 @@ struct KeptState {
 };
 using KeptStates = std::map<std::string, KeptState, std::less<>>;
 
-// `graph` is an update (train/optim/update.h): it has the states accumulated.count and grad.NAME, the inputs
+// `graph` is an update (optim/update.h): it has the states accumulated.count and grad.NAME, the inputs
 // loss_scale and step, and the output scale, which is not finite where the step is skipped. `whole` is what
 // it is a rank's part of, with its pins. The same graph where the plan says nothing else than dense sums.
 // Throws Error where a gradient is not added up so that a method could take the place of that. `kept` is

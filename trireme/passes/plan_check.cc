@@ -1,4 +1,4 @@
-// What models say of their parameters (attributes of states; train/models/network.h) against what plans want.
+// What models say of their parameters (attributes of states; models/network.h) against what plans want.
 #include "trireme/passes/plan_check.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void check_presets(const Plan& plan, const Graph& graph) {
   if (plan.has("megatron") && !features) {
     throw_error(
         "the preset megatron has nothing to split: no weight of this model says how it may be (tensor_dim, "
-        "train/models/network.h); data and zero1 to zero3 work for every model");
+        "models/network.h); data and zero1 to zero3 work for every model");
   }
   if (plan.has("sequence") && !any_parameter(graph, is_norm)) {
     throw_error(

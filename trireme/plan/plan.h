@@ -34,7 +34,7 @@ struct Plan {
   // The first that fits a name counts. A parameter takes its gradient and the optimizer's states with it.
   std::vector<std::pair<std::string, Layout>> layouts = {};
   // What the file says of these beats a setting's default; two values that differ are refused
-  // (train/config.h).
+  // (run/config.h).
   std::optional<int64_t> accumulate = {};     // microbatches of a step
   std::optional<std::string> precision = {};  // f32, bf16, f16
   // Over how many rows batch normalisation takes its statistics: all of a microbatch, or those of a rank.
@@ -56,7 +56,8 @@ struct Plan {
   // States that rest elsewhere than in the device's memory: those of the optimizer and, where it says so,
   // weights and gradients, for which the model is computed chunk by chunk.
   struct Offload {
-    std::string folder;  // each rank has a file there; "": memory of the host, for devices that have their own
+    std::string
+        folder;  // each rank has a file there; "": memory of the host, for devices that have their own
     bool weights = false, gradients = false;
 
     bool cuts_model() const { return weights || gradients; }

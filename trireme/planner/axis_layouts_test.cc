@@ -7,7 +7,7 @@
 #include "trireme/passes/pins.h"
 #include "trireme/planner/layout_finder.h"
 #include "trireme/planner/search.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
 
 namespace trireme::planner {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "trireme/ops/table.h"
 #include "trireme/planner/search.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
 
 namespace trireme::planner {
 namespace {

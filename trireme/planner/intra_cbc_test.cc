@@ -11,7 +11,7 @@
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/axis_layouts.h"
 #include "trireme/planner/intra.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
 
 namespace trireme::planner {
 namespace {

@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/report.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
 
 namespace trireme::planner {
 namespace {

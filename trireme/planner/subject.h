@@ -1,5 +1,5 @@
 // What is to be planned: a training step as far as the planner must know it. Whoever knows the model makes it
-// (train/plan_subject.h); the planner sees Programs, and nothing of models.
+// (run/plan_subject.h); the planner sees Programs, and nothing of models.
 #pragma once
 
 #include <cstdint>

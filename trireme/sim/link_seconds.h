@@ -15,7 +15,7 @@ double link_seconds(const Program& program, const ActionList& list, const comm::
 // Of a step on the average, with the lists that are run every so many steps.
 double link_seconds_in_step(const Program& program, const comm::EmulatedLink& link);
 // A training run's ranks also agree after a step whether one of them was asked to stop
-// (train/stop_agreement.h), where they hear of each other in that step: what that takes on the average.
+// (run/stop_agreement.h), where they hear of each other in that step: what that takes on the average.
 double agreement_seconds_in_step(const Plan& plan, const comm::EmulatedLink& link);
 
 }  // namespace trireme::sim

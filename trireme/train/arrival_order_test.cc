@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
-#include "trireme/train/data/test_files.h"
+#include "trireme/data/test_files.h"
 
 namespace trireme {
 namespace {

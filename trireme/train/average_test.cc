@@ -6,9 +6,9 @@
 
 #include "tests/support/error_of.h"
 #include "trireme/ir/trained.h"
-#include "trireme/train/config.h"
-#include "trireme/train/optim/update.h"
-#include "trireme/train/parity/random_case.h"
+#include "trireme/optim/update.h"
+#include "trireme/run/config.h"
+#include "trireme/run/random_case.h"
 #include "trireme/train/step_programs.h"
 #include "trireme/train/tensor_access.h"
 

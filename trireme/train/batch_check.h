@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/batch.h"
 #include "trireme/ops/ids.h"
 #include "trireme/program/program.h"
-#include "trireme/train/data/batch.h"
 
 namespace trireme {
 

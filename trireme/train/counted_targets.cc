@@ -5,8 +5,8 @@
 #include <string>
 
 #include "trireme/kernels/communicator.h"
+#include "trireme/optim/update.h"
 #include "trireme/passes/second_holder.h"
-#include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {

@@ -9,10 +9,10 @@
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/ir/scope.h"
+#include "trireme/models/random_batch.h"
 #include "trireme/plan/plan.h"
-#include "trireme/train/data/random_batch.h"
-#include "trireme/train/parity/random_case.h"
-#include "trireme/train/plan_subject.h"
+#include "trireme/run/plan_subject.h"
+#include "trireme/run/random_case.h"
 #include "trireme/train/step_programs.h"
 #include "trireme/train/tensor_access.h"
 

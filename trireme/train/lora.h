@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/train/models/model.h"
+#include "trireme/models/model.h"
 
 namespace trireme {
 

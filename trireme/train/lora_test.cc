@@ -9,10 +9,10 @@
 #include <cmath>
 
 #include "tests/support/error_of.h"
+#include "trireme/data/test_files.h"
 #include "trireme/ir/trained.h"
+#include "trireme/run/random_case.h"
 #include "trireme/runtime/executor.h"
-#include "trireme/train/data/test_files.h"
-#include "trireme/train/parity/random_case.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/tensor_access.h"

@@ -10,9 +10,9 @@
 #include "tests/support/error_of.h"
 #include "trireme/base/rng.h"
 #include "trireme/comm/context.h"
+#include "trireme/data/loader.h"
+#include "trireme/run/config.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/config.h"
-#include "trireme/train/data/loader.h"
 #include "trireme/train/tensor_access.h"
 #include "trireme/train/trainer.h"
 

@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exchange/method.h"
 #include "trireme/ir/trained.h"
-#include "trireme/train/optim/update.h"
+#include "trireme/optim/update.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/train/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {

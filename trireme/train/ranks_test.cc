@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "trireme/base/rng.h"
+#include "trireme/data/batch.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/data/batch.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trireme/checkpoint/tensor_part.h"
 #include "trireme/runtime/executor.h"
-#include "trireme/train/checkpoint/tensor_part.h"
 
 namespace trireme {
 

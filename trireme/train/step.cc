@@ -15,15 +15,15 @@
 #include "trireme/ir/scope.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
+#include "trireme/optim/groups.h"
+#include "trireme/optim/parameter_patterns.h"
+#include "trireme/optim/update.h"
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/precision.h"
 #include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/lora.h"
-#include "trireme/train/optim/groups.h"
-#include "trireme/train/optim/update.h"
-#include "trireme/train/parameter_patterns.h"
 #include "trireme/train/shards.h"
 #include "trireme/train/step_gradients.h"
 
@@ -333,7 +333,7 @@ std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const Opt
           "chunk {} of the pipeline has no parameters to update; cut the model elsewhere (the plan's key "
           "stages), or use fewer stages",
           chunk);
-    result.push_back(update_graph(own, {}, optim, train, 0, {}));
+    result.push_back(update_graph(own, {}, optim, update_options(train), 0, {}));
     result.back().name = fmt::format("update.{}", chunk);
   }
   return result;
@@ -366,7 +366,7 @@ std::vector<Graph> server_updates(const std::vector<Value>& parameters, int serv
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (server_of[i] == server) own.push_back(parameters[i]);
     }
-    result.push_back(update_graph(own, {}, optim, train, 0, {}));
+    result.push_back(update_graph(own, {}, optim, update_options(train), 0, {}));
     result.back().name = fmt::format("update.{}", server);
   }
   return result;
@@ -441,9 +441,10 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     for (Graph& update : server_updates(result.parameters, servers->count, optim, train))
       result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
   } else {
-    result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim, train,
-                                              wholes ? schedule.microbatches : 0, shared),
-                                 SegmentKind::kUpdate);
+    result.segments.emplace_back(
+        update_graph(result.parameters, renewed_states(forward), optim, update_options(train),
+                     wholes ? schedule.microbatches : 0, shared),
+        SegmentKind::kUpdate);
   }
   result.segments.emplace_back(std::move(evaluate), SegmentKind::kEvaluate);
   for (const Graph& merge : merges)

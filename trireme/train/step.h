@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "trireme/models/model.h"
 #include "trireme/passes/cut.h"
 #include "trireme/passes/step_segment.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/schedule/schedule.h"
-#include "trireme/train/models/model.h"
 #include "trireme/train/options.h"
 
 namespace trireme {

@@ -10,9 +10,9 @@
 #include "trireme/ir/scope.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
+#include "trireme/optim/update.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/prune.h"
-#include "trireme/train/optim/update.h"
 
 namespace trireme {
 namespace {
@@ -78,7 +78,7 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
   ValueId squares = kNoValue;
   for (size_t i : order) {
     const Value parameter = b.graph().values[parameters[i]];
-    const TensorType type = gradient_type(parameter, train);
+    const TensorType type = gradient_type(parameter, update_options(train));
     const auto kept = [&](ValueId value) {
       if (b.type(value) == type) return value;
       const Builder::Scope scope(b, scope_of(b.graph().values[value].name));
@@ -103,7 +103,7 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
       ValueId sum = addends[0];
       for (size_t a = 1; a < addends.size(); ++a) sum = b.op("add", {sum, addends[a]});
       const bool first = chunk == of_chunks.begin()->first;
-      const Value other = shared_gradient(parameter, train, chunk);
+      const Value other = shared_gradient(parameter, update_options(train), chunk);
       store(first ? gradient_name(parameter.name) : other.name, kept(sum),
             first ? companion_attrs(parameter) : other.attrs);
     }

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "trireme/models/model.h"
 #include "trireme/program/build.h"
 #include "trireme/runtime/device.h"
-#include "trireme/train/models/model.h"
 #include "trireme/train/step.h"
 
 namespace trireme {

@@ -6,8 +6,8 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/ir/trained.h"
+#include "trireme/optim/update.h"
 #include "trireme/train/counted_targets.h"
-#include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {

@@ -11,8 +11,8 @@
 #include "tests/support/temp_folder.h"
 #include "trireme/base/rng.h"
 #include "trireme/comm/context.h"
+#include "trireme/data/batch.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/data/batch.h"
 
 namespace trireme {
 namespace {

@@ -11,11 +11,11 @@
 #include "trireme/exchange/consistency.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
+#include "trireme/optim/update.h"
 #include "trireme/passes/pins.h"
 #include "trireme/passes/served_steps.h"
 #include "trireme/plan/servers.h"
 #include "trireme/program/build.h"
-#include "trireme/train/optim/update.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/step_programs.h"
 

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "trireme/checkpoint/safetensors.h"
+#include "trireme/data/batch.h"
 #include "trireme/kernels/communicator.h"
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/runner.h"
 #include "trireme/train/batch_check.h"
-#include "trireme/train/checkpoint/safetensors.h"
 #include "trireme/train/counted_targets.h"
 #include "trireme/train/critical_batch.h"
-#include "trireme/train/data/batch.h"
 #include "trireme/train/options.h"
 #include "trireme/train/step.h"
 

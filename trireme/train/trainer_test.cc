@@ -12,7 +12,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/train/optim/update.h"
+#include "trireme/optim/update.h"
 
 namespace trireme {
 namespace {

@@ -9,12 +9,12 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/optim/update.h"
 #include "trireme/plan/servers.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/schedule/pipeline_table.h"
-#include "trireme/train/optim/update.h"
-#include "trireme/train/plan_settings.h"
+#include "trireme/train/axis_algorithms.h"
 
 namespace trireme::parity {
 namespace {

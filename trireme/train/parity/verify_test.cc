@@ -7,10 +7,10 @@
 #include <cmath>
 #include <limits>
 
-#include "trireme/train/config.h"
-#include "trireme/train/parity/random_case.h"
+#include "trireme/run/config.h"
+#include "trireme/run/plan_settings.h"
+#include "trireme/run/random_case.h"
 #include "trireme/train/parity/states.h"
-#include "trireme/train/plan_settings.h"
 
 namespace trireme::parity {
 namespace {

@@ -1,0 +1,104 @@
+// The checkpoints of one run: folders RUN/checkpoints/step-00001000/ that hold
+//
+//   model.safetensors       the weights
+//   optimizer.safetensors   all other tensors: moments, master weights, …
+//   state.json              step, seed, position in the data, loss scale, …
+//   checksums.json          size and XXH64 of all others
+//
+// When several processes save together, each writes its share at the same time, and instead of one file there
+// are model-00001-of-00004.safetensors, … with model.safetensors.index.json (tensor_index.h), and the like
+// for the optimizer. All of them see one file system.
+//
+// A folder of that name is always whole: it is written under another name, flushed to the disk, and
+// renamed when all have written. Whatever stops a writer, the checkpoints before it stay as they were.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/checkpoint/state.h"
+#include "trireme/checkpoint/tensor_files.h"
+
+namespace trireme {
+
+struct LoadedCheckpoint {
+  std::string path;
+  TrainState state;
+  TensorFiles model;
+  TensorFiles optimizer;
+  // One sentence for each newer checkpoint that was damaged and passed over; to be logged.
+  std::vector<std::string> messages;
+};
+
+// The processes that save and load together; this one alone by default.
+struct CheckpointPeers {
+  int index = 0, count = 1;
+  // Whether all say yes. All ask at the same time.
+  std::function<bool(bool)> agree = [](bool yes) { return yes; };
+};
+
+// A checkpoint that was not written, by a reason that may pass: a full disk, a folder that is gone for a
+// while.
+class NotSaved : public Error {
+ public:
+  enum class Where { kHere, kOnAnotherRank };
+  NotSaved(const std::string& text, Where failed) : Error(text), failed_(failed) {}
+  Where failed() const { return failed_; }
+
+ private:
+  Where failed_;
+};
+
+// Not thread-safe, and only one group of peers at a time may save in a run; any number may load.
+class Checkpoints {
+ public:
+  // `keep`: how many checkpoints stay, at least 1.
+  Checkpoints(const std::string& run_dir, int64_t keep, CheckpointPeers peers = {});
+
+  // Writes the checkpoint of state.step, replacing one of the same step, and then removes what is too many.
+  // Every peer gives the parts that it is to write; together they give each element once. Returns its path.
+  // When one fails (a full disk, …) what was written is removed and all throw NotSaved; that of the one that
+  // failed says how much room was needed, why it failed and which checkpoint is still there.
+  //
+  // Of more than `keep` checkpoints up to this one, damaged ones go first and then the oldest, but two that
+  // are whole always stay.
+  std::string save(const TrainState& state, std::span<const PartView> model,
+                   std::span<const PartView> optimizer);
+
+  // The checkpoint of this step stays, beside the `keep` others; nothing: none does.
+  void always_keep(std::optional<int64_t> step) { always_kept_ = step; }
+
+  // Removes what killed writers left. For who alone may save in this run.
+  void clean_up() const;
+
+  // The newest checkpoint whose files are what was written, or nothing when there is none at all. Throws
+  // an Error when there are some but all are damaged. Peers verify a share of the files each.
+  std::optional<LoadedCheckpoint> load_latest() const;
+
+  const std::string& path() const { return path_; }  // RUN/checkpoints
+  std::vector<int64_t> steps() const;                // ascending
+
+ private:
+  void remove_surplus(int64_t newest);
+  bool is_whole(int64_t step);
+
+  std::string path_;
+  int64_t keep_;
+  std::optional<int64_t> always_kept_;
+  CheckpointPeers peers_;
+  std::map<int64_t, uint64_t> whole_;  // steps whose files were as written, and what they looked like then
+};
+
+// Opens one checkpoint folder, after comparing every file with its checksum. Throws Error, on all peers.
+LoadedCheckpoint open_checkpoint(const std::string& path, const CheckpointPeers& peers = {});
+
+// "step-00001000", and back; nothing for other names.
+std::string checkpoint_name(int64_t step);
+std::optional<int64_t> parse_checkpoint_name(std::string_view name);
+
+}  // namespace trireme

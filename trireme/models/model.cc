@@ -1,0 +1,57 @@
+// The table of families, and what records of all kinds share; see model.h.
+#include "trireme/models/model.h"
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr const ModelRecord& (*kModels[])() = {gpt_model,    llama_model,       bert_model,    lstm_model,
+                                               mlp_model,    lenet_model,       alexnet_model, vgg_model,
+                                               resnet_model, wide_resnet_model, swin_model};
+
+}  // namespace
+
+std::vector<std::string> model_families() {
+  std::vector<std::string> names;
+  for (const auto model : kModels) names.push_back(model().family);
+  return names;
+}
+
+const ModelRecord& find_model(std::string_view family) {
+  for (const auto model : kModels) {
+    if (model().family == family) return model();
+  }
+  const std::string guess = nearest(family, model_families());
+  throw_error("there is no model family '{}'{}; there are {}", family,
+              guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(model_families(), ", "));
+}
+
+Model::Model(const ModelOptions& settings) : record(find_model(settings.family)), options(settings) {}
+
+Model::Model(ModelRecord own, ModelOptions settings) : record(std::move(own)), options(std::move(settings)) {
+  options.family = record.family;
+}
+
+std::vector<SampleTensor> batch_tensors(const ModelRecord& record, const Shape& sample) {
+  switch (record.input) {
+    case InputKind::kTokens:
+      return {{"ids", DType::i32, sample}, {"targets", DType::i32, sample}};
+    case InputKind::kImages:
+      return {{"images", DType::f32, sample}, {"labels", DType::i32, {}}};
+    case InputKind::kOwn:
+      break;
+  }
+  return record.inputs;
+}
+
+int64_t head_size(const ModelOptions& options) {
+  if (options.heads < 1 || options.hidden % options.heads != 0) {
+    throw_error("model.hidden = {} cannot be shared evenly by model.heads = {}", options.hidden,
+                options.heads);
+  }
+  return options.hidden / options.heads;
+}
+
+}  // namespace trireme

@@ -1,0 +1,107 @@
+// What a model is to the rest of training: a record that says all that is asked of it. The families that
+// come with Trireme are such records, and one of your own is handed to the trainer the same way:
+//
+//   ModelRecord mine{.family = "mine", .inputs = {{"x", DType::f32, {2}}, {"class", DType::i32, {}}}};
+//   mine.logits = [](Network& net, const ModelOptions&, ValueId x) { return …; };
+//   Trainer trainer(mine, train, optim, {.rows = 32}, *device);
+//
+// Gradients, precision, plans and updates are added by train/step.h for all of them alike.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "trireme/data/data_set.h"
+#include "trireme/models/network.h"
+#include "trireme/models/options.h"
+
+namespace trireme {
+
+// What a batch holds. kTokens: `ids` and `targets`, i32 [batch, seq]. kImages: `images`, f32 [batch,
+// channels, height, width], and `labels`, i32 [batch]. kOwn: what the record says.
+enum class InputKind { kTokens, kImages, kOwn };
+
+// What is expected of tokens: at each place the one that follows, or those that were hidden
+// (data/masked_tokens.h). Only the first writes text.
+enum class Targets { kNext, kMasked };
+
+// Whether it can go on from states that it left, token by token (Mode::kDecode).
+enum class Decodes { kNo, kYes };
+
+struct ModelRecord {
+  std::string family;  // its name, for people and in files
+  InputKind input = InputKind::kOwn;
+  Targets targets = Targets::kNext;  // kTokens only
+  // kOwn: the tensors of a batch, one sample of each, under the names that the data gives them.
+  std::vector<SampleTensor> inputs = {};
+
+  // How it computes: one of the two. With logits, a batch has two tensors: the input, of which the logits are
+  // made ([…, classes]), and targets, i32 […] with kIgnoreTarget where nothing is expected; the loss is the
+  // cross entropy. A loss of its own sees all tensors of the batch in their order.
+  std::function<ValueId(Network& net, const ModelOptions& options, ValueId input)> logits = nullptr;
+  std::function<Loss(Network& net, const ModelOptions& options, std::span<const ValueId> inputs)> loss =
+      nullptr;
+
+  Decodes decodes = Decodes::kNo;
+  // The table whose rows are the vocabulary; "" where there is none.
+  std::string embedding = {};
+  // The settings, beside vocab and classes, that decide which weights there are and what they mean.
+  std::vector<std::string> weight_settings = {};
+
+  // What is wrong between its settings, one sentence each with a way out.
+  std::function<std::vector<std::string>(const ModelOptions&)> problems = [](const ModelOptions&) {
+    return std::vector<std::string>();
+  };
+  // Defaults of its own, by the names and values of settings: {"model.layers", "20"}. They hold where nobody
+  // has set anything else; other settings have the defaults of options.h.
+  std::vector<std::pair<std::string, std::string>> defaults = {};
+  // The settings with those filled in that follow from others.
+  std::function<ModelOptions(ModelOptions)> with_automatic_sizes = [](ModelOptions options) {
+    return options;
+  };
+  // The sample that it is looked at and timed with where there is no data: [seq], or the image that it was
+  // made for.
+  std::function<Shape(const ModelOptions&)> usual_sample = [](const ModelOptions&) { return Shape{}; };
+  // FLOPs of a step for one token, as model FLOPs utilisation counts them, where there is a convention for
+  // it; without, the ops of the graph are counted.
+  std::function<double(const ModelOptions& options, int64_t parameters)> flops_per_token = nullptr;
+};
+
+// A record, and the settings that it is used with.
+struct Model {
+  // Of a family in the table, the one that the settings name. Throws as find_model() does.
+  Model(const ModelOptions& settings);
+  Model(ModelRecord own, ModelOptions settings = {});
+
+  ModelRecord record;
+  ModelOptions options;
+};
+
+// The tensors of a batch; `sample` is [seq] or [channels, height, width], and of no use for kOwn.
+std::vector<SampleTensor> batch_tensors(const ModelRecord& record, const Shape& sample);
+
+// The table of families. Throws an Error with the nearest name when there is no such family.
+const ModelRecord& find_model(std::string_view family);
+std::vector<std::string> model_families();
+
+// hidden / heads of a transformer; an Error when heads do not divide it.
+int64_t head_size(const ModelOptions& options);
+
+// The records in the table, each beside its code.
+const ModelRecord& gpt_model();
+const ModelRecord& llama_model();
+const ModelRecord& bert_model();
+const ModelRecord& lstm_model();
+const ModelRecord& mlp_model();
+const ModelRecord& lenet_model();
+const ModelRecord& resnet_model();
+const ModelRecord& wide_resnet_model();
+const ModelRecord& alexnet_model();
+const ModelRecord& vgg_model();
+const ModelRecord& swin_model();
+
+}  // namespace trireme

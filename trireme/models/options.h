@@ -1,0 +1,41 @@
+// Settings of a model (model.*). 0 or "" means automatic; the comment says from where.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// Low-rank adapters beside the weights of linear layers (models/network.h).
+struct LoraOptions {
+  int64_t rank = 0;                  // 0: none
+  double alpha = 0;                  // automatic: rank; what adapters add is multiplied by alpha / rank
+  std::vector<std::string> targets;  // patterns of layers' names; automatic: all linear ones
+};
+
+struct ModelOptions {
+  std::string family = "gpt";
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t kv_heads = 0;  // automatic: as many as heads; llama only
+  int64_t hidden = 128;
+  int64_t feed_forward = 0;  // automatic: 4 * hidden; llama: 8/3 * hidden, up to a multiple of 32; cnn: 4096
+  int64_t vocab = 0;         // automatic: from the tokenizer
+  int64_t seq = 128;         // tokens per sequence
+  int64_t classes = 0;       // automatic: from the data; image models only
+  double dropout = 0.0;
+  double rope_base = 10000.0;     // llama only
+  double norm_eps = 1e-5;         // added to the variance in norms; gpt, llama, bert, swin
+  bool tie_embeddings = false;    // the head is the embedding's table; llama only, gpt always does
+  int64_t batch_norm_groups = 1;  // of rows, each normalised with its own statistics; resnets only
+  // Image models only.
+  int64_t channels = 0;       // filters of the first convolution; automatic: as published
+  int64_t width = 0;          // times as many filters inside blocks; automatic: resnet 1, wide_resnet 2
+  std::string stem = "auto";  // the first layers of a resnet: by its depth
+  int64_t patch = 0;          // pixels of a patch's side; automatic: 4; swin only
+  int64_t window = 0;         // patches of a window's side; automatic: 7; swin only
+  LoraOptions lora;
+};
+
+}  // namespace trireme

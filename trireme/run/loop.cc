@@ -1,0 +1,520 @@
+// The run, in the order in which things happen; run_setup.h has what is settled before.
+#include "trireme/run/loop.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/checkpoint/checkpoint.h"
+#include "trireme/data/loader.h"
+#include "trireme/exchange/choice.h"
+#include "trireme/exchange/consistency.h"
+#include "trireme/ops/table.h"
+#include "trireme/optim/lr_schedule.h"
+#include "trireme/passes/pins.h"
+#include "trireme/plan/servers.h"
+#include "trireme/run/agreement.h"
+#include "trireme/run/held_out_record.h"
+#include "trireme/run/plan_settings.h"
+#include "trireme/run/replica_check.h"
+#include "trireme/run/resume_check.h"
+#include "trireme/run/run_folder.h"
+#include "trireme/run/run_lock.h"
+#include "trireme/run/sampler.h"
+#include "trireme/run/saved_run.h"
+#include "trireme/run/stop_agreement.h"
+#include "trireme/run/weights.h"
+#include "trireme/train/gossip_steps.h"
+#include "trireme/train/rank_states.h"
+#include "trireme/train/server_steps.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// train.max_minutes, counted from now.
+Clock::time_point deadline_of(const TrainOptions& train) {
+  if (train.max_minutes == 0) return Clock::time_point::max();
+  const std::chrono::duration<double, std::ratio<60>> minutes(train.max_minutes);
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(minutes);
+}
+
+RunResult::End end_of(StopReason reason) {
+  return reason == StopReason::kTimeIsUp ? RunResult::End::kTimeIsUp : RunResult::End::kStopped;
+}
+
+// With the batch that the ranks of the plan share, and the name of the model.
+Config completed(Config config, const ModelRecord& model, const Plan& plan) {
+  config.model.family = model.family;
+  if (config.model.lora.rank > 0) config.train.init_from = pinned_weights(config.train.init_from);
+  use_batch_per_rank(config, batch_parts(plan));
+  validate(config, model);
+  return config;
+}
+
+// With the steps that an epoch of these samples is, where the plan speaks of epochs.
+RunContext with_steps_of_epochs(RunContext context, const Config& config, const OpenedData& data) {
+  const int64_t steps = (data.train->size() + config.train.batch - 1) / config.train.batch;
+  context.ranks.plan = with_epochs_as_steps(std::move(context.ranks.plan), steps);
+  return context;
+}
+
+// All that the run is made with, which is the same on all ranks or an Error.
+Facts agreed_facts(ResolvedConfig config, const Model& model, const OpenedData& data,
+                   const RunContext& context) {
+  config.config.model = model.options;
+  Facts facts = facts_of(config, context.ranks.plan);
+  for (Fact& fact : facts_of(data)) facts.push_back(std::move(fact));
+  if (context.world) require_agreement(facts, *context.world);
+  return facts;
+}
+
+class Run {
+ public:
+  Run(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
+      const RunContext& context, RunObserver& observer)
+      : config_(completed(resolved.config, model, context.ranks.plan)),
+        context_(with_steps_of_epochs(context, config_, data)),
+        observer_(observer),
+        data_(data),
+        model_(model, complete_model(model, config_, data_)),
+        facts_(agreed_facts({config_, resolved.origins}, model_, data_, context_)),
+        held_out_(config_, data_.validation ? HeldOutRecord::HeldOut::kSome : HeldOutRecord::HeldOut::kNone),
+        device_(make_device({.kind = config_.train.device,
+                             .threads = thread_count(config_.train, context.ranks_here),
+                             .rank_here = context.rank_here,
+                             .products = context.products,
+                             .f32_products = f32_products_of(config_.train),
+                             .links = context.device_links})),
+        servers_(servers_of(context_.ranks.plan)),
+        alike_(between_steps(context_.ranks)),
+        trainer_(step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks),
+                 config_.train, step_shape(), *device_, alike_),
+        loader_(data_.train, {.batch = config_.train.batch,
+                              .seed = static_cast<uint64_t>(config_.train.seed),
+                              .parts = serves() ? std::vector<Part>{{0, 1}} : trainer_.own_rows(),
+                              .own = own_samples(config_, data_, context_.ranks),
+                              .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
+        replicas_(trainer_, alike_),
+        made_folder_(config_.run),
+        folder_(made_folder_.path()),
+        checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)),
+        stop_(alike_, trainer_, context_.stop, deadline_of(config_.train)) {
+    if (leads()) lock_.emplace(folder_);
+    if (leads()) dense_bytes_ = dense_bytes();
+  }
+
+  RunResult go() {
+    const int64_t first = start();
+    compare_replicas(first);
+    if (leads()) {
+      observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
+                         trainer_.parameter_count(), flops_per_step(), device_->description(), folder_,
+                         first});
+      if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
+        note(line);
+      metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
+    }
+    context_.on_signal(RunContext::OnSignal::kStop);  // on all ranks, before any is some steps ahead
+    // A run that ended early does not go on with the same patience.
+    const bool ended_early = held_out_.out_of_patience();
+    const bool goes_on = first < config_.train.steps && !ended_early;
+    if (goes_on && servers_) begin_serving(first);
+    if (goes_on) begin_gossip(first);
+    RunResult result{ended_early ? RunResult::End::kNoBetter : RunResult::End::kFinished, folder_, first, 0};
+    const Clock::time_point start_of_steps = Clock::now();
+    const double seconds_before = leads() ? metrics_->seconds() : 0;
+    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
+    // A worker goes on until it is told that the run is over.
+    for (int64_t step = first; goes_on && (works() || step < config_.train.steps); ++step) {
+      const Clock::time_point begin = Clock::now();
+      Communicator* const communicator = trainer_.executor().communicator();
+      if (communicator) {  // what is done between steps is not the step's
+        communicator->take_bytes();
+        communicator->take_seconds();
+      }
+      const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
+      Batch& batch = loader_.next();
+      if (works()) tell_servers(trainer_, *servers_, stop_.asked());
+      const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
+                                        config_.train.steps, std::min(step, config_.train.steps - 1));
+      const StepResult done = server_   ? server_->step(step, rate)
+                              : gossip_ ? gossip_->step(batch, step, rate)
+                                        : trainer_.step(batch, step, rate, batches_ahead());
+      result.steps = step + 1;
+      result.loss = done.loss;
+      if (Trace* trace = context_.ranks.trace)
+        trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
+      const double seconds = seconds_since(begin);
+      critical_batch_.add(done.squares);
+      StepMetrics line{step + 1,
+                       done.loss,
+                       rate,
+                       done.norm,
+                       static_cast<double>(config_.train.batch) * per_sample / seconds,
+                       seconds,
+                       communicator ? communicator->take_seconds() : 0,
+                       communicator ? communicator->take_bytes() : 0,
+                       trainer_.program().peak_bytes(),
+                       samples_seen(),
+                       seconds_before + seconds_since(start_of_steps),
+                       critical_batch(done)};
+      note_exchange(done, line);
+      line.expected = context_.expected;
+      if (leads()) {
+        metrics_->write(line);
+        observer_.stepped(line);
+        if (const std::string problem = metrics_->take_problem(); !problem.empty())
+          note(fmt::format("warning: {}; its lines are kept and tried again", problem));
+      }
+      if (done.skipped) note(skip_note(step + 1));
+      if (server_) tell_of_workers();
+      if (works() && done.over == StepResult::Over::kNo) continue;
+      if (works()) {
+        if (done.over == StepResult::Over::kStopped)
+          result.end =
+              stop_.reason() == StopReason::kTimeIsUp ? RunResult::End::kTimeIsUp : RunResult::End::kStopped;
+        break;
+      }
+      if (server_ && server_->is_asked_to_stop()) stop_.tell();
+
+      const bool last = step + 1 == config_.train.steps;
+      const StopReason reason =
+          gossip_ ? gossip_ends(step + 1, last, stop_.reason()) : stop_.agreed_after(step + 1);
+      const bool stopping = reason != StopReason::kNone && (gossip_ || !last);
+      bool best = false;  // so far
+      if ((due(step + 1, config_.train.eval_every) || last) && !stopping) best = validate_now(step + 1);
+      const bool early = !last && !stopping && held_out_.out_of_patience();
+      if (early && gossip_) gossip_ends(step + 1, /*last=*/false, StopReason::kTimeIsUp);
+      if (last || stopping || early) {
+        save(ended_with_ > 0 ? ended_with_ : step + 1);
+        if (server_) let_workers_go(stopping ? ServerSteps::Why::kStopped : ServerSteps::Why::kThrough);
+      } else if (best || due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
+        try_to_save(step + 1);
+      } else if (due(step + 1, config_.train.compare_every)) {
+        compare_replicas(step + 1);
+      }
+      if (stopping || early) {
+        result.end = early ? RunResult::End::kNoBetter : end_of(reason);
+        break;
+      }
+    }
+    context_.on_signal(RunContext::OnSignal::kEndAtOnce);
+    if (leads()) {
+      metrics_->finish();
+      observer_.ended(result);
+    }
+    if (result.end == RunResult::End::kFinished || result.end == RunResult::End::kNoBetter) show_sample();
+    return result;
+  }
+
+ private:
+  bool leads() const { return context_.ranks.rank == 0; }
+  bool serves() const { return servers_ && servers_->serves(context_.ranks.rank); }
+  bool works() const { return servers_ && !serves(); }
+  StepShape step_shape() const { return {config_.train.batch / config_.train.accumulate, data_.input}; }
+  // All have the same weights now. From here on, a worker may be lost where the transport allows that, and
+  // there is one server: several would not all lose it at the same step.
+  void begin_serving(int64_t first) {
+    context_.world->barrier().wait();
+    std::vector<int> workers;
+    for (int worker = 0; worker < servers_->workers; ++worker) workers.push_back(servers_->rank_of(worker));
+    if (servers_->count == 1) context_.ranks.communicator->bear_loss_of(workers);
+    if (!serves()) return;
+    std::optional<std::map<int64_t, Arrivals>> replay;
+    if (!context_.replay.empty()) replay = read_arrivals(context_.replay, *servers_, context_.ranks.rank);
+    server_.emplace(*servers_, trainer_, *context_.ranks.communicator, first, config_.train.steps,
+                    std::move(replay));
+  }
+  // After all is saved: a worker that does not answer costs time, not the run.
+  void let_workers_go(ServerSteps::Why why) {
+    server_->finish(why);
+    tell_of_workers();
+  }
+  void tell_of_workers() {
+    for (const std::string& line : server_->take_notes()) note(line);
+  }
+  void note(const std::string& text) {
+    if (leads()) observer_.note(text);
+  }
+  void compare_replicas(int64_t step) {
+    const Trainer::Meeting meeting(trainer_);
+    replicas_.compare(step);
+  }
+  void begin_gossip(int64_t first) {
+    const std::optional<Consistency> how = consistency_of(context_.ranks.plan);
+    if (!how || !how->at_own_pace()) return;
+    context_.world->barrier().wait();
+    std::optional<GossipSteps::Order> replay;
+    if (!context_.replay.empty())
+      replay = read_arrivals(context_.replay, context_.ranks.plan.mesh.ranks(), context_.ranks.rank);
+    gossip_ = GossipSteps::make(context_.ranks, trainer_, first, std::move(replay));
+  }
+  // Ranks at their own pace tell each other where one is asked to stop, and end after different steps.
+  // Why any has stopped before its last; then all have the number of steps that rank 0 has made.
+  StopReason gossip_ends(int64_t steps, bool last, StopReason reason) {
+    if (!last && reason == StopReason::kNone && !gossip_->others_stop()) return StopReason::kNone;
+    gossip_->finish(last ? GossipSteps::Why::kThrough : GossipSteps::Why::kStopped);
+    const StopReason own = last ? StopReason::kNone : std::max(reason, StopReason::kTimeIsUp);
+    std::array<int64_t, 2> all = {static_cast<int64_t>(own), leads() ? steps : 0};
+    context_.ranks.communicator->all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()),
+                                            std::ssize(all), DType::i64, Communicator::Reduction::kMax);
+    ended_with_ = all[1];
+    return static_cast<StopReason>(all[0]);
+  }
+  // What several servers, or ranks at their own pace, have taken, for a replay.
+  void log_arrivals() {
+    const bool several = server_ && servers_->count > 1;
+    if (!gossip_ && !several) return;
+    const auto all = gathered_arrivals(several ? server_->take_arrivals() : gossip_->take_arrivals(),
+                                       *context_.ranks.communicator, several ? kPipeAxis : kReplicaAxis);
+    for (size_t rank = 0; leads() && rank < all.size(); ++rank) {
+      for (const auto& [step, arrivals] : all[rank]) {
+        if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});
+      }
+    }
+  }
+  int64_t samples_seen() const {
+    const DataPosition position = loader_.position();
+    return position.epoch * data_.train->size() + position.index;
+  }
+  // In samples, as train.batch is.
+  std::optional<double> critical_batch(const StepResult& done) const {
+    const std::optional<double> targets = critical_batch_.targets();
+    if (!config_.train.noise_scale || !targets || done.squares.count == 0) return std::nullopt;
+    return *targets * static_cast<double>(config_.train.batch) / done.squares.count;
+  }
+  // What the log says of an exchange, where the plan has one.
+  void note_exchange(const StepResult& done, StepMetrics& line) {
+    if (server_ || gossip_) {
+      line.waiting_share = line.comm_seconds / line.step_seconds;
+      line.staleness_mean = done.staleness_mean;
+      line.staleness_max = done.staleness_max;
+      line.arrivals = server_ ? server_->arrivals() : gossip_->arrivals(line.step);
+      logged_ = line.step;
+    }
+    if (dense_bytes_ == 0) return;
+    would_have_sent_ += dense_bytes_;
+    sent_ += static_cast<double>(line.bytes_sent);
+    if (sent_ > 0) line.compression_ratio = would_have_sent_ / sent_;
+    line.residual_norm = done.residual_norm;
+    line.waiting_share = line.comm_seconds / line.step_seconds;
+  }
+  // That this rank would send in a step without the plan's exchange; 0 where it has none.
+  double dense_bytes() const {
+    RankOptions dense = context_.ranks;
+    if (!has_exchange(dense.plan) || servers_) return 0;
+    dense.plan.exchange.clear();
+    const Program program = step_program(model_, config_.train, config_.optim, step_shape(), *device_, dense);
+    return bytes_sent_in_step(program);
+  }
+  std::string skip_note(int64_t step) const {
+    return fmt::format("step {}: the gradient is not finite; skipped{}", step,
+                       precision_of(config_.train) == DType::f16
+                           ? fmt::format(", loss scale now {}", trainer_.loss_scale)
+                           : "");
+  }
+  // Those that the step needs; or the next one, where it is made already.
+  std::span<Batch* const> batches_ahead() {
+    ahead_.clear();
+    const int needed = static_cast<int>(trainer_.steps_ahead());
+    if (needed == 0) ahead_.push_back(loader_.peek());
+    for (int i = 1; i <= needed; ++i) ahead_.push_back(&loader_.ahead(i));
+    return ahead_;
+  }
+  bool language() const { return data_.vocab > 0; }
+  static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+  // Starting values, or those of the newest checkpoint; returns the number of steps that are done. Nothing is
+  // written before it is clear that the run goes on.
+  int64_t start() {
+    const std::optional<LoadedCheckpoint> found =
+        config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
+    if (found) {
+      go_on(*found);
+    } else if (config_.run.resume == "always") {
+      throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
+    } else {
+      trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
+      start_from_weights();
+    }
+    if (config_.run.resume == "never" && leads()) {
+      if (const std::string earlier = set_aside(folder_); !earlier.empty())
+        note(fmt::format("run.resume is never: what was in {} is now in {}", folder_, earlier));
+    }
+    if (leads()) {
+      checkpoints_.clean_up();
+      write_run_description(folder_, config_, context_.ranks.plan);
+      write_data_description(folder_, {data_.classes, data_.mean, data_.deviation});
+    }
+    return found ? found->state.step : 0;
+  }
+
+  void go_on(const LoadedCheckpoint& found) {
+    const ResumeChanges changes = changes_since(found.state, facts_);
+    for (const std::string& message : found.messages) note(message);
+    for (const std::string& change : changes.told) note(fmt::format("since {}: {}", found.path, change));
+    if (!changes.refused.empty()) {
+      const std::string text = join(changes.refused, "; ");
+      if (config_.run.resume != "force") {
+        throw_error(
+            "cannot go on from {}: {}. Give the run what it began with, choose another run.dir, or set "
+            "run.resume=never to start anew; run.resume=force goes on regardless",
+            found.path, text);
+      }
+      note(fmt::format("since {}, and gone on by force: {}", found.path, text));
+    }
+    if (const std::string lost = restore(trainer_, found, [&] { read_starting_weights(); }); !lost.empty())
+      note(lost);
+    loader_.seek(found.state.data);
+    held_out_.restore(found.state.extra, found.path);
+    const std::vector<int64_t> there = checkpoints_.steps();
+    if (held_out_.best() && std::ranges::find(there, held_out_.best()->step) == there.end())
+      held_out_.forget_best();
+    saved_ = found.path;
+    note(fmt::format("goes on from {} (step {})", found.path, found.state.step));
+  }
+
+  // train.init_from, over the starting values.
+  void start_from_weights() {
+    if (config_.train.init_from.empty()) return;
+    const std::string source = read_starting_weights();
+    trainer_.begin_from_weights();
+    note("weights  from " + source);
+  }
+  std::string read_starting_weights() {
+    return read_weights(config_.train.init_from, model_, starting_parts(trainer_), checkpoint_peers(alike_),
+                        config_.train.init_fresh);
+  }
+
+  double flops_per_step() const {
+    return model_flops(model_, trainer_.program(), config_.train.batch,
+                       std::max(config_.train.accumulate, config_.train.shards));
+  }
+
+  // Returns whether the weights are the best so far, and should be saved.
+  bool validate_now(int64_t step) {
+    if (!data_.validation) return false;
+    LoaderOptions options = evaluation(config_.train.batch / config_.train.accumulate);
+    options.parts = trainer_.own_evaluation_rows();
+    Loader loader(data_.validation, options);
+    const Trainer::Meeting meeting(trainer_);
+    Evaluation total;
+    // The program evaluates one microbatch at a time; how a batch is cut must not change what is looked at.
+    const int64_t microbatches = config_.train.eval_batches * config_.train.accumulate;
+    for (int64_t i = 0; i < microbatches; ++i) {
+      Batch& batch = loader.next();
+      trainer_.evaluate(batch, total);
+      if (batch.ends_epoch) break;
+    }
+    const double accuracy = total.count > 0 ? total.correct / total.count : 0;
+    if (leads()) {
+      const ValidationMetrics line{step, total.loss, accuracy, static_cast<int64_t>(total.count)};
+      metrics_->write(line);
+      observer_.validated(line);
+    }
+    return held_out_.add(step, total.loss);
+  }
+
+  // A checkpoint that can not be written now may be later, and the run has more to lose than it: tried again
+  // after 1, 2, 4, … steps.
+  void try_to_save(int64_t step) {
+    try {
+      save(step);
+    } catch (const NotSaved& error) {
+      held_out_.not_saved(step);
+      retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
+      retry_at_ = step + retry_after_;
+      note(fmt::format("warning: {}. Tried again after step {}", error.what(), next_save(step)));
+      if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
+    }
+  }
+
+  // The step after which a checkpoint is written next: when one is tried again, due, or the last.
+  int64_t next_save(int64_t step) const {
+    const int64_t every = config_.run.checkpoint_every;
+    int64_t next = std::min(retry_at_, config_.train.steps);
+    if (every > 0) next = std::min(next, (step / every + 1) * every);
+    return next;
+  }
+
+  void save(int64_t step) {
+    log_arrivals();
+    compare_replicas(step);  // or it would be mixed from what differs
+    TrainState state;
+    state.step = step;
+    state.seed = static_cast<uint64_t>(config_.train.seed);
+    state.data = loader_.position();
+    state.extra = held_out_.added_to(state.extra);
+    for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
+    checkpoints_.always_keep(held_out_.best() ? std::optional(held_out_.best()->step) : std::nullopt);
+    saved_ = trireme::save(checkpoints_, std::move(state), trainer_, alike_);
+    retry_at_ = retry_after_ = 0;
+    if (leads()) observer_.saved(saved_);
+  }
+
+  void show_sample() {
+    const ModelRecord& record = model_.record;
+    const bool writes =
+        record.input == InputKind::kTokens && record.targets == Targets::kNext && data_.tokenizer;
+    if (!writes || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
+    Sampler sampler(model_, *device_);
+    LoadedCheckpoint saved = open_checkpoint(saved_);  // this rank alone may not have all weights
+    add_starting_weights(saved.model, config_, model_);
+    if (config_.train.ema > 0) take_averages(saved);
+    sampler.load(saved.model);
+    SampleOptions options;
+    options.tokens = config_.run.sample_tokens;
+    std::vector<int32_t> drawn;
+    sampler.generate(data_.tokenizer->encode("\n"), options, [&](int32_t token) { drawn.push_back(token); });
+    observer_.sampled(data_.tokenizer->decode(drawn));
+  }
+
+  Config config_;
+  RunContext context_;
+  RunObserver& observer_;
+  OpenedData data_;
+  Model model_;
+  Facts facts_;
+  HeldOutRecord held_out_;
+  std::unique_ptr<Device> device_;
+  std::optional<Servers> servers_;
+  RankOptions alike_;
+  Trainer trainer_;
+  Loader loader_;
+  std::vector<Batch*> ahead_;
+  ReplicaCheck replicas_;
+  RunFolder made_folder_;
+  const std::string folder_;
+  Checkpoints checkpoints_;
+  StopAgreement stop_;
+  std::unique_ptr<GossipSteps> gossip_;  // null: ranks are in step, or a server is there
+  int64_t logged_ = 0,
+          ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended
+  CriticalBatch critical_batch_;
+  double dense_bytes_ = 0, would_have_sent_ = 0, sent_ = 0;  // by this rank, in a step and in all
+  std::string saved_;                                        // the newest checkpoint
+  int64_t retry_at_ = 0, retry_after_ = 0;                   // steps; of one that was not written
+  // Of rank 0 alone.
+  std::optional<RunLock> lock_;
+  std::optional<MetricsFile> metrics_;
+  std::optional<ServerSteps> server_;  // that this rank is
+};
+
+}  // namespace
+
+RunResult run_training(const ResolvedConfig& config, const ModelRecord& model, const OpenedData& data,
+                       const RunContext& context, RunObserver& observer) {
+  return Run(config, model, data, context, observer).go();
+}
+
+}  // namespace trireme

@@ -1,0 +1,56 @@
+// What happens in a run, told to whoever wants to know: the run itself prints nothing. The command line's
+// observer is cli/train_report.h.
+#pragma once
+
+#include <string>
+
+#include "trireme/data/open_data.h"
+#include "trireme/models/model.h"
+#include "trireme/plan/plan.h"
+#include "trireme/program/program.h"
+#include "trireme/run/config.h"
+#include "trireme/run/run_folder.h"
+
+namespace trireme {
+
+struct RunResult {
+  // kStopped: by a signal. kTimeIsUp: train.max_minutes. kNoBetter: train.patience.
+  enum class End { kFinished, kStopped, kTimeIsUp, kNoBetter } end = End::kFinished;
+  std::string folder;
+  int64_t steps = 0;  // done in all
+  double loss = 0;    // of the last step
+};
+
+// What a run is made of, when all is in place.
+struct RunStart {
+  const Config& config;
+  const Model& model;
+  const OpenedData& data;
+  const Plan& plan;
+  const Program& program;  // of this rank
+  int64_t parameters;      // of the whole model
+  double flops_per_step;   // that the model asks for
+  std::string device, folder;
+  int64_t steps_done;  // by the run that this one goes on from
+};
+
+// Everything is told to rank 0's alone, but warn_here(). What is not of interest need not be overridden.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+
+  // A line for people: what became of an earlier run, what has changed since, what could not be written.
+  virtual void note(const std::string& /*line*/) {}
+  // What this rank could not do, whichever it is.
+  virtual void warn_here(const std::string& /*line*/) {}
+
+  virtual void started(const RunStart& /*run*/) {}
+  virtual void stepped(const StepMetrics& /*step*/) {}
+  virtual void validated(const ValidationMetrics& /*validation*/) {}
+  virtual void saved(const std::string& /*checkpoint*/) {}
+  virtual void ended(const RunResult& /*result*/) {}
+  // What the model writes after its last step, of language models.
+  virtual void sampled(const std::string& /*text*/) {}
+};
+
+}  // namespace trireme

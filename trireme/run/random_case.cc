@@ -1,0 +1,454 @@
+// See random_case.h. Sizes are small and seldom powers of two: what goes wrong does so where parts are
+// uneven, where an axis has more ranks than a dim has elements, and where two axes meet in one dim; and
+// hundreds of such cases run in a minute. Most draws fit together; some do not, so that refusals are seen
+// too.
+#include "trireme/run/random_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/rng.h"
+#include "trireme/base/text.h"
+#include "trireme/models/random_batch.h"
+#include "trireme/run/config.h"
+#include "trireme/run/plan_settings.h"
+
+namespace trireme::parity {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+class Dice {
+ public:
+  Dice(uint64_t seed, uint64_t number) : key_{seed, number} {}
+
+  int64_t between(int64_t low, int64_t high) {
+    if (high <= low) return low;
+    return low + static_cast<int64_t>(uniform_integer(key_, drawn_++, static_cast<uint64_t>(high - low) + 1));
+  }
+  bool chance(double share) { return static_cast<double>(between(0, 999)) < 1000 * share; }
+  // One that is twice in the list comes twice as often.
+  std::string word(const Words& words) { return words[between(0, std::ssize(words) - 1)]; }
+  int64_t number(const std::vector<int64_t>& values) { return values[between(0, std::ssize(values) - 1)]; }
+
+ private:
+  RngKey key_;
+  uint64_t drawn_ = 0;
+};
+
+std::vector<int64_t> divisors(int64_t value) {
+  std::vector<int64_t> result;
+  for (int64_t d = 1; d <= value; ++d) {
+    if (value % d == 0) result.push_back(d);
+  }
+  return result;
+}
+
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+
+class Drawing {
+ public:
+  Drawing(uint64_t seed, uint64_t number, const CaseRanges& ranges)
+      : dice_(seed, number), ranges_(ranges), seed_(static_cast<int64_t>(number % 1000)) {}
+
+  RandomCase draw() {
+    draw_mesh();
+    draw_model();
+    Json plan{{"mesh", to_string(Mesh(axes_))}};
+    const std::string preset = draw_preset();
+    if (!preset.empty()) plan["preset"] = preset;
+    const DrawnFamily* family = drawn_family();
+    const bool local_norm = family && family->batch_norm == BatchNorm::kYes && dice_.chance(0.2);
+    if (local_norm) plan["batch_norm"] = "local";
+    // Rows that two axes share, and those that each rank normalises on its own, have to be even.
+    const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
+    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm);
+    if (dice_.chance(0.45) || has_axis("other")) draw_layouts(plan);
+    if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
+    if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
+    if (has_axis(kPipeAxis))
+      plan["schedule"] =
+          dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
+    if (dice_.chance(0.15)) plan["offload"] = draw_offload();
+    if (has_axis(kPipeAxis) && has_axis("tensor") && dice_.chance(0.4)) plan["boundaries"] = "parts";
+    draw_fine_tuning();
+    case_.plan = plan.dump();
+    return std::move(case_);
+  }
+
+ private:
+  enum class BatchNorm { kNo, kYes };
+  struct DrawnFamily {
+    std::string_view name;
+    size_t often;  // among the others
+    void (Drawing::*draw)();
+    Words presets;  // that suit it on an axis `tensor`
+    BatchNorm batch_norm = BatchNorm::kNo;
+  };
+  static const std::vector<DrawnFamily> kFamilies;
+
+  // The value that counts: the drawn one, or what the ranges fix.
+  std::string set(std::string_view name, std::string value) {
+    if (const auto fixed = ranges_.fixed.find(name); fixed != ranges_.fixed.end()) value = fixed->second;
+    case_.settings.push_back(fmt::format("{}={}", name, value));
+    return value;
+  }
+  int64_t set(std::string_view name, int64_t value) {
+    const std::string text = set(name, std::to_string(value));
+    return std::strtoll(text.c_str(), nullptr, 10);
+  }
+
+  bool has_axis(std::string_view name) const { return size_of_axis(name) > 0; }
+  int size_of_axis(std::string_view name) const {
+    const auto found = std::ranges::find(axes_, name, &Axis::name);
+    return found == axes_.end() ? 0 : found->size;
+  }
+
+  Json draw_offload() {
+    Json offload{{"optimizer", "file"}, {"folder", "/tmp"}};
+    for (const char* what : {"weights", "gradients"}) {
+      if (!has_axis(kPipeAxis) && dice_.chance(0.5)) offload[what] = "file";
+    }
+    return offload;
+  }
+
+  // One to four axes in many orders. `other` is one that no preset knows.
+  void draw_mesh() {
+    Words names = dice_.chance(0.3) ? Words{dice_.word({"data", "data", "tensor"})} : Words{"data", "tensor"};
+    if (dice_.chance(0.08)) names.push_back("other");
+    if (dice_.chance(0.25)) names.insert(names.begin(), std::string(kPipeAxis));
+    if (names.size() > 1 && dice_.chance(0.5)) std::swap(names[0], names[1]);
+    if (names.size() > 2 && dice_.chance(0.5)) std::swap(names[1], names[2]);
+    int64_t left = ranges_.max_ranks;
+    for (const std::string& name : names) {
+      // Mostly two or more, as long as that leaves something for the others.
+      const bool last = name == names.back();
+      const int64_t most = last ? left : std::max<int64_t>(1, left / 2);
+      const int64_t size = dice_.chance(0.05) ? 1 : dice_.between(std::min<int64_t>(2, most), most);
+      axes_.push_back({name, static_cast<int>(size)});
+      left /= size;
+    }
+  }
+
+  void draw_model() {
+    Words names;
+    for (const DrawnFamily& family : kFamilies)
+      names.insert(names.end(), family.often, std::string(family.name));
+    case_.family = set("model.family", dice_.word(names));
+    if (const DrawnFamily* family = drawn_family()) (this->*family->draw)();
+    set("model.dropout", dice_.word({"0", "0", "0.1", "0.4"}));
+  }
+
+  // Null for one that the ranges fix and that is not drawn here.
+  const DrawnFamily* drawn_family() const {
+    const auto found = std::ranges::find(kFamilies, case_.family, &DrawnFamily::name);
+    return found == kFamilies.end() ? nullptr : &*found;
+  }
+
+  void draw_gpt() {
+    const int64_t least = draw_layers_and_least();
+    const int64_t heads = set("model.heads", dice_.between(least, 8));
+    set("model.hidden", heads * dice_.between(1, 8));
+    draw_feed_forward();
+  }
+  void draw_llama() {
+    const int64_t least = draw_layers_and_least();
+    const int64_t heads = set("model.heads", dice_.between(least, 8));
+    set("model.hidden", heads * 2 * dice_.between(1, 4));
+    set("model.kv_heads", draw_divisor(heads, least));
+    draw_feed_forward();
+  }
+  void draw_lstm() {
+    set("model.layers", dice_.between(1, ranges_.max_layers));
+    set("model.hidden", dice_.between(2, 16));
+    draw_tokens(6);
+  }
+  void draw_mlp() {
+    set("model.layers", dice_.between(1, ranges_.max_layers + 2));
+    set("model.hidden", dice_.between(1, 24));
+    draw_image(dice_.between(1, 3), dice_.between(1, 6), dice_.between(1, 6));
+  }
+  void draw_lenet() { draw_image(dice_.number({1, 3}), 28, dice_.number({28, 28, 31})); }
+  void draw_alexnet() {
+    set("model.channels", dice_.between(1, 3));
+    set("model.feed_forward", dice_.between(1, 24));
+    draw_image(dice_.number({1, 3}), dice_.between(8, 12), dice_.between(8, 12));
+  }
+  void draw_vgg() {
+    set("model.layers", dice_.number({11, 11, 13, 16, 19}));
+    set("model.channels", dice_.between(1, 2));
+    set("model.feed_forward", dice_.between(1, 24));
+    draw_image(dice_.number({1, 3}), 32, dice_.number({32, 33}));
+  }
+  // Not of one channel: a filter of one number behind a batch norm has no gradient but rounding errors, of
+  // which LARS and LAMB make steps as long as any other.
+  void draw_resnet() {
+    const int64_t layers = set("model.layers", dice_.number({8, 8, 8, 14, 20, 18, 50}));
+    if (layers == 18 || layers == 50) {
+      set("model.channels", dice_.between(2, 4));
+      set("model.stem", dice_.word({"3x3", "7x7"}));
+    }
+    if (layers == 50) set("model.width", dice_.between(1, 2));
+    draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
+  }
+  void draw_wide_resnet() {
+    set("model.layers", dice_.number({10, 10, 16}));
+    set("model.channels", dice_.between(2, 4));
+    set("model.width", dice_.between(1, 3));
+    draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
+  }
+
+  // Four stages, each of half the patches a side; windows that some of them fill and others do not.
+  void draw_swin() {
+    set("model.layers", dice_.number({8, 8, 9}));
+    const int64_t heads =
+        set("model.heads", dice_.between(std::clamp<int64_t>(size_of_axis("tensor"), 1, 4), 4));
+    set("model.hidden", heads * dice_.between(1, 3));
+    const int64_t patch = set("model.patch", dice_.between(1, 2));
+    set("model.window", dice_.number({2, 4}));
+    draw_image(dice_.number({1, 3}), patch * 8, patch * dice_.number({8, 16}));
+  }
+
+  // The fewest heads, which mostly are enough for the ranks that share them.
+  int64_t draw_layers_and_least() {
+    set("model.layers", dice_.between(1, ranges_.max_layers));
+    return dice_.chance(0.9) ? std::clamp<int64_t>(size_of_axis("tensor"), 1, 8) : 1;
+  }
+  void draw_feed_forward() {
+    set("model.feed_forward", dice_.chance(0.4) ? 0 : dice_.between(1, 40));
+    draw_tokens(16);
+  }
+
+  int64_t draw_divisor(int64_t value, int64_t least) {
+    std::vector<int64_t> found = divisors(value);
+    std::erase_if(found, [&](int64_t divisor) { return divisor < least; });
+    return dice_.number(found.empty() ? divisors(value) : found);
+  }
+
+  void draw_tokens(int64_t longest) {
+    set("model.vocab", dice_.between(2, 40));
+    set("model.seq", dice_.between(1, longest));
+  }
+
+  void draw_image(int64_t channels, int64_t height, int64_t width) {
+    case_.image = Shape{channels, height, width};
+    set("model.classes", dice_.between(2, 9));
+  }
+
+  void draw_training(int64_t data, int64_t also, bool even) {
+    const int64_t shards = dice_.chance(has_axis("tensor") ? 0.01 : 0.15) ? dice_.number({2, 4, 8}) : 0;
+    const int64_t accumulate = shards > 0 ? 1 : dice_.number({1, 1, 1, 2, 3});
+    const int64_t ways = std::max<int64_t>(1, data) * std::max<int64_t>(1, also);
+    const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12)
+                         : even             ? ways * dice_.between(1, 2)
+                                            : dice_.between(ways, 2 * ways + 4);
+    set("train.accumulate", accumulate);
+    if (shards > 0) set("train.shards", shards);
+    set("train.batch", rows * accumulate * std::max<int64_t>(1, shards));
+    case_.precision = set("train.precision", dice_.word({"f32", "bf16", "f16"}));
+    set("train.seed", seed_);
+    if (dice_.chance(0.2)) set("train.clip_norm", dice_.word({"0", "0.01"}));
+    if (dice_.chance(0.1)) set("train.noise_scale", std::string("true"));
+    if (dice_.chance(0.1)) set("train.label_smoothing", std::string("0.1"));
+    const std::string kind =
+        set("optim.kind", dice_.word({"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}));
+    const bool adaptive = kind.starts_with("adam") || kind == "lamb";
+    set("optim.lr", std::string(adaptive ? "0.001" : "0.05"));
+    if (dice_.chance(0.3)) set("optim.weight_decay", std::string("0"));
+    if (case_.precision == "f32" || dice_.chance(0.5)) return;
+    set("train.weight_precision", case_.precision);
+    if (dice_.chance(0.5)) set("train.gradient_precision", case_.precision);
+  }
+
+  // Patterns that some models have; others refuse them.
+  void draw_fine_tuning() {
+    if (dice_.chance(0.1)) set("train.ema", dice_.word({"0.5", "0.99"}));
+    if (dice_.chance(0.12)) set("model.lora.rank", dice_.between(1, 3));
+    if (dice_.chance(0.15))
+      set("train.freeze",
+          dice_.word({"*.bias", "*.weight", "h.0.*", "wte*", "model.layers.*", "layer1.*", "*1*"}));
+    if (dice_.chance(0.1))
+      set("optim.groups",
+          dice_.word({R"([{match = "*.bias", lr_scale = 0.1}])",
+                      R"([{match = "*1*", weight_decay = 0.5}, {match = "*", lr_scale = 2}])"}));
+  }
+
+  // Mostly one that suits the model and the axes.
+  std::string draw_preset() {
+    Words parts;
+    if (has_axis("data") && dice_.chance(0.9))
+      parts.push_back(dice_.word({"data", "zero1", "zero2", "zero3"}));
+    if (has_axis("tensor") && dice_.chance(0.95)) {
+      const DrawnFamily* family = drawn_family();
+      Words suited = family ? family->presets : Words{"megatron"};
+      if (dice_.chance(0.05)) suited = {"hybrid_cnn", "megatron+sequence", "megatron"};
+      parts.push_back(dice_.word(suited));
+    }
+    return join(parts, "+");
+  }
+
+  // By a word, or by scopes that some models have.
+  Json draw_recompute() {
+    if (dice_.chance(0.8)) return dice_.word({"full", "full", "selective", "none"});
+    return Words{
+        dice_.word({"h.0", "h.*", "h.*/mlp", "model.layers.0", "lstm.l0/*", "layer1.0", "layers.0"})};
+  }
+
+  // Names and shapes of what may be given a layout.
+  struct Named {
+    std::vector<NamedShape> parameters, inputs, results;
+  };
+
+  Named named_values() const {
+    ConfigSources sources{.command_line = case_.settings};
+    sources.command_line.emplace_back("data.path=none");
+    const Config config = resolve_config(sources).config;
+    StepShape shape{config.train.batch / config.train.accumulate, case_.image};
+    if (case_.image.rank() == 0) shape.sample = Shape{config.model.seq};
+    const StepGraphs step =
+        step_graphs(config.model, config.train, config.optim, shape, schedule_of(config.train));
+    Named named;
+    for (const Value& value : step.segments[0].graph.values) {
+      const NamedShape one{value.name, value.type.shape};
+      if (value.kind == Value::Kind::kResult) named.results.push_back(one);
+      if (value.role == Role::kBatch) named.inputs.push_back(one);
+    }
+    for (const Value& value : step.parameters) named.parameters.push_back({value.name, value.type.shape});
+    return named;
+  }
+
+  void draw_layouts(Json& plan) {
+    Named named;
+    try {
+      named = named_values();
+    } catch (const Error&) {
+      return;  // settings that do not fit together have no graph; the case will say why
+    }
+    for (int64_t count = dice_.between(1, 3); count > 0; --count) {
+      const int64_t kind = dice_.between(0, 19);  // inputs are seldom drawn: most such layouts are refused
+      const std::vector<NamedShape>& from = kind < 12   ? named.parameters
+                                            : kind < 18 ? named.results
+                                                        : named.inputs;
+      const NamedShape& value = from[dice_.between(0, std::ssize(from) - 1)];
+      const std::string layout = draw_layout(value.shape);
+      if (!layout.empty()) plan["layouts"][pattern_of(value.name)] = layout;
+    }
+  }
+
+  // The name, or one that stands for all layers.
+  std::string pattern_of(std::string name) {
+    const size_t digit = name.find_first_of("0123456789");
+    if (digit == name.npos || digit == 0 || dice_.chance(0.7)) return name;
+    return name.replace(digit, 1, "*");
+  }
+
+  // Mostly one that leaves each rank something.
+  int64_t draw_unit(int64_t extent, int64_t ways) {
+    std::vector<int64_t> units = divisors(extent);
+    if (extent >= ways && dice_.chance(0.8))
+      std::erase_if(units, [&](int64_t unit) { return extent / unit < ways; });
+    return units.empty() ? 1 : dice_.number(units);
+  }
+
+  std::string draw_layout(const Shape& shape) {
+    Words placements;
+    std::map<int64_t, int64_t> ways;  // that dims are cut in so far
+    for (const Axis& axis : axes_) {
+      if (shape.rank() == 0 || dice_.chance(0.4)) continue;
+      const int64_t dim = dice_.between(0, shape.rank() - 1);
+      // A dim that two axes cut has to divide evenly; seldom it is tried all the same.
+      const int64_t before = std::exchange(ways[dim], std::max<int64_t>(1, ways[dim]) * axis.size);
+      if (before > 1 && shape[dim] % ways[dim] != 0 && !dice_.chance(0.1)) continue;
+      std::string text = fmt::format("{}:{}", axis.name, dim);
+      if (dice_.chance(0.1)) text += fmt::format("/{}", draw_unit(shape[dim], axis.size));
+      placements.push_back(text);
+    }
+    return join(placements, " ");
+  }
+
+  Dice dice_;
+  const CaseRanges& ranges_;
+  int64_t seed_;
+  std::vector<Axis> axes_;
+  RandomCase case_;
+};
+
+const std::vector<Drawing::DrawnFamily> Drawing::kFamilies = {
+    {"gpt", 3, &Drawing::draw_gpt, {"megatron", "megatron", "megatron+sequence"}},
+    {"llama", 2, &Drawing::draw_llama, {"megatron", "megatron", "megatron+sequence"}},
+    {"bert", 2, &Drawing::draw_gpt, {"megatron", "megatron", "megatron+sequence"}},
+    {"lstm", 1, &Drawing::draw_lstm, {"megatron", "megatron"}},
+    {"mlp", 2, &Drawing::draw_mlp, {"megatron", "megatron"}},
+    {"lenet", 1, &Drawing::draw_lenet, {"hybrid_cnn", "hybrid_cnn"}},
+    {"alexnet", 1, &Drawing::draw_alexnet, {"hybrid_cnn", "hybrid_cnn"}},
+    {"vgg", 1, &Drawing::draw_vgg, {"hybrid_cnn", "hybrid_cnn"}},
+    {"resnet", 1, &Drawing::draw_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
+    {"wide_resnet", 1, &Drawing::draw_wide_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
+    {"swin", 1, &Drawing::draw_swin, {"megatron", "megatron"}},
+};
+
+// Nothing in a case holds a quote of its own.
+std::string quoted(const std::string& text) {
+  return "'" + text + "'";
+}
+
+}  // namespace
+
+RandomCase draw_case(uint64_t seed, uint64_t number, const CaseRanges& ranges) {
+  return Drawing(seed, number, ranges).draw();
+}
+
+std::string command_of(const RandomCase& drawn) {
+  std::string text =
+      fmt::format("trireme verify --random --steps {} --plan {}", kCaseSteps, quoted(drawn.plan));
+  if (drawn.image.rank() > 0)
+    text += fmt::format(" --image {}x{}x{}", drawn.image[0], drawn.image[1], drawn.image[2]);
+  for (const std::string& setting : drawn.settings) text += " --" + setting;
+  return text;
+}
+
+Training random_training(const Config& config, const Shape& sample, int64_t steps) {
+  Training training{config.model, config.train,
+                    config.optim, {config.train.batch / config.train.accumulate, sample},
+                    {},           {}};
+  for (int64_t step = 0; step < steps; ++step) {
+    ignore_some_targets(training.batches.emplace_back(
+        random_batch(config.model, sample, config.train.batch, static_cast<uint64_t>(step))));
+    training.rates.push_back(config.optim.lr);
+  }
+  return training;
+}
+
+Result verify_case(const RandomCase& drawn) {
+  const auto refuse = [](const Error& error) {
+    return Result{.verdict = Verdict::kRefused, .reason = error.what()};
+  };
+  Plan plan;
+  ResolvedConfig config;
+  try {
+    ConfigSources sources{.command_line = drawn.settings};
+    sources.command_line.emplace_back("data.path=none");  // image models ask for one
+    config = resolve_config(sources);
+    plan = parse_plan(drawn.plan, "the plan");
+    apply_plan(plan, config);
+  } catch (const Error& error) {
+    return refuse(error);
+  }
+  const Shape sample = drawn.image.rank() > 0 ? drawn.image : Shape{config.config.model.seq};
+  std::unique_ptr<Reference> reference;
+  try {
+    reference = std::make_unique<Reference>(random_training(config.config, sample, kCaseSteps));
+  } catch (const Error& error) {
+    return refuse(error);
+  }
+  return verify(*reference, plan);
+}
+
+}  // namespace trireme::parity

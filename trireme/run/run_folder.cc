@@ -1,0 +1,250 @@
+// Files of a run; see run_folder.h.
+#include "trireme/run/run_folder.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
+#include "trireme/base/text.h"
+#include "trireme/run/run_lock.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// All of it or, on a full disk, the file as it was.
+void write_file(const fs::path& path, const std::string& text) {
+  const fs::path incoming = path.string() + ".new";
+  std::ofstream out(incoming, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw_error("cannot write {}: {}", path.string(), std::strerror(errno));
+  std::error_code error;
+  fs::rename(incoming, path, error);
+  if (error) throw_error("cannot write {}: {}", path.string(), error.message());
+}
+
+constexpr const char* kConfig = "config.toml";
+constexpr const char* kPlan = "plan.json";
+constexpr const char* kData = "data.json";
+constexpr const char* kVersion = "version.txt";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kCheckpoints = "checkpoints";
+
+// Lines of steps up to `step`, and the last time in them; lines that are no JSON (a crash in the middle of
+// one) are dropped.
+struct KeptLines {
+  std::string text;
+  double seconds = 0;
+};
+KeptLines lines_up_to(const fs::path& path, int64_t step) {
+  expect_regular_file(path.string(), "the log of a run");
+  std::ifstream in(path);
+  KeptLines kept;
+  for (std::string line; std::getline(in, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
+        object["step"].get<int64_t>() <= step) {
+      kept.text += line + "\n";
+      if (const auto seconds = object.find("seconds"); seconds != object.end() && seconds->is_number())
+        kept.seconds = seconds->get<double>();
+    }
+  }
+  return kept;
+}
+
+bool has_lock_alone(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().filename() != kLockFile) return false;
+  }
+  return !error;
+}
+
+// JSON has no NaN or infinity.
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const RunOptions& run) : path_(run.dir) {
+  try {
+    if (!run.dir.empty()) {
+      make(run.dir);
+      return;
+    }
+    const std::time_t now = std::time(nullptr);
+    char name[32];
+    std::strftime(name, sizeof name, "%Y-%m-%d-%H%M%S", std::localtime(&now));
+    make("runs");
+    path_ = (fs::path("runs") / name).string();
+    // Made, not looked for: another run may begin in the same second.
+    for (int again = 2; !fs::create_directory(path_); ++again)
+      path_ = (fs::path("runs") / fmt::format("{}-{}", name, again)).string();
+    made_.push_back(path_);
+  } catch (const fs::filesystem_error& error) {
+    throw_error("cannot create the run folder {}: {}; choose another with run.dir", path_,
+                error.code().message());
+  }
+}
+
+void RunFolder::make(const std::string& folder) {
+  std::vector<fs::path> missing;
+  for (fs::path path = fs::path(folder).lexically_normal(); !path.empty() && !fs::exists(path);
+       path = path.parent_path())
+    missing.push_back(path);
+  fs::create_directories(folder);
+  for (auto path = missing.rbegin(); path != missing.rend(); ++path) made_.push_back(path->string());
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (made_.empty() || !has_lock_alone(path_)) return;
+  remove_lock(path_);
+  for (auto path = made_.rbegin(); path != made_.rend(); ++path)
+    fs::remove(*path, ignored);  // not if there is anything in it
+}
+
+std::string set_aside(const std::string& folder) {
+  const fs::path run(folder);
+  if (!fs::exists(run / kCheckpoints) && !fs::exists(run / kMetrics)) return "";
+  try {
+    fs::path earlier;
+    for (int number = 1;; ++number) {
+      earlier = run / fmt::format("earlier-{}", number);
+      if (fs::create_directory(earlier)) break;
+    }
+    for (const char* name : {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion}) {
+      if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
+    }
+    return earlier.string();
+  } catch (const fs::filesystem_error& error) {
+    throw_error(
+        "cannot set aside what an earlier run left in {}: {}; move it yourself, or choose another "
+        "run.dir",
+        folder, error.what());
+  }
+}
+
+void write_run_description(const std::string& folder, const Config& config, const Plan& plan) {
+  write_file(fs::path(folder) / kConfig, config_toml(config));
+  write_file(fs::path(folder) / kPlan, to_json(plan) + "\n");
+  write_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
+}
+
+void write_data_description(const std::string& folder, const DataDescription& data) {
+  if (data.classes.empty()) return;
+  const nlohmann::ordered_json object{
+      {"classes", data.classes}, {"mean", data.mean}, {"deviation", data.deviation}};
+  write_file(fs::path(folder) / kData,
+             object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+DataDescription read_data_description(const std::string& folder) {
+  const fs::path path = fs::path(folder) / kData;
+  std::ifstream in(path);
+  if (!in) return {};
+  try {
+    const nlohmann::json object = nlohmann::json::parse(in);
+    return {object.at("classes").get<std::vector<std::string>>(), object.at("mean").get<std::vector<float>>(),
+            object.at("deviation").get<std::vector<float>>()};
+  } catch (const nlohmann::json::exception& error) {
+    throw_error("{}: not as it was written: {}; remove it, and give --data.mean and --data.deviation",
+                path.string(), error.what());
+  }
+}
+
+std::optional<Plan> plan_of_earlier_run(const std::string& folder) {
+  const fs::path plan = fs::path(folder) / kPlan, checkpoints = fs::path(folder) / kCheckpoints;
+  std::error_code error;
+  const bool saved = fs::is_directory(checkpoints, error) && !fs::is_empty(checkpoints, error);
+  if (folder.empty() || !saved || !fs::exists(plan, error)) return std::nullopt;
+  return read_plan(plan.string(), 0);
+}
+
+std::string_view version() {
+  return TRIREME_VERSION;
+}
+
+MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name)
+    : path_((fs::path(folder) / kMetrics).string()), rate_name_(rate_name), file_(nullptr, std::fclose) {
+  if (fs::exists(path_)) {
+    const KeptLines kept = lines_up_to(path_, step);
+    seconds_ = kept.seconds;
+    write_file(path_, kept.text);
+  }
+  file_.reset(std::fopen(path_.c_str(), "a"));
+  if (!file_) throw_error("cannot write {}: {}", path_, std::strerror(errno));
+}
+
+void MetricsFile::line(const std::string& text) {
+  waiting_ += text + "\n";
+  while (!waiting_.empty()) {
+    const ssize_t written = ::write(::fileno(file_.get()), waiting_.data(), waiting_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      if (problem_.empty()) untold_ = fmt::format("cannot write {}: {}", path_, std::strerror(errno));
+      problem_ = std::strerror(errno);
+      return;
+    }
+    waiting_.erase(0, static_cast<size_t>(written));
+  }
+  problem_.clear();
+}
+
+void MetricsFile::finish() {
+  if (waiting_.empty()) return;
+  throw_error("cannot write {}: {}; the last {} of it are lost. Free some room", path_, problem_,
+              format_bytes(waiting_.size()));
+}
+
+void MetricsFile::write(const StepMetrics& m) {
+  nlohmann::ordered_json object{{"step", m.step},
+                                {"loss", number(m.loss)},
+                                {"lr", m.lr},
+                                {"grad_norm", number(m.grad_norm)},
+                                {rate_name_, m.samples_per_second},
+                                {"step_seconds", m.step_seconds},
+                                {"comm_seconds", m.comm_seconds},
+                                {"bytes_sent", m.bytes_sent},
+                                {"peak_bytes", m.peak_bytes},
+                                {"samples", m.samples},
+                                {"seconds", m.seconds}};
+  if (m.critical_batch) object["critical_batch"] = number(*m.critical_batch);
+  if (m.compression_ratio) object["compression_ratio"] = number(*m.compression_ratio);
+  if (m.residual_norm) object["residual_norm"] = number(*m.residual_norm);
+  if (m.waiting_share) object["waiting_share"] = *m.waiting_share;
+  if (m.staleness_mean) object["staleness_mean"] = *m.staleness_mean;
+  if (m.staleness_max) object["staleness_max"] = *m.staleness_max;
+  if (m.staleness_mean) object["arrivals"] = m.arrivals;  // also where nobody had to come
+  if (m.expected) {
+    object["predicted_seconds"] = m.expected->seconds;
+    object["predicted_bytes"] = m.expected->peak_bytes;
+  }
+  line(object.dump());
+}
+
+void MetricsFile::write(const ValidationMetrics& m) {
+  line(nlohmann::ordered_json{{"step", m.step},
+                              {"validation_loss", number(m.loss)},
+                              {"validation_accuracy", m.accuracy},
+                              {"validation_targets", m.targets}}
+           .dump());
+}
+
+void MetricsFile::write(const RankArrivals& a) {
+  line(nlohmann::ordered_json{{"step", a.step}, {"rank", a.rank}, {"arrivals", a.arrivals}}.dump());
+}
+
+}  // namespace trireme

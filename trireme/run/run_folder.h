@@ -1,0 +1,123 @@
+// The folder that a run leaves behind:
+//
+//   config.toml      the resolved settings
+//   plan.json        how it is spread over ranks
+//   data.json        of image data: names of the classes, and by what pixels are normalised
+//   version.txt      which Trireme wrote it
+//   metrics.jsonl    one JSON object a step; one for each validation; and where ranks mix weights at their
+//   own
+//                    pace, one for each step of another rank
+//   checkpoints/     see checkpoint/checkpoint.h
+//   .lock            see run_lock.h
+//   earlier-1/, …    the same of runs that were here before and were set aside
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "trireme/plan/plan.h"
+#include "trireme/run/config.h"
+
+namespace trireme {
+
+// The folder of run.dir, or a new one in runs/ named by date and time when that is empty. Makes it where it
+// is not there, and takes what it made away again when no run has begun in it: one that is refused leaves
+// nothing.
+class RunFolder {
+ public:
+  explicit RunFolder(const RunOptions& run);  // throws Error
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void make(const std::string& folder);
+
+  std::string path_;
+  std::vector<std::string> made_;  // folders, each within the one before
+};
+// Moves what an earlier run left into a folder of its own, and returns that; "" when there is nothing.
+std::string set_aside(const std::string& folder);
+void write_run_description(const std::string& folder, const Config& config, const Plan& plan);
+// What later users of the model must know of the images that it learned from; all is empty for other data.
+struct DataDescription {
+  std::vector<std::string> classes;    // names by label
+  std::vector<float> mean, deviation;  // of the training images, or as set
+};
+void write_data_description(const std::string& folder,
+                            const DataDescription& data);  // nothing if all is empty
+// Empty where the run has no such file. Throws Error if it is damaged.
+DataDescription read_data_description(const std::string& folder);
+// The plan of the run that `folder` has a checkpoint of; nothing where there is none.
+std::optional<Plan> plan_of_earlier_run(const std::string& folder);
+std::string_view version();  // of Trireme, "0.1.0"
+
+// What a step was expected to take before the run, by a model of the machine.
+struct ExpectedStep {
+  double seconds = 0;
+  size_t peak_bytes = 0;  // of rank 0
+};
+
+struct StepMetrics {
+  int64_t step = 0;  // from 1
+  double loss = 0, lr = 0, grad_norm = 0;
+  double samples_per_second = 0;  // tokens for language models
+  double step_seconds = 0, comm_seconds = 0;
+  uint64_t bytes_sent = 0;  // by this rank in the step
+  size_t peak_bytes = 0;
+  int64_t samples = 0;                   // seen in the whole run
+  double seconds = 0;                    // of the whole run, with what it did before it was stopped
+  std::optional<double> critical_batch;  // samples; see critical_batch.h
+  // Where the plan has an exchange: how many times less was sent than dense sums would have, in all steps of
+  // this run so far; the norm of what this rank has not sent yet, where its method keeps that; and the share
+  // of the step that went by in waiting for other ranks.
+  std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
+  std::optional<ExpectedStep> expected = {};
+  // Of a server, and of a rank that mixes weights at its own pace: by how many updates gradients, or by how
+  // many steps weights were behind, and in which order they came (arrival_order.h).
+  std::optional<double> staleness_mean = {}, staleness_max = {};
+  std::vector<int> arrivals = {};
+};
+// What another rank than 0 took in a step, or rank 0 after the last one: as StepMetrics::arrivals.
+struct RankArrivals {
+  int64_t step = 0;
+  int rank = 0;
+  std::vector<int> arrivals = {};
+};
+struct ValidationMetrics {
+  int64_t step = 0;
+  double loss = 0, accuracy = 0;
+  int64_t targets = 0;  // that were counted
+};
+
+// Appends to metrics.jsonl; each line is with the system before the call returns. A line that can not be
+// written (a full disk) is kept and tried again with the next one.
+class MetricsFile {
+ public:
+  // Lines of steps after `step` are removed: a run that goes on from a checkpoint writes them anew.
+  MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name);
+  double seconds() const { return seconds_; }  // that the steps before took
+  void write(const StepMetrics& metrics);
+  void write(const ValidationMetrics& metrics);
+  void write(const RankArrivals& arrivals);
+  // Why lines are waiting, told once until all are written again; "" otherwise.
+  std::string take_problem() { return std::exchange(untold_, ""); }
+  void finish();  // throws Error when lines are still waiting
+
+ private:
+  void line(const std::string& text);
+  std::string path_;
+  std::string rate_name_;  // "tokens_per_second" or "samples_per_second"
+  double seconds_ = 0;
+  std::string waiting_, problem_, untold_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+// See run_setup.h.
+#include "trireme/run/run_setup.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "trireme/base/error.h"
+#include "trireme/data/partition.h"
+#include "trireme/passes/pins.h"
+#include "trireme/plan/servers.h"
+
+namespace trireme {
+
+int thread_count(const TrainOptions& train, int ranks_here) {
+  return train.threads ? static_cast<int>(train.threads)
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
+}
+
+DataOptions data_options(const Config& config, const std::string& default_path) {
+  if (config.data.path.empty() && default_path.empty())
+    throw_error(
+        "data.path is not set, and the text of Trireme's own sources, which stands in for it, is not there "
+        "any more; give a file or folder to train on: --data.path=TEXT");
+  DataOptions options;
+  options.kind = config.data.path.empty() ? "text" : config.data.kind;
+  options.path = config.data.path.empty() ? default_path : config.data.path;
+  options.validation = config.data.validation_fraction;
+  options.seed = static_cast<uint64_t>(config.train.seed);
+  options.tokenizer = config.data.tokenizer;
+  options.tokenizer_path = config.data.tokenizer_path;
+  options.seq = config.model.seq;
+  options.vocab = config.model.vocab;
+  options.masked_fraction =
+      find_model(config.model.family).targets == Targets::kMasked ? config.data.masked_fraction : 0;
+  options.folder.height = config.data.image_height;
+  options.folder.width = config.data.image_width;
+  options.mean.assign(config.data.mean.begin(), config.data.mean.end());
+  options.deviation.assign(config.data.deviation.begin(), config.data.deviation.end());
+  if (config.data.augment) {
+    options.crop_padding = 4;
+    options.flip = Flip::horizontal;
+  }
+  return options;
+}
+
+OpenedData open_run_data(const Config& config, const std::string& default_path) {
+  return open_data(data_options(config, default_path));
+}
+
+ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data) {
+  ModelOptions model = config.model;
+  if (record.input == InputKind::kOwn) return model;
+  const bool tokens = record.input == InputKind::kTokens;
+  if (tokens != (data.vocab > 0)) {
+    throw_error("model.family = {} learns from {}, but the data is {} ({})", model.family,
+                tokens ? "text" : "images", data.kind, data.summary);
+  }
+  if (tokens && model.vocab == 0) model.vocab = data.vocab;
+  if (!tokens && model.classes == 0) model.classes = static_cast<int64_t>(data.classes.size());
+  if (!tokens && model.classes < static_cast<int64_t>(data.classes.size())) {
+    throw_error("model.classes is {}, but the data has {} classes", model.classes, data.classes.size());
+  }
+  return model;
+}
+
+std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks) {
+  const DataPartition how = data_partition(config.data.partition);
+  const int axis = ranks.plan.mesh.find("data");
+  const int64_t clients = axis < 0 ? 1 : ranks.plan.mesh.axes()[axis].size;
+  if (how == DataPartition::kIid || clients == 1) return {};
+  if (config.train.shards > 0 || batch_parts(ranks.plan) != clients)
+    throw_error(
+        "data.partition = {} gives each rank along data samples of its own, but here {}; use "
+        "data.partition=iid",
+        config.data.partition,
+        config.train.shards > 0 ? "train.shards gives the same bits for any number of ranks"
+                                : "other axes split the batch too");
+  return partitioned(*data.train, how, clients)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
+}
+
+RankOptions between_steps(const RankOptions& ranks) {
+  const std::optional<Servers> servers = servers_of(ranks.plan);
+  if (!servers) return ranks;
+  Plan plan;
+  if (servers->count == 1 || !servers->serves(ranks.rank)) return {plan, 0, ranks.communicator, ranks.trace};
+  std::vector<int> members(static_cast<size_t>(servers->count));
+  std::iota(members.begin(), members.end(), 0);
+  ranks.communicator->add_group(std::string(kPipeAxis), members);
+  plan.mesh = Mesh({{std::string(kPipeAxis), servers->count}});
+  return {plan, ranks.rank, ranks.communicator, ranks.trace};
+}
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+// What is settled before a run's first step: its data, its model's settings, and what of both a rank has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/data/open_data.h"
+#include "trireme/run/config.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+
+// What the settings say of the data, for open_data(). `default_path` is read when data.path is empty; "":
+// there is none, and then that is an Error.
+DataOptions data_options(const Config& config, const std::string& default_path);
+// Opens the data that the settings name.
+OpenedData open_run_data(const Config& config, const std::string& default_path);
+
+// The settings with everything automatic filled in from the data, which must be what the model learns from.
+ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data);
+
+// Of one of so many ranks on a host: train.threads, or its share of the cores.
+int thread_count(const TrainOptions& train, int ranks_here);
+
+// The samples that a rank has for itself; none where all draw from all. Throws Error where data.partition is
+// not for this plan.
+std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks);
+
+// As a rank sees itself in all that is not a step. Servers evaluate and save as if they were alone: each has
+// some of the states, as stages of a pipeline do. Workers do nothing of the kind.
+RankOptions between_steps(const RankOptions& ranks);
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// See stop_agreement.h.
+#include "trireme/run/stop_agreement.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/exchange/consistency.h"
+
+namespace trireme {
+
+StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop,
+                             Clock::time_point deadline)
+    : ranks_(ranks), trainer_(trainer), stop_(stop), deadline_(deadline) {
+  const std::optional<Consistency> how = consistency_of(ranks.plan);
+  if (how && how->kind == Consistency::Kind::kDelayed && how->settings.whole("delay") > 0)
+    delay_ = std::max(how->settings.whole("delay"), how->period());
+}
+
+StopAgreement::~StopAgreement() {
+  if (!under_way_) return;
+  try {
+    ranks_.communicator->wait(reinterpret_cast<std::byte*>(&flag_));
+  } catch (const Error&) {
+    // It will not come, and the transport has let go of the memory.
+  }
+}
+
+StopReason StopAgreement::reason() const {
+  if (told_ || (stop_ && stop_->load())) return StopReason::kAsked;
+  return Clock::now() >= deadline_ ? StopReason::kTimeIsUp : StopReason::kNone;
+}
+
+StopReason StopAgreement::agreed_after(int64_t steps) {
+  if (delay_ == 0) return trainer_.agrees_after(steps) ? agreed_now() : StopReason::kNone;
+  if (steps % delay_ != 0) return StopReason::kNone;
+  std::byte* const flag = reinterpret_cast<std::byte*>(&flag_);
+  if (under_way_) ranks_.communicator->wait(flag);
+  const StopReason agreed = under_way_ ? static_cast<StopReason>(flag_) : StopReason::kNone;
+  flag_ = static_cast<int32_t>(reason());
+  ranks_.communicator->start_all_reduce(kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax);
+  under_way_ = true;
+  return agreed;
+}
+
+StopReason StopAgreement::agreed_now() {
+  int32_t last = static_cast<int32_t>(reason());
+  for (const Axis& axis : ranks_.plan.mesh.axes()) {
+    if (axis.size == 1) continue;
+    ranks_.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&last), 1, DType::i32,
+                                    Communicator::Reduction::kMax);
+  }
+  return static_cast<StopReason>(last);
+}
+
+}  // namespace trireme
