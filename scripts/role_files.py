@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes a folder of text files, one for each role, of a list of roles with their lines: JSONL, plain or .xz, of
-objects with `user` and `train`. For `data.partition=role` (docs/exchange.md).
+objects with `user` and `train`. For `data.partition=role` (docs/exchange.md#which-samples-a-rank-has).
 
     python3 scripts/role_files.py clients.jsonl.xz roles/ --least 2000
 """

@@ -1,4 +1,4 @@
-"""What gradients of old weights do to AdamW, by PyTorch: the small GPT of docs/exchange.md, where each step's gradient is
+"""What gradients of old weights do to AdamW, by PyTorch: the small GPT of docs/exchange_experiments.md, where each step's gradient is
 that of the weights some updates before. Nothing of Trireme is in it.
 
     python3 bench/peers/stale_adamw_torch.py --text input.txt --kind cosine --steps 600 0:0.002 5:0.002 5:0.0005

@@ -1,4 +1,4 @@
-"""Trains with all methods of exchange, ranks on this machine, and makes the tables and plots of docs/exchange.md. Run from
+"""Trains with all methods of exchange, ranks on this machine, and makes the tables and plots of docs/exchange_experiments.md. Run from
 the repository's root:
 
     python3 scripts/exchange_tables --data DATA [--cores N] [--only GROUP,…] [--results DIR] [--report] [--seconds S]
@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--results", type=Path, default=Path("build/exchange_tables"), help="where the arms' files go")
     parser.add_argument("--seconds", type=float, default=1e9, help="after so long no arm is begun")
     parser.add_argument("--report", action="store_true", help="run nothing; make the tables of what is there")
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of exchange.md and its plots")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of exchange_experiments.md and its plots")
     given = parser.parse_args()
     given.results.mkdir(parents=True, exist_ok=True)
     if not given.report:

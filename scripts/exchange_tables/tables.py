@@ -1,4 +1,4 @@
-"""Makes of the arms' files what stands between marks in docs/exchange.md, and the plots beside it."""
+"""Makes of the arms' files what stands between marks in docs/exchange_experiments.md, and the plots beside it."""
 
 import json
 import re
@@ -267,7 +267,7 @@ def made_where(results, place):
 
 def write(docs, results):
     """Puts every table that can be made into its place; the others stay as they are."""
-    path = docs / "exchange.md"
+    path = docs / "exchange_experiments.md"
     document = path.read_text()
     for place in PLACES:
         made = place(results, docs)

@@ -1,4 +1,4 @@
-"""The tool that makes the tables of docs/exchange.md: arms are run, kept, not run twice, and put into their places.
+"""The tool that makes the tables of docs/exchange_experiments.md: arms are run, kept, not run twice, and put into their places.
 
 Run by ctest; alone: python3 tests/cli/exchange_tables_test.py build/release/trireme/cli/trireme.
 """
@@ -54,9 +54,9 @@ class ExchangeTables(unittest.TestCase):
         late = arms.train("delay", "delay gpt, 5 with correction", SMALL, {"method": "delayed", "delay": 5}, steps=6, ranks=2)
         results = self.run_all([own, late])
         places = [tables.BEGIN.format(place.__name__) + "old\n" + tables.END.format(place.__name__) for place in tables.PLACES]
-        (self.folder / "exchange.md").write_text("before\n" + "between\n".join(places) + "after\n")
+        (self.folder / "exchange_experiments.md").write_text("before\n" + "between\n".join(places) + "after\n")
         tables.write(self.folder, results)
-        text = (self.folder / "exchange.md").read_text()
+        text = (self.folder / "exchange_experiments.md").read_text()
         loss = results[late.key]["validation_loss"]
         self.assertIn(f"| 5 steps |  |  | {loss:.3f} |  |", text)
         self.assertEqual(text.count("old"), len(tables.PLACES) - 1, "what can not be made stays")
@@ -75,7 +75,7 @@ class ExchangeTables(unittest.TestCase):
         self.assertIsNone(arms.said_ms("| exchange | ms a step |\n|---|---|\n", "ms a step"))
 
     def test_what_the_repository_has_a_place_for(self):
-        text = (ROOT / "docs" / "exchange.md").read_text()
+        text = (ROOT / "docs" / "exchange_experiments.md").read_text()
         for place in tables.PLACES:
             self.assertIn(tables.BEGIN.format(place.__name__), text)
         for name, group in arms.GROUPS.items():
