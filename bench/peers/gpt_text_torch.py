@@ -4,7 +4,7 @@
     trireme train SETTINGS --run.dir=run
     bench/peers/gpt_text_torch.py --weights weights --run run --text input.txt --csv losses.csv --svg losses.svg
 
-SETTINGS are those of docs/cuda.md. Windows of bytes are drawn as trireme/data does, so that both see the
+SETTINGS are those of docs/cuda_experiments.md. Windows of bytes are drawn as trireme/data does, so that both see the
 same rows in every step; what is left between the two losses is the order of sums and the rounding to 16 bits.
 """
 
