@@ -96,8 +96,7 @@ StepReport time_steps(const StepSetup& setup, const StepQuestion& question, cons
   report.device_description = device->description();
   report.parameters = trainer.parameter_count();
   report.planned_bytes = trainer.program().peak_bytes();
-  report.model_flops = model_flops(setup.config.model, trainer.program(), setup.config.train.batch,
-                                   setup.config.train.accumulate);
+  report.model_flops = model_flops(setup.config.model, setup.config.train, setup.shape);
   begins(report);
   if (!question.peak) {
     run_steps(trainer, setup, question, rank, report);

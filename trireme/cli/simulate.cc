@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
@@ -55,20 +54,14 @@ Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::S
   const std::unique_ptr<Device> here =
       device_here(config.train, threads ? static_cast<int>(threads)
                                         : std::max(1, bench::thread_count(0) / plan.mesh.ranks()));
-  std::map<int, double> model_flops_of;
   const auto program = [&](int rank) {
     const bool known = here && here->name() == device_map.device(rank).kind;
-    Program built = programs.rank(rank, known ? here.get() : nullptr);
-    model_flops_of[rank] = model_flops(model, built, config.train.batch, config.train.accumulate);
-    return built;
+    return programs.rank(rank, known ? here.get() : nullptr);
   };
-  Prediction result{.report = sim::simulate(device_map, program, options)};
-  for (const sim::RankReport& rank : result.report.ranks) {
-    // By the model's own rule the figure is of all ranks, otherwise of what this one computes.
-    const double flops = model_flops_of.at(rank.rank);
-    result.model_flops = model.record.flops_per_token ? flops : result.model_flops + rank.stands_for * flops;
+  Prediction result{.report = sim::simulate(device_map, program, options),
+                    .model_flops = model_flops(model, config.train, setup.shape)};
+  for (const sim::RankReport& rank : result.report.ranks)
     result.peak_flops_per_second += rank.stands_for * rank.device->peak(precision_of(config.train));
-  }
   result.units_per_second = static_cast<double>(setup.units_per_step()) / result.report.step_seconds;
   return result;
 }

@@ -101,11 +101,6 @@ const ModelRecord& bert_model() {
       .problems = head_problems,
       .with_automatic_sizes = sizes,
       .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
-      .flops_per_token =
-          [](const ModelOptions& options, int64_t parameters) {
-            return transformer_flops_per_token(options,
-                                               parameters - (options.seq + kTokenTypes) * options.hidden);
-          },
   };
   return record;
 }

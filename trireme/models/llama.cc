@@ -108,7 +108,6 @@ const ModelRecord& llama_model() {
       .problems = problems,
       .with_automatic_sizes = sizes,
       .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
-      .flops_per_token = transformer_flops_per_token,
   };
   return record;
 }

@@ -66,9 +66,6 @@ struct ModelRecord {
   // The sample that it is looked at and timed with where there is no data: [seq], or the image that it was
   // made for.
   std::function<Shape(const ModelOptions&)> usual_sample = [](const ModelOptions&) { return Shape{}; };
-  // FLOPs of a step for one token, as model FLOPs utilisation counts them, where there is a convention for
-  // it; without, the ops of the graph are counted.
-  std::function<double(const ModelOptions& options, int64_t parameters)> flops_per_token = nullptr;
 };
 
 // A record, and the settings that it is used with.

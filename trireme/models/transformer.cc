@@ -15,9 +15,4 @@ std::vector<std::string> head_problems(const ModelOptions& options) {
                   divisors_near(options.hidden, options.heads))};
 }
 
-double transformer_flops_per_token(const ModelOptions& options, int64_t parameters) {
-  return 6 * static_cast<double>(parameters) +
-         12 * static_cast<double>(options.layers * options.hidden * options.seq);
-}
-
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What gpt and llama have in common beside their layers: rules between their settings, and FLOPs.
+// What gpt and llama have in common beside their layers: rules between their settings.
 #pragma once
 
 #include <string>
@@ -10,8 +10,5 @@ namespace trireme {
 
 // Heads that do not share the features evenly.
 std::vector<std::string> head_problems(const ModelOptions& options);
-
-// 6N + 12·L·H·T, as everyone reports it; N without the table of positions.
-double transformer_flops_per_token(const ModelOptions& options, int64_t parameters);
 
 }  // namespace trireme

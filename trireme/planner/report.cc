@@ -37,7 +37,7 @@ Figures figures_of(const Found& found, const Subject& subject) {
   for (const sim::RankReport& rank : found.report.ranks)
     peak += rank.stands_for * rank.device->peak(subject.precision);
   return {.samples_per_second = static_cast<double>(subject.batch) * subject.samples_per_row / seconds,
-          .model_utilisation = subject.model_flops(found.report.parameters) / (seconds * peak),
+          .model_utilisation = subject.model_flops() / (seconds * peak),
           .hardware_utilisation = found.report.flops / (seconds * peak)};
 }
 

@@ -41,9 +41,8 @@ struct Subject {
   // Forward and backward of a microbatch of so many rows, of the small model on whole tensors: what layouts
   // are derived from. Null: presets are all that is known of the axis tensor.
   std::function<Graph(int64_t rows)> graph;
-  // FLOPs that the model asks for in a step, of a model with so many parameters; by a rule of the model where
-  // it has one, otherwise 0.
-  std::function<double(int64_t parameters)> model_flops = [](int64_t) { return 0.0; };
+  // FLOPs that the model asks for in a step.
+  std::function<double()> model_flops = [] { return 0.0; };
 };
 
 }  // namespace trireme::planner

@@ -397,8 +397,7 @@ class Run {
   }
 
   double flops_per_step() const {
-    return model_flops(model_, trainer_.program(), config_.train.batch,
-                       std::max(config_.train.accumulate, config_.train.shards));
+    return model_flops(model_, config_.train, step_shape());
   }
 
   // Returns whether the weights are the best so far, and should be saved.

@@ -107,10 +107,8 @@ planner::Subject plan_subject(const Model& model, const Config& config, const Sh
     train.accumulate = 1;
     return step_graphs(small, train, config.optim, {rows, sample}, schedule_of(train)).segments.front().graph;
   };
-  subject.model_flops = [=](int64_t parameters) {
-    if (!model.record.flops_per_token) return 0.0;
-    return model.record.flops_per_token(model.options, parameters) *
-           static_cast<double>(config.train.batch * model.options.seq);
+  subject.model_flops = [=] {
+    return model_flops(model, config.train, {config.train.batch / config.train.accumulate, sample});
   };
   return subject;
 }

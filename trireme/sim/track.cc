@@ -5,6 +5,7 @@
 #include <map>
 
 #include "trireme/base/error.h"
+#include "trireme/ops/products.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/program/waits.h"
@@ -87,7 +88,8 @@ class Maker {
       const Node& node = graph.nodes[n];
       if (!node.op->collective) {
         const NodeTime time = node_time(graph, node, device_);
-        if (time.seconds > 0) work().add(time.seconds, time.flops, time.launches ? device_.issue_seconds : 0);
+        if (time.seconds > 0)
+          work().add(time.seconds, product_flops(graph, node), time.launches ? device_.issue_seconds : 0);
         continue;
       }
       const Phase phase = node.op->collective->phase;

@@ -163,9 +163,8 @@ TEST_F(Freeze, HasNoVersionsOfWeightsThatNeverChange) {
 }
 
 TEST_F(Freeze, IsLessWork) {
-  const auto some = make(frozen({"wte*", "wpe*", "h.0.*"})), all = make(frozen({"ln_f.bias"}));
-  EXPECT_LT(model_flops(small_gpt(), some->program(), 4, 1),
-            0.8 * model_flops(small_gpt(), all->program(), 4, 1));
+  EXPECT_LT(model_flops(small_gpt(), frozen({"wte*", "wpe*", "h.0.*"}), kShape),
+            0.8 * model_flops(small_gpt(), frozen({"ln_f.bias"}), kShape));
 }
 
 // Blocks of which some are frozen are not all of one kind.

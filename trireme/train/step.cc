@@ -12,8 +12,8 @@
 #include "trireme/base/text.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/consistency.h"
-#include "trireme/ir/scope.h"
 #include "trireme/ir/trained.h"
+#include "trireme/ops/products.h"
 #include "trireme/ops/table.h"
 #include "trireme/optim/groups.h"
 #include "trireme/optim/parameter_patterns.h"
@@ -188,13 +188,15 @@ void freeze_base(Graph& graph, const TrainOptions& train) {
   }
 }
 
-// Marks what is not to be trained, in both alike.
+// Marks what is not to be trained.
+void mark_frozen(Graph& graph, const Model& model, const TrainOptions& train) {
+  graph = with_frozen(std::move(graph), train.freeze);
+  if (model.options.lora.rank > 0) freeze_base(graph, train);
+}
+
 void freeze(Graph& forward, Graph& evaluate, const Model& model, const TrainOptions& train) {
   check_patterns("train.freeze", train.freeze, parameter_names(forward));
-  for (Graph* graph : {&forward, &evaluate}) {
-    *graph = with_frozen(std::move(*graph), train.freeze);
-    if (model.options.lora.rank > 0) freeze_base(*graph, train);
-  }
+  for (Graph* graph : {&forward, &evaluate}) mark_frozen(*graph, model, train);
   if (!train.freeze.empty() && parameters_of(forward).empty())
     throw_error(
         "train.freeze = {} freezes every parameter of the model, so that nothing is left to train; "
@@ -472,23 +474,12 @@ std::vector<StepSegment> generating_graphs(const Model& model) {
   return segments;
 }
 
-double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches) {
-  const bool partly = std::ranges::any_of(
-      program.states, [](const State& state) { return is_frozen(state.role, state.attrs); });
-  if (!model.record.flops_per_token || partly) {  // conventions are about training all of it
-    // Of the first microbatch; of a pipeline, what this rank's stage has of it. What is made again for want
-    // of memory is no work that the model asks for.
-    double flops = 0;
-    for (const Segment& segment : program.segments) {
-      if (!segment.graph.name.starts_with("first")) continue;
-      for (const Node& node : segment.graph.nodes) {
-        if (!has_part(scope_of(segment.graph, node), kAgainPart)) flops += cost_of(segment.graph, node).flops;
-      }
-    }
-    return flops * static_cast<double>(microbatches);
-  }
-  return model.record.flops_per_token(model.options, program.parameters) *
-         static_cast<double>(batch * model.options.seq);
+double model_flops(const Model& model, const TrainOptions& train, const StepShape& shape) {
+  Graph forward =
+      model_graph("first", model, train, shape, Mode::kTrain, Outputs::kLoss, precision_of(train));
+  mark_frozen(forward, model, train);
+  const Graph step = with_gradients(std::move(forward), Accumulate::kReplace, Role::kPending, train, {});
+  return product_flops(optimized(step)) * static_cast<double>(train.accumulate);
 }
 
 int64_t trained_parameters(const Program& program) {

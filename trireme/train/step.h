@@ -56,9 +56,9 @@ Graph forward_graph(const Model& model, const StepShape& shape, DType precision)
 // kept of those before it (models/network.h).
 std::vector<StepSegment> generating_graphs(const Model& model);
 
-// FLOPs that the model asks for in one step of `batch` samples in `microbatches`, as model FLOPs utilisation
-// counts them: by the model's own rule, or what the graph's ops say.
-double model_flops(const Model& model, const Program& program, int64_t batch, int64_t microbatches);
+// FLOPs that the model asks for in one step, as model FLOPs utilisation counts them: the products of forward
+// and backward (ops/products.h), each once, whatever ranks repeat of them.
+double model_flops(const Model& model, const TrainOptions& train, const StepShape& shape);
 
 // Of the whole model's parameters, those that are trained.
 int64_t trained_parameters(const Program& program);
