@@ -1,28 +1,34 @@
 // The text form of a Program: it prints, and it parses back to the same text.
 //
 //   program
-//   mesh data:2 tensor:2
+//   mesh data:2 tensor:2             absent for one rank
 //   rank 1
+//   sums in_pairs                    only if sums over ranks must add neighbours first
 //   parameters 4096                  of the whole model
 //   memory {states=1408, comm_from=1024, arena=4096, comm=512, inputs=192}
 //   state %w: f32[4,4] parameter {init="normal"}
 //   at {offset=0, slots=1, whole=[4,8], dim0=[0,4], dim1=[4,4], axes="tensor"}
-//   …
-//   elsewhere %v: f32[8] parameter   a state that another stage of a pipeline has
+//   …                                also sums, stages, group and group_rows, if a state has them
+//   group g0 {offset=0, file_offset=0, bytes=64, slot=0}     states that live in a file together
+//   elsewhere %v: f32[8] parameter   a state of another pipeline stage
 //   segment first forward_backward
 //   graph first                      (ir/text.h)
 //   …
-//   place %w states 0                where each value lies: arena, comm, states or inputs, and the offset
+//   place %w states 0                memory space of each value (arena, comm, states, inputs) and offset
 //   …
 //   workspace 3 2048 256             node, offset in the arena, bytes
 //   copy %w <- %w2                   an update that is not made in place
 //   sizes {arena=4096, comm=512, inputs=192}
-//   list step {rows=8, begin=4, size=4, microbatches=2}      and every, first, of lists that have them
-//   run first 0                      segment, microbatch; then the slot, where it is not 0
-//   send %x 3                        state, rank; then the slot
+//   list step {rows=8, begin=4, size=4, microbatches=2}      also every, first and until, if not 0
+//   run first 0                      segment, microbatch; then the slot, if it is not 0
+//   send %x 3                        state, rank; then the slot, if it is not 0
 //   receive %y 3
+//   reduce %x                        starts the sum over data of a state; then the slot, if it is not 0
+//   await %x                         waits for that sum
+//   fetch g0                         reads a group from its file
+//   store g0                         writes it back
 //
-// Layouts are not part of it: they are for people, and nothing that runs asks for them.
+// Layouts are not part of the text: they are for people, and nothing that runs reads them.
 #pragma once
 
 #include <string>
@@ -34,7 +40,7 @@ namespace trireme {
 
 std::string print(const Program& program);
 
-// Throws an Error with the line number for text that is not a program's. That it can be run is for verify.h.
+// Throws an Error with the line number if the text is not a program. verify.h checks that it can run.
 Program parse_program(std::string_view text, const OpTable& ops);
 
 }  // namespace trireme
