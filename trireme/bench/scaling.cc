@@ -83,7 +83,8 @@ double simulated_step_seconds(const StepSetup& setup, const Plan& plan, const Cl
   const DeviceMap device_map(plan.mesh, cluster);
   const StepPrograms programs(Model(config.model), config.train, config.optim, setup.shape, plan);
   const auto program = [&](int rank) { return programs.rank(rank, nullptr); };
-  return sim::simulate(device_map, program, {.algorithms = axis_algorithms(plan, config.train)}).step_seconds;
+  return sim::simulate(device_map, program, {.algorithms = axis_algorithms(plan, config.train), .plan = plan})
+      .step_seconds;
 }
 
 }  // namespace trireme::bench

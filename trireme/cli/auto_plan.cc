@@ -76,7 +76,7 @@ ExpectedStep expected_step(Config config, const OpenedData& data, const Plan& pl
   const std::unique_ptr<Device> device = device_here(config.train, static_cast<int>(config.train.threads));
   const sim::SimReport report =
       sim::simulate(device_map, [&](int rank) { return programs.rank(rank, device.get()); },
-                    {.algorithms = axis_algorithms(plan, config.train)});
+                    {.algorithms = axis_algorithms(plan, config.train), .plan = plan});
   return {report.step_seconds, report.ranks.front().memory.peak_bytes};
 }
 

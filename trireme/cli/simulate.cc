@@ -117,6 +117,11 @@ void print_prediction(const Prediction& prediction, const bench::StepSetup& setu
   line("per rank", fmt::format("{:.1f} TFLOP/s of the model, {:.1f} with what is made again",
                                prediction.model_flops / report.step_seconds / plan.mesh.ranks() / 1e12,
                                report.flops / report.step_seconds / plan.mesh.ranks() / 1e12));
+  if (report.steps > 1) line("average of", fmt::format("{} steps", report.steps));
+  for (const sim::EarlyStep& early : report.early)
+    line(fmt::format("steps to {}", early.until),
+         fmt::format("{:.3f} s, {} sent by all ranks", early.step_seconds,
+                     format_bytes(static_cast<size_t>(early.bytes_sent))));
   line("bubble", percent(report.bubble));
   const sim::RankTime& most = std::ranges::max_element(report.ranks, {}, [](const sim::RankReport& rank) {
                                 return rank.time.offload_seconds;
@@ -171,6 +176,7 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench
       {"ranks", plan.mesh.ranks()},
       {"parameters", report.parameters},
       {"predicted_seconds", report.step_seconds},
+      {"steps", report.steps},
       {fmt::format("{}_per_second", setup.unit()), prediction.units_per_second},
       {"model_flops_per_step", prediction.model_flops},
       {"hardware_flops_per_step", report.flops},
@@ -182,6 +188,10 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench
       {"bytes_across", report.bytes[1]},
       {"bytes_spine", report.bytes[2]},
       {"per_rank", ranks}};
+  for (const sim::EarlyStep& early : report.early)
+    result["early_steps"].push_back({{"until", early.until},
+                                     {"predicted_seconds", early.step_seconds},
+                                     {"bytes_sent", early.bytes_sent}});
   if (!report.drawn_seconds.empty()) result["drawn_seconds"] = report.drawn_seconds;
   return result;
 }
@@ -229,7 +239,8 @@ int run(const Options& options) {
        .ranks = options.all_ranks ? sim::SimOptions::Ranks::kAll : sim::SimOptions::Ranks::kRepresentatives,
        .events = options.trace.empty() && options.svg.empty() ? sim::Events::kNone : sim::Events::kRecorded,
        .disturbance = disturbance_of(options, plan.mesh.ranks()),
-       .draws = options.draws},
+       .draws = options.draws,
+       .plan = plan},
       device_map);
   print_prediction(prediction, setup, device_map, plan);
   print_disturbed(prediction.report.drawn_seconds);

@@ -1,9 +1,11 @@
 // See gossip.h.
 #include "trireme/exchange/gossip.h"
 
+#include <algorithm>
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/base/rng.h"
 
 namespace trireme {
 namespace {
@@ -81,6 +83,17 @@ std::vector<std::pair<int, int>> apart_pairs(GossipGraph graph, int ranks) {
     }
   }
   return pairs;
+}
+
+PartnerDraw::PartnerDraw(GossipGraph graph, int ranks, int rank, uint64_t seed)
+    : ranks_(ranks), rank_(rank), seed_(seed), partners_(trireme::partners(graph, ranks, rank)) {}
+
+int PartnerDraw::at(int64_t step) const {
+  const RngKey key{seed_, stream_id("exchange.partners")};
+  const auto number =
+      static_cast<uint64_t>(step) * static_cast<uint64_t>(ranks_) + static_cast<uint64_t>(rank_);
+  const auto drawn = static_cast<size_t>(uniform(key, number) * static_cast<float>(partners_.size()));
+  return partners_[std::min(drawn, partners_.size() - 1)];
 }
 
 std::vector<int> push_distances(GossipGraph graph, int ranks) {

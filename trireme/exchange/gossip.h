@@ -3,6 +3,7 @@
 // all have together stays what it was.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,6 +29,19 @@ std::vector<int> partners(GossipGraph graph, int ranks, int rank);  // ascending
 // Some pairs of partners, no rank in two: as many as are found by the order of ranks. The one who asks is
 // first.
 std::vector<std::pair<int, int>> apart_pairs(GossipGraph graph, int ranks);
+
+// Whom a rank asks, a function of (seed, rank, step), evenly among its partners.
+class PartnerDraw {
+ public:
+  PartnerDraw(GossipGraph graph, int ranks, int rank, uint64_t seed);
+  int at(int64_t step) const;  // counted from 0
+  const std::vector<int>& partners() const { return partners_; }
+
+ private:
+  int ranks_, rank_;
+  uint64_t seed_;
+  std::vector<int> partners_;
+};
 
 // Of a rank that pushes to one other in each step, in turn: how far ahead that is. Where the graph is a ring,
 // always the next.

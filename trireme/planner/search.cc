@@ -417,7 +417,9 @@ sim::SimReport simulate(const Subject& subject, const Cluster& cluster, const Ch
                         const Plan& plan, const sim::SimOptions& options) {
   const DeviceMap device_map(plan.mesh, cluster);
   const BatchShape shape{choice.rows * choice.row_parts(), choice.microbatches};
-  return sim::simulate(device_map, subject.programs(plan, shape, Subject::Model::kWhole), options);
+  sim::SimOptions with_plan = options;
+  with_plan.plan = plan;
+  return sim::simulate(device_map, subject.programs(plan, shape, Subject::Model::kWhole), with_plan);
 }
 
 std::vector<Candidate> candidates(const Subject& subject, const Cluster& cluster,

@@ -65,10 +65,11 @@ struct Parts {
 Parts parts_of(const Program& program, const sim::Track& track) {
   Parts parts;
   const std::vector<Action>& actions = program.find_list("step")->actions;
+  const std::vector<sim::TrackAction>& steps = track.lists[track.list(sim::When::step())].actions;
   for (size_t a = 0; a < actions.size(); ++a) {
     if (actions[a].kind != Action::Kind::kRun) continue;
     const Segment& segment = program.segments[program.segment(actions[a].what)];
-    const int items = track.actions[a].segment;
+    const int items = steps[a].segment;
     if (segment.kind == SegmentKind::kUpdate) {
       parts.update_items = items;
       continue;

@@ -1,5 +1,6 @@
-// Each rank goes on until it needs what is not known yet; whoever makes it known wakes it. Every time is the
-// maximum and the sum of times before it, so that the order in which ranks are looked at decides nothing.
+// Each rank goes on until it needs what is not known yet; whoever makes it known wakes it. Messages share
+// ways, and a rank may decide by what has come: both happen in the order of their times, and for that alone a
+// rank that is ahead of the others lets them go first.
 #include "trireme/sim/clock.h"
 
 #include <fmt/format.h>
@@ -7,7 +8,11 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
+#include <queue>
+#include <tuple>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
@@ -32,16 +37,35 @@ struct Group {
   size_t known = 0;  // of them, from the first on
 };
 
+constexpr double kNotKnown = std::numeric_limits<double>::infinity();
+
 // Messages from one runner to another, in order.
 struct Lane {
   struct Message {
-    double sent_seconds, arrives_seconds;
+    double sent_seconds, left_seconds, bytes;
+    double arrives_seconds = kNotKnown;
   };
   Path path;
+  int to = 0;          // runner
+  int axis = 0;        // along which it goes
   int64_t number = 0;  // among all lanes
-  double free_seconds = 0;
+  size_t taken = 0;    // messages, by whom they are for
   std::deque<Message> messages = {};
   std::vector<int> waiting = {};
+};
+
+// What happens next: a runner goes on, or a message reaches the one that it is for.
+struct Happening {
+  double seconds = 0;
+  int64_t number = 0;  // of two at the same time, the first one to be known
+  int runner = -1;
+  Lane* lane = nullptr;
+  size_t message = 0;
+
+  bool operator>(const Happening& other) const {
+    return std::tuple(seconds, lane == nullptr, number) >
+           std::tuple(other.seconds, other.lane == nullptr, other.number);
+  }
 };
 
 struct MeetingCost {
@@ -51,11 +75,13 @@ struct MeetingCost {
 
 struct State {
   const std::vector<MeetingCost>* costs = nullptr;  // by meeting of its track
-  size_t action = 0, item = 0;
+  Turn turn = {};
+  enum class Does { kNothing, kTurn, kAll } does = Does::kNothing;  // kAll: it has ended
+  size_t action = 0, item = 0;                                      // of the turn's list
   double host = 0, device = 0;
-  bool waited = false;          // the waits before the action are done
-  double begin = 0;             // of the action
-  uint64_t drawn = 0;           // random numbers
+  enum class Phase { kBefore, kIn, kBehind } phase = Phase::kBefore;  // of the action
+  double begin = 0;                                                   // of the action
+  uint64_t drawn = 0;                                                 // random numbers
   std::vector<size_t> next;     // by axis: the number of its next collective
   std::vector<size_t> started;  // by item of the segment under way: the number of its collective
   std::vector<std::pair<double, double>> idle;  // from and to, in that segment: the device waits
@@ -64,29 +90,58 @@ struct State {
     size_t number;
   };
   std::vector<Message> messages;  // by action
+  struct Sum {
+    int meeting;
+    size_t number;
+  };
+  std::map<int, Sum> sums;        // under way
   std::map<int, double> staging;  // by slot: when what was last fetched to it or stored from it is through
   double offload_free = 0;        // when the next can begin
+  double sends_until = 0, receives_until = 0;
+  double goes_on_seconds = kNotKnown;  // the next time that it is looked at
   RankTime time;
+  RankTime before, last;  // when the steps that are not counted were made, and the last one
+  int64_t steps = 0;      // made
 };
+
+// What each of `steps` took that were made between two moments.
+RankTime between(RankTime all, const RankTime& before, double steps) {
+  const auto take = [&](double& of_all, double of_before) { of_all = (of_all - of_before) / steps; };
+  take(all.end_seconds, before.end_seconds);
+  take(all.work_seconds, before.work_seconds);
+  take(all.bubble_seconds, before.bubble_seconds);
+  take(all.offload_seconds, before.offload_seconds);
+  take(all.flops, before.flops);
+  take(all.bytes_sent, before.bytes_sent);
+  take(all.offload_bytes, before.offload_bytes);
+  for (size_t i = 0; i < all.exposed_seconds.size(); ++i)
+    take(all.exposed_seconds[i], before.exposed_seconds[i]);
+  for (size_t i = 0; i < all.bytes.size(); ++i) take(all.bytes[i], before.bytes[i]);
+  all.steps = steps;
+  return all;
+}
 
 class Clock {
  public:
   Clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map, CollectiveTimes& times,
-        Events events, const Disturbance& disturbance)
+        Events events, const Disturbance& disturbance, Pace pace, int64_t before)
       : runners_(runners),
         stands_(stands),
         map_(device_map),
         times_(times),
         events_(events),
         disturbance_(disturbance),
+        pace_(pace),
+        before_(before),
         states_(runners.size()) {
     const Mesh& mesh = device_map.mesh();
     pipe_ = mesh.find(kPipeAxis);
     for (size_t r = 0; r < runners.size(); ++r) {
       State& state = states_[r];
+      agendas_.emplace_back(*runners[r].track, Window{});
       state.next.resize(mesh.axes().size());
       state.time.exposed_seconds.resize(mesh.axes().size());
-      state.messages.resize(runners[r].track->actions.size());
+      state.before = state.time;
       std::vector<int> classes;
       for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis)
         classes.push_back(join(static_cast<int>(r), axis));
@@ -95,20 +150,46 @@ class Clock {
   }
 
   std::vector<RankTime> run() {
-    for (int r = 0; r < static_cast<int>(runners_.size()); ++r) awake_.push_back(r);
-    while (!awake_.empty()) {
-      const int r = awake_.front();
-      awake_.pop_front();
-      while (advance(r)) {
+    for (int r = 0; r < static_cast<int>(runners_.size()); ++r) wake(r, 0);
+    while (!happenings_.empty() && !over_) {
+      const Happening next = happenings_.top();
+      happenings_.pop();
+      now_ = next.seconds;
+      if (next.lane) {
+        receive(*next.lane, next.message);
+        continue;
+      }
+      State& state = states_[next.runner];
+      if (state.goes_on_seconds != next.seconds) continue;  // it has gone on before
+      state.goes_on_seconds = kNotKnown;
+      while (advance(next.runner)) {
       }
     }
-    finish();
-    std::vector<RankTime> result;
-    for (State& state : states_) result.push_back(std::move(state.time));
-    return result;
+    return finish();
   }
 
  private:
+  // A runner that goes on earlier finds out then what else it has to wait for.
+  void wake(int r, double seconds) {
+    State& state = states_[r];
+    seconds = std::max(now_, seconds);
+    if (seconds >= state.goes_on_seconds) return;
+    state.goes_on_seconds = seconds;
+    happenings_.push({.seconds = seconds, .number = happened_++, .runner = r});
+  }
+  void wake_all(std::vector<int>& waiting) {
+    for (const int r : std::exchange(waiting, {})) wake(r, states_[r].device);
+  }
+  // Whether nothing can happen any more before this rank's time; else it goes on then.
+  bool is_its_turn(int r) {
+    const double seconds = states_[r].device;
+    if (happenings_.empty()) return true;
+    const Happening& next = happenings_.top();
+    if (next.seconds > seconds || (next.seconds == seconds && !next.lane)) return true;
+    wake(r, seconds);
+    return false;
+  }
+
   // What each meeting of a track costs in groups of these classes, by axis.
   const std::vector<MeetingCost>& costs_of(const Track& track, const std::vector<int>& classes) {
     const auto [entry, fresh] = costs_.try_emplace({&track, classes});
@@ -141,58 +222,194 @@ class Clock {
     return *group_of_[static_cast<size_t>(r) * map_.mesh().axes().size() + static_cast<size_t>(axis)];
   }
 
-  int runner_of_stage(int r, int stage) const {
-    if (stands_ == Stands::kForItsStage) return stage;
-    return map_.mesh().members(runners_[r].rank, pipe_)[stage];
+  // The runner that has another coordinate along an axis.
+  int runner_at(int r, int axis, int place) const {
+    if (stands_ == Stands::kForItsStage) return place;  // of pipe: others have no messages
+    return map_.mesh().members(runners_[r].rank, axis)[place];
   }
   Lane& lane(int from, int to) {
     const auto [entry, fresh] = lanes_.try_emplace({from, to});
-    if (fresh) {
-      entry->second.path = map_.path(runners_[from].rank, runners_[to].rank);
-      entry->second.number = std::ssize(lanes_);
-    }
-    return entry->second;
+    Lane& found = entry->second;
+    if (!fresh) return found;
+    const int sender = runners_[from].rank, receiver = runners_[to].rank;
+    found.path = map_.path(sender, receiver);
+    found.to = to;
+    found.number = std::ssize(lanes_);
+    const Mesh& mesh = map_.mesh();
+    while (mesh.coordinate(sender, found.axis) == mesh.coordinate(receiver, found.axis)) ++found.axis;
+    return found;
   }
+
+  // What has come to a runner; ranks are runners where any looks into it.
+  class Received final : public Inbox {
+   public:
+    Received(Clock& clock, int r) : clock_(clock), r_(r) {}
+    bool has_message_of(int rank) override {
+      const Lane::Message* next = next_of(clock_.lane(rank, r_));
+      return next && next->arrives_seconds <= clock_.states_[r_].device;
+    }
+    void take_message_of(int rank) override {
+      Lane& from = clock_.lane(rank, r_);
+      const Lane::Message& message = *next_of(from);
+      clock_.record_message(clock_.states_[r_], from, from.taken++, message.arrives_seconds,
+                            message.arrives_seconds, message.bytes, TraceEvent::Arrow::kArrives);
+    }
+    static const Lane::Message* next_of(const Lane& from) {
+      return from.taken < from.messages.size() ? &from.messages[from.taken] : nullptr;
+    }
+
+   private:
+    Clock& clock_;
+    const int r_;
+  };
 
   // One action's worth, or one item's; false where the runner has to wait, or is done.
   bool advance(int r) {
-    const Track& track = *runners_[r].track;
     State& state = states_[r];
-    if (state.action == track.actions.size()) return false;
-    const TrackAction& action = track.actions[state.action];
-    if (!state.waited) {
-      if (!wait_for_messages(r, action.waits)) return false;
-      if (action.kind == Action::Kind::kRun) wait_for_staging(state, action);
-      state.waited = true;
-      state.begin = state.device;
-      state.item = 0;
-      if (action.kind == Action::Kind::kRun) {
-        state.started.assign(track.segments[action.segment].size(), 0);
-        state.idle.clear();
-      }
+    if (state.does == State::Does::kAll) return false;
+    if (state.does == State::Does::kNothing) {
+      if (pace_ == Pace::kOwn && !is_its_turn(r)) return false;
+      Received inbox(*this, r);
+      state.turn = (runners_[r].agenda ? *runners_[r].agenda : agendas_[r]).next(inbox);
+      state.does = State::Does::kTurn;
+      state.action = 0;
+      if (state.turn.list >= 0)
+        state.messages.assign(runners_[r].track->lists[state.turn.list].actions.size(), {});
     }
-    if (action.kind == Action::Kind::kRun) {
-      const std::vector<Item>& items = track.segments[action.segment];
-      for (; state.item < items.size(); ++state.item) {
-        if (!do_item(r, items[state.item])) return false;
-      }
-      if (events_ == Events::kRecorded)
-        record(state, {.name = track.names[action.segment],
-                       .begin = state.begin,
-                       .end = state.device,
-                       .microbatch = action.microbatch});
-    } else if (action.kind == Action::Kind::kFetch || action.kind == Action::Kind::kStore) {
-      move_states(r, action);
-    } else if (state.messages[state.action].lane == nullptr) {
-      start_message(r, action);
-    }
-    if (!wait_for_messages(r, action.waits_behind)) return false;
-    ++state.action;
-    state.waited = false;
+    if (!do_turn(r)) return false;
+    state.does = State::Does::kNothing;
     return true;
   }
 
-  bool do_item(int r, const Item& item) {
+  bool do_turn(int r) {
+    State& state = states_[r];
+    switch (state.turn.kind) {
+      case Turn::Kind::kList:
+        while (state.action < actions(state, r).size()) {
+          if (!do_action(r, actions(state, r)[state.action])) return false;
+        }
+        return true;
+      case Turn::Kind::kBegin:
+        for (; state.action < actions(state, r).size(); ++state.action) {
+          if (!is_its_turn(r)) return false;
+          start_message(r, actions(state, r)[state.action]);
+        }
+        return true;
+      case Turn::Kind::kAwait:
+        return await(r);
+      case Turn::Kind::kStepEnd:
+        end_step(state);
+        return true;
+      case Turn::Kind::kEnd:
+        state.does = State::Does::kAll;
+        over_ |= pace_ == Pace::kOwn;
+        return false;
+    }
+    return true;
+  }
+  const std::vector<TrackAction>& actions(const State& state, int r) const {
+    return runners_[r].track->lists[state.turn.list].actions;
+  }
+
+  // The first of the messages that it waits for.
+  bool await(int r) {
+    State& state = states_[r];
+    const Lane* first = nullptr;
+    for (const int rank : state.turn.ranks) {
+      const Lane& from = lane(rank, r);
+      const Lane::Message* next = Received::next_of(from);
+      if (!next || next->arrives_seconds == kNotKnown) continue;
+      if (!first || next->arrives_seconds < Received::next_of(*first)->arrives_seconds) first = &from;
+    }
+    const double seconds = first ? Received::next_of(*first)->arrives_seconds : kNotKnown;
+    if (seconds > std::max(now_, state.device)) {
+      if (first) wake(r, seconds);
+      for (const int rank : state.turn.ranks) lane(rank, r).waiting.push_back(r);
+      return false;
+    }
+    wait_for(state, *first, *Received::next_of(*first), Action::Kind::kReceive);
+    return true;
+  }
+
+  void end_step(State& state) {
+    state.time.end_seconds = std::max(state.device, state.host);
+    ++state.steps;
+    if (state.steps > before_) {
+      std::vector<TraceEvent> events = std::exchange(state.time.events, {});
+      state.last = state.time;
+      state.time.events = std::move(events);
+    } else if (state.steps == before_) {
+      state.time.events.clear();
+      state.before = state.time;
+    }
+  }
+
+  bool do_action(int r, const TrackAction& action) {
+    State& state = states_[r];
+    using enum State::Phase;
+    if (state.phase == kBefore) {
+      if (!wait_for_messages(r, action.waits)) return false;
+      if (action.kind == Action::Kind::kRun) begin_run(r, action);
+      state.begin = state.device;
+      state.phase = kIn;
+    }
+    if (state.phase == kIn) {
+      if (!do_in(r, action)) return false;
+      state.phase = kBehind;
+    }
+    if (!wait_for_messages(r, action.waits_behind)) return false;
+    ++state.action;
+    state.phase = kBefore;
+    return true;
+  }
+
+  void begin_run(int r, const TrackAction& action) {
+    State& state = states_[r];
+    wait_for_staging(state, action);
+    state.item = 0;
+    state.started.assign(runners_[r].track->segments[action.segment].size(), 0);
+    if (state.sums.empty()) state.idle.clear();
+  }
+
+  bool do_in(int r, const TrackAction& action) {
+    State& state = states_[r];
+    switch (action.kind) {
+      case Action::Kind::kRun: {
+        const Track& track = *runners_[r].track;
+        const std::vector<Item>& items = track.segments[action.segment];
+        for (; state.item < items.size(); ++state.item) {
+          if (!do_item(r, action.segment, items[state.item])) return false;
+        }
+        if (events_ == Events::kRecorded)
+          record(state, {.name = track.names[action.segment],
+                         .begin = state.begin,
+                         .end = state.device,
+                         .microbatch = action.microbatch});
+        return true;
+      }
+      case Action::Kind::kFetch:
+      case Action::Kind::kStore:
+        move_states(r, action);
+        return true;
+      case Action::Kind::kReduce:
+        state.sums[action.sum] = {action.meeting, start(r, action.meeting)};
+        return true;
+      case Action::Kind::kAwait: {
+        const State::Sum& sum = state.sums.at(action.sum);
+        if (!wait(r, sum.meeting, sum.number, Item::Beside::kWork)) return false;
+        state.sums.erase(action.sum);
+        return true;
+      }
+      case Action::Kind::kSend:
+      case Action::Kind::kReceive:
+        if (action.kind == Action::Kind::kSend && !is_its_turn(r)) return false;
+        start_message(r, action);
+        return true;
+    }
+    return true;
+  }
+
+  bool do_item(int r, int segment, const Item& item) {
     State& state = states_[r];
     switch (item.kind) {
       case Item::Kind::kWork: {
@@ -205,10 +422,12 @@ class Clock {
         return true;
       }
       case Item::Kind::kStart:
-        start(r, item);
+        state.started[state.item] = start(r, item.meeting);
         return true;
-      case Item::Kind::kWait:
-        return wait(r, item);
+      case Item::Kind::kWait: {
+        const Item& started = runners_[r].track->segments[segment][item.start];
+        return wait(r, started.meeting, state.started[item.start], item.beside);
+      }
     }
     return true;
   }
@@ -223,19 +442,20 @@ class Clock {
     return factor * std::exp(sigma * normal(key, states_[r].drawn++) - sigma * sigma / 2);
   }
 
-  void start(int r, const Item& item) {
+  // Returns the number of the collective in its group.
+  size_t start(int r, int of_track) {
     State& state = states_[r];
-    const Meeting& meeting = runners_[r].track->meetings[item.meeting];
+    const Meeting& meeting = runners_[r].track->meetings[of_track];
     Group& among = group(r, meeting.axis);
     const size_t number = state.next[meeting.axis]++;
-    state.started[state.item] = number;
     while (among.gatherings.size() <= number) among.gatherings.push_back({.missing = among.runners});
     Gathering& gathering = among.gatherings[number];
     gathering.ready_seconds = std::max(gathering.ready_seconds, state.device);
     state.time.bytes_sent += meeting.bytes_sent;
-    const MeetingCost& cost = (*state.costs)[item.meeting];
+    const MeetingCost& cost = (*state.costs)[of_track];
     for (size_t i = 0; i < cost.bytes.size(); ++i) state.time.bytes[i] += cost.bytes[i];
     if (--gathering.missing == 0) settle(among, cost.seconds);
+    return number;
   }
 
   // All of a collective are there. Those of a group are run one after another, and met in the same order by
@@ -247,7 +467,7 @@ class Clock {
     gathering.begin_seconds = std::max(gathering.ready_seconds, free);
     gathering.end_seconds = gathering.begin_seconds + seconds;
     ++among.known;
-    for (const int r : gathering.waiting) awake_.push_back(r);
+    wake_all(gathering.waiting);
   }
 
   // How long the device has worked while the collective ran.
@@ -259,19 +479,17 @@ class Clock {
     return seconds;
   }
 
-  bool wait(int r, const Item& item) {
+  bool wait(int r, int of_track, size_t number, Item::Beside beside) {
     State& state = states_[r];
-    const std::vector<Item>& items =
-        runners_[r].track->segments[runners_[r].track->actions[state.action].segment];
-    const Meeting& meeting = runners_[r].track->meetings[items[item.start].meeting];
+    const Meeting& meeting = runners_[r].track->meetings[of_track];
     Group& among = group(r, meeting.axis);
-    Gathering& gathering = among.gatherings[state.started[item.start]];
+    Gathering& gathering = among.gatherings[number];
     if (!gathering.is_known()) {
       gathering.waiting.push_back(r);
       return false;
     }
     const double slowdown = times_.slowdown(among.group_class);
-    if (item.beside == Item::Beside::kWork && slowdown > 0)
+    if (beside == Item::Beside::kWork && slowdown > 0)
       state.device += slowdown * work_beside(state, gathering);
     state.time.exposed_seconds[meeting.axis] += std::max(0.0, gathering.end_seconds - state.device);
     if (gathering.end_seconds > state.device) state.idle.emplace_back(state.device, gathering.end_seconds);
@@ -304,25 +522,35 @@ class Clock {
 
   void start_message(int r, const TrackAction& action) {
     State& state = states_[r];
-    const int other = runner_of_stage(r, action.stage);
+    const int other = runner_at(r, action.axis, action.place);
     if (action.kind == Action::Kind::kReceive) {
       Lane& from = lane(other, r);
-      state.messages[state.action] = {&from, received_[&from]++};
+      state.messages[state.action] = {&from, from.taken++};
       return;
     }
     Lane& to = lane(r, other);
     // The host sends what the device has made.
     state.host = std::max(state.host, state.device);
-    const double begin = std::max(state.device, to.free_seconds);
-    to.free_seconds = begin + to.path.alpha_seconds + action.bytes * to.path.beta_seconds_per_byte;
-    state.messages[state.action] = {&to, to.messages.size()};
-    record_message(state, to, to.messages.size(), begin, to.free_seconds, action.bytes,
-                   TraceEvent::Arrow::kLeaves);
-    to.messages.push_back({state.device, to.free_seconds});
+    const double leaves = std::max(state.device, state.sends_until);
+    state.sends_until = leaves + action.bytes * to.path.beta_seconds_per_byte;
+    const size_t number = to.messages.size();
+    state.messages[state.action] = {&to, number};
+    record_message(state, to, number, leaves, state.sends_until, action.bytes, TraceEvent::Arrow::kLeaves);
+    to.messages.push_back({state.device, state.sends_until, action.bytes});
     state.time.bytes_sent += action.bytes;
     state.time.bytes[static_cast<size_t>(to.path.reach)] += action.bytes;
-    for (const int waiting : to.waiting) awake_.push_back(waiting);
-    to.waiting.clear();
+    happenings_.push(
+        {.seconds = leaves + to.path.alpha_seconds, .number = happened_++, .lane = &to, .message = number});
+  }
+
+  // Its first byte is there.
+  void receive(Lane& on, size_t number) {
+    State& receiver = states_[on.to];
+    Lane::Message& message = on.messages[number];
+    message.arrives_seconds =
+        std::max(now_, receiver.receives_until) + message.bytes * on.path.beta_seconds_per_byte;
+    receiver.receives_until = message.arrives_seconds;
+    wake_all(on.waiting);
   }
 
   // The host waits until nothing is under way in the slot; then it goes on, and bytes move behind those
@@ -353,41 +581,65 @@ class Clock {
 
   bool wait_for_messages(int r, const std::vector<int>& waits) {
     State& state = states_[r];
+    const std::vector<TrackAction>& all = actions(state, r);
     for (const int action : waits) {
-      const auto& [from, number] = state.messages[action];
-      if (number >= from->messages.size()) {
-        from->waiting.push_back(r);
-        return false;
-      }
+      const auto& [on, number] = state.messages[action];
+      if (all[action].kind == Action::Kind::kSend) continue;
+      if (number < on->messages.size() && on->messages[number].arrives_seconds < kNotKnown) continue;
+      on->waiting.push_back(r);
+      return false;
     }
     for (const int action : waits) {
-      const Lane::Message& message = state.messages[action].lane->messages[state.messages[action].number];
-      const bool receives = runners_[r].track->actions[action].kind == Action::Kind::kReceive;
-      const double until_sent = receives ? std::max(0.0, message.sent_seconds - state.device) : 0;
-      state.device += until_sent;
-      state.time.bubble_seconds += until_sent;
-      state.time.exposed_seconds[pipe_] += std::max(0.0, message.arrives_seconds - state.device);
-      state.device = std::max(state.device, message.arrives_seconds);
-      state.host = std::max(state.host, state.device);
-      if (receives)
-        record_message(state, *state.messages[action].lane, state.messages[action].number,
-                       message.arrives_seconds, message.arrives_seconds,
-                       runners_[r].track->actions[action].bytes, TraceEvent::Arrow::kArrives);
+      const auto& [on, number] = state.messages[action];
+      wait_for(state, *on, on->messages[number], all[action].kind);
+      if (all[action].kind == Action::Kind::kReceive)
+        record_message(state, *on, number, on->messages[number].arrives_seconds,
+                       on->messages[number].arrives_seconds, all[action].bytes, TraceEvent::Arrow::kArrives);
     }
     return true;
   }
 
-  void finish() {
-    double end = 0;
+  // Until a message has come; or one that was sent has left.
+  static void wait_for(State& state, const Lane& on, const Lane::Message& message, Action::Kind kind) {
+    const bool receives = kind == Action::Kind::kReceive;
+    const double through = receives ? message.arrives_seconds : message.left_seconds;
+    if (through > state.device) state.idle.emplace_back(state.device, through);
+    const double until_sent = receives ? std::max(0.0, message.sent_seconds - state.device) : 0;
+    state.device += until_sent;
+    state.time.bubble_seconds += until_sent;
+    state.time.exposed_seconds[on.axis] += std::max(0.0, through - state.device);
+    state.device = std::max(state.device, through);
+    state.host = std::max(state.host, state.device);
+  }
+
+  std::vector<RankTime> finish() {
+    double begin = 0, end = 0, first = kNotKnown;
     for (size_t r = 0; r < runners_.size(); ++r) {
-      State& state = states_[r];
-      if (state.action < runners_[r].track->actions.size())
-        throw_error("rank {} waits for ever at action {} of {} of its step; `trireme verify` says why",
-                    runners_[r].rank, state.action, runners_[r].track->actions.size());
-      state.time.end_seconds = std::max(state.device, state.host);
-      end = std::max(end, state.time.end_seconds);
+      const State& state = states_[r];
+      if (state.does != State::Does::kAll && !over_)
+        throw_error("rank {} waits for ever in its list '{}', at action {}; `trireme verify` says why",
+                    runners_[r].rank,
+                    state.turn.list < 0 ? "" : runners_[r].track->lists[state.turn.list].name, state.action);
+      begin = std::max(begin, state.before.end_seconds);
+      first = std::min(first, state.before.end_seconds);
+      end = std::max(end, state.last.end_seconds);
     }
-    for (State& state : states_) state.time.bubble_seconds += end - state.time.end_seconds;
+    std::vector<RankTime> result;
+    for (State& state : states_) {
+      if (pace_ == Pace::kInStep) {
+        state.before.bubble_seconds += begin - state.before.end_seconds;
+        state.last.bubble_seconds += end - state.last.end_seconds;
+      }
+      const auto steps = static_cast<double>(std::max<int64_t>(0, state.steps - before_));
+      RankTime& time = result.emplace_back(steps > 0 ? between(std::move(state.last), state.before, steps)
+                                                     : std::move(state.before));
+      time.events = std::move(state.time.events);
+      for (TraceEvent& event : time.events) {
+        event.begin = std::max(0.0, event.begin - first);
+        event.end = std::max(0.0, event.end - first);
+      }
+    }
+    return result;
   }
 
   std::span<const Runner> runners_;
@@ -396,21 +648,27 @@ class Clock {
   CollectiveTimes& times_;
   Events events_;
   const Disturbance& disturbance_;
+  const Pace pace_;
+  const int64_t before_;
   int pipe_ = -1;
   std::vector<State> states_;
+  std::deque<LockstepAgenda> agendas_;  // of one step
   std::map<std::pair<const Track*, std::vector<int>>, std::vector<MeetingCost>> costs_;
   std::map<std::pair<int, int>, Group> groups_;  // by first rank and axis
   std::vector<Group*> group_of_;                 // by runner and axis
   std::map<std::pair<int, int>, Lane> lanes_;    // by sender and receiver
-  std::map<const Lane*, size_t> received_;
-  std::deque<int> awake_;  // runners that may go on
+  std::priority_queue<Happening, std::vector<Happening>, std::greater<>> happenings_;
+  int64_t happened_ = 0;
+  double now_ = 0;
+  bool over_ = false;
 };
 
 }  // namespace
 
 std::vector<RankTime> run_clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map,
-                                CollectiveTimes& times, Events events, const Disturbance& disturbance) {
-  return Clock(runners, stands, device_map, times, events, disturbance).run();
+                                CollectiveTimes& times, Events events, const Disturbance& disturbance,
+                                Pace pace, int64_t before) {
+  return Clock(runners, stands, device_map, times, events, disturbance, pace, before).run();
 }
 
 }  // namespace trireme::sim

@@ -39,6 +39,11 @@ class Paper {
   Cluster cluster_;
 };
 
+std::vector<TrackAction>& actions_of(Track& track) {
+  if (track.lists.empty()) track.lists.emplace_back();
+  return track.lists[0].actions;
+}
+
 Item work(double seconds, double issue_seconds = 0) {
   Item item;
   item.work.add(seconds, 0, issue_seconds);
@@ -59,14 +64,14 @@ Track one_segment(std::vector<Meeting> meetings, std::vector<Item> items) {
   track.segments = {std::move(items)};
   track.names = {"only"};
   track.meetings = std::move(meetings);
-  track.actions = {{.segment = 0}};
+  actions_of(track) = {{.segment = 0}};
   return track;
 }
 TrackAction send(int stage, double bytes) {
-  return {.kind = Action::Kind::kSend, .stage = stage, .bytes = bytes};
+  return {.kind = Action::Kind::kSend, .place = stage, .bytes = bytes};
 }
 TrackAction receive(int stage, double bytes) {
-  return {.kind = Action::Kind::kReceive, .stage = stage, .bytes = bytes};
+  return {.kind = Action::Kind::kReceive, .place = stage, .bytes = bytes};
 }
 
 // Both are started at 1. The first takes 3 s: 1 to 4. The second waits for it and takes 2 + 2 s in two calls:
@@ -92,32 +97,63 @@ TEST(ClockByHand, CollectivesOfTwoAxesGoBesideOneAnother) {
   }
 }
 
-// α is 0.5 s. Stage 0 has made everything at 1. To stage 1 it sends 2 bytes, 1 to 3.5, and behind them 3
-// bytes, 3.5 to 7; to stage 2, over a way of its own, 4 bytes, 1 to 5.5. Until 1 the others wait for work of
-// stage 0 (their bubble), then for the link.
-TEST(ClockByHand, MessagesOfALaneGoOneAfterAnother) {
+// α is 0.5 s. Stage 0 has made everything at 1, and sends one message after another: to stage 1 2 bytes, 1 to
+// 3, and 3 bytes, 3 to 6; to stage 2 4 bytes, 6 to 10. Each is there 0.5 s after it has left. Until 1 the
+// others wait for work of stage 0 (their bubble), then for the link.
+TEST(ClockByHand, ARankSendsItsMessagesOneAfterAnother) {
   Track first, second, third;
   first.segments = second.segments = third.segments = {{work(1)}};
-  first.actions = {{.segment = 0}, send(1, 2), send(1, 3), send(2, 4)};
-  first.actions.back().waits_behind = {1, 2, 3};
-  second.actions = {receive(0, 2), receive(0, 3), {.segment = 0, .waits = {0}}, {.segment = 0, .waits = {1}}};
-  third.actions = {receive(0, 4), {.segment = 0, .waits = {0}}};
+  actions_of(first) = {{.segment = 0}, send(1, 2), send(1, 3), send(2, 4)};
+  actions_of(first).back().waits_behind = {1, 2, 3};
+  actions_of(second) = {
+      receive(0, 2), receive(0, 3), {.segment = 0, .waits = {0}}, {.segment = 0, .waits = {1}}};
+  actions_of(third) = {receive(0, 4), {.segment = 0, .waits = {0}}};
   const std::vector<RankTime> ended =
       Paper("pipe:3", {.alpha_seconds = 0.5, .bytes_per_second = 1}).run({first, second, third});
-  // Stage 0 ends when all it has sent is through, and waits 1 s for stage 1.
-  EXPECT_DOUBLE_EQ(ended[0].end_seconds, 7);
-  EXPECT_DOUBLE_EQ(ended[0].exposed_seconds[0], 6);
-  EXPECT_DOUBLE_EQ(ended[0].bubble_seconds, 1);
+  // Stage 0 ends when all it has sent has left, at 10, and waits 1.5 s for stage 2.
+  EXPECT_DOUBLE_EQ(ended[0].end_seconds, 10);
+  EXPECT_DOUBLE_EQ(ended[0].exposed_seconds[0], 9);
+  EXPECT_DOUBLE_EQ(ended[0].bubble_seconds, 1.5);
   EXPECT_DOUBLE_EQ(ended[0].bytes_sent, 9);
   EXPECT_DOUBLE_EQ(ended[0].bytes[static_cast<size_t>(Reach::kInside)], 9);
-  // Stage 1 works from 3.5 to 4.5, and from 7 to 8.
-  EXPECT_DOUBLE_EQ(ended[1].end_seconds, 8);
-  EXPECT_DOUBLE_EQ(ended[1].exposed_seconds[0], 2.5 + 2.5);
-  EXPECT_DOUBLE_EQ(ended[1].bubble_seconds, 1);
-  // Stage 2 works from 5.5 to 6.5, and then waits for stage 1.
-  EXPECT_DOUBLE_EQ(ended[2].end_seconds, 6.5);
-  EXPECT_DOUBLE_EQ(ended[2].exposed_seconds[0], 4.5);
-  EXPECT_DOUBLE_EQ(ended[2].bubble_seconds, 1 + 1.5);
+  // Stage 1 works from 3.5 to 4.5, and from 6.5 to 7.5.
+  EXPECT_DOUBLE_EQ(ended[1].end_seconds, 7.5);
+  EXPECT_DOUBLE_EQ(ended[1].exposed_seconds[0], 2.5 + 2);
+  EXPECT_DOUBLE_EQ(ended[1].bubble_seconds, 1 + 4);
+  // Stage 2 works from 10.5 to 11.5.
+  EXPECT_DOUBLE_EQ(ended[2].end_seconds, 11.5);
+  EXPECT_DOUBLE_EQ(ended[2].exposed_seconds[0], 9.5);
+  EXPECT_DOUBLE_EQ(ended[2].bubble_seconds, 1);
+}
+
+// Stages 0 and 1 send 4 and 2 bytes to stage 2 at 0 and at 1. Those of stage 1 are there when those of stage
+// 0 are half through, and come behind them: 0 to 4, and 4 to 6.
+TEST(ClockByHand, ARankReceivesItsMessagesOneAfterAnother) {
+  Track first, second, third;
+  first.segments = second.segments = third.segments = {{work(1)}};
+  actions_of(first) = {send(2, 4)};
+  actions_of(second) = {{.segment = 0}, send(2, 2)};
+  actions_of(third) = {receive(0, 4), receive(1, 2), {.segment = 0, .waits = {0, 1}}};
+  const std::vector<RankTime> ended = Paper("pipe:3", {.bytes_per_second = 1}).run({first, second, third});
+  EXPECT_DOUBLE_EQ(ended[2].end_seconds, 7);
+  EXPECT_DOUBLE_EQ(ended[2].exposed_seconds[0], 6);
+}
+
+// A sum of 8 bytes is begun at 1 and goes on to 9, beside work of 4 s in another list, to 5; then 4 s are
+// left to wait. Beside it work loses a quarter where the link says so: to 6, and 3 s are left.
+TEST(ClockByHand, ASumGoesOnBehindTheListThatBeginsIt) {
+  Track track;
+  track.segments = {{work(1)}, {work(4)}};
+  track.meetings = {all_reduce(0, {8})};
+  track.lists.resize(2);
+  track.lists[0].actions = {{.segment = 0}, {.kind = Action::Kind::kReduce, .meeting = 0, .sum = 0}};
+  track.lists[1].when = When::every(1, 1);
+  track.lists[1].actions = {{.segment = 1}, {.kind = Action::Kind::kAwait, .sum = 0}};
+  for (const auto& [slowdown, waits] : {std::pair(0.0, 4.0), {0.25, 3.0}}) {
+    const RankTime rank = Paper("data:2", {.bytes_per_second = 1, .slowdown = slowdown}).run({track})[0];
+    EXPECT_DOUBLE_EQ(rank.exposed_seconds[0], waits);
+    EXPECT_DOUBLE_EQ(rank.end_seconds, 9);
+  }
 }
 
 // Stage 0 works until 10, and its message is there at once. Hosts need 2 s to give the next work of 1 s, and
@@ -125,9 +161,9 @@ TEST(ClockByHand, MessagesOfALaneGoOneAfterAnother) {
 TEST(ClockByHand, HostsThatSendOrReceiveIssueBehindIt) {
   Track first, second;
   first.segments = {{work(10)}, {work(1, 2)}};
-  first.actions = {{.segment = 0}, send(1, 0), {.segment = 1}};
+  actions_of(first) = {{.segment = 0}, send(1, 0), {.segment = 1}};
   second.segments = {{work(1, 2)}};
-  second.actions = {receive(0, 0), {.segment = 0, .waits = {0}}};
+  actions_of(second) = {receive(0, 0), {.segment = 0, .waits = {0}}};
   const std::vector<RankTime> ended = Paper("pipe:2", {.bytes_per_second = 1}).run({first, second});
   EXPECT_DOUBLE_EQ(ended[0].end_seconds, 13);
   EXPECT_DOUBLE_EQ(ended[1].end_seconds, 13);
@@ -142,7 +178,7 @@ TEST(ClockByHand, HostsIssueAheadOfTheirDevices) {
   three.work.add(4, 0, 1);
   three.work.add(4, 0, 1);
   track.segments = {{three}, {work(1, 1)}};
-  track.actions = {{.segment = 0}, {.segment = 1}};
+  actions_of(track) = {{.segment = 0}, {.segment = 1}};
   EXPECT_DOUBLE_EQ(Paper("data:1", {.bytes_per_second = 1}).run({track})[0].end_seconds, 14);
 }
 
@@ -182,7 +218,7 @@ TEST(ClockByHand, WaitingBesideACollectiveIsNotSlowed) {
 TEST(ClockByHand, JitterLeavesTheMeanOfWork) {
   constexpr int kDrawn = 20000;
   Track track = one_segment({}, {work(1)});
-  track.actions.assign(kDrawn, {.segment = 0});
+  actions_of(track).assign(kDrawn, {.segment = 0});
   const RankTime rank =
       Paper("data:1", {.bytes_per_second = 1}).run({track}, Events::kRecorded, {.jitter = 0.5, .seed = 3})[0];
   ASSERT_EQ(rank.events.size(), static_cast<size_t>(kDrawn));
@@ -209,10 +245,10 @@ TEST(ClockByHand, StatesThatRestElsewhereComeAndGoInOrder) {
   using Kind = Action::Kind;
   Track track;
   track.segments = {{work(1)}};
-  track.actions = {move(Kind::kFetch, 6, 0),       move(Kind::kFetch, 4, 1),
-                   {.segment = 0, .staging = {0}}, move(Kind::kStore, 6, 0),
-                   {.segment = 0, .staging = {1}}, move(Kind::kFetch, 6, 0),
-                   {.segment = 0, .staging = {0}}};
+  actions_of(track) = {move(Kind::kFetch, 6, 0),       move(Kind::kFetch, 4, 1),
+                       {.segment = 0, .staging = {0}}, move(Kind::kStore, 6, 0),
+                       {.segment = 0, .staging = {1}}, move(Kind::kFetch, 6, 0),
+                       {.segment = 0, .staging = {0}}};
   const RankTime rank = Paper("data:1", {.bytes_per_second = 1}, 2).run({track})[0];
   EXPECT_DOUBLE_EQ(rank.end_seconds, 12);
   EXPECT_DOUBLE_EQ(rank.work_seconds, 3);
@@ -226,11 +262,11 @@ TEST(ClockByHand, HostsWaitForASlotThatIsInUse) {
   Track track;
   track.segments = {{work(1, 2)}};
   const TrackAction fetch{.kind = Action::Kind::kFetch, .bytes = 6, .staging = {0}};
-  track.actions = {fetch, fetch, {.segment = 0}};
+  actions_of(track) = {fetch, fetch, {.segment = 0}};
   const Paper paper("data:1", {.bytes_per_second = 1}, 2);
   EXPECT_DOUBLE_EQ(paper.run({track})[0].end_seconds, 6);
   // Without any work the step ends when its host is done, at 3.
-  track.actions.pop_back();
+  actions_of(track).pop_back();
   EXPECT_DOUBLE_EQ(paper.run({track})[0].end_seconds, 3);
 }
 

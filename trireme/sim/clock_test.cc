@@ -23,6 +23,11 @@ Cluster stages_cluster(int stages, double message) {
   return cluster;
 }
 
+std::vector<TrackAction>& actions_of(Track& track) {
+  if (track.lists.empty()) track.lists.emplace_back();
+  return track.lists[0].actions;
+}
+
 // A stage's turns as actions: what another stage makes is asked for a turn ahead and waited for, what another
 // needs is sent.
 Track track_of_stage(const Pipeline& pipeline, int stage, const ChunkTimes& times) {
@@ -38,12 +43,12 @@ Track track_of_stage(const Pipeline& pipeline, int stage, const ChunkTimes& time
   for (const ChunkTurn& turn : pipeline.order[stage]) {
     TrackAction run{.segment = static_cast<int>(turn.phase)};
     if (const auto needed = waits_for(pipeline, turn); needed && places.of(*needed).stage != stage) {
-      run.waits.push_back(static_cast<int>(track.actions.size()));
-      track.actions.push_back({.kind = Action::Kind::kReceive, .stage = places.of(*needed).stage});
+      run.waits.push_back(static_cast<int>(actions_of(track).size()));
+      actions_of(track).push_back({.kind = Action::Kind::kReceive, .place = places.of(*needed).stage});
     }
-    track.actions.push_back(run);
+    actions_of(track).push_back(run);
     if (const auto next = awaited_by(pipeline, turn); next && places.of(*next).stage != stage)
-      track.actions.push_back({.kind = Action::Kind::kSend, .stage = places.of(*next).stage});
+      actions_of(track).push_back({.kind = Action::Kind::kSend, .place = places.of(*next).stage});
   }
   return track;
 }
@@ -100,7 +105,7 @@ TEST(Clock, ACollectiveBeginsWithTheLastAndGoesOnBesideWork) {
                         {.kind = Item::Kind::kStart, .meeting = 0},
                         work_item(beside),
                         {.kind = Item::Kind::kWait, .start = 1, .beside = Item::Beside::kWork}}};
-    result.actions = {{.segment = 0}};
+    actions_of(result) = {{.segment = 0}};
     return result;
   };
   const Track early = track(1, 1), late = track(4, 5);
@@ -129,9 +134,9 @@ TEST(Clock, RanksThatWaitForEverAreAnError) {
   CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {});
   Track track;
   track.segments = {{work_item(1)}};
-  track.actions = {{.kind = Action::Kind::kReceive, .stage = 1}, {.segment = 0, .waits = {0}}};
+  actions_of(track) = {{.kind = Action::Kind::kReceive, .place = 1}, {.segment = 0, .waits = {0}}};
   Track silent = track;
-  silent.actions = {{.segment = 0}};
+  actions_of(silent) = {{.segment = 0}};
   const std::vector<Runner> runners = {{0, &track}, {1, &silent}};
   EXPECT_THROW(run_clock(runners, Stands::kForItself, device_map, times), Error);
 }

@@ -42,7 +42,8 @@ class Picture {
   Picture(const SimReport& report, const Mesh& mesh)
       : report_(report),
         mesh_(mesh),
-        scale_((kWidth - kLeft - kRight) / std::max(report.step_seconds, 1e-30)) {}
+        seconds_(report.step_seconds * static_cast<double>(report.steps)),
+        scale_((kWidth - kLeft - kRight) / std::max(seconds_, 1e-30)) {}
 
   std::string draw(const std::string& title) {
     const double bottom = y(report_.ranks.size());
@@ -75,7 +76,7 @@ class Picture {
   void draw_rank(size_t row) {
     const RankReport& rank = report_.ranks[row];
     add(R"(<text x="10" y="{:.0f}">{}</text>)", y(row) + 13, place_of(mesh_, rank.rank));
-    bar(0, report_.step_seconds, y(row), kBar, kWaits);
+    bar(0, seconds_, y(row), kBar, kWaits);
     for (const TraceEvent& event : rank.time.events) {
       if (event.end <= event.begin || event.name == kWaitEvent) continue;
       if (event.track == TraceEvent::Track::kCommunication) {
@@ -111,7 +112,8 @@ class Picture {
 
   const SimReport& report_;
   const Mesh& mesh_;
-  const double scale_;  // pixels for a second
+  const double seconds_;  // of all steps
+  const double scale_;    // pixels for a second
   std::set<Paint> painted_;
   bool communicates_ = false;
   std::string svg_;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/passes/served_steps.h"
+#include "trireme/sim/arrivals.h"
 
 namespace trireme::sim {
 namespace {
@@ -33,45 +33,30 @@ std::vector<std::pair<int, int>> ends_of_stages(const Mesh& mesh) {
   return ends;
 }
 
-// Steps of an asynchronous pipeline overlap: one of them is what those after the first few take, on average.
-constexpr int kFirstSteps = 4, kMoreSteps = 8;
 // Ranks that are all simulated where their parts have different sizes.
 constexpr int kMostUneven = 256;
 
 struct Simulated {
   std::unique_ptr<Track> track;
-  std::unique_ptr<Track> first_steps;  // of an asynchronous pipeline, to be taken off
   RankReport report;
   int64_t parameters = 0;
 };
 
 Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for) {
-  if (program.segment(kGiveSegment) >= 0 || program.segment(kPullSegment) >= 0)
-    throw_error(
-        "the plan has a server, which takes gradients in the order in which they come: a clock that runs one "
-        "step can not time that. Simulate the plan without the key exchange, or run it (--link, --slow)");
-  const DeviceClass& device = device_map.device(rank);
-  const bool overlap = is_asynchronous(program);
-  return {std::make_unique<Track>(track_of(program, device, overlap ? kFirstSteps + kMoreSteps : 1)),
-          overlap ? std::make_unique<Track>(track_of(program, device, kFirstSteps)) : nullptr,
+  return {std::make_unique<Track>(track_of(program, device_map.device(rank))),
           {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
           program.parameters};
 }
 
-// What one of `steps` takes that were made after others.
-RankTime step_after(RankTime all, const RankTime& first, int steps) {
-  const auto take = [&](double& of_all, double of_first) { of_all = (of_all - of_first) / steps; };
-  take(all.end_seconds, first.end_seconds);
-  take(all.work_seconds, first.work_seconds);
-  take(all.bubble_seconds, first.bubble_seconds);
-  take(all.offload_seconds, first.offload_seconds);
-  take(all.flops, first.flops);
-  take(all.bytes_sent, first.bytes_sent);
-  take(all.offload_bytes, first.offload_bytes);
-  for (size_t i = 0; i < all.exposed_seconds.size(); ++i)
-    take(all.exposed_seconds[i], first.exposed_seconds[i]);
-  for (size_t i = 0; i < all.bytes.size(); ++i) take(all.bytes[i], first.bytes[i]);
-  return all;
+// Whether all its messages are to other stages. Others are to neighbours, who lie differently for each rank.
+bool keeps_to_pipe(const Track& track, const Mesh& mesh) {
+  for (const TrackList& list : track.lists) {
+    for (const TrackAction& action : list.actions) {
+      const bool message = action.kind == Action::Kind::kSend || action.kind == Action::Kind::kReceive;
+      if (message && action.axis != mesh.find(kPipeAxis)) return false;
+    }
+  }
+  return true;
 }
 
 // One of each stage; nothing where ranks differ, unless they are too many to look at all, and differ in the
@@ -87,12 +72,24 @@ std::vector<Simulated> representatives(const DeviceMap& device_map, const Progra
     const bool even = is_even(program);
     if (!even && !many) return {};
     result.push_back(make(program, device_map, first, in_stage));
+    if (!keeps_to_pipe(*result.back().track, device_map.mesh())) return {};
     // Stages cut one graph: what the first one's activations show holds for the others'.
     if (!even || result.size() > 1 || first == last) continue;
     const Simulated other = make(programs(last), device_map, last, 1);
     if (*other.track != *result.back().track || other.report.memory != result.back().report.memory) return {};
   }
   return result;
+}
+
+// In step, that of the rank that takes longest. At their own pace, the time in which ranks make one step each
+// on the average.
+double step_seconds(const std::vector<RankTime>& ranks, Pace pace) {
+  double longest = 0, rate = 0;
+  for (const RankTime& rank : ranks) {
+    longest = std::max(longest, rank.end_seconds);
+    if (rank.steps > 0 && rank.end_seconds > 0) rate += 1 / rank.end_seconds;
+  }
+  return pace == Pace::kInStep ? longest : static_cast<double>(ranks.size()) / rate;
 }
 
 }  // namespace
@@ -131,24 +128,28 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
     for (int rank = 0; rank < device_map.mesh().ranks(); ++rank)
       simulated.push_back(make(programs(rank), device_map, rank, 1));
   }
-  std::vector<Runner> runners, first_steps;
-  for (const Simulated& one : simulated) {
-    runners.push_back({one.report.rank, one.track.get()});
-    if (one.first_steps) first_steps.push_back({one.report.rank, one.first_steps.get()});
-  }
   CollectiveTimes times(device_map, options.collectives, options.algorithms);
-  const auto run = [&](Events events, const Disturbance& what) {
-    std::vector<RankTime> all = run_clock(runners, stands, device_map, times, events, what);
-    if (first_steps.empty()) return all;
-    const std::vector<RankTime> first =
-        run_clock(first_steps, stands, device_map, times, Events::kNone, what);
-    for (size_t r = 0; r < all.size(); ++r) all[r] = step_after(std::move(all[r]), first[r], kMoreSteps);
-    return all;
+  const auto run = [&](const Window& window, Pace pace, Events events, const Disturbance& what) {
+    std::vector<std::unique_ptr<Agenda>> agendas;
+    std::vector<Runner> runners;
+    for (const Simulated& one : simulated) {
+      agendas.push_back(pace == Pace::kOwn
+                            ? own_pace_agenda(*one.track, options.plan, one.report.rank, window)
+                            : std::make_unique<LockstepAgenda>(*one.track, window));
+      runners.push_back({one.report.rank, one.track.get(), agendas.back().get()});
+    }
+    return run_clock(runners, stands, device_map, times, events, what, pace, window.before);
   };
-  std::vector<RankTime> ended = run(options.events, disturbance);
+  const bool own_pace =
+      std::ranges::any_of(simulated, [](const Simulated& one) { return goes_by_arrivals(*one.track); });
+  const Pace pace = own_pace ? Pace::kOwn : Pace::kInStep;
+  const Window window = own_pace ? kOwnPaceWindow : window_of(*simulated[0].track);
+  std::vector<RankTime> ended = run(window, pace, options.events, disturbance);
 
   SimReport report;
   report.parameters = simulated[0].parameters;
+  report.steps = window.steps;
+  report.step_seconds = step_seconds(ended, pace);
   std::map<const DeviceClass*, std::shared_ptr<const DeviceClass>>
       devices;  // one copy for all ranks of a class
   double waiting = 0;
@@ -159,8 +160,9 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
     if (!copy) copy = std::make_shared<const DeviceClass>(device);
     rank.device = copy;
     rank.time = std::move(ended[r]);
-    const double times_over = rank.stands_for;
-    report.step_seconds = std::max(report.step_seconds, rank.time.end_seconds);
+    double times_over = rank.stands_for;
+    if (pace == Pace::kOwn)
+      times_over *= rank.time.steps > 0 ? report.step_seconds / rank.time.end_seconds : 0;
     report.flops += times_over * rank.time.flops;
     report.bytes_sent += times_over * rank.time.bytes_sent;
     for (size_t i = 0; i < report.bytes.size(); ++i) report.bytes[i] += times_over * rank.time.bytes[i];
@@ -170,11 +172,16 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
   for (int draw = 1; draw < options.draws && disturbance.jitter > 0; ++draw) {
     Disturbance other = disturbance;
     other.seed += static_cast<uint64_t>(draw);
-    double end = 0;
-    for (const RankTime& time : run(Events::kNone, other)) end = std::max(end, time.end_seconds);
-    report.drawn_seconds.push_back(end);
+    report.drawn_seconds.push_back(step_seconds(run(window, pace, Events::kNone, other), pace));
   }
   std::ranges::sort(report.drawn_seconds);
+  for (const Window& early : early_windows(*simulated[0].track)) {
+    EarlyStep& step = report.early.emplace_back(EarlyStep{.until = early.from + 1});
+    const std::vector<RankTime> times_of_early = run(early, Pace::kInStep, Events::kNone, {});
+    step.step_seconds = step_seconds(times_of_early, Pace::kInStep);
+    for (size_t r = 0; r < times_of_early.size(); ++r)
+      step.bytes_sent += report.ranks[r].stands_for * times_of_early[r].bytes_sent;
+  }
   report.bubble = waiting / (report.step_seconds * device_map.mesh().ranks());
   return report;
 }

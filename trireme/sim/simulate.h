@@ -8,10 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trireme/mesh/device_map.h"
+#include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/sim/clock.h"
 #include "trireme/sim/collective_time.h"
@@ -30,6 +32,9 @@ struct SimOptions {
   // Then every rank is simulated; with jitter, so many steps with seeds after one another.
   Disturbance disturbance = {};
   int draws = 1;
+  // What the programs were built from: it says in which order servers, and ranks at their own pace, do
+  // things.
+  std::optional<Plan> plan = {};
 };
 
 // Bytes of a rank by what they are for: the roles of states, then "activations" (the arena), "comm memory"
@@ -50,14 +55,25 @@ struct RankReport {
   RankTime time;
 };
 
+// A step before those that the report is about, where early ones are others.
+struct EarlyStep {
+  int64_t until = 0;  // the last such step, counted from 1
+  double step_seconds = 0;
+  double bytes_sent = 0;  // by all ranks
+};
+
+// Of a step, on the average over those after which everything repeats itself. At their own pace ranks make
+// steps of different lengths: then of the time in which they make one each, on the average.
 struct SimReport {
   double step_seconds = 0;
+  int64_t steps = 1;  // that were timed, and that events are of
   double bubble = 0;  // the share of the step in which ranks wait for other stages, on average
   std::vector<RankReport> ranks;
   int64_t parameters = 0;
   double flops = 0;       // of all ranks, with what is made again
   PerReach bytes = {};    // of all ranks
   double bytes_sent = 0;  // likewise, the sum
+  std::vector<EarlyStep> early = {};
   // Where devices are disturbed: the time of each step that was drawn, ascending; the rest is about the
   // first.
   std::vector<double> drawn_seconds = {};

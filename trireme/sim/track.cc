@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "trireme/base/error.h"
 #include "trireme/ops/products.h"
 #include "trireme/ops/table.h"
+#include "trireme/passes/mixing.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/program/waits.h"
 #include "trireme/sim/op_time.h"
@@ -15,7 +17,27 @@ namespace trireme::sim {
 namespace {
 
 using Phase = OpRecord::Collective::Phase;
-constexpr std::string_view kFillList = "fill";
+
+When when_of(const ActionList& list) {
+  using What = When::What;
+  if (list.name == "step") return When::step();
+  if (list.name == "fill") return When::fill();
+  if (list.every > 0) return When::every(list.every, list.first);
+  if (list.until > 0) return When::until(list.until);
+  for (const auto& [name, what] : {std::pair(kMixList, What::kMix),
+                                   {kOfferList, What::kOffer},
+                                   {kAnswerList, What::kAnswer},
+                                   {kSettleList, What::kSettle}}) {
+    if (list.name == name) return When::asked(what);
+  }
+  if (list.actions.size() != 1 || !list.actions[0].is_message()) return {When::Kind::kNever};
+  const Action& message = list.actions[0];
+  return message.kind == Action::Kind::kSend ? When::tell(message.peer) : When::arrival(message.peer);
+}
+
+bool is_of_steps(const When& when) {
+  return when.kind != When::Kind::kNever && when.kind != When::Kind::kArrival;
+}
 
 double bytes_of(const Graph& graph, ValueId value) {
   return static_cast<double>(graph.type(value).bytes());
@@ -25,7 +47,7 @@ class Maker {
  public:
   Maker(const Program& program, const DeviceClass& device) : program_(program), device_(device) {}
 
-  Track run(int steps) {
+  Track run() {
     check_op_names(device_, ops());
     if (!program_.groups.empty() && device_.offload_bytes_per_second <= 0)
       throw_error(
@@ -33,27 +55,23 @@ class Maker {
           "class '{}' "
           "needs offload_bytes_per_second",
           device_.name);
-    const ActionList* step = program_.find_list("step");
-    TRIREME_CHECK(step != nullptr);
-    if (const ActionList* fill = program_.find_list(kFillList)) add_list(*fill);
-    for (int i = 0; i < steps; ++i) add_list(*step);
+    for (const ActionList& list : program_.lists) {
+      TrackList& added = track_.lists.emplace_back(TrackList{list.name, when_of(list), {}});
+      if (is_of_steps(added.when)) added.actions = actions_of(list);
+    }
     return std::move(track_);
   }
 
  private:
-  void add_list(const ActionList& list) {
+  std::vector<TrackAction> actions_of(const ActionList& list) {
     const Waits waits = waits_of(program_, list);
-    const int before = static_cast<int>(track_.actions.size());
-    const auto in_track = [&](std::vector<int> numbers) {
-      for (int& number : numbers) number += before;
-      return numbers;
-    };
+    std::vector<TrackAction> actions;
     for (size_t i = 0; i < list.actions.size(); ++i) {
-      TrackAction& added = track_.actions.emplace_back();
-      fill_in(list.actions[i], added);
-      added.waits = in_track(waits.before[i]);
+      fill_in(list.actions[i], actions.emplace_back());
+      actions.back().waits = waits.before[i];
     }
-    if (!list.actions.empty()) track_.actions.back().waits_behind = in_track(waits.at_end);
+    if (!actions.empty()) actions.back().waits_behind = waits.at_end;
+    return actions;
   }
 
   void fill_in(const Action& action, TrackAction& added) {
@@ -66,17 +84,50 @@ class Maker {
       added.microbatch = action.microbatch;
       for (const GroupUse& use : group_uses(program_, program_.segments[number].graph))
         added.staging.push_back(program_.groups[use.group].slot);
-    } else if (action.is_of_file()) {
+      return;
+    }
+    if (action.is_of_file()) {
       const FileGroup& group = program_.groups[program_.group(action.what)];
       added.staging = {group.slot};
       added.bytes = static_cast<double>(group.bytes);
-    } else {
-      const State* state = program_.find_state(action.what);
-      const int pipe = program_.mesh.find(kPipeAxis);
-      TRIREME_CHECK((state != nullptr && pipe >= 0));
-      added.stage = program_.mesh.coordinate(action.peer, pipe);
-      added.bytes = static_cast<double>(state->type.bytes());
+      return;
     }
+    const State* state = program_.find_state(action.what);
+    TRIREME_CHECK(state != nullptr);
+    added.bytes = static_cast<double>(state->type.bytes());
+    if (action.is_message()) {
+      std::tie(added.axis, added.place) = place_of(action.peer);
+      return;
+    }
+    const std::pair key(action.what, action.slot % state->slots);
+    added.sum = sums_.try_emplace(key, static_cast<int>(sums_.size())).first->second;
+    if (action.kind == Action::Kind::kAwait) return;
+    const int axis = program_.mesh.axis(kReplicaAxis);
+    added.meeting = static_cast<int>(track_.meetings.size());
+    track_.meetings.push_back(
+        {.kind = CollectiveKind::kAllReduce,
+         .axis = axis,
+         .calls = {added.bytes},
+         .bytes_sent = bytes_sent(CollectiveKind::kAllReduce, program_.mesh.axes()[axis].size, added.bytes,
+                                  added.bytes)});
+  }
+
+  // Along which axis a rank lies elsewhere, and where.
+  std::pair<int, int> place_of(int peer) const {
+    const Mesh& mesh = program_.mesh;
+    std::pair<int, int> found = {-1, 0};
+    for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {
+      const int place = mesh.coordinate(peer, axis);
+      if (place == mesh.coordinate(program_.rank, axis)) continue;
+      if (found.first >= 0)
+        throw_error(
+            "rank {} has a message for rank {}, which lies elsewhere along two axes of the mesh '{}': the "
+            "clock has "
+            "no time for such a message",
+            program_.rank, peer, to_string(mesh));
+      found = {axis, place};
+    }
+    return found;
   }
 
   void add_segment(const Segment& segment) {
@@ -124,7 +175,8 @@ class Maker {
   const Program& program_;
   const DeviceClass& device_;
   Track track_;
-  std::map<int, int> made_;  // segments of the program -> of the track
+  std::map<int, int> made_;                          // segments of the program -> of the track
+  std::map<std::pair<std::string, int>, int> sums_;  // by state and slot
   std::vector<Item>* items_ = nullptr;
 };
 
@@ -157,12 +209,13 @@ std::vector<double> call_bytes(const Segment& segment, int number) {
   return calls;
 }
 
-bool is_asynchronous(const Program& program) {
-  return program.find_list(kFillList) != nullptr;
+int Track::list(const When& when) const {
+  const auto found = std::ranges::find(lists, when, &TrackList::when);
+  return found == lists.end() ? -1 : static_cast<int>(found - lists.begin());
 }
 
-Track track_of(const Program& program, const DeviceClass& device, int steps) {
-  return Maker(program, device).run(steps);
+Track track_of(const Program& program, const DeviceClass& device) {
+  return Maker(program, device).run();
 }
 
 }  // namespace trireme::sim

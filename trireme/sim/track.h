@@ -1,4 +1,4 @@
-// Track: a rank's step as the clock sees it: how long its work takes between the points at which it meets
+// Track: a rank's program as the clock sees it: how long its work takes between the points at which it meets
 // other ranks. Made from its Program once; ranks whose tracks are equal take equal time wherever they stand.
 #pragma once
 
@@ -48,34 +48,67 @@ struct Item {
   friend bool operator==(const Item&, const Item&) = default;
 };
 
+// When a list of a program is run.
+struct When {
+  enum class Kind { kStep, kFill, kEvery, kUntil, kAsked, kArrival, kNever } kind = Kind::kStep;
+  enum class What { kTell, kMix, kOffer, kAnswer, kSettle };
+  int64_t steps = 0, first = 0;
+  What what = What::kTell;
+  int peer = -1;
+
+  static When step() { return {Kind::kStep}; }
+  static When fill() { return {Kind::kFill}; }
+  static When every(int64_t steps, int64_t first) { return {Kind::kEvery, steps, first}; }
+  static When until(int64_t step) { return {Kind::kUntil, step}; }
+  static When asked(What what) { return {Kind::kAsked, 0, 0, what}; }
+  static When tell(int peer) { return {Kind::kAsked, 0, 0, What::kTell, peer}; }
+  static When arrival(int peer) { return {Kind::kArrival, 0, 0, {}, peer}; }
+  bool is_due_after(int64_t made) const {
+    return kind == Kind::kEvery && made >= first && (made - first) % steps == 0;
+  }
+  friend bool operator==(const When&, const When&) = default;
+};
+
 struct TrackAction {
   Action::Kind kind = Action::Kind::kRun;
-  int segment = -1;                                // of a run
-  int64_t microbatch = 0;                          // likewise
-  int stage = 0;                                   // of a message: the peer's
+  int segment = -1;        // of a run
+  int64_t microbatch = 0;  // likewise
+  // Of a message: the peer has this coordinate along this axis, and this rank's own along all others.
+  int axis = 0, place = 0;
   double bytes = 0;                                // likewise, and of what is fetched or stored
-  std::vector<int> waits = {}, waits_behind = {};  // actions whose messages must be through
+  std::vector<int> waits = {}, waits_behind = {};  // actions of the list whose messages must be through
   // Of states that rest elsewhere: the staging slot that a group is fetched to or stored from; of a run,
   // those that it works on.
   std::vector<int> staging = {};
+  int meeting = -1;  // of a sum that is begun, in Track::meetings
+  int sum = -1;      // likewise, and of one that is awaited: the same number for both
 
   friend bool operator==(const TrackAction&, const TrackAction&) = default;
+};
+
+// The actions of lists that steps have no use for (an evaluation, a meeting) are left out.
+struct TrackList {
+  std::string name;
+  When when;
+  std::vector<TrackAction> actions;
+
+  friend bool operator==(const TrackList&, const TrackList&) = default;
 };
 
 struct Track {
   std::vector<std::vector<Item>> segments;
   std::vector<std::string> names;  // of the segments
   std::vector<Meeting> meetings;
-  std::vector<TrackAction> actions;  // of a step, or of several
+  std::vector<TrackList> lists;  // those of the program, in its order
 
+  int list(const When& when) const;  // the first such; −1 where there is none
   friend bool operator==(const Track&, const Track&) = default;
 };
 
 // What a collective's node gives to the transport: bytes of the vector of each call.
 std::vector<double> call_bytes(const Segment& segment, int node);
 
-// An asynchronous pipeline is filled first; its steps overlap, so that one of them by itself says little.
-bool is_asynchronous(const Program& program);
-Track track_of(const Program& program, const DeviceClass& device, int steps = 1);
+// Throws Error for what the clock can not time.
+Track track_of(const Program& program, const DeviceClass& device);
 
 }  // namespace trireme::sim

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/base/rng.h"
 #include "trireme/exchange/gossip.h"
 #include "trireme/passes/mixing.h"
 #include "trireme/train/gossip_steps.h"
@@ -27,7 +26,9 @@ float news_of_end(GossipSteps::Why why) {
 class AskingSteps final : public GossipSteps {
  public:
   AskingSteps(const RankOptions& ranks, const Consistency& how, Trainer& trainer, std::optional<Order> replay)
-      : GossipSteps(ranks, how, trainer, std::move(replay)), partners_(partners_in(ranks, how)) {}
+      : GossipSteps(ranks, how, trainer, std::move(replay)),
+        draw_(gossip_graph(how.settings.word("graph")), ranks_, rank_,
+              static_cast<uint64_t>(how.settings.whole("seed"))) {}
 
  private:
   StepResult update(int64_t step, double rate) override {
@@ -49,13 +50,8 @@ class AskingSteps final : public GossipSteps {
     return true;
   }
 
-  // Whom is a function of (seed, rank, step).
   void ask(int64_t step) {
-    const RngKey key{static_cast<uint64_t>(how_.settings.whole("seed")), stream_id("exchange.partners")};
-    const auto number =
-        static_cast<uint64_t>(step) * static_cast<uint64_t>(ranks_) + static_cast<uint64_t>(rank_);
-    const auto drawn = static_cast<size_t>(uniform(key, number) * static_cast<float>(partners_.size()));
-    asked_ = partners_[std::min(drawn, partners_.size() - 1)];
+    asked_ = draw_.at(step);
     asked_at_ = step;
     set_news(trainer_, kOfferList, 0);
     trainer_.run_list(kOfferList);
@@ -77,11 +73,11 @@ class AskingSteps final : public GossipSteps {
     }
     set_news(trainer_, kOfferList, news_of_end(why));
     trainer_.run_list(kOfferList);
-    for (const int partner : partners_) trainer_.runner().begin(message_list(rank_, partner));
-    for (size_t i = 0; i < partners_.size(); ++i) communicator_.wait(memory(kOfferState, 0));
+    for (const int partner : draw_.partners()) trainer_.runner().begin(message_list(rank_, partner));
+    for (size_t i = 0; i < draw_.partners().size(); ++i) communicator_.wait(memory(kOfferState, 0));
   }
 
-  const std::vector<int> partners_;
+  const PartnerDraw draw_;
   int asked_ = -1;  // the partner whose answer is to come
   int64_t asked_at_ = 0;
 };
