@@ -195,13 +195,13 @@ def links(results, _):
                 if (found := results.get(arms.reach_arm(name).key)) and "loss" in found}
     parts = []
     for link in arms.LINKS:
-        rows, measured, foreseen = [], {}, {}
+        rows, measured, predicted = [], {}, {}
         for name, _ in arms.LINK_METHODS:
             run = results.get(arms.link_key("links", name, link))
             said = results.get(arms.link_key("links", f"predicted, {name}", link), {}).get("said")
             ms = arms.said_ms(said, "ms a step") if said else None
             if ms and steps_of.get(name):
-                foreseen[name] = ms * steps_of[name] / 1e3
+                predicted[name] = ms * steps_of[name] / 1e3
             if not run or "loss" not in run:
                 continue
             reached = arms.steps_to_target(run)
@@ -210,11 +210,11 @@ def links(results, _):
             mean_ms = 1e3 * run["seconds"][-1] / len(run["seconds"])
             rows.append((name, reached or "not reached", f"{mean_ms:.1f}", f"{ms:.1f}" if ms else "",
                          f"{measured[name]:.2f}" if name in measured else "",
-                         f"{foreseen[name]:.2f}" if name in foreseen else ""))
-        if not rows or not foreseen:
+                         f"{predicted[name]:.2f}" if name in predicted else ""))
+        if not rows or not predicted:
             continue
-        parts.append(f"Over `{link}` the first is {min(measured, key=measured.get)}; foreseen was "
-                     f"{min(foreseen, key=foreseen.get)}.\n\n"
+        parts.append(f"Over `{link}` the fastest is {min(measured, key=measured.get)}; predicted was "
+                     f"{min(predicted, key=predicted.get)}.\n\n"
                      + table((f"`--link {link}`", "steps", "ms a step, mean", "predicted", "seconds to the target",
                               "predicted"), rows))
     return "\n".join(parts) if parts else None
@@ -237,13 +237,13 @@ def speed(results, _):
         memory = next(entry for entry in measured if entry.get("op") == "triad")["bytes_per_second"]
         elements = int(kernel["shape"].split()[-1])
         read = 4 * elements / kernel["median_seconds"]
-        out.append(f"Selecting {kernel['shape']} elements reads {read / 1e9:.1f} GB/s on {kernel['threads']} threads, where "
-                   f"a = b + s·c moves {memory / 1e9:.1f}: {read / memory:.2f} of it for reading alone, "
-                   f"{kernel['ceiling_fraction']:.2f} as the op's record counts, which is that all is written back.")
+        out.append(f"Selecting {kernel['shape']} elements reads {read / 1e9:.1f} GB/s on {kernel['threads']} threads. The loop "
+                   f"a = b + s·c moves {memory / 1e9:.1f} GB/s. The share is {read / memory:.2f} if only reading counts, and "
+                   f"{kernel['ceiling_fraction']:.2f} by the op's record, which also counts writing everything back.")
     if "profile, dense" in own and "profile, power_sgd, rank 2" in own:
         extra, whole = power_share(own)
-        out.append(f"What `power_sgd` of rank 2 computes takes {extra:.1f} of the {whole:.0f} ms of a step of the GPT of "
-                   f"`trireme bench train` on 2 ranks of one thread: {100 * extra / whole:.1f} %.")
+        out.append(f"The computation of `power_sgd` with rank 2 takes {extra:.1f} of the {whole:.0f} ms of a step, {100 * extra / whole:.1f} %, "
+                   f"for the GPT of `trireme bench train` on 2 ranks with one thread each.")
     if "home, dense" in own:
         dense = own.one("home, dense")["measured"][0]["median_seconds"]
         rows = [(name, f"{1e3 * seconds:.0f}", f"{seconds / dense:.2f}") for name, _ in arms.COMPRESSORS

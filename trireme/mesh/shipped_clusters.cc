@@ -49,7 +49,7 @@ bytes_per_second = 2.8e9
 )"},
     {"a100", R"(
 name = "DGX A100"
-source = "makers' figures; efficiencies are one calibration, docs/simulator.md"
+source = "makers' figures; efficiencies are one calibration, docs/simulator_experiments.md"
 
 [[device]]
 name = "a100"
