@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 
 #include "trireme/base/error.h"
@@ -16,7 +17,8 @@
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/consistency.h"
 #include "trireme/plan/servers.h"
-#include "trireme/sim/link_seconds.h"
+#include "trireme/sim/over_link.h"
+#include "trireme/train/step_programs.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {
@@ -27,7 +29,7 @@ using MaybeLink = std::optional<comm::EmulatedLink>;
 struct Costs {
   double sent_bytes = 0;  // by rank 0 in a step
   size_t kept_bytes = 0;  // on rank 0
-  double link_seconds = 0, computing_seconds = 0;
+  double computing_seconds = 0, step_seconds = 0;
   std::string refusal = "";
 };
 
@@ -42,13 +44,17 @@ Costs costs_of(const bench::StepSetup& setup, const Plan& plan, const MaybeLink&
   Costs costs;
   try {
     const std::unique_ptr<Device> device = make_cpu_device(1);
-    const Program program = step_program(setup.config.model, setup.config.train, setup.config.optim,
-                                         setup.shape, *device, {plan, rank_of_interest(plan)});
+    const StepPrograms programs(Model(setup.config.model), setup.config.train, setup.config.optim,
+                                setup.shape, plan);
+    const int rank = rank_of_interest(plan);
+    const Program program = programs.rank(rank, device.get());
     costs.sent_bytes = bytes_sent_in_step(program);
     if (link) {
-      costs.link_seconds =
-          sim::link_seconds_in_step(program, *link) + sim::agreement_seconds_in_step(plan, *link);
       costs.computing_seconds = step_seconds > 0 ? step_seconds : bench::seconds_of_rank_alone(setup, plan);
+      const sim::SimReport report = sim::step_over(
+          *link, plan, [&](int other) { return programs.rank(other, nullptr); }, costs.computing_seconds,
+          rank);
+      costs.step_seconds = report.step_seconds + sim::stop_seconds_over(*link, plan);
     }
     for (const State& state : program.states) {
       if (state.role == Role::kResidual) costs.kept_bytes += state.type.bytes();
@@ -86,10 +92,10 @@ class Table {
     }
     fmt::print("| {} | {} | {:.1f} | {} |", name, format_bytes(static_cast<size_t>(costs.sent_bytes)),
                dense_bytes_ / costs.sent_bytes, format_bytes(costs.kept_bytes));
-    const double seconds = costs.computing_seconds + costs.link_seconds;
+    const double seconds = costs.step_seconds;
     if (link_)
-      fmt::print(" {:.1f} | {:.1f} | {:.1f} |", 1e3 * costs.computing_seconds, 1e3 * costs.link_seconds,
-                 1e3 * seconds);
+      fmt::print(" {:.1f} | {:.1f} | {:.1f} |", 1e3 * costs.computing_seconds,
+                 1e3 * std::max(0.0, seconds - costs.computing_seconds), 1e3 * seconds);
     fmt::print("\n");
     if (fastest_.empty() || seconds < least_seconds_) {
       fastest_ = name;

@@ -25,6 +25,7 @@ struct Gathering {
   int missing = 0;
   double ready_seconds = 0;
   double begin_seconds = 0, end_seconds = -1;
+  double free_seconds = 0;        // when the next one can begin
   std::vector<int> waiting = {};  // runners
 
   bool is_known() const { return end_seconds >= 0; }
@@ -70,6 +71,7 @@ struct Happening {
 
 struct MeetingCost {
   double seconds = 0;
+  double busy_seconds = 0;  // until the next one of the group can begin
   PerReach bytes = {};
 };
 
@@ -199,8 +201,10 @@ class Clock {
       double whole = 0;
       for (const double bytes : meeting.calls) whole += bytes;
       for (const double bytes : meeting.calls) {
-        cost.seconds += times_.seconds(classes[meeting.axis], meeting.kind, bytes);
         const double sent = whole > 0 ? meeting.bytes_sent * bytes / whole : 0;
+        const double seconds = times_.seconds(classes[meeting.axis], meeting.kind, bytes);
+        cost.seconds = std::max(cost.seconds, cost.busy_seconds + seconds);
+        cost.busy_seconds += times_.busy_seconds(classes[meeting.axis], meeting.kind, bytes, sent);
         const PerReach reaches = times_.reaches(classes[meeting.axis], meeting.kind, bytes, sent);
         for (size_t i = 0; i < reaches.size(); ++i) cost.bytes[i] += reaches[i];
       }
@@ -454,18 +458,19 @@ class Clock {
     state.time.bytes_sent += meeting.bytes_sent;
     const MeetingCost& cost = (*state.costs)[of_track];
     for (size_t i = 0; i < cost.bytes.size(); ++i) state.time.bytes[i] += cost.bytes[i];
-    if (--gathering.missing == 0) settle(among, cost.seconds);
+    if (--gathering.missing == 0) settle(among, cost);
     return number;
   }
 
   // All of a collective are there. Those of a group are run one after another, and met in the same order by
   // all.
-  void settle(Group& among, double seconds) {
+  void settle(Group& among, const MeetingCost& cost) {
     Gathering& gathering = among.gatherings[among.known];
     TRIREME_CHECK(gathering.missing == 0);
-    const double free = among.known == 0 ? 0 : among.gatherings[among.known - 1].end_seconds;
+    const double free = among.known == 0 ? 0 : among.gatherings[among.known - 1].free_seconds;
     gathering.begin_seconds = std::max(gathering.ready_seconds, free);
-    gathering.end_seconds = gathering.begin_seconds + seconds;
+    gathering.end_seconds = gathering.begin_seconds + cost.seconds;
+    gathering.free_seconds = gathering.begin_seconds + cost.busy_seconds;
     ++among.known;
     wake_all(gathering.waiting);
   }

@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/collective/cost.h"
 #include "trireme/comm/collective/formula.h"
 
@@ -149,6 +150,24 @@ double CollectiveTimes::steps_seconds(const Group& group, Collective collective,
   return comm::predict_seconds(steps, chunks, whole, costs);
 }
 
+// Bytes are on the wire of the sender, and come in on that of the receiver α later (transport/emulated).
+double CollectiveTimes::run_seconds(const Group& group, Collective collective, double bytes) const {
+  const comm::Call call{
+      .collective = collective, .dtype = DType::u8, .count = static_cast<int64_t>(std::llround(bytes))};
+  const comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false);
+  const comm::Steps steps = comm::make_steps(collective, choice.algorithm, group.ranks(), 0, group.hosts);
+  const auto transfer = [&](int from, int to, size_t message, bool) -> comm::Transfer {
+    const Path& path = group.paths[from][to];
+    const double on_wire = static_cast<double>(message) * path.beta_seconds_per_byte;
+    return {.send_seconds = on_wire, .delay_seconds = path.alpha_seconds, .receive_seconds = on_wire};
+  };
+  const auto add = [&](size_t message) {
+    return static_cast<double>(message) * group.widest.gamma_seconds_per_byte;
+  };
+  return comm::predict_seconds(steps, chunk_bytes(steps, collective, bytes), choice.segment_bytes,
+                               {.transfer = transfer, .reduce_seconds = add});
+}
+
 Algorithm CollectiveTimes::fastest(const Group& group, Collective collective, double bytes) const {
   if (group.algorithm != Algorithm::automatic) {
     const std::vector<Algorithm> known = comm::algorithms_of(collective);
@@ -168,6 +187,12 @@ double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double byt
   if (group.ranks() < 2) return 0;
   const auto [entry, fresh] = known_.try_emplace({group_class, kind, bytes}, 0);
   if (!fresh) return entry->second;
+  if (model_ == CollectiveModel::kAsRun) {
+    entry->second = kind == CollectiveKind::kShift
+                        ? group.widest.alpha_seconds + bytes * group.widest.beta_seconds_per_byte
+                        : run_seconds(group, collective_of(kind), bytes);
+    return entry->second;
+  }
   if (kind == CollectiveKind::kShift) {
     const double rounds = group.ranks() - 1, whole = bytes * group.ranks();
     entry->second = closed_seconds(group, Collective::all_gather, Algorithm::ring, whole) / rounds;
@@ -178,6 +203,11 @@ double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double byt
   entry->second = model_ == CollectiveModel::kSteps ? steps_seconds(group, collective, algorithm, bytes)
                                                     : closed_seconds(group, collective, algorithm, bytes);
   return entry->second;
+}
+
+double CollectiveTimes::busy_seconds(int group_class, CollectiveKind kind, double bytes, double sent) {
+  if (model_ != CollectiveModel::kAsRun) return seconds(group_class, kind, bytes);
+  return sent * groups_[group_class].widest.beta_seconds_per_byte;
 }
 
 PerReach CollectiveTimes::reaches(int group_class, CollectiveKind kind, double bytes, double sent) {

@@ -15,7 +15,13 @@
 
 namespace trireme::sim {
 
-enum class CollectiveModel { kClosedForms, kSteps };
+enum class CollectiveModel {
+  kClosedForms,
+  kSteps,
+  // The Steps that fixed rules choose (comm/collective/choice.h), in segments, with several collectives under
+  // way together: as comm/ runs them where nothing was measured.
+  kAsRun,
+};
 
 // By axis; automatic, and an axis that is not named, is the fastest by the closed forms.
 using Algorithms = std::map<std::string, comm::Algorithm, std::less<>>;
@@ -34,6 +40,8 @@ class CollectiveTimes {
   // Of a vector of so many bytes: what all_reduce and reduce_scatter are given, what all_gather makes, what
   // one rank gives to all_to_all.
   double seconds(int group_class, CollectiveKind kind, double bytes);
+  // How long one of which a rank sends so many bytes keeps those behind it from beginning.
+  double busy_seconds(int group_class, CollectiveKind kind, double bytes, double sent);
   // How `sent` bytes of a rank, on average over the group, go over links.
   PerReach reaches(int group_class, CollectiveKind kind, double bytes, double sent);
   double slowdown(int group_class) const { return groups_[group_class].slowdown; }
@@ -57,6 +65,7 @@ class CollectiveTimes {
                         double bytes) const;
   double steps_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
                        double bytes) const;
+  double run_seconds(const Group& group, comm::Collective collective, double bytes) const;
   std::vector<comm::Algorithm> candidates(const Group& group, comm::Collective collective) const;
   comm::Algorithm fastest(const Group& group, comm::Collective collective, double bytes) const;
 

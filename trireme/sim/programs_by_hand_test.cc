@@ -4,7 +4,7 @@
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/build.h"
-#include "trireme/sim/link_seconds.h"
+#include "trireme/sim/over_link.h"
 #include "trireme/sim/parallelism.h"
 #include "trireme/sim/simulate.h"
 #include "trireme/sim/track.h"
@@ -175,39 +175,26 @@ TEST(ProgramsByHand, TheBubbleIsAShareOfAllRanks) {
 // each sends 1 s of bytes, which are there 1 s later: the first sum 0 to 2. The second's bytes go behind the
 // first's, from 1 on: 1 to 3. One after the other they take 4 s.
 TEST(ProgramsByHand, SumsThatAreBegunTogetherWaitForLatencyOnce) {
-  const auto program = [](const std::string& nodes) {
+  const comm::EmulatedLink link = comm::parse_emulated_link("latency=1s,bandwidth=8Kbit");
+  const auto seconds = [&](const std::string& nodes) {
     Program result;
     result.mesh = parse_mesh("data:2");
     result.segments.push_back({.graph = parse_graph("graph sums\ninput %a: f32[250]\ninput %b: f32[250]\n" +
                                                         nodes + "output c = %c\noutput d = %d\n",
                                                     ops())});
     result.lists = {{.name = "step", .actions = {{.kind = Action::Kind::kRun, .what = "sums"}}}};
-    return result;
+    return step_over(link, Plan{result.mesh, "data"}, [&](int) { return result; }).step_seconds;
   };
   const std::string attrs = R"({axis="data", ways=2, coordinate=0, reduction="sum"})";
   const std::string wait_attrs = R"({axis="data", ways=2, coordinate=0, reduction="sum", shape=[250]})";
-  const comm::EmulatedLink link = comm::parse_emulated_link("latency=1s,bandwidth=8Kbit");
-  const Program together =
-      program("%s: f32[250] = all_reduce_start(%a) " + attrs + "\n%t: f32[250] = all_reduce_start(%b) " +
+  EXPECT_NEAR(
+      seconds("%s: f32[250] = all_reduce_start(%a) " + attrs + "\n%t: f32[250] = all_reduce_start(%b) " +
               attrs + "\n%c: f32[250] = all_reduce_wait(%s) " + wait_attrs +
-              "\n%d: f32[250] = all_reduce_wait(%t) " + wait_attrs + "\n");
-  EXPECT_NEAR(link_seconds_in_step(together, link), 3, 1e-9);
-  const Program in_turn =
-      program("%c: f32[250] = all_reduce(%a) " + attrs + "\n%d: f32[250] = all_reduce(%b) " + attrs + "\n");
-  EXPECT_NEAR(link_seconds_in_step(in_turn, link), 4, 1e-9);
-}
-
-// Each rank sends its 576 bytes to both neighbours and takes theirs. Both ways at once, at 1000 bytes a
-// second: 1 s of latency and 1.152 s.
-TEST(ProgramsByHand, MessagesBothWaysTakeAsLongAsOneWay) {
-  const Program program = two_layers(R"({"mesh": "data:4", "exchange": "d_psgd"})", 0);
-  const comm::EmulatedLink link = comm::parse_emulated_link("latency=1s,bandwidth=8Kbit");
-  EXPECT_NEAR(link_seconds(program, *program.find_list("exchange"), link), 2.152, 1e-9);
-  EXPECT_NEAR(link_seconds_in_step(program, link), 2.152, 1e-9);
-  // Every fourth step it is a quarter of that a step.
-  Program rarely = program;
-  for (ActionList& list : rarely.lists) list.every *= 4;
-  EXPECT_NEAR(link_seconds_in_step(rarely, link), 0.538, 1e-9);
+              "\n%d: f32[250] = all_reduce_wait(%t) " + wait_attrs + "\n"),
+      3, 1e-9);
+  EXPECT_NEAR(
+      seconds("%c: f32[250] = all_reduce(%a) " + attrs + "\n%d: f32[250] = all_reduce(%b) " + attrs + "\n"),
+      4, 1e-9);
 }
 
 // A layer with 8 features on 4 tokens has products of 8 by 24 (q, k and v), 8 by 8, 8 by 32 and 32 by 8:

@@ -1,5 +1,5 @@
 // What is predicted of a link is what ranks over an emulated one wait for.
-#include "trireme/sim/link_seconds.h"
+#include "trireme/sim/over_link.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "tests/support/times.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/step_programs.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::sim {
@@ -25,6 +26,10 @@ struct Setting {
     model.hidden = 100;
     model.classes = 10;
     optim.kind = "sgd";
+  }
+  double seconds_over(const comm::EmulatedLink& link, const Plan& plan) const {
+    const StepPrograms programs(model, train, optim, shape, plan);
+    return step_over(link, plan, [&](int rank) { return programs.rank(rank, nullptr); }).step_seconds;
   }
 };
 
@@ -60,33 +65,28 @@ double measured(const Plan& plan, const comm::EmulatedLink& link) {
   return std::chrono::duration<double>(last - first).count() / kSteps;
 }
 
-TEST(LinkSeconds, AreWhatRanksWaitFor) {
+TEST(OverLink, AreWhatRanksWaitFor) {
   const Setting setting;
   const comm::EmulatedLink link = comm::parse_emulated_link("latency=5ms,bandwidth=20Mbit");
   for (const char* exchange :
        {R"("all_reduce")", R"({"method": "power_sgd", "rank": 1})", R"({"method": "top_k", "ratio": 0.01})",
-        R"({"method": "pruned_ring", "ratio": 0.1})", R"({"method": "local", "steps": 1})"}) {
+        R"({"method": "pruned_ring", "ratio": 0.1})", R"({"method": "local", "steps": 1})", R"("d_psgd")"}) {
     const Plan plan = parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test");
-    const std::unique_ptr<Device> device = make_cpu_device(1);
-    const Program program =
-        step_program(setting.model, setting.train, setting.optim, setting.shape, *device, {plan, 0});
-    const double predicted = link_seconds_in_step(program, link), found = measured(plan, link);
+    const double predicted = setting.seconds_over(link, plan), found = measured(plan, link);
     EXPECT_GT(found, 0.6 * predicted) << exchange << ": " << predicted;
     EXPECT_LT(found, 1.4 * predicted + 0.03 + slack_seconds()) << exchange << ": " << predicted;
   }
 }
 
 // A list that is run every so many steps counts for its share.
-TEST(LinkSeconds, OfLocalStepsAreSpreadOverThem) {
+TEST(OverLink, OfLocalStepsAreSpreadOverThem) {
   const Setting setting;
   const comm::EmulatedLink link = comm::parse_emulated_link("home");
-  const std::unique_ptr<Device> device = make_cpu_device(1);
   const auto seconds = [&](int steps) {
     const Plan plan = parse_plan(
         fmt::format(R"({{"mesh": "data:4", "exchange": {{"method": "local", "steps": {}}}}})", steps),
         "test");
-    return link_seconds_in_step(
-        step_program(setting.model, setting.train, setting.optim, setting.shape, *device, {plan, 0}), link);
+    return setting.seconds_over(link, plan);
   };
   EXPECT_GT(seconds(1), 0.08);  // four messages after one another
   EXPECT_NEAR(seconds(10), seconds(1) / 10, 1e-9);
@@ -94,11 +94,11 @@ TEST(LinkSeconds, OfLocalStepsAreSpreadOverThem) {
 
 // Two messages one after another among four ranks, in the steps in which they hear of each other; none where
 // they are told in another way.
-TEST(LinkSeconds, OfTheAgreementToStop) {
+TEST(OverLink, OfTheAgreementToStop) {
   const comm::EmulatedLink link = comm::parse_emulated_link("continents");
   const auto seconds = [&](const std::string& exchange) {
-    return agreement_seconds_in_step(
-        parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test"), link);
+    return stop_seconds_over(
+        link, parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "test"));
   };
   EXPECT_NEAR(seconds(R"("all_reduce")"), 0.4, 1e-3);
   EXPECT_NEAR(seconds(R"("sgp")"), 0.4, 1e-3);
@@ -109,17 +109,14 @@ TEST(LinkSeconds, OfTheAgreementToStop) {
 
 // PowerSGD's sums of all matrices are under way together, each a small one: counts, whether all is finite,
 // and the two narrow matrices make four waits of two messages, however many matrices there are.
-TEST(LinkSeconds, OfSumsThatAreUnderWayTogetherAreNotAddedUp) {
+TEST(OverLink, OfSumsThatAreUnderWayTogetherAreNotAddedUp) {
   Setting setting;
   setting.model.layers = 12;
   setting.model.hidden = 256;
   const comm::EmulatedLink link = comm::parse_emulated_link("latency=50ms,bandwidth=10Gbit");
-  const std::unique_ptr<Device> device = make_cpu_device(1);
   const Plan plan =
       parse_plan(R"({"mesh": "data:4", "exchange": {"method": "power_sgd", "rank": 4}})", "test");
-  const Program program =
-      step_program(setting.model, setting.train, setting.optim, setting.shape, *device, {plan, 0});
-  EXPECT_NEAR(link_seconds_in_step(program, link), 0.4, 0.01);
+  EXPECT_NEAR(setting.seconds_over(link, plan), 0.4, 0.01);
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+// See over_link.h.
+#include "trireme/sim/over_link.h"
+
+#include <optional>
+
+#include "trireme/exchange/consistency.h"
+#include "trireme/plan/servers.h"
+
+namespace trireme::sim {
+
+Cluster cluster_over(const comm::EmulatedLink& link, int hosts) {
+  constexpr double kNoBound = 1e30;
+  const double rate = link.bytes_per_second > 0 ? link.bytes_per_second : kNoBound;
+  return {.name = "hosts over a link",
+          .devices = {{.name = "rank",
+                       .kind = "cpu",
+                       .memory_bytes = kNoBound,
+                       .bandwidth = {{0, kNoBound}},
+                       .flops_per_second = {{DType::f32, kNoBound}}}},
+          .hosts = {{.device = "rank", .count = hosts, .across = "link"}},
+          .links = {{.name = "link", .alpha_seconds = link.costs().alpha_seconds, .bytes_per_second = rate}}};
+}
+
+SimReport step_over(const comm::EmulatedLink& link, const Plan& plan, const ProgramSource& programs,
+                    double computing_seconds, int rank) {
+  Cluster cluster = cluster_over(link, plan.mesh.ranks());
+  const DeviceMap device_map(plan.mesh, cluster);
+  const SimOptions options{
+      .collectives = CollectiveModel::kAsRun, .ranks = SimOptions::Ranks::kAll, .plan = plan};
+  if (computing_seconds > 0) {
+    const auto set_rate = [&](double rate) {
+      cluster.devices[0].bandwidth[0].bytes_per_second = cluster.devices[0].flops_per_second[DType::f32] =
+          rate;
+    };
+    constexpr double kGuess = 1e9;
+    set_rate(kGuess);
+    const SimReport report = simulate(device_map, programs, options);
+    set_rate(kGuess * report.ranks[static_cast<size_t>(rank)].time.work_seconds / computing_seconds);
+  }
+  return simulate(device_map, programs, options);
+}
+
+double stop_seconds_over(const comm::EmulatedLink& link, const Plan& plan) {
+  const std::optional<Consistency> how = consistency_of(plan);
+  const bool late = how && how->kind == Consistency::Kind::kDelayed && how->settings.whole("delay") > 0;
+  if (late || (how && how->at_own_pace()) || servers_of(plan)) return 0;
+  const Cluster cluster = cluster_over(link, plan.mesh.ranks());
+  const DeviceMap device_map(plan.mesh, cluster);
+  CollectiveTimes times(device_map, CollectiveModel::kAsRun, {});
+  double seconds = 0;
+  for (int axis = 0; axis < static_cast<int>(plan.mesh.axes().size()); ++axis)
+    seconds += times.seconds(times.group_class(0, axis), CollectiveKind::kAllReduce, sizeof(int32_t));
+  return seconds / static_cast<double>(how ? how->period() : 1);
+}
+
+}  // namespace trireme::sim
