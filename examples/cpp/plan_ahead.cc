@@ -23,7 +23,8 @@ ModelRecord network(int64_t width) {
 
 // Two steps on random vectors.
 parity::Training on_random_vectors(const ModelRecord& model, const TrainOptions& train) {
-  parity::Training training{.model = model, .train = train, .shape = {.rows = train.batch}};
+  parity::Training training{
+      .model = model, .train = train, .shape = {.rows = train.batch / train.accumulate}};
   for (uint64_t step = 0; step < 2; ++step) {
     Batch& batch = training.batches.emplace_back();
     batch.rows = train.batch;

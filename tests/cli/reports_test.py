@@ -50,10 +50,15 @@ class Reports(ClusterCommands):
         points = json.loads(result.read_text())
         self.assertEqual([(p["scaling"], p["ranks"], p["batch"]) for p in points],
                          [("strong", 1, 8), ("strong", 2, 8), ("weak", 1, 8), ("weak", 2, 16)])
-        for point in points:
-            self.assertGreater(point["median_seconds"], 0)
-            self.assertGreater(point["predicted_seconds"], 0)
-        self.assertEqual(points[0]["efficiency"], 1)
+        # Prediction and efficiency of the second point: those of `simulate`, and of samples per second and rank.
+        simulated = self.folder / "simulated.json"
+        self.run_command("simulate", "--plan", "data", "-n", "2", *SMALL, "--cluster", self.machine(), "--json", str(simulated))
+        self.assertAlmostEqual(points[1]["predicted_seconds"] / json.loads(simulated.read_text())[0]["predicted_seconds"], 1)
+        for kind in ("median_seconds", "efficiency"), ("predicted_seconds", "predicted_efficiency"):
+            seconds, shares = ([p[field] for p in points] for field in kind)
+            self.assertEqual((shares[0], shares[2]), (1, 1))
+            self.assertAlmostEqual(shares[1], seconds[0] / (2 * seconds[1]))
+            self.assertAlmostEqual(shares[3], seconds[2] / seconds[3])
         self.assertEqual(len(self.rows(said, "strong")), 2)
         self.assertIn("train.batch=9", self.run_command("bench", "scaling", *SMALL, "--ranks", "3", code=1))
 

@@ -6,6 +6,7 @@ Run by ctest; alone: python3 tests/cli/simulate_test.py build/release/trireme/cl
 
 import json
 import sys
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -110,7 +111,12 @@ class Simulate(ClusterCommands):
         for op in ("gelu_grad", "embedding", "matmul"):  # of a step of this model; no kernel of them is timed alone
             self.assertRegex(measured.read_text(), rf'"{op}" = \[\[[0-9.e-]+, [0-9.e-]+\]')  # by size
         plan = self.plan(mesh="data:2", preset="data")
-        self.assertGreater(self.simulate(plan, cluster=str(measured))["predicted_seconds"], 0)
+        # No slower than the measured rates allow for its products, and no faster.
+        predicted = self.simulate(plan, cluster=str(measured))
+        peak = tomllib.loads(measured.read_text())["device"][0]["flops_per_second"]["f32"]
+        least = predicted["model_flops_per_step"] / (2 * peak)
+        self.assertGreater(predicted["predicted_seconds"], least)
+        self.assertLess(predicted["predicted_seconds"], 1000 * least)
         self.assertIn("DGX A100", self.run_command("profile", "--show", "a100"))
         self.assertIn("did you mean 'a100'?", self.run_command("profile", "--show", "a10", code=1))
 
