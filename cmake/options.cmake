@@ -32,8 +32,10 @@ else()
   # SSE4, AVX2, AVX-512 as Skylake has it, and the baseline, which cannot be left out.
   set(TRIREME_SIMD_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SSSE3|(HWY_AVX3-1))")
 endif()
-# Of tests' own sources: most of a test file's time to build is the optimizer's, and nothing waits for its code.
-set(TRIREME_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+# For code that no one waits for: the tests' own sources, and libraries that only decide what is to be computed.
+# Most of the time that such a file takes to compile is the optimizer's.
+set(TRIREME_LIGHT_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+set(TRIREME_TEST_OPTIONS ${TRIREME_LIGHT_OPTIONS})
 
 if(TRIREME_FUZZ)
   trireme_cxx_options(-fsanitize=fuzzer-no-link)  # coverage of the libraries too, or a fuzzer is blind

@@ -11,7 +11,7 @@
 namespace trireme::bench {
 namespace {
 
-constexpr int kLeastRuns = 5;
+constexpr int kLeastDeviceRuns = 5;
 constexpr double kBatchSeconds = 2e-3;  // of launches that are timed together
 constexpr int kMostLaunches = 200;
 
@@ -136,7 +136,7 @@ double DeviceKernelRun::median_seconds(double budget_seconds) {
   const auto batch = [&] { replay ? replay->launch() : launches(); };
   timed(batch);
   std::vector<double> seconds;
-  for (double spent = 0; static_cast<int>(seconds.size()) < kLeastRuns || spent < budget_seconds;) {
+  for (double spent = 0; static_cast<int>(seconds.size()) < kLeastDeviceRuns || spent < budget_seconds;) {
     seconds.push_back(timed(batch) / count);
     spent += seconds.back() * count;
   }

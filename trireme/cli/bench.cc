@@ -6,7 +6,7 @@
 namespace trireme::cli {
 namespace {
 
-constexpr Command kParts[] = {
+constexpr Command kBenchParts[] = {
     {"kernels", "check the main kernels and time them against this machine's ceilings", bench_kernels},
     {"collectives", "check collectives on ranks and time them beside what the links predict",
      bench_collectives},
@@ -18,7 +18,7 @@ constexpr Command kParts[] = {
 }  // namespace
 
 int bench(std::span<const std::string> arguments) {
-  return run_command_of("bench", kParts, arguments);
+  return run_command_of("bench", kBenchParts, arguments);
 }
 
 }  // namespace trireme::cli

@@ -30,7 +30,7 @@ using comm::Algorithm;
 using comm::Collective;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct CollectivesOptions {
   comm::LaunchOptions launch;
   std::string collective = "all_reduce";
   std::string algorithms = "all";
@@ -84,7 +84,7 @@ std::vector<Algorithm> parse_algorithms(const std::string& text, Collective coll
   return algorithms;
 }
 
-bench::CollectiveQuestion question_of(const Options& options) {
+bench::CollectiveQuestion question_of(const CollectivesOptions& options) {
   bench::CollectiveQuestion question;
   question.collective = find_name("collective", options.collective, all_collectives());
   question.dtype = find_name(
@@ -114,7 +114,7 @@ void write_links(const std::string& path, const comm::LinkModel& model) {
   comm::write_link_models(path, models);
 }
 
-comm::LinkModel links_of(comm::Context& context, const Options& options,
+comm::LinkModel links_of(comm::Context& context, const CollectivesOptions& options,
                          const bench::CollectiveQuestion& question) {
   if (!options.links.empty()) return comm::read_links(context, options.links, question.memory);
   const bool full = !options.calibrate.empty() || options.check_rounds > 0;
@@ -180,7 +180,7 @@ Json json_of(const std::vector<bench::CollectiveTime>& times, const bench::Colle
   return list;
 }
 
-void print_heading(const Options& options, const bench::CollectiveQuestion& question) {
+void print_heading(const CollectivesOptions& options, const bench::CollectiveQuestion& question) {
   fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
              name(question.collective), name(question.dtype), options.memory, bench::cpu_model(),
              bench::host_core_count());
@@ -188,7 +188,7 @@ void print_heading(const Options& options, const bench::CollectiveQuestion& ques
              "bus GB/s", "predicted µs", "/measured");
 }
 
-std::vector<bench::CollectiveTime> measure(comm::Context& context, const Options& options,
+std::vector<bench::CollectiveTime> measure(comm::Context& context, const CollectivesOptions& options,
                                            bench::CollectiveQuestion question) {
   const bool speaks = context.rank() == 0;
   const auto print = [&](const bench::CollectiveTime& time) {
@@ -210,7 +210,8 @@ std::vector<bench::CollectiveTime> measure(comm::Context& context, const Options
 }
 
 // Whether predictions were good enough, where that was asked.
-bool run_rank(comm::Context& context, const Options& options, const bench::CollectiveQuestion& question) {
+bool run_rank(comm::Context& context, const CollectivesOptions& options,
+              const bench::CollectiveQuestion& question) {
   const std::vector<bench::CollectiveTime> times = measure(context, options, question);
   const bench::PredictionVerdict verdict = bench::judge_predictions(times);
   const bool good = options.check_rounds == 0 || verdict.good;
@@ -227,7 +228,7 @@ bool run_rank(comm::Context& context, const Options& options, const bench::Colle
   return good;
 }
 
-int run(Options options) {
+int run(CollectivesOptions options) {
   const bench::CollectiveQuestion question = question_of(options);
   if (!options.calibrate.empty()) models_in(options.calibrate);  // what is no such file is not written over
   const auto program = [&](comm::Context& context) {
@@ -246,7 +247,7 @@ int run(Options options) {
 }  // namespace
 
 int bench_collectives(std::span<const std::string> arguments) {
-  Options options;
+  CollectivesOptions options;
   CLI::App app("Checks collectives on all ranks, then times them beside what the measured links predict.",
                "trireme bench collectives");
   add_launch_flags(app, options.launch);

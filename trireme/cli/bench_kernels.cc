@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct KernelsOptions {
   std::string filter;
   int threads = 0;
   double seconds = 0.2;  // of timing, for each kernel
@@ -60,7 +60,7 @@ void print_ceilings(bench::Ceilings& ceilings, int threads, Json& list) {
 using TimeKernel = std::function<bench::KernelTime(const bench::KernelCase&)>;
 
 // `common`: what every entry says of where it was measured.
-int time_all(const std::vector<bench::KernelCase>& cases, const Options& options, const Json& common,
+int time_all(const std::vector<bench::KernelCase>& cases, const KernelsOptions& options, const Json& common,
              Json list, const TimeKernel& time) {
   fmt::print("{:<19} {:<37} {:>9} {:>9} {:>8} {:>10}\n", "op", "shape", "ms", "GFLOP/s", "GB/s",
              "of ceiling");
@@ -85,7 +85,7 @@ int time_all(const std::vector<bench::KernelCase>& cases, const Options& options
   return kOk;
 }
 
-int run_on_cpu(const Options& options) {
+int run_on_cpu(const KernelsOptions& options) {
   const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter);
   const int threads = bench::thread_count(options.threads);
   ThreadPool pool(threads);
@@ -98,7 +98,7 @@ int run_on_cpu(const Options& options) {
                   });
 }
 
-int run_on_device(const Options& options) {
+int run_on_device(const KernelsOptions& options) {
   const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter, bench::kGpuSizes);
   ThreadPool pool(bench::thread_count(options.threads));
   const std::unique_ptr<Device> device = make_device({.kind = options.device});
@@ -121,7 +121,7 @@ int run_on_device(const Options& options) {
 }  // namespace
 
 int bench_kernels(std::span<const std::string> arguments) {
-  Options options;
+  KernelsOptions options;
   CLI::App app("Checks the main kernels, then times them against this machine's measured ceilings.",
                "trireme bench kernels");
   app.add_option("--filter", options.filter, "only kernels with this text in their op or shape");

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ScalingOptions {
   bench::StepSource source;
   std::vector<int> ranks = {1, 2};
   std::string plan = "data", cluster, json;
@@ -34,7 +34,7 @@ struct Options {
 };
 
 // Settings of a point, after those of the command line.
-std::vector<std::string> settings_at(const Options& options, const bench::ScalingPoint& point) {
+std::vector<std::string> settings_at(const ScalingOptions& options, const bench::ScalingPoint& point) {
   std::vector<std::string> settings = options.source.settings;
   settings.push_back(fmt::format("train.batch={}", point.batch));
   settings.push_back(fmt::format("train.threads={}", options.threads));
@@ -63,10 +63,11 @@ void run_self(const std::vector<std::string>& arguments) {
     throw_error("trireme {} has failed; run by itself it says why", join(arguments, " "));
 }
 
-double measured_seconds(const Options& options, const bench::ScalingPoint& point) {
+double measured_seconds(const ScalingOptions& options, const bench::ScalingPoint& point) {
   const fs::path file = fs::temp_directory_path() / fmt::format("trireme-scaling-{}.json", getpid());
   std::vector<std::string> arguments{"bench", "train"};
-  if (!options.source.config_path.empty()) arguments.push_back(options.source.config_path);
+  if (!options.source.config_path.empty())
+    arguments.push_back(options.source.config_path);
   else if (!options.source.preset.empty())
     arguments.push_back("--preset=" + options.source.preset);
   if (!options.source.image.empty()) arguments.push_back("--image=" + options.source.image);
@@ -85,7 +86,8 @@ double measured_seconds(const Options& options, const bench::ScalingPoint& point
   return report[0].at("median_seconds").get<double>();
 }
 
-double simulated_seconds(const Options& options, const bench::ScalingPoint& point, const Cluster& cluster) {
+double simulated_seconds(const ScalingOptions& options, const bench::ScalingPoint& point,
+                         const Cluster& cluster) {
   const Plan plan = read_plan(options.plan, point.ranks);
   bench::StepSource source = options.source;
   source.settings = settings_at(options, point);
@@ -109,7 +111,7 @@ void print_table(const std::vector<bench::ScalingPoint>& points,
   }
 }
 
-int run(const Options& options) {
+int run(const ScalingOptions& options) {
   const bench::StepSetup setup = bench::set_up_step(options.source);
   const std::vector<bench::ScalingPoint> wanted =
       bench::scaling_points(options.ranks, setup.config.train.batch);
@@ -149,7 +151,7 @@ int run(const Options& options) {
 
 int bench_scaling(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
-  Options options;
+  ScalingOptions options;
   options.source.settings = split.settings;
   options.source.preset = bench::usual_preset(split.settings);
   CLI::App app("Times training steps on random data over more and more ranks of this machine.",

@@ -23,7 +23,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct TrainBenchOptions {
   bench::StepSource source;
   comm::LaunchOptions launch;
   std::string plan = "data";
@@ -45,7 +45,8 @@ nlohmann::ordered_json profile_json(const std::vector<bench::ProfileRow>& rows) 
   return list;
 }
 
-void print_report(const bench::StepReport& report, const bench::StepSetup& setup, const Options& options) {
+void print_report(const bench::StepReport& report, const bench::StepSetup& setup,
+                  const TrainBenchOptions& options) {
   const auto line = [](std::string_view name, const std::string& value) {
     fmt::print("  {:<22} {}\n", name, value);
   };
@@ -77,7 +78,7 @@ void print_report(const bench::StepReport& report, const bench::StepSetup& setup
 }
 
 nlohmann::ordered_json report_json(const bench::StepReport& report, const bench::StepSetup& setup,
-                                   const Options& options) {
+                                   const TrainBenchOptions& options) {
   return {
       {"benchmark", "train"},
       {"config", setup.name},
@@ -111,7 +112,7 @@ nlohmann::ordered_json report_json(const bench::StepReport& report, const bench:
   };
 }
 
-int run(const Options& options, const bench::StepSetup& setup, const bench::StepRank& rank) {
+int run(const TrainBenchOptions& options, const bench::StepSetup& setup, const bench::StepRank& rank) {
   const bench::StepReport report =
       bench::time_steps(setup, options.question, rank, [&](const bench::StepReport& begun) {
         if (!rank.leads()) return;
@@ -134,7 +135,7 @@ int run(const Options& options, const bench::StepSetup& setup, const bench::Step
   return kOk;
 }
 
-int run_launched(Options options) {
+int run_launched(TrainBenchOptions options) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
   // A mistake is told once, before any rank is started.
   const Plan plan = read_plan(options.plan, environment.ranks);
@@ -154,7 +155,7 @@ int run_launched(Options options) {
 
 int bench_train(std::span<const std::string> arguments) {
   SplitArguments split = split_settings(arguments);
-  Options options;
+  TrainBenchOptions options;
   options.source.settings = split.settings;
   options.source.preset = bench::usual_preset(split.settings);
   CLI::App app("Times training steps on random data: tokens or samples a second, use of the machine, memory.",

@@ -26,7 +26,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Arguments {
+struct EvalFlags {
   std::string path, plan = "data", predictions, json;
   WeightsChoice choice;
   EvaluateOptions options;
@@ -76,7 +76,7 @@ void print_report(const TrainedModel& model, const OpenedData& data, const Evalu
 }
 
 // On this rank, of all of which one reports.
-void evaluate_here(const Arguments& arguments, TrainedModel model, const RankOptions& ranks, int ranks_here,
+void evaluate_here(const EvalFlags& arguments, TrainedModel model, const RankOptions& ranks, int ranks_here,
                    int rank_here, comm::Group* world) {
   apply_plan(ranks.plan, model.config);
   const OpenedData data = open_evaluation_data(model, default_text());
@@ -115,7 +115,7 @@ int eval(std::span<const std::string> given) {
       "of "
       "the run.",
       "trireme eval");
-  Arguments arguments;
+  EvalFlags arguments;
   arguments.settings = split.settings;
   comm::LaunchOptions launch;
   app.add_option("run", arguments.path, "the run's folder, or a Hugging Face folder")->required();

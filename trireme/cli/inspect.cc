@@ -6,7 +6,7 @@
 namespace trireme::cli {
 namespace {
 
-constexpr Command kParts[] = {
+constexpr Command kInspectParts[] = {
     {"graph", "the graph of a training step as text, and what its ops cost", inspect_graph},
     {"plan", "what a plan makes of a model: stages, memory, layouts, traffic, the timeline", inspect_plan},
     {"program", "what a rank does under a plan: layouts, collectives, bytes", inspect_program},
@@ -21,7 +21,7 @@ constexpr Command kParts[] = {
 }  // namespace
 
 int inspect(std::span<const std::string> arguments) {
-  return run_command_of("inspect", kParts, arguments);
+  return run_command_of("inspect", kInspectParts, arguments);
 }
 
 }  // namespace trireme::cli

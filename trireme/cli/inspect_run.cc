@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void line(std::string_view name, const std::string& value) {
+void run_line(std::string_view name, const std::string& value) {
   fmt::print("  {:<16} {}\n", name, value);
 }
 
@@ -36,9 +36,9 @@ void print_learning_row(const std::string& name, const Learning& learning) {
 
 void print_spread(std::string_view what, const std::vector<double>& values, size_t runs) {
   if (values.empty()) return;
-  const Spread spread = spread_of(values);
-  line(what, fmt::format("{:.4g} ± {:.2g} ({:.4g} to {:.4g}; {} of {} runs)", spread.mean, spread.deviation,
-                         spread.least, spread.most, spread.runs, runs));
+  const SampleSpread spread = spread_of(values);
+  run_line(what, fmt::format("{:.4g} ± {:.2g} ({:.4g} to {:.4g}; {} of {} runs)", spread.mean,
+                             spread.deviation, spread.least, spread.most, spread.runs, runs));
 }
 
 int print_learning(const std::vector<std::string>& paths, std::optional<double> target) {
@@ -66,10 +66,11 @@ int print_learning(const std::vector<std::string>& paths, std::optional<double> 
     if (const auto when = reached(metrics.steps, *target)) {
       seconds_to.push_back(when->seconds);
       records_to.push_back(when->records);
-      line(fmt::format("loss {:g}", *target), fmt::format("after {:.1f} s, {:.4g} {}, at step {:g}",
-                                                          when->seconds, when->records, unit, when->step));
+      run_line(fmt::format("loss {:g}", *target),
+               fmt::format("after {:.1f} s, {:.4g} {}, at step {:g}", when->seconds, when->records, unit,
+                           when->step));
     } else {
-      line(fmt::format("loss {:g}", *target), "not reached");
+      run_line(fmt::format("loss {:g}", *target), "not reached");
     }
   }
   if (paths.size() < 2) return kOk;

@@ -27,14 +27,14 @@ using planner::Found;
 using planner::SearchResult;
 
 // A signal reaches a process, not an object.
-std::atomic<bool> stop_requested{false};
+std::atomic<bool> stop_search{false};
 
-void request_stop(int signal) {
-  stop_requested.store(true);
+void request_stop_of_search(int signal) {
+  stop_search.store(true);
   std::signal(signal, SIG_DFL);  // a second one ends the process at once
 }
 
-struct Options {
+struct PlanFlags {
   bench::StepSource source;
   ClusterFlags cluster;
   std::string output, explain, baseline, space;
@@ -49,7 +49,7 @@ std::string duration(double seconds) {
   return seconds < 7200 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.1f} h", seconds / 3600);
 }
 
-void line(std::string_view name, const std::string& value) {
+void plan_line(std::string_view name, const std::string& value) {
   fmt::print("  {:<18} {}\n", name, value);
 }
 
@@ -68,34 +68,36 @@ std::string_view why_ended(SearchResult::End end) {
 }
 
 void print_budget(const planner::Budget& budget) {
-  line("budget", fmt::format("{:.4g} device-hours, {:.4g} days", budget.device_hours, budget.days));
+  plan_line("budget", fmt::format("{:.4g} device-hours, {:.4g} days", budget.device_hours, budget.days));
   if (budget.kilowatt_hours > 0)
-    line("energy", fmt::format("{:.4g} kWh at most (devices alone)", budget.kilowatt_hours));
-  if (budget.money > 0) line("price", fmt::format("{:.4g}", budget.money));
+    plan_line("energy", fmt::format("{:.4g} kWh at most (devices alone)", budget.kilowatt_hours));
+  if (budget.money > 0) plan_line("price", fmt::format("{:.4g}", budget.money));
 }
 
 void print_best(const SearchResult& result, const planner::Subject& subject, const Cluster& cluster,
-                const Options& options) {
+                const PlanFlags& options) {
   const Found& best = result.best();
   const planner::Figures figures = planner::figures_of(best, subject);
   const sim::RankReport& fullest = best.report.fullest();
   fmt::print("{}\n", to_string(best.choice));
-  line("step", duration(best.report.step_seconds));
-  line(subject.sample + "/s", fmt::format("{:.4g}", figures.samples_per_second));
+  plan_line("step", duration(best.report.step_seconds));
+  plan_line(subject.sample + "/s", fmt::format("{:.4g}", figures.samples_per_second));
   if (figures.model_utilisation > 0)
-    line("MFU, HFU", fmt::format("{:.1f}%, {:.1f}%", 100 * figures.model_utilisation,
-                                 100 * figures.hardware_utilisation));
-  line("bubble", fmt::format("{:.1f}%", 100 * best.report.bubble));
-  line("memory", fmt::format("{} of {} on rank {}", format_bytes(fullest.memory.peak_bytes),
-                             format_bytes(static_cast<size_t>(fullest.device->memory_bytes)), fullest.rank));
-  line("bound", result.least_seconds > 0
-                    ? fmt::format("no plan of this space takes less than {}: within {:.1f}% of the best",
-                                  duration(result.least_seconds), 100 * result.gap())
-                    : "none: not all plans of this space were looked at");
+    plan_line("MFU, HFU", fmt::format("{:.1f}%, {:.1f}%", 100 * figures.model_utilisation,
+                                      100 * figures.hardware_utilisation));
+  plan_line("bubble", fmt::format("{:.1f}%", 100 * best.report.bubble));
+  plan_line("memory",
+            fmt::format("{} of {} on rank {}", format_bytes(fullest.memory.peak_bytes),
+                        format_bytes(static_cast<size_t>(fullest.device->memory_bytes)), fullest.rank));
+  plan_line("bound", result.least_seconds > 0
+                         ? fmt::format("no plan of this space takes less than {}: within {:.1f}% of the best",
+                                       duration(result.least_seconds), 100 * result.gap())
+                         : "none: not all plans of this space were looked at");
   if (options.budget_tokens > 0)
     print_budget(planner::budget_of(best, subject, cluster, options.budget_tokens));
-  line("searched", fmt::format("{} plans; {} too large, {} refused, {} simulated; {}", result.choices,
-                               result.too_large, result.refused, result.simulated, why_ended(result.end)));
+  plan_line("searched",
+            fmt::format("{} plans; {} too large, {} refused, {} simulated; {}", result.choices,
+                        result.too_large, result.refused, result.simulated, why_ended(result.end)));
 }
 
 void print_others(const SearchResult& result) {
@@ -146,16 +148,15 @@ int write_space(const planner::Subject& subject, const Cluster& cluster,
   return kOk;
 }
 
-int run(const Options& options) {
+int run(const PlanFlags& options) {
   const planner::Wish explained =
       options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
   const Cluster cluster = options.cluster.read();
   const bench::StepSetup setup = bench::set_up_step(options.source);
   const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
   const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
-  planner::SearchOptions search{
-      .seconds = options.seconds, .threads = options.threads, .stop = &stop_requested};
-  std::signal(SIGINT, request_stop);
+  planner::SearchOptions search{.seconds = options.seconds, .threads = options.threads, .stop = &stop_search};
+  std::signal(SIGINT, request_stop_of_search);
   fmt::print("{}: {}, batch {} of {} on {} devices of {}\n", setup.name, setup.config.model.family,
              setup.config.train.batch, to_string(setup.shape.sample), cluster.device_count(), cluster.name);
   if (!options.space.empty()) {
@@ -184,7 +185,7 @@ int run(const Options& options) {
 int plan(std::span<const std::string> arguments) {
   if (asks_for_fit(arguments)) return plan_fit(arguments);
   const SplitArguments split = split_settings(arguments);
-  Options options;
+  PlanFlags options;
   options.source.settings = split.settings;
   CLI::App app(
       fmt::format(

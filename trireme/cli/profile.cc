@@ -17,14 +17,14 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct ProfileFlags {
   comm::LaunchOptions launch;
   bench::StepSource source;
   std::string device, dtype, path, shipped;
   int threads = 0;
 };
 
-int run(const Options& options, comm::Context* context) {
+int run(const ProfileFlags& options, comm::Context* context) {
   const int ranks = context ? context->ranks() : 1;
   const int threads = options.threads ? options.threads : std::max(1, bench::thread_count(0) / ranks);
   const bench::StepSource& source = options.source;
@@ -56,7 +56,7 @@ int run(const Options& options, comm::Context* context) {
 
 int profile(std::span<const std::string> arguments) {
   SplitArguments split = split_settings(arguments);
-  Options options;
+  ProfileFlags options;
   options.source.settings = split.settings;
   CLI::App app("Measures this machine and writes it as a cluster file, for `trireme simulate --cluster`.",
                "trireme profile");

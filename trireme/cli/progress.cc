@@ -25,10 +25,10 @@ std::string format_duration(double seconds) {
 }
 
 std::string bar(double part) {
-  constexpr int kWidth = 20;
-  const int full = static_cast<int>(part * kWidth);
+  constexpr int kBarWidth = 20;
+  const int full = static_cast<int>(part * kBarWidth);
   std::string text;
-  for (int i = 0; i < kWidth; ++i) text += i < full ? "█" : "░";
+  for (int i = 0; i < kBarWidth; ++i) text += i < full ? "█" : "░";
   return text;
 }
 

@@ -20,10 +20,10 @@
 namespace trireme::cli {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 // JSON has no NaN: a loss that is not finite is written as null.
-double number(const Json& object, const char* name) {
+double number(const PlainJson& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
 }
@@ -64,7 +64,7 @@ RunMetrics parse_metrics(std::istream& in, std::string_view path) {
   std::map<double, LearningStep> steps;
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) continue;
-    const Json object = Json::parse(line, nullptr, false);
+    const PlainJson object = PlainJson::parse(line, nullptr, false);
     const double step = object.is_object() ? number(object, "step") : std::nan("");
     if (!std::isfinite(step)) {
       ++metrics.broken_lines;

@@ -18,7 +18,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Arguments {
+struct SampleFlags {
   std::string run;
   WeightsChoice choice;
   std::vector<std::string> settings;
@@ -27,7 +27,7 @@ struct Arguments {
   SampleOptions options;
 };
 
-void print_sample(const Arguments& arguments) {
+void print_sample(const SampleFlags& arguments) {
   const TrainedModel trained = open_trained_model(arguments.run, arguments.choice, arguments.settings);
   const Config& config = trained.config.config;
   if (trained.model.record.input != InputKind::kTokens)
@@ -66,7 +66,7 @@ int sample(std::span<const std::string> given) {
       "tokenizer.json.\nSettings (--model.seq=256, --data.tokenizer=…) go over those of the folder.",
       "trireme sample");
   const SplitArguments split = split_settings(given);
-  Arguments arguments;
+  SampleFlags arguments;
   arguments.settings = split.settings;
   bool no_cache = false;
   app.add_option("run", arguments.run, "the run's folder, or a Hugging Face folder")->required();

@@ -24,7 +24,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct SimulateFlags {
   bench::StepSource source;
   ClusterFlags cluster;
   std::string plan, json, trace, svg;
@@ -196,7 +196,7 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction, const bench
   return result;
 }
 
-sim::Disturbance disturbance_of(const Options& options, int ranks) {
+sim::Disturbance disturbance_of(const SimulateFlags& options, int ranks) {
   sim::Disturbance result{.jitter = options.jitter};
   for (const std::string& text : options.slow) {
     const SlowRank slow = parse_slow_rank(text, ranks);
@@ -225,7 +225,7 @@ void print_goodput(const sim::Failures& failures, int devices) {
       goodput.mtbf_seconds / 3600, devices, goodput.interval_seconds / 60, 100 * goodput.share);
 }
 
-int run(const Options& options) {
+int run(const SimulateFlags& options) {
   const Plan plan = read_plan(options.plan, options.ranks);
   std::optional<sim::Failures> failures;
   if (!options.failures.empty()) failures = sim::parse_failures(options.failures);
@@ -260,7 +260,7 @@ int run(const Options& options) {
 
 int simulate(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
-  Options options;
+  SimulateFlags options;
   options.source.settings = split.settings;
   CLI::App app("Times a training step under a plan on a cluster that need not be here.", "trireme simulate");
   add_step_flags(app, options.source);

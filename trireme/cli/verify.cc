@@ -32,8 +32,8 @@ namespace {
 constexpr std::string_view kMark = "<!-- made by `trireme verify --table FILE`; do not edit below -->\n";
 
 std::string read_text(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 24;
-  return read_input_file(path, kMostBytes, "a page with a table of `trireme verify --table`");
+  constexpr size_t kMostPageBytes = size_t{1} << 24;
+  return read_input_file(path, kMostPageBytes, "a page with a table of `trireme verify --table`");
 }
 
 // A file says how many ranks it is for, and so does its content on the command line.

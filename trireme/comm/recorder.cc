@@ -20,7 +20,8 @@
 namespace trireme::comm {
 namespace {
 
-constexpr int kNames = 32;  // groups per rank that have a name in the table; the others show their number
+constexpr int kNamedGroups =
+    32;  // groups per rank that have a name in the table; the others show their number
 constexpr size_t kNameBytes = 32;
 
 enum State : uint64_t { kRunning, kDone, kFailed };
@@ -48,7 +49,7 @@ static_assert(sizeof(Name) == 64);
 struct Block {
   std::atomic<uint64_t> started;  // operations so far
   uint64_t unused[7];
-  Name names[kNames];
+  Name names[kNamedGroups];
   Entry entries[Recorder::kEntries];
 };
 static_assert(sizeof(Block) % 64 == 0);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
 constexpr int kClasses = 10;
-constexpr size_t kMaxFileBytes = size_t{1} << 30;
+constexpr size_t kMaxCifarBytes = size_t{1} << 30;
 
 std::vector<std::string> class_names(const fs::path& folder) {
   std::vector<std::string> names;
@@ -61,7 +61,7 @@ std::optional<ImageSet> read_cifar10(const fs::path& folder, CifarPart part) {
     const std::string file = path.filename().string();
     const bool wanted = part == CifarPart::test ? file == "test_batch.bin"
                                                 : file.starts_with("data_batch_") && file.ends_with(".bin");
-    if (wanted) parse_cifar10(read_file(path, kMaxFileBytes), path.string(), set);
+    if (wanted) parse_cifar10(read_file(path, kMaxCifarBytes), path.string(), set);
   }
   if (set.size() == 0) return std::nullopt;
   set.classes = class_names(root);

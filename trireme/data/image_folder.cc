@@ -14,7 +14,7 @@ namespace trireme {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{256} << 20;
+constexpr size_t kMaxImageBytes = size_t{256} << 20;
 
 bool is_image(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -32,7 +32,7 @@ void append_planes(const Image& image, std::vector<uint8_t>& pixels) {
 }
 
 void append_image(const fs::path& path, int32_t label, const ImageFolderOptions& options, ImageSet& set) {
-  Image image = decode_image(read_file(path, kMaxFileBytes), path.string());
+  Image image = decode_image(read_file(path, kMaxImageBytes), path.string());
   if (options.height > 0) image = fit_image(image, options.height, options.width);
   if (set.size() == 0) {
     set.channels = 3;

@@ -14,7 +14,7 @@ Turn cast_sum(Addend& x, ValueId gradient, const std::function<ValueId(ValueId)>
   });
 }
 
-Turn begin(Addend& x) {
+Turn all_reduce_begin(Addend& x) {
   const std::string& wire = x.settings.word("wire");
   if (wire == "f32")
     return Turn::send(Move::kSum, {x.gradient()},
@@ -33,7 +33,7 @@ Turn begin(Addend& x) {
       });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double all_reduce_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   const std::string& wire = settings.word("wire");
   const double elements = static_cast<double>(shape.elements());
   return bytes_of_sum(ranks, wire == "f32" ? 4 * elements : 2 * elements + (wire == "f16" ? 4 : 0));
@@ -42,10 +42,10 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 }  // namespace
 
 ExchangeMethod all_reduce_method() {
-  return {
-      .name = "all_reduce", .begin = begin, .bytes = bytes, .loses = [](const ExchangeSettings& settings) {
-        return settings.word("wire") != "f32";
-      }};
+  return {.name = "all_reduce",
+          .begin = all_reduce_begin,
+          .bytes = all_reduce_bytes,
+          .loses = [](const ExchangeSettings& settings) { return settings.word("wire") != "f32"; }};
 }
 
 }  // namespace trireme

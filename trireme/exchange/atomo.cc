@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-Turn begin(Addend& x) {
+Turn atomo_begin(Addend& x) {
   Builder& b = x.b;
   const int64_t count = x.settings.whole("rank");
   const std::vector<ValueId> parts =
@@ -22,15 +22,18 @@ Turn begin(Addend& x) {
       });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double atomo_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   return bytes_of_gather(ranks, low_rank::bytes(shape, settings));
 }
 
 }  // namespace
 
 ExchangeMethod atomo_method() {
-  return {
-      .name = "atomo", .begin = begin, .bytes = bytes, .problem = low_rank::problem, .pays = low_rank::pays};
+  return {.name = "atomo",
+          .begin = atomo_begin,
+          .bytes = atomo_bytes,
+          .problem = low_rank::problem,
+          .pays = low_rank::pays};
 }
 
 }  // namespace trireme

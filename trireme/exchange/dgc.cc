@@ -43,7 +43,7 @@ std::vector<int64_t> early(const ExchangeSettings& settings) {
   return ends;
 }
 
-Turn begin(Addend& x) {
+Turn dgc_begin(Addend& x) {
   Builder& b = x.b;
   const double momentum = x.settings.real("momentum"), clip = x.settings.real("clip");
   const ValueId velocity = x.keep("velocity", x.shape()), waiting = x.keep_rest_in("waiting");
@@ -73,7 +73,7 @@ Turn begin(Addend& x) {
 
 ExchangeMethod dgc_method() {
   return {.name = "dgc",
-          .begin = begin,
+          .begin = dgc_begin,
           .bytes = top_k_method().bytes,
           .direction = ExchangeMethod::Direction::kOwnMomentum,
           .early = early};

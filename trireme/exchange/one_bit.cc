@@ -10,7 +10,7 @@ int64_t rows_dealt(int64_t rows, int64_t ranks) {
   return (rows + ranks - 1) / ranks * ranks;
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
+double one_bit_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
   const int64_t rows = shape.rank() == 0 ? 1 : shape[0], columns = rows == 0 ? 0 : shape.elements() / rows;
   return 2 * bytes_of_deal(ranks, static_cast<double>(rows_dealt(rows, ranks) * ((columns + 7) / 8 + 8)));
 }
@@ -52,7 +52,7 @@ Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum
 ExchangeMethod one_bit_method() {
   return {.name = "one_bit",
           .begin = [](Addend& x) { return one_bit_sum(x, x.gradient(), Turn::done); },
-          .bytes = bytes};
+          .bytes = one_bit_bytes};
 }
 
 }  // namespace trireme

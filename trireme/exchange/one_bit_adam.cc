@@ -57,7 +57,7 @@ Turn step_along(Addend& x, const Moments& moments, ValueId momentum) {
   return Turn::done(b.op("select", {never, zero, step}));
 }
 
-Turn begin(Addend& x) {
+Turn one_bit_adam_begin(Addend& x) {
   if (x.common.until != 0 && x.common.until <= x.settings.whole("warmup")) return warm_up(x);
   Builder& b = x.b;
   const double beta1 = x.settings.real("beta1");
@@ -76,7 +76,7 @@ Turn begin(Addend& x) {
                      [&x, moments](ValueId sum) { return step_along(x, moments, sum); });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double one_bit_adam_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   if (shape.rank() < 2) return bytes_of_sum(ranks, 4.0 * static_cast<double>(shape.elements()));
   return one_bit_method().bytes(shape, ranks, settings);
 }
@@ -85,8 +85,8 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 
 ExchangeMethod one_bit_adam_method() {
   return {.name = "one_bit_adam",
-          .begin = begin,
-          .bytes = bytes,
+          .begin = one_bit_adam_begin,
+          .bytes = one_bit_adam_bytes,
           .direction = ExchangeMethod::Direction::kOwnSteps,
           .early = [](const ExchangeSettings& settings) { return std::vector{settings.whole("warmup")}; },
           .takes = ExchangeMethod::Takes::kAll};

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-Turn begin(Addend& x) {
+Turn power_sgd_begin(Addend& x) {
   Builder& b = x.b;
   const ValueId all = x.with_residual(), matrix = x.matrix(all);
   const ValueId right = x.keep("power_right", {x.columns(), x.settings.whole("rank")}, Addend::Kept::Of::kAll,
@@ -27,7 +27,7 @@ Turn begin(Addend& x) {
       });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double power_sgd_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   return bytes_of_sum(ranks, low_rank::bytes(shape, settings));
 }
 
@@ -35,8 +35,8 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 
 ExchangeMethod power_sgd_method() {
   return {.name = "power_sgd",
-          .begin = begin,
-          .bytes = bytes,
+          .begin = power_sgd_begin,
+          .bytes = power_sgd_bytes,
           .problem = low_rank::problem,
           .pays = low_rank::pays};
 }

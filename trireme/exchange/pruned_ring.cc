@@ -89,7 +89,7 @@ class Ring : public std::enable_shared_from_this<Ring> {
   std::vector<ValueId> rests_;  // after each hop, of the part that had come
 };
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double pruned_ring_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   return 2 * bytes_of_gather(ranks, 8.0 * static_cast<double>(sent_elements(shape, ranks, settings)));
 }
 
@@ -98,7 +98,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 ExchangeMethod pruned_ring_method() {
   return {.name = "pruned_ring",
           .begin = [](Addend& x) { return std::make_shared<Ring>(x)->hop(0, kNoValue); },
-          .bytes = bytes};
+          .bytes = pruned_ring_bytes};
 }
 
 }  // namespace trireme

@@ -9,7 +9,7 @@ bool has_elias(const ExchangeSettings& settings) {
   return settings.word("code") == "elias";
 }
 
-Turn begin(Addend& x) {
+Turn qsgd_begin(Addend& x) {
   Builder& b = x.b;
   Attrs attrs{{"bits", x.settings.whole("bits")}, {"bucket", x.settings.whole("bucket")}};
   if (has_elias(x.settings)) attrs.set("elias", int64_t{1});
@@ -23,7 +23,7 @@ Turn begin(Addend& x) {
                     });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double qsgd_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   const int64_t bits = settings.whole("bits"), bucket = settings.whole("bucket");
   const int64_t buckets = (shape.elements() + bucket - 1) / bucket;
   const int64_t codes =
@@ -34,7 +34,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 }  // namespace
 
 ExchangeMethod qsgd_method() {
-  return {.name = "qsgd", .begin = begin, .bytes = bytes};
+  return {.name = "qsgd", .begin = qsgd_begin, .bytes = qsgd_bytes};
 }
 
 }  // namespace trireme

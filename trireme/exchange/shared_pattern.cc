@@ -27,7 +27,7 @@ ValueId out_of_blocks(Addend& x, ValueId value) {
   return x.in_shape(flat);
 }
 
-Turn begin(Addend& x) {
+Turn shared_pattern_begin(Addend& x) {
   Builder& b = x.b;
   const ValueId all = x.with_residual(), blocks = in_blocks(x, all);
   const ValueId squares = b.op("sum", {b.op("mul", {blocks, blocks})}, {{"dims", std::vector<int64_t>{1}}});
@@ -45,7 +45,7 @@ Turn begin(Addend& x) {
   });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double shared_pattern_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   const int64_t blocks = blocks_of(shape, settings);
   const int64_t chosen = kept_elements({blocks}, settings.real("ratio"));
   return bytes_of_sum(ranks, 4.0 * static_cast<double>(blocks)) +
@@ -55,7 +55,7 @@ double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings
 }  // namespace
 
 ExchangeMethod shared_pattern_method() {
-  return {.name = "shared_pattern", .begin = begin, .bytes = bytes};
+  return {.name = "shared_pattern", .begin = shared_pattern_begin, .bytes = shared_pattern_bytes};
 }
 
 }  // namespace trireme

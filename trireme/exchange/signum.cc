@@ -11,7 +11,7 @@ int64_t bytes_of_signs(int64_t elements, int64_t ranks) {
   return (elements + 8 * ranks - 1) / (8 * ranks) * ranks;
 }
 
-Turn begin(Addend& x) {
+Turn signum_begin(Addend& x) {
   Builder& b = x.b;
   const double momentum = x.settings.real("momentum");
   const ValueId before = x.keep("momentum", x.shape());
@@ -33,15 +33,17 @@ Turn begin(Addend& x) {
       });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
+double signum_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
   return 2 * bytes_of_deal(ranks, static_cast<double>(bytes_of_signs(shape.elements(), ranks)));
 }
 
 }  // namespace
 
 ExchangeMethod signum_method() {
-  return {
-      .name = "signum", .begin = begin, .bytes = bytes, .direction = ExchangeMethod::Direction::kOwnSteps};
+  return {.name = "signum",
+          .begin = signum_begin,
+          .bytes = signum_bytes,
+          .direction = ExchangeMethod::Direction::kOwnSteps};
 }
 
 }  // namespace trireme

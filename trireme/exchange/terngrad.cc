@@ -18,7 +18,7 @@ ValueId squared_limit(Addend& x) {
   return b.op("select", {b.op("compare", {largest, bound}, {{"kind", "lt"}}), largest, bound});
 }
 
-Turn begin(Addend& x) {
+Turn terngrad_begin(Addend& x) {
   Builder& b = x.b;
   return Turn::send(
       Move::kMax, {b.op("sqrt", {squared_limit(x)})}, [&x, &b](const std::vector<ValueId>& limit) {
@@ -31,14 +31,14 @@ Turn begin(Addend& x) {
       });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
+double terngrad_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
   return bytes_of_sum(ranks, 4) + bytes_of_gather(ranks, static_cast<double>((shape.elements() + 3) / 4));
 }
 
 }  // namespace
 
 ExchangeMethod terngrad_method() {
-  return {.name = "terngrad", .begin = begin, .bytes = bytes};
+  return {.name = "terngrad", .begin = terngrad_begin, .bytes = terngrad_bytes};
 }
 
 }  // namespace trireme

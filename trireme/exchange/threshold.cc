@@ -4,7 +4,7 @@
 namespace trireme {
 namespace {
 
-Turn begin(Addend& x) {
+Turn threshold_begin(Addend& x) {
   Builder& b = x.b;
   const ValueId limit = b.op("affine", {x.common.unit}, {{"scale", x.settings.real("threshold")}});
   const auto unpacked = [&x, &b, limit](ValueId codes) {
@@ -18,14 +18,14 @@ Turn begin(Addend& x) {
   });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
+double threshold_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&) {
   return bytes_of_gather(ranks, static_cast<double>((shape.elements() + 3) / 4));
 }
 
 }  // namespace
 
 ExchangeMethod threshold_method() {
-  return {.name = "threshold", .begin = begin, .bytes = bytes};
+  return {.name = "threshold", .begin = threshold_begin, .bytes = threshold_bytes};
 }
 
 }  // namespace trireme

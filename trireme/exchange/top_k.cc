@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-Turn begin(Addend& x) {
+Turn top_k_begin(Addend& x) {
   const bool feedback = x.settings.whole("feedback") != 0;
   const ValueId all = x.flat(feedback ? x.with_residual() : x.gradient());
   const std::vector<ValueId> kept =
@@ -15,14 +15,14 @@ Turn begin(Addend& x) {
   return send_sparse(x, kept, [&x](ValueId sum) { return Turn::done(x.in_shape(sum)); });
 }
 
-double bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
+double top_k_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {
   return bytes_of_sparse(shape, ranks, kept_elements(shape, settings.real("ratio")), settings);
 }
 
 }  // namespace
 
 ExchangeMethod top_k_method() {
-  return {.name = "top_k", .begin = begin, .bytes = bytes};
+  return {.name = "top_k", .begin = top_k_begin, .bytes = top_k_bytes};
 }
 
 }  // namespace trireme

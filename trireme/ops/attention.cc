@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32;
+using enum DTypeRule;
 
 // Products of t×s×d per head; causal attention skips about half of them.
 double products(const OpInstance& op, const IndexRule& rule, double count) {
@@ -44,7 +44,7 @@ void add_attention(OpTable& table) {
                    return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]"_rule)
                        .whole("t s d");
                  },
-             .outputs = {kF, kStat},
+             .outputs = {kFormat, kF32},
              .numbers = {"scale"},
              .gradient =
                  [](GradBuilder& g) {
@@ -60,7 +60,7 @@ void add_attention(OpTable& table) {
                                "-> dq[b t g r d] dk[b s g d] dv[b s g d]"_rule)
                        .whole("t s d");
                  },
-             .inputs = {kF, kF, kF, kF, kF, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kFormat, kFormat, kF32},
              .numbers = {"scale"},
              .gradient = kBackwardOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 5); }});
@@ -71,7 +71,7 @@ void add_attention(OpTable& table) {
                    return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]"_rule)
                        .whole("t s d");
                  },
-             .inputs = {kF, kF, kF, DTypeRule::kI32},
+             .inputs = {kFormat, kFormat, kFormat, DTypeRule::kI32},
              .numbers = {"scale"},
              .gradient = kGeneratingOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
@@ -80,7 +80,7 @@ void add_attention(OpTable& table) {
                  [](const OpInstance& op) {
                    return packed_rule(op, 0, "qkv[b t (s g d)] -> o[b t g r d] lse[b g r t]"_rule);
                  },
-             .outputs = {kF, kStat},
+             .outputs = {kFormat, kF32},
              .numbers = {"scale", "width"},
              .gradient = kFusedOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return packed_products(op, r, 0, 2); }});
@@ -91,7 +91,7 @@ void add_attention(OpTable& table) {
                        op, 1,
                        "do[b t g r d] qkv[b t (s g d)] o[b t g r d] lse[b g r t] -> dqkv[b t (s g d)]"_rule);
                  },
-             .inputs = {kF, kF, kF, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32},
              .numbers = {"scale", "width"},
              .gradient = kFusedOp,
              .flops = [](const OpInstance& op, const IndexRule& r) { return packed_products(op, r, 1, 5); }});

@@ -8,9 +8,9 @@
 namespace trireme {
 namespace {
 
-constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32;
+using enum DTypeRule;
 
-double flops(const OpInstance& op, const IndexRule&) {
+double batch_norm_flops(const OpInstance& op, const IndexRule&) {
   return 8.0 * static_cast<double>(op.shape(0).elements());
 }
 
@@ -33,8 +33,8 @@ double elements_of_channel(Builder& b, ValueId x) {
   return static_cast<double>(b.shape(x).elements()) / static_cast<double>(b.shape(x)[1]);
 }
 
-std::vector<ValueId> expand(Builder& b, const std::vector<ValueId>& inputs, const Attrs& attrs,
-                            const std::string& name) {
+std::vector<ValueId> expand_batch_norm(Builder& b, const std::vector<ValueId>& inputs, const Attrs& attrs,
+                                       const std::string& name) {
   const ValueId x = inputs[0];
   if (attrs.integer("groups", 1) != 1 || b.shape(x).elements() == 0)
     return b.node("batch_norm", inputs, attrs, name);
@@ -133,37 +133,37 @@ IndexRule nhwc_grad_rule(const OpInstance& op) {
 void add_nhwc(OpTable& table) {
   table.add({.name = "batch_norm_nhwc",
              .index = nhwc_rule,
-             .inputs = {kF, kF, kF, kStat, kStat, kF},
-             .outputs = {kF, kStat, kStat, kStat, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32, kFormat},
+             .outputs = {kFormat, kF32, kF32, kF32, kF32},
              .numbers = {"eps"},
              .gradient = kDeviceOp,
-             .flops = flops});
+             .flops = batch_norm_flops});
   table.add({.name = "batch_norm_nhwc_grad",
              .index = nhwc_grad_rule,
-             .inputs = {kF, kF, kF, kStat, kStat, kF, kF},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32, kFormat, kFormat},
              .gradient = kDeviceOp,
-             .flops = flops});
+             .flops = batch_norm_flops});
 }
 
 void add_parts(OpTable& table) {
   table.add({.name = "channel_sum",
              .index = [](const OpInstance& op) { return rule(op, "x[n c s…] -> sum[c]"_rule); },
-             .outputs = {kStat},
+             .outputs = {kF32},
              .gradient = kExpandedOp});
   table.add({.name = "channel_squares",
              .index = [](const OpInstance& op) { return rule(op, "x[n c s…] mean[c] -> squares[c]"_rule); },
-             .inputs = {kF, kStat},
-             .outputs = {kStat},
+             .inputs = {kFormat, kF32},
+             .outputs = {kF32},
              .gradient = kExpandedOp});
   table.add({.name = "batch_norm_grad_sums",
              .index =
                  [](const OpInstance& op) {
                    return rule(op, "dy[n c s…] x[n c s…] mean[c] rstd[c] -> dgain[c] dbias[c]"_rule);
                  },
-             .inputs = {kF, kF, kStat, kStat},
-             .outputs = {kStat, kStat},
+             .inputs = {kFormat, kFormat, kF32, kF32},
+             .outputs = {kF32, kF32},
              .gradient = kExpandedOp,
-             .flops = flops});
+             .flops = batch_norm_flops});
   table.add({.name = "batch_norm_grad_input",
              .index =
                  [](const OpInstance& op) {
@@ -171,10 +171,10 @@ void add_parts(OpTable& table) {
                        op,
                        "dy[n c s…] x[n c s…] gain[c] mean[c] rstd[c] dgain[c] dbias[c] -> dx[n c s…]"_rule);
                  },
-             .inputs = {kF, kF, kF, kStat, kStat, kStat, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32, kF32, kF32},
              .numbers = {"count"},
              .gradient = kExpandedOp,
-             .flops = flops});
+             .flops = batch_norm_flops});
 }
 
 }  // namespace
@@ -187,8 +187,8 @@ void add_batch_norm(OpTable& table) {
                                   "x[(g m) c s…] gain[c] bias[c] running_mean[c] running_var[c] -> "
                                   "y[(g m) c s…] mean[g c] rstd[g c] new_mean[c] new_var[c]"_rule);
                  },
-             .inputs = {kF, kF, kF, kStat, kStat},
-             .outputs = {kF, kStat, kStat, kStat, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
+             .outputs = {kFormat, kF32, kF32, kF32, kF32},
              .numbers = {"eps"},
              .gradient =
                  [](GradBuilder& g) {
@@ -198,8 +198,8 @@ void add_batch_norm(OpTable& table) {
                    gradients.resize(5, kNoValue);
                    return gradients;
                  },
-             .flops = flops,
-             .expand = expand,
+             .flops = batch_norm_flops,
+             .expand = expand_batch_norm,
              .localize = localize_groups,
              .localizes = OpRecord::Localizes::kExtents,
              .channels_last = {"batch_norm_nhwc"}});
@@ -210,9 +210,9 @@ void add_batch_norm(OpTable& table) {
                                   "dy[(g m) c s…] x[(g m) c s…] gain[c] mean[g c] rstd[g c] -> "
                                   "dx[(g m) c s…] dgain[c] dbias[c]"_rule);
                  },
-             .inputs = {kF, kF, kF, kStat, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
              .gradient = kBackwardOp,
-             .flops = flops,
+             .flops = batch_norm_flops,
              .expand = expand_grad,
              .localize = localize_groups,
              .localizes = OpRecord::Localizes::kExtents,
@@ -222,10 +222,10 @@ void add_batch_norm(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op, "x[n c s…] gain[c] bias[c] mean[c] var[c] -> y[n c s…]"_rule);
                  },
-             .inputs = {kF, kF, kF, kStat, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
              .numbers = {"eps"},
              .gradient = NotDifferentiable{"used in evaluation only"},
-             .flops = flops});
+             .flops = batch_norm_flops});
   add_parts(table);
   add_nhwc(table);
 }

@@ -10,8 +10,8 @@ IndexRule suffix(const OpInstance& op) {
   return rule(op, "a[b… s…] b[s…] -> y[b… s…]"_rule);
 }
 
-void add_one(OpTable& table, std::string_view name, GradientRule gradient,
-             bool (*linear)(const OpInstance&) = nullptr) {
+void add_binary(OpTable& table, std::string_view name, GradientRule gradient,
+                bool (*linear)(const OpInstance&) = nullptr) {
   table.add(
       {.name = name, .index = suffix, .gradient = gradient, .in_place = {{0, 0}, {0, 1}}, .linear = linear});
 }
@@ -20,23 +20,23 @@ void add_one(OpTable& table, std::string_view name, GradientRule gradient,
 
 void add_binary(OpTable& table) {
   using G = GradBuilder;
-  add_one(
+  add_binary(
       table, "add",
       [](G& g) {
         return std::vector{g.dy(), g.wants(1) ? sum_to_suffix(g, g.dy(), g.in(1)) : kNoValue};
       },
       always_linear);
-  add_one(
+  add_binary(
       table, "sub",
       [](G& g) {
         return std::vector{g.dy(), g.wants(1) ? sum_to_suffix(g, g.op("neg", {g.dy()}), g.in(1)) : kNoValue};
       },
       always_linear);
-  add_one(table, "mul", [](G& g) {
+  add_binary(table, "mul", [](G& g) {
     return std::vector{g.wants(0) ? g.op("mul", {g.dy(), g.in(1)}) : kNoValue,
                        g.wants(1) ? sum_to_suffix(g, g.op("mul", {g.dy(), g.in(0)}), g.in(1)) : kNoValue};
   });
-  add_one(table, "div", [](G& g) {  // db = −dy·y / b
+  add_binary(table, "div", [](G& g) {  // db = −dy·y / b
     return std::vector{
         g.wants(0) ? g.op("div", {g.dy(), g.in(1)}) : kNoValue,
         g.wants(1) ? sum_to_suffix(g, g.op("neg", {g.op("div", {g.op("mul", {g.dy(), g.out(0)}), g.in(1)})}),

@@ -139,7 +139,7 @@ IndexRule nhwc_weight_rule(const OpInstance& op) {
 }
 
 // Multiply-adds: each output element meets one filter of one group.
-double flops(int64_t outputs, int64_t channels, int64_t i, int64_t j) {
+double conv_flops(int64_t outputs, int64_t channels, int64_t i, int64_t j) {
   return 2.0 * static_cast<double>(outputs) * static_cast<double>(channels * i * j);
 }
 
@@ -163,7 +163,7 @@ void add_conv2d(OpTable& table) {
              .flops =
                  [](const OpInstance& op, const IndexRule& r) {
                    const Shape& w = op.shape(1);
-                   return flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
+                   return conv_flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
                  },
              .channels_last = {"conv2d_nhwc", Last::Makes::kImages, Last::When::kAlways}});
   table.add({.name = "conv2d_grad_input",
@@ -172,7 +172,7 @@ void add_conv2d(OpTable& table) {
              .flops =
                  [](const OpInstance& op, const IndexRule&) {
                    const Shape& w = op.shape(1);
-                   return flops(op.shape(0).elements(), w[1], w[2], w[3]);
+                   return conv_flops(op.shape(0).elements(), w[1], w[2], w[3]);
                  },
              .channels_last = {"conv2d_nhwc_grad_input", Last::Makes::kImages, Last::When::kAlways}});
   table.add({.name = "conv2d_grad_weight",
@@ -181,7 +181,7 @@ void add_conv2d(OpTable& table) {
              .flops =
                  [](const OpInstance& op, const IndexRule& r) {
                    const Shape dw = r.output_shape(0);
-                   return flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
+                   return conv_flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
                  },
              .channels_last = {"conv2d_nhwc_grad_weight", Last::Makes::kWeights, Last::When::kAlways}});
   table.add({.name = "conv2d_nhwc",
@@ -189,21 +189,21 @@ void add_conv2d(OpTable& table) {
              .gradient = kDeviceOp,
              .flops = [](const OpInstance& op, const IndexRule& r) {
                const Shape& w = op.shape(1);
-               return flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
+               return conv_flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
              }});
   table.add({.name = "conv2d_nhwc_grad_input",
              .index = nhwc_input_rule,
              .gradient = kDeviceOp,
              .flops = [](const OpInstance& op, const IndexRule&) {
                const Shape& w = op.shape(1);
-               return flops(op.shape(0).elements(), w[1], w[2], w[3]);
+               return conv_flops(op.shape(0).elements(), w[1], w[2], w[3]);
              }});
   table.add({.name = "conv2d_nhwc_grad_weight",
              .index = nhwc_weight_rule,
              .gradient = kDeviceOp,
              .flops = [](const OpInstance& op, const IndexRule& r) {
                const Shape dw = r.output_shape(0);
-               return flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
+               return conv_flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
              }});
 }
 

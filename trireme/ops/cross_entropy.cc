@@ -8,10 +8,10 @@
 namespace trireme {
 namespace {
 
-constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32, kId = DTypeRule::kI32;
+using enum DTypeRule;
 
 // By the logits, which are the largest input of each of these ops, wherever they stand.
-double flops(const OpInstance& op, const IndexRule&) {
+double cross_entropy_flops(const OpInstance& op, const IndexRule&) {
   int64_t logits = 0;
   for (const TensorType& input : op.inputs) logits = std::max(logits, input.shape.elements());
   return 5.0 * static_cast<double>(logits);
@@ -24,8 +24,8 @@ void localize_classes(Attrs& attrs, const IndexRule& rule, int index, int64_t be
   attrs.set("class_offset", attrs.integer("class_offset", 0) + begin);
 }
 
-std::vector<ValueId> expand(Builder& b, const std::vector<ValueId>& inputs, const Attrs& attrs,
-                            const std::string& name) {
+std::vector<ValueId> expand_cross_entropy(Builder& b, const std::vector<ValueId>& inputs, const Attrs& attrs,
+                                          const std::string& name) {
   const ValueId logits = inputs[0], targets = inputs[1];
   const std::vector<int64_t> last = {b.shape(logits).rank() - 1};
   const ValueId largest = b.op("max", {logits}, {{"dims", last}}, name + ".largest");
@@ -42,25 +42,25 @@ void add_cross_entropy(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op, "logits[b… v] targets[b…] -> loss[] count[] lse[b…]"_rule).whole("v");
                  },
-             .inputs = {kF, kId},
-             .outputs = {kStat, kStat, kStat},
+             .inputs = {kFormat, kI32},
+             .outputs = {kF32, kF32, kF32},
              .gradient =
                  [](GradBuilder& g) {
                    return std::vector{
                        g.op("cross_entropy_grad", {g.dy(), g.in(0), g.in(1), g.out(2)}, g.attrs()), kNoValue};
                  },
-             .flops = flops,
-             .expand = expand});
+             .flops = cross_entropy_flops,
+             .expand = expand_cross_entropy});
   table.add({.name = "cross_entropy_sums",
              .index =
                  [](const OpInstance& op) {
                    return rule(op,
                                "logits[b… v] targets[b…] largest[b…] -> exponentials[b…] expected[b…]"_rule);
                  },
-             .inputs = {kF, kId, kF},
-             .outputs = {kStat, kStat},
+             .inputs = {kFormat, kI32, kFormat},
+             .outputs = {kF32, kF32},
              .gradient = kExpandedOp,
-             .flops = flops,
+             .flops = cross_entropy_flops,
              .localize = localize_classes});
   table.add({.name = "cross_entropy_total",
              .index =
@@ -69,17 +69,17 @@ void add_cross_entropy(OpTable& table) {
                                "largest[b…] exponentials[b…] expected[b…] targets[b…] -> loss[] count[] "
                                "lse[b…]"_rule);
                  },
-             .inputs = {kF, kStat, kStat, kId},
-             .outputs = {kStat, kStat, kStat},
+             .inputs = {kFormat, kF32, kF32, kI32},
+             .outputs = {kF32, kF32, kF32},
              .gradient = kExpandedOp});
   table.add({.name = "cross_entropy_grad",
              .index =
                  [](const OpInstance& op) {
                    return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]"_rule);
                  },
-             .inputs = {kStat, kF, kId, kStat},
+             .inputs = {kF32, kFormat, kI32, kF32},
              .gradient = kBackwardOp,
-             .flops = flops,
+             .flops = cross_entropy_flops,
              .in_place = {{0, 1}},
              .localize = localize_classes});
   table.add({.name = "cross_entropy_with_grad",
@@ -88,10 +88,10 @@ void add_cross_entropy(OpTable& table) {
                    return rule(op, "logits[b… v] targets[b…] dloss[] -> dlogits[b… v] loss[] count[]"_rule)
                        .whole("v");
                  },
-             .inputs = {kF, kId, kStat},
-             .outputs = {kF, kStat, kStat},
+             .inputs = {kFormat, kI32, kF32},
+             .outputs = {kFormat, kF32, kF32},
              .gradient = kFusedOp,
-             .flops = flops,
+             .flops = cross_entropy_flops,
              .in_place = {{0, 0}}});
 }
 

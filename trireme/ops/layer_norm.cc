@@ -4,9 +4,9 @@
 namespace trireme {
 namespace {
 
-constexpr DTypeRule kF = DTypeRule::kFormat, kStat = DTypeRule::kF32;
+using enum DTypeRule;
 
-double flops(const OpInstance& op, const IndexRule&) {
+double layer_norm_flops(const OpInstance& op, const IndexRule&) {
   return 8.0 * static_cast<double>(op.shape(0).elements());
 }
 
@@ -18,13 +18,13 @@ void add_layer_norm(OpTable& table) {
                  [](const OpInstance& op) {
                    return rule(op, "x[b… h] gain[h] bias[h] -> y[b… h] mean[b…] rstd[b…]"_rule).whole("h");
                  },
-             .outputs = {kF, kStat, kStat},
+             .outputs = {kFormat, kF32, kF32},
              .numbers = {"eps"},
              .gradient =
                  [](GradBuilder& g) {
                    return g.node("layer_norm_grad", {g.dy(), g.in(0), g.in(1), g.out(1), g.out(2)});
                  },
-             .flops = flops});
+             .flops = layer_norm_flops});
   table.add(
       {.name = "layer_norm_grad",
        .index =
@@ -32,9 +32,9 @@ void add_layer_norm(OpTable& table) {
              return rule(op, "dy[b… h] x[b… h] gain[h] mean[b…] rstd[b…] -> dx[b… h] dgain[h] dbias[h]"_rule)
                  .whole("h");
            },
-       .inputs = {kF, kF, kF, kStat, kStat},
+       .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
        .gradient = kBackwardOp,
-       .flops = flops});
+       .flops = layer_norm_flops});
   table.add({.name = "layer_norm_grad_add",
              .index =
                  [](const OpInstance& op) {
@@ -43,9 +43,9 @@ void add_layer_norm(OpTable& table) {
                                "dbias[h] total[h]"_rule)
                        .whole("h");
                  },
-             .inputs = {kF, kF, kF, kStat, kStat},
+             .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
              .gradient = kFusedOp,
-             .flops = flops,
+             .flops = layer_norm_flops,
              .in_place = {{0, 0}, {0, 5}}});
   table.add({.name = "add_layer_norm",
              .index =
@@ -54,10 +54,10 @@ void add_layer_norm(OpTable& table) {
                                "x[b… h] r[b… h] gain[h] bias[h] -> s[b… h] y[b… h] mean[b…] rstd[b…]"_rule)
                        .whole("h");
                  },
-             .outputs = {kF, kF, kStat, kStat},
+             .outputs = {kFormat, kFormat, kF32, kF32},
              .numbers = {"eps"},
              .gradient = kFusedOp,
-             .flops = flops,
+             .flops = layer_norm_flops,
              .in_place = {{0, 0}, {0, 1}}});
 }
 

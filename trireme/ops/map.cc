@@ -37,14 +37,14 @@ IndexRule index(const OpInstance& op) {
   return rule(op, WrittenRule(text));
 }
 
-double flops(const OpInstance& op, const IndexRule& rule) {
+double map_flops(const OpInstance& op, const IndexRule& rule) {
   return rule.volume() * static_cast<double>(code_of(op).instructions.size());
 }
 
 }  // namespace
 
 void add_map(OpTable& table) {
-  OpRecord record{.name = "map", .index = index, .gradient = kDeviceOp, .flops = flops};
+  OpRecord record{.name = "map", .index = index, .gradient = kDeviceOp, .flops = map_flops};
   for (int output = 0; output < kMostMapResults; ++output) {
     for (int input = 0; input < kMostMapInputs; ++input) record.in_place.push_back({output, input});
   }

@@ -34,19 +34,19 @@ void expect_outputs_of(const OpInstance& op, int64_t y, int64_t x) {
   }
 }
 
-IndexRule forward_rule(const OpInstance& op) {
+IndexRule pool_rule(const OpInstance& op) {
   IndexRule r = rule(op, "x[n c y x] -> y[n c y' x']"_rule);
   r.size("y'", output_extent(op, op.shape(0)[2], 0)).size("x'", output_extent(op, op.shape(0)[3], 1));
   return r.whole("y x y' x'");
 }
 
-IndexRule nhwc_rule(const OpInstance& op) {
+IndexRule pool_nhwc_rule(const OpInstance& op) {
   IndexRule r = rule(op, "x[n y x c] -> y[n y' x' c]"_rule);
   r.size("y'", output_extent(op, op.shape(0)[1], 0)).size("x'", output_extent(op, op.shape(0)[2], 1));
   return r.whole("y x y' x'");
 }
 
-IndexRule nhwc_grad_rule(const OpInstance& op) {
+IndexRule pool_nhwc_grad_rule(const OpInstance& op) {
   IndexRule r = rule(op, "dy[n y' x' c] x[n y x c] y[n y' x' c] -> dx[n y x c]"_rule);
   std::vector<TensorType> turned = op.inputs;
   for (TensorType& type : turned) type.shape = channels_first(type.shape);
@@ -60,7 +60,7 @@ IndexRule nhwc_grad_rule(const OpInstance& op) {
 void add_pool2d(OpTable& table) {
   using G = GradBuilder;
   table.add({.name = "max_pool2d",
-             .index = forward_rule,
+             .index = pool_rule,
              .gradient =
                  [](G& g) {
                    return std::vector{g.op("max_pool2d_grad", {g.dy(), g.in(0), g.out(0)}, g.attrs())};
@@ -75,9 +75,9 @@ void add_pool2d(OpTable& table) {
                  },
              .gradient = kBackwardOp,
              .channels_last = {"max_pool2d_nhwc_grad"}});
-  table.add({.name = "max_pool2d_nhwc", .index = nhwc_rule, .gradient = kDeviceOp});
-  table.add({.name = "max_pool2d_nhwc_grad", .index = nhwc_grad_rule, .gradient = kDeviceOp});
-  table.add({.name = "avg_pool2d", .index = forward_rule, .gradient = [](G& g) {
+  table.add({.name = "max_pool2d_nhwc", .index = pool_nhwc_rule, .gradient = kDeviceOp});
+  table.add({.name = "max_pool2d_nhwc_grad", .index = pool_nhwc_grad_rule, .gradient = kDeviceOp});
+  table.add({.name = "avg_pool2d", .index = pool_rule, .gradient = [](G& g) {
                const Shape& x = g.shape(g.in(0));
                return std::vector{g.op("avg_pool2d_grad", {g.dy()},
                                        with(g.attrs(), {{"size", std::vector<int64_t>{x[2], x[3]}}}))};

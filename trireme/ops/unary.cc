@@ -11,8 +11,8 @@ IndexRule two_to_one(const OpInstance& op) {
   return rule(op, "dy[i…] x[i…] -> dx[i…]"_rule);
 }
 
-void add_one(OpTable& table, std::string_view name, GradientRule gradient,
-             bool (*linear)(const OpInstance&) = nullptr) {
+void add_unary(OpTable& table, std::string_view name, GradientRule gradient,
+               bool (*linear)(const OpInstance&) = nullptr) {
   table.add(
       {.name = name, .index = one_to_one, .gradient = gradient, .in_place = {{0, 0}}, .linear = linear});
 }
@@ -32,24 +32,24 @@ DType cast_target(const OpInstance& op) {
 
 void add_unary(OpTable& table) {
   using G = GradBuilder;
-  add_one(
+  add_unary(
       table, "neg", [](G& g) { return std::vector{g.op("neg", {g.dy()})}; }, always_linear);
-  add_one(table, "exp", [](G& g) { return std::vector{g.op("mul", {g.dy(), g.out(0)})}; });
-  add_one(table, "log", [](G& g) { return std::vector{g.op("div", {g.dy(), g.in(0)})}; });
-  add_one(table, "sqrt", [](G& g) {  // dx = dy / 2y
+  add_unary(table, "exp", [](G& g) { return std::vector{g.op("mul", {g.dy(), g.out(0)})}; });
+  add_unary(table, "log", [](G& g) { return std::vector{g.op("div", {g.dy(), g.in(0)})}; });
+  add_unary(table, "sqrt", [](G& g) {  // dx = dy / 2y
     return std::vector{g.op("div", {g.dy(), g.op("affine", {g.out(0)}, {{"scale", 2.0}})})};
   });
-  add_one(table, "rsqrt", [](G& g) {  // dx = −dy·y³/2
+  add_unary(table, "rsqrt", [](G& g) {  // dx = −dy·y³/2
     const ValueId y = g.out(0);
     const ValueId cube = g.op("mul", {g.op("mul", {y, y}), y});
     return std::vector{g.op("mul", {cube, g.op("affine", {g.dy()}, {{"scale", -0.5}})})};
   });
-  add_one(table, "tanh", [](G& g) { return std::vector{g.op("tanh_grad", {g.dy(), g.out(0)})}; });
-  add_one(table, "sigmoid", [](G& g) { return std::vector{g.op("sigmoid_grad", {g.dy(), g.out(0)})}; });
-  add_one(table, "relu", [](G& g) { return std::vector{g.op("relu_grad", {g.dy(), g.out(0)})}; });
-  add_one(table, "gelu", [](G& g) { return std::vector{g.op("gelu_grad", {g.dy(), g.in(0)})}; });
-  add_one(table, "silu", [](G& g) { return std::vector{g.op("silu_grad", {g.dy(), g.in(0)})}; });
-  add_one(
+  add_unary(table, "tanh", [](G& g) { return std::vector{g.op("tanh_grad", {g.dy(), g.out(0)})}; });
+  add_unary(table, "sigmoid", [](G& g) { return std::vector{g.op("sigmoid_grad", {g.dy(), g.out(0)})}; });
+  add_unary(table, "relu", [](G& g) { return std::vector{g.op("relu_grad", {g.dy(), g.out(0)})}; });
+  add_unary(table, "gelu", [](G& g) { return std::vector{g.op("gelu_grad", {g.dy(), g.in(0)})}; });
+  add_unary(table, "silu", [](G& g) { return std::vector{g.op("silu_grad", {g.dy(), g.in(0)})}; });
+  add_unary(
       table, "affine",
       [](G& g) {
         return std::vector{g.op("affine", {g.dy()}, {{"scale", g.attrs().real("scale", 1.0)}})};

@@ -162,9 +162,9 @@ class Decider {
   std::vector<Bucket> buckets_;
 };
 
-class Writer {
+class BucketWriter {
  public:
-  Writer(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), result_(graph) {}
+  BucketWriter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), result_(graph) {}
 
   Graph run(const std::vector<Bucket>& buckets) {
     const int end = static_cast<int>(graph_.nodes.size());
@@ -241,7 +241,7 @@ bool same_nodes(const Graph& a, const Graph& b) {
 
 Graph bucket(const Graph& graph, const Graph& leader, const OpTable& ops, const BucketOptions& options) {
   TRIREME_CHECK(same_nodes(graph, leader));
-  return Writer(graph, ops).run(Decider(leader, options).run());
+  return BucketWriter(graph, ops).run(Decider(leader, options).run());
 }
 
 }  // namespace trireme

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kScale = "scale", kCount = "count";
+constexpr std::string_view kScaleOutput = "scale", kCountOutput = "count";
 const std::string kFlight = fmt::format("{}flight", kKeptPrefix);  // what is added up while steps are made
 // So that shares are equal where nobody has counted anything; less than half a unit of any count.
 constexpr double kAlmostNothing = 1e-30;
@@ -119,8 +119,8 @@ class Maker {
     };
     const Builder::Scope scope(b, "exchange");
     const ValueId samples = keep_samples(b);
-    const ValueId sum = b.op("add", {samples, in_row(b, output(kCount))});
-    b.update(samples, b.op("renew", {samples, sum, output(kScale)}));
+    const ValueId sum = b.op("add", {samples, in_row(b, output(kCountOutput))});
+    b.update(samples, b.op("renew", {samples, sum, output(kScaleOutput)}));
   }
 
   using Of = OwnStates::Of;

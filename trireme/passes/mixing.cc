@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr TensorType kScalar{DType::f32, {}};
+constexpr TensorType kNewsType{DType::f32, {}};
 constexpr int kSlotsOfNeighbour = 2;  // what was heard last, and what is to come
 
 GossipGraph graph_of(const Consistency& how) {
@@ -154,7 +154,7 @@ void Mixing::add_pushes(LocalSteps& steps) {
 }
 
 ValueId Mixing::with_news(Builder& b, std::vector<ValueId> weights) const {
-  weights.push_back(b.input(std::string(kNews), kScalar, Role::kScalar));
+  weights.push_back(b.input(std::string(kNews), kNewsType, Role::kScalar));
   return packed(b, weights);
 }
 

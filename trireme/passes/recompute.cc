@@ -158,9 +158,9 @@ class Chooser {
   std::set<std::string, std::less<>> found_;  // patterns
 };
 
-class Writer {
+class RecomputeWriter {
  public:
-  Writer(const Graph& graph, const std::vector<bool>& again)
+  RecomputeWriter(const Graph& graph, const std::vector<bool>& again)
       : graph_(graph),
         again_(again),
         begin_(backward_begin(graph)),
@@ -281,7 +281,7 @@ std::vector<bool> values_made_again(const Graph& graph, const Recompute& what) {
 Graph recompute(const Graph& graph, const std::vector<bool>& again) {
   TRIREME_CHECK(again.size() == graph.values.size());
   if (std::ranges::find(again, true) == again.end()) return graph;
-  return Writer(graph, again).run();
+  return RecomputeWriter(graph, again).run();
 }
 
 int backward_begin(const Graph& graph) {

@@ -17,7 +17,7 @@ std::string weights_state(int server) {
 std::string segment_of(std::string_view kind, int server) {
   return server == 0 ? std::string(kind) : fmt::format("{}{}", kind, server);
 }
-constexpr TensorType kScalar{DType::f32, {}};
+constexpr TensorType kAskedType{DType::f32, {}};
 
 // What an update has of a parameter.
 struct Learned {
@@ -54,7 +54,7 @@ class Messages {
     std::vector<ValueId> parts;
     for (const Value& state : pushed()) parts.push_back(b.declare(state));
     if (all.size() > 1) parts.back() = b.op("add", {flat(b, parts.back()), nothing_of(b, all)});
-    parts.push_back(b.input(std::string(kAsked), kScalar, Role::kScalar));
+    parts.push_back(b.input(std::string(kAsked), kAskedType, Role::kScalar));
     b.update(push_message(b), packed(b, parts));
     return finished(b);
   }
@@ -71,7 +71,7 @@ class Messages {
   // Weights, and behind them whether that is all.
   Graph give() const {
     Builder b(ops_, std::string(kGiveSegment));
-    const ValueId over = b.input(std::string(kOver), kScalar, Role::kScalar);
+    const ValueId over = b.input(std::string(kOver), kAskedType, Role::kScalar);
     std::vector<ValueId> parts;
     for (const Learned& one : learned_) parts.push_back(b.declare(one.weight));
     parts.push_back(over);

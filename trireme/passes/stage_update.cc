@@ -16,9 +16,9 @@
 namespace trireme {
 namespace {
 
-class Stager {
+class UpdateStager {
  public:
-  Stager(const Graph& graph, const StateStages& stages, int count, const OpTable& ops)
+  UpdateStager(const Graph& graph, const StateStages& stages, int count, const OpTable& ops)
       : graph_(graph), stages_(stages), count_(count), ops_(ops) {
     find_makers();
     for (int s = 0; s < count; ++s) find_needs(s);
@@ -227,7 +227,7 @@ class Stager {
 
 std::vector<StagedUpdate> stage_updates(const Graph& graph, const StateStages& stages, int count,
                                         const OpTable& ops) {
-  Stager stager(graph, stages, count, ops);
+  UpdateStager stager(graph, stages, count, ops);
   std::vector<StagedUpdate> result;
   for (int stage = 0; stage < count; ++stage) result.push_back(stager.run(stage));
   return result;

@@ -19,7 +19,7 @@
 namespace trireme::planner {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // Of a node, or a parameter. More would come only from reshapes of reshapes.
 constexpr size_t kMostWays = 12;
 // Of a parameter that is updated, for each of its bytes: it, its gradient and two moments are read and
@@ -174,7 +174,7 @@ class Maker {
   double seconds_between(ValueId value, const Placement& from, const Placement& to) {
     if (from == to) return 0;
     const auto path = changes({from}, {to}, shape(value), mesh_);
-    if (!path) return kNever;
+    if (!path) return kImpossible;
     double seconds = 0;
     for (const Change& change : *path) {
       const std::optional<CollectiveKind> kind = trireme::collective_of(change.kind);
@@ -216,7 +216,7 @@ class Maker {
       for (const Placement& placement : parameter->second.placements) {
         for (const NodeWay& way : ways_[n]) {
           const bool there = placement == way.inputs[i] || placement.kind == Placement::Kind::kReplicated;
-          edge.cost.push_back(there ? 0 : kNever);
+          edge.cost.push_back(there ? 0 : kImpossible);
         }
       }
     } else {

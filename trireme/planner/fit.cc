@@ -11,7 +11,7 @@
 namespace trireme::planner {
 namespace {
 
-constexpr int64_t kMostMicrobatches = 2048;  // what a schedule is written for; rows grow beyond
+constexpr int64_t kMostScheduled = 2048;  // what a schedule is written for; rows grow beyond
 
 struct Technique {
   std::string name;
@@ -49,7 +49,7 @@ Need need_of(const Subject& subject, const Technique& technique) {
     return need;
   }
   choice.rows = 1;
-  while (own % choice.rows != 0 || own / choice.rows > kMostMicrobatches) ++choice.rows;
+  while (own % choice.rows != 0 || own / choice.rows > kMostScheduled) ++choice.rows;
   choice.microbatches = own / choice.rows;
   try {
     const Plan plan = plan_of(choice, {});

@@ -75,9 +75,9 @@ std::optional<Reached> reached(std::span<const LearningStep> steps, double targe
   return std::nullopt;
 }
 
-Spread spread_of(std::span<const double> values) {
+SampleSpread spread_of(std::span<const double> values) {
   TRIREME_CHECK(!values.empty());
-  Spread spread;
+  SampleSpread spread;
   spread.runs = static_cast<int>(values.size());
   spread.mean = std::accumulate(values.begin(), values.end(), 0.0) / spread.runs;
   double squares = 0;

@@ -41,11 +41,11 @@ struct Reached {
 std::optional<Reached> reached(std::span<const LearningStep> steps, double target);
 
 // Of repeated runs: the same settings with other seeds.
-struct Spread {
+struct SampleSpread {
   double mean = 0, deviation = 0;  // of a sample: over n − 1; 0 for one run
   double least = 0, most = 0;
   int runs = 0;
 };
-Spread spread_of(std::span<const double> values);  // at least one
+SampleSpread spread_of(std::span<const double> values);  // at least one
 
 }  // namespace trireme

@@ -63,9 +63,9 @@ TEST(Learning, StepsWithoutALossTakeTimeAllTheSame) {
   EXPECT_THROW(learning_of({}), Error);
 }
 
-TEST(Spread, IsThatOfASample) {
+TEST(SampleSpread, IsThatOfASample) {
   const std::vector<double> values{1, 2, 3, 6};
-  const Spread spread = spread_of(values);
+  const SampleSpread spread = spread_of(values);
   EXPECT_DOUBLE_EQ(spread.mean, 3);
   EXPECT_DOUBLE_EQ(spread.deviation, std::sqrt(14.0 / 3));
   EXPECT_EQ(spread.least, 1);

@@ -27,8 +27,8 @@ std::vector<int> usable_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return {};
-  using Place = std::tuple<int, int, int>;  // package, core, processor
-  std::vector<Place> places;
+  using Processor = std::tuple<int, int, int>;  // package, core, processor
+  std::vector<Processor> places;
   for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
     if (CPU_ISSET(processor, &set))
       places.emplace_back(topology(processor, "physical_package_id"), topology(processor, "core_id"),
@@ -36,7 +36,7 @@ std::vector<int> usable_processors() {
   }
   std::ranges::sort(places);
   std::vector<int> processors;
-  for (const Place& place : places) processors.push_back(std::get<2>(place));
+  for (const Processor& place : places) processors.push_back(std::get<2>(place));
   return processors;
 }
 

@@ -17,7 +17,7 @@
 namespace trireme::comm {
 namespace {
 
-constexpr EnumNames<5> kNames = {"none", "local", "mpi", "slurm", "torchrun"};
+constexpr EnumNames<5> kLauncherNames = {"none", "local", "mpi", "slurm", "torchrun"};
 
 // The variables of one launcher that are set, as they were found.
 class Found {
@@ -35,7 +35,7 @@ class Found {
     }
   }
   bool any() const { return !set_.empty(); }
-  std::string text() const { return join(set_, ", "); }
+  std::string text() const { return trireme::join(set_, ", "); }
 
   // All must be there, when one is.
   void check_complete(std::string_view launcher) const {
@@ -43,7 +43,7 @@ class Found {
     throw_error(
         "only some of the variables of {} are set: found {}, but not {}. Start the ranks with it, or say "
         "--launcher=none to ignore these variables",
-        launcher, text(), join(missing_, ", "));
+        launcher, text(), trireme::join(missing_, ", "));
   }
   const std::string& value(std::string_view name) const {
     for (size_t i = 0; i < names_.size(); ++i) {
@@ -219,13 +219,13 @@ LaunchEnvironment asked_for(Launcher launcher, const Variables& variables, int r
 }  // namespace
 
 std::string_view name(Launcher launcher) {
-  return kNames[static_cast<size_t>(launcher)];
+  return kLauncherNames[static_cast<size_t>(launcher)];
 }
 
 Launcher parse_launcher(std::string_view text) {
-  if (const auto known = enum_named<Launcher>(kNames, text)) return *known;
-  const std::vector<std::string> names(kNames.begin(), kNames.end());
-  throw_error("there is no launcher '{}'; known are {}", text, join(names, ", "));
+  if (const auto known = enum_named<Launcher>(kLauncherNames, text)) return *known;
+  const std::vector<std::string> names(kLauncherNames.begin(), kLauncherNames.end());
+  throw_error("there is no launcher '{}'; known are {}", text, trireme::join(names, ", "));
 }
 
 void LaunchOptions::validate() const {

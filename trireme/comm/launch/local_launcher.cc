@@ -286,7 +286,7 @@ class Ranks {
       if (!rank->status()) late.push_back(std::to_string(rank->rank()));
     }
     say_echo();
-    say(fmt::format("rank {} did not end within {:g} s after {}: killed\n", join(late, ", "),
+    say(fmt::format("rank {} did not end within {:g} s after {}: killed\n", trireme::join(late, ", "),
                     grace_seconds(launch_.timeout_seconds),
                     interrupted_by_ != 0 || needed_have_ended() ? "the others" : "that"));
     killed_late_ = true;

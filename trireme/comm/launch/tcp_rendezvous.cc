@@ -36,7 +36,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   if (ranks.empty()) return "none";
   std::vector<std::string> numbers;
   for (int rank : ranks) numbers.push_back(std::to_string(rank));
-  return (ranks.size() == 1 ? "rank " : "ranks ") + join(numbers, ", ");
+  return (ranks.size() == 1 ? "rank " : "ranks ") + trireme::join(numbers, ", ");
 }
 
 // Texts in one frame: for each a length and its bytes.

@@ -58,7 +58,7 @@ TransportKind choose_transport(const TransportQuestion& question) {
   const std::vector<std::string> names = {"shm", "tcp", "mpi"};
   const std::string guess = nearest(wanted, names);
   throw_error("there is no transport '{}'{}; known are {}", wanted,
-              guess.empty() ? "" : "; did you mean '" + guess + "'?", join(names, ", "));
+              guess.empty() ? "" : "; did you mean '" + guess + "'?", trireme::join(names, ", "));
 }
 
 }  // namespace trireme::comm

@@ -7,7 +7,7 @@
 namespace trireme::comm {
 namespace {
 
-size_t slot_of(uint64_t stream) {
+size_t stream_slot(uint64_t stream) {
   const auto group = static_cast<uint32_t>(stream >> 32);
   return (static_cast<uint32_t>(stream) + group * 61) % InprocHub::kEntered;
 }
@@ -59,7 +59,7 @@ void InprocHub::throw_failure() const {
 }
 
 void InprocHub::enter(int rank, Label label) {
-  const size_t slot = slot_of(label.stream);
+  const size_t slot = stream_slot(label.stream);
   Box::Entered& mine = box(rank).entered[slot];
   mine.stream.store(~uint64_t{0});
   mine.call.store(label.call);

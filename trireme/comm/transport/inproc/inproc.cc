@@ -20,7 +20,7 @@ constexpr size_t kKeptBytes = 4096;
 // … unless so many are on their way to that peer already.
 constexpr int kKeptMessages = 64;
 
-constexpr int kSpins = 2000;
+constexpr int kInprocSpins = 2000;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ T* InprocTransport::List<T>::take(uint64_t stream) {
 InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank)
     : Transport(rank, hub->ranks()), hub_(std::move(hub)), box_(hub_->box(rank)), peers_(ranks()) {
   // With more threads than cores, spinning takes the core from the one that is waited for.
-  spins_ = static_cast<unsigned>(ranks()) <= std::thread::hardware_concurrency() ? kSpins : 0;
+  spins_ = static_cast<unsigned>(ranks()) <= std::thread::hardware_concurrency() ? kInprocSpins : 0;
   // As many as are usually under way, so that sending allocates nothing, however far this rank is ahead.
   for (int i = 0; i < kKeptMessages; ++i) {
     InprocMessage& message = box_.messages.emplace_back();

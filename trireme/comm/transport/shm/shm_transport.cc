@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kLookEvery{20};  // for ranks that died with
 // Before a rank sleeps it looks, about 100 µs: longer than a collective of small messages takes, shorter than
 // a time slice. With more ranks than processors those who have something to do need the one it looks on: it
 // gives way each time, which costs a microsecond where sleeping and waking costs five and more.
-constexpr int kSpins = 2000;
+constexpr int kShmSpins = 2000;
 constexpr int kYields = 10;
 constexpr int kYieldsCrowded = 200;
 
@@ -87,7 +87,7 @@ uint64_t ShmTransport::waiting_on() const {
 
 void ShmTransport::idle(Clock::time_point deadline) {
   peers_.check();
-  const int spins = peers_.crowded() ? 0 : kSpins;
+  const int spins = peers_.crowded() ? 0 : kShmSpins;
   for (int i = 0; i < spins; ++i) {
     if (ready()) return;
     pause();

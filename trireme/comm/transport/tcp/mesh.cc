@@ -16,7 +16,7 @@ namespace trireme::comm {
 namespace {
 
 // What ranks of one host have in common, whatever network namespace they are in: they share its cores.
-std::string host_identity() {
+std::string boot_identity() {
   std::string identity;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), identity);
   return identity.empty() ? "unknown" : identity;
@@ -108,7 +108,7 @@ class MeshBuilder {
     for (int rank = self_.rank + 1; rank < self_.ranks; ++rank) {
       if (!mesh_.links[rank].socket) texts.push_back(fmt::format("rank {} (it did not connect)", rank));
     }
-    return join(texts, ", ");
+    return trireme::join(texts, ", ");
   }
 
   void wait(Clock::time_point until) {
@@ -136,7 +136,7 @@ class MeshBuilder {
 Mesh connect_mesh(Rendezvous& rendezvous, const Secret& secret, const Membership& self,
                   const std::string& host, double timeout_seconds) {
   Descriptor listener = listen_on(listening_address(host));
-  const std::string identity = host_identity();
+  const std::string identity = boot_identity();
   std::vector<std::string> addresses, hosts;
   for (const std::string& line :
        rendezvous.exchange("tcp addresses", local_address(listener.get()) + " " + identity)) {

@@ -11,7 +11,7 @@
 namespace trireme::comm {
 namespace {
 
-size_t slot_of(uint64_t stream) {
+size_t entered_slot(uint64_t stream) {
   return static_cast<size_t>((stream ^ stream >> 32) % 256);
 }
 
@@ -150,7 +150,7 @@ void TcpTransport::unexpected(int peer_rank, Label label) {
 }
 
 const Label* TcpTransport::entered_label(uint64_t stream) const {
-  const Label& label = entered_[slot_of(stream)];
+  const Label& label = entered_[entered_slot(stream)];
   return label.stream == stream ? &label : nullptr;
 }
 
@@ -163,7 +163,7 @@ bool TcpTransport::has_entered(uint64_t stream) const {
 
 void TcpTransport::announce(Label label) {
   check();
-  entered_[slot_of(label.stream)] = label;
+  entered_[entered_slot(label.stream)] = label;
   const auto group = static_cast<uint32_t>(label.stream >> 32),
              sequence = static_cast<uint32_t>(label.stream);
   const auto last = std::find_if(last_entered_.begin(), last_entered_.end(),
