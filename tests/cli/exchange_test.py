@@ -119,7 +119,7 @@ class Exchange(Training):
         for method in ["dense", "top_k", "power_sgd", "local", "diloco", "delayed"]:
             self.assertIn(method, rows)
         self.assertLess(float(rows["local"][7]), float(rows["dense"][7]))
-        self.assertRegex(slow, r"the shortest step over this link: (local|fedavg|diloco)")
+        self.assertRegex(slow, r"the shortest step over this link: (local|fedavg|diloco|ad_psgd)")
         dense = next(row for row in fast.splitlines() if row.startswith("| dense"))
         self.assertAlmostEqual(float(dense.split("|")[7]), 10, delta=1)
         self.assertTrue(re.search(r"Gbit/s \(32n/t\)", slow))

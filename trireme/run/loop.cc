@@ -27,10 +27,12 @@
 #include "trireme/run/sampler.h"
 #include "trireme/run/saved_run.h"
 #include "trireme/run/stop_agreement.h"
+#include "trireme/run/verified_program.h"
 #include "trireme/run/weights.h"
 #include "trireme/train/gossip_steps.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/server_steps.h"
+#include "trireme/train/step_programs.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme {
@@ -97,8 +99,7 @@ class Run {
                              .links = context.device_links})),
         servers_(servers_of(context_.ranks.plan)),
         alike_(between_steps(context_.ranks)),
-        trainer_(step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks),
-                 config_.train, step_shape(), *device_, alike_),
+        trainer_(verified_program(), config_.train, step_shape(), *device_, alike_),
         loader_(data_.train, {.batch = config_.train.batch,
                               .seed = static_cast<uint64_t>(config_.train.seed),
                               .parts = serves() ? std::vector<Part>{{0, 1}} : trainer_.own_rows(),
@@ -222,6 +223,16 @@ class Run {
   bool serves() const { return servers_ && servers_->serves(context_.ranks.rank); }
   bool works() const { return servers_ && !serves(); }
   StepShape step_shape() const { return {config_.train.batch / config_.train.accumulate, data_.input}; }
+  Program verified_program() const {
+    Program own = step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks);
+    std::optional<StepPrograms> programs;
+    verify_before_steps(own, [&](int rank) {
+      if (!programs)
+        programs.emplace(model_, config_.train, config_.optim, step_shape(), context_.ranks.plan);
+      return programs->rank(rank, device_.get());
+    });
+    return own;
+  }
   // All have the same weights now. From here on, a worker may be lost where the transport allows that, and
   // there is one server: several would not all lose it at the same step.
   void begin_serving(int64_t first) {

@@ -119,6 +119,7 @@ RankTime between(RankTime all, const RankTime& before, double steps) {
   for (size_t i = 0; i < all.exposed_seconds.size(); ++i)
     take(all.exposed_seconds[i], before.exposed_seconds[i]);
   for (size_t i = 0; i < all.bytes.size(); ++i) take(all.bytes[i], before.bytes[i]);
+  all.bubble_seconds = std::max(0.0, all.bubble_seconds);  // of no length, it may be less by rounding
   all.steps = steps;
   return all;
 }
