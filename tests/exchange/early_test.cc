@@ -31,7 +31,7 @@ std::vector<Program> programs_of(const std::string& mesh, const std::string& exc
 std::vector<int64_t> ends_of(const Program& program) {
   std::vector<int64_t> ends;
   for (const ActionList& list : program.lists) {
-    if (list.until > 0) ends.push_back(list.until);
+    if (list.when.kind == When::Kind::kUntil) ends.push_back(list.when.steps);
   }
   return ends;
 }
@@ -43,10 +43,10 @@ TEST(EarlySteps, OfDgcSendAQuarterLessEachTime) {
   double before = 0;
   for (const int64_t step : {1, 3, 6, 8, 11}) {
     const ActionList& list = program.step_list(step);
-    EXPECT_EQ(list.name, step == 11 ? "step" : fmt::format("step_until_{}", list.until));
+    EXPECT_EQ(list.name, step == 11 ? "step" : fmt::format("step_until_{}", list.when.steps));
     EXPECT_TRUE(step == 1 || bytes_sent(program, list) < before) << step;
     before = bytes_sent(program, list);
-    EXPECT_EQ(&program.step_list(step == 11 ? 1000 : list.until), &list);
+    EXPECT_EQ(&program.step_list(step == 11 ? 1000 : list.when.steps), &list);
   }
   EXPECT_EQ(bytes_sent_in_step(program), before);
 }
@@ -74,15 +74,15 @@ TEST(EarlySteps, HaveSoundProgramsThatAreReadAsTheyArePrinted) {
 TEST(EarlySteps, ThatMakeOtherGradientsAreRefused) {
   Program program = programs_of("data:2", kDgc, small_gpt())[0];
   for (ActionList& list : program.lists) {
-    if (list.until == 5) list.actions.insert(list.actions.begin() + 1, list.actions[1]);
+    if (list.when == When::until(5)) list.actions.insert(list.actions.begin() + 1, list.actions[1]);
   }
   verify(program);  // the same update twice is no other gradient
   for (ActionList& list : program.lists) {
-    if (list.until == 5) ++list.rows;
+    if (list.when == When::until(5)) ++list.rows;
   }
   EXPECT_THAT(error_of([&] { verify(program); }), HasSubstr("takes other rows"));
   for (ActionList& list : program.lists) {
-    if (list.until == 5) list.actions.erase(list.actions.begin());
+    if (list.when == When::until(5)) list.actions.erase(list.actions.begin());
   }
   EXPECT_NE(error_of([&] { verify(program); }), "no error");
 }

@@ -11,8 +11,8 @@
 #include "tests/exchange/local_ranks.h"
 #include "tests/support/drawn.h"
 #include "tests/support/error_of.h"
-#include "trireme/exchange/consistency.h"
 #include "trireme/ops/table.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
@@ -270,10 +270,10 @@ TEST_P(Local, SendsWhatItPromisesWhenItIsDue) {
   for (int rank = 0; rank < 2; ++rank) {
     const Program program = step_program(training.model, training.train, training.optim, training.shape,
                                          *device, {plan, rank, nullptr});
-    EXPECT_EQ(bytes_sent(program, *program.find_list("step")), 0);
+    EXPECT_EQ(bytes_sent(program, program.list(When::step())), 0);
     for (size_t step = 0; step < begun.size(); ++step) {
       for (const ActionList& list : program.lists) {
-        if (!list.is_due_after(static_cast<int64_t>(step) + 1)) continue;
+        if (!list.when.is_due_after(static_cast<int64_t>(step) + 1)) continue;
         begun[step] += bytes_sent(program, list);
         awaited[step] += bytes_sent(program, as_awaited(list));
       }
@@ -339,10 +339,10 @@ TEST(LocalSteps, OfAllClientsAreThoseWithoutAFraction) {
 
 TEST(LocalSteps, OfEpochsAreStepsOnceTheDataIsKnown) {
   const Plan epochs = plan_of("data:2", R"({"method": "fedavg", "epochs": 3, "fraction": 0.5})");
-  EXPECT_EQ(with_epochs_as_steps(epochs, 7).exchange,
-            plan_of("data:2", R"({"method": "fedavg", "steps": 21, "fraction": 0.5})").exchange);
+  EXPECT_EQ(epochs.agreement.with_epochs_as_steps(7).rules(),
+            plan_of("data:2", R"({"method": "fedavg", "steps": 21, "fraction": 0.5})").agreement.rules());
   const Plan steps = plan_of("data:2", R"({"method": "fedavg", "steps": 5})");
-  EXPECT_EQ(with_epochs_as_steps(steps, 7).exchange, steps.exchange);
+  EXPECT_EQ(steps.agreement.with_epochs_as_steps(7).rules(), steps.agreement.rules());
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const Training training = small_mlp();
   EXPECT_THAT(error_of([&] {

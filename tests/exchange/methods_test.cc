@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(All, Method, ::testing::ValuesIn(method_cases()),
 
 // The settings of the case as the plan makes them.
 ExchangeChoice choice_of(const MethodCase& one) {
-  return exchange_choices(plan_of("data:2", one.json())).at(0);
+  return exchange_choices(plan_of("data:2", one.json()).agreement).at(0);
 }
 
 // A gpt that does not fly apart by steps whose size is not the gradient's.

@@ -30,7 +30,7 @@ PacedRun paced_run(const Plan& plan, const Training& training, const PacedOption
     context.world().barrier().wait();
     std::optional<GossipSteps::Order> replay;
     if (!options.replay.empty()) replay = options.replay[static_cast<size_t>(number)];
-    const bool paced = consistency_of(plan)->at_own_pace();
+    const bool paced = !plan.agreement.is_in_step();
     const std::unique_ptr<GossipSteps> gossip =
         paced ? GossipSteps::make(ranks, trainer, 0, std::move(replay)) : nullptr;
     bool stopped = false;

@@ -17,10 +17,14 @@ std::string refusal(const Plan& plan, const Training& training) {
     step_program(training.model, training.train, training.optim, training.shape, *device, {plan, 0, nullptr});
   });
 }
-// With data:2 for the small mlp: when the plan is read, or held against the model.
+// When the plan is read, or held against the model.
+std::string refusal(const char* mesh, const std::string& exchange, const Training& training,
+                    const char* preset = "data") {
+  const std::string when_read = error_of([&] { plan_of(mesh, exchange, preset); });
+  return when_read == "no error" ? refusal(plan_of(mesh, exchange, preset), training) : when_read;
+}
 std::string refusal(const std::string& exchange) {
-  const std::string when_read = error_of([&] { plan_of("data:2", exchange); });
-  return when_read == "no error" ? refusal(plan_of("data:2", exchange), small_mlp()) : when_read;
+  return refusal("data:2", exchange, small_mlp());
 }
 
 // Before there is a model to build anything of.
@@ -97,9 +101,9 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoWithLocalSteps) {
   const Training gpt = small_gpt();
   EXPECT_THAT(refusal(plan_of("data:1", local), gpt), HasSubstr("has not several of them"));
   for (const char* preset : {"zero1", "zero2", "zero3"})
-    EXPECT_THAT(refusal(plan_of("data:2", local, preset), gpt), HasSubstr("splits one set of them over all"));
-  EXPECT_THAT(refusal(plan_of("data:2 tensor:2", local, "megatron"), gpt), HasSubstr("an axis tensor of 2"));
-  EXPECT_THAT(refusal(plan_of("pipe:2 data:2", local), gpt), HasSubstr("stages update on their own"));
+    EXPECT_THAT(refusal("data:2", local, gpt, preset), HasSubstr("splits one set of them over all"));
+  EXPECT_THAT(refusal("data:2 tensor:2", local, gpt, "megatron"), HasSubstr("an axis besides data"));
+  EXPECT_THAT(refusal("pipe:2 data:2", local, gpt), HasSubstr("stages update on their own"));
   Training half = small_mlp();
   half.train.precision = "f16";
   EXPECT_THAT(refusal(plan_of("data:2", local), half), HasSubstr("loss scale"));
@@ -110,7 +114,8 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoWithLocalSteps) {
   images.model.family = "resnet";
   images.model.layers = 20;
   images.shape = {4, {3, 32, 32}};
-  EXPECT_THAT(refusal(plan_of("data:2", local), images), HasSubstr("without batch norm"));
+  EXPECT_THAT(refusal(plan_of("data:2", local), images),
+              HasSubstr("batch norm do not go together: ranks compute by themselves"));
 }
 
 TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
@@ -118,9 +123,9 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   const Training gpt = small_gpt();
   EXPECT_THAT(refusal(plan_of("data:1", top_k), gpt), HasSubstr("has not several of them"));
   EXPECT_THAT(refusal(plan_of("tensor:2", top_k, "megatron"), gpt), HasSubstr("has not several of them"));
-  EXPECT_THAT(refusal(plan_of("data:2", top_k, "zero2"), gpt), HasSubstr("zero1 goes with exchange"));
-  EXPECT_THAT(refusal(plan_of("data:2", top_k, "zero3"), gpt), HasSubstr("zero1 goes with exchange"));
-  EXPECT_THAT(refusal(plan_of("pipe:2 data:2", top_k), gpt), HasSubstr("stages update on their own"));
+  EXPECT_THAT(refusal("data:2", top_k, gpt, "zero2"), HasSubstr("zero1 goes with exchange"));
+  EXPECT_THAT(refusal("data:2", top_k, gpt, "zero3"), HasSubstr("zero1 goes with exchange"));
+  EXPECT_THAT(refusal("pipe:2 data:2", top_k, gpt), HasSubstr("stages update on their own"));
   EXPECT_THAT(
       refusal(plan_of("data:2 tensor:2", R"({"method": "top_k", "for": "*.bias"})", "megatron+sequence"),
               gpt),
@@ -147,7 +152,7 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   device.train.device = "cuda";
   for (const char* paced : {R"({"method": "ad_psgd"})", R"({"method": "d_psgd", "staleness": 1})"})
     EXPECT_THAT(refusal(plan_of("data:4", paced), device),
-                HasSubstr("at their own pace in memory of the host"));
+                HasSubstr("ranks mix weights in memory of the host"));
 }
 
 // No step of such a plan is meant to equal one rank's; that is no bug.

@@ -24,13 +24,13 @@ void serve(Trainer& trainer, Communicator& communicator, const Servers& servers,
            const Training& training, const ServedOptions& options, ServedRun& run, std::mutex& mutex) {
   std::vector<int> members(static_cast<size_t>(servers.count));
   std::iota(members.begin(), members.end(), 0);
-  if (servers.count > 1) communicator.add_group(std::string(kPipeAxis), members);
+  if (servers.count > 1) communicator.add_group(std::string(kServerAxis), members);
   std::optional<std::map<int64_t, Arrivals>> replay;
   if (!options.replay.empty()) replay = options.replay[static_cast<size_t>(number)];
   ServerSteps server(servers, trainer, communicator, 0, training.steps, std::move(replay));
   for (int64_t step = 0; step < training.steps && step != options.stop_after; ++step) {
     const StepResult result = server.step(step, training.rate);
-    trainer.run_list("meet");
+    trainer.run_list(When::asked(When::What::kMeet));
     run.orders[static_cast<size_t>(number)][step + 1] = server.arrivals();
     if (number == kLeadingServer)
       run.steps.push_back({read(trainer, Role::kParameter), result, server.arrivals()});
@@ -43,7 +43,7 @@ void serve(Trainer& trainer, Communicator& communicator, const Servers& servers,
 }  // namespace
 
 ServedRun served_run(const Plan& plan, const Training& training, const ServedOptions& options) {
-  const Servers servers = *servers_of(plan);
+  const Servers servers = *plan.agreement.servers();
   ServedRun run;
   run.orders.resize(servers.count);
   run.left.resize(servers.workers);

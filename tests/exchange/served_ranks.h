@@ -8,7 +8,7 @@
 
 #include "tests/exchange/ranks.h"
 #include "trireme/comm/collective/emulated_link.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/train/arrival_order.h"
 
 namespace trireme::testing {

@@ -13,8 +13,8 @@
 #include "tests/exchange/local_ranks.h"
 #include "tests/exchange/served_ranks.h"
 #include "tests/support/error_of.h"
+#include "trireme/exchange/served.h"
 #include "trireme/ops/table.h"
-#include "trireme/passes/served_steps.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
@@ -30,7 +30,7 @@ Plan server_plan(int ranks, const std::string& exchange) {
 }
 
 Plan plan_with_workers(int workers, const std::string& exchange) {
-  return server_plan(servers_of(server_plan(100, exchange))->count + workers, exchange);
+  return server_plan(server_plan(100, exchange).agreement.servers()->count + workers, exchange);
 }
 
 Training training_with(const std::string& optimizer, int64_t steps = 5) {
@@ -108,7 +108,8 @@ class Gradients {
     for (int worker = 0; worker < workers; ++worker) {
       Program program = step_program(training.model, training.train, training.optim, training.shape, *device_,
                                      {plan, worker + 1, nullptr});
-      std::erase_if(program.lists, [](const ActionList& list) { return list.every > 0; });
+      std::erase_if(program.lists,
+                    [](const ActionList& list) { return list.when.kind == When::Kind::kEvery; });
       trainers_.push_back(std::make_unique<Trainer>(std::move(program), training.train, training.shape,
                                                     *device_, RankOptions()));
     }
@@ -208,7 +209,7 @@ TEST(AsyncServer, MakesTheUpdatesThatTheOrderOfArrivalsSays) {
 std::vector<std::set<std::string>> parameters_of_servers(const Plan& plan, const Training& training) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
   std::vector<std::set<std::string>> result;
-  for (int server = 0; server < servers_of(plan)->count; ++server) {
+  for (int server = 0; server < plan.agreement.servers()->count; ++server) {
     const Program program = step_program(training.model, training.train, training.optim, training.shape,
                                          *device, {plan, server, nullptr});
     std::set<std::string>& own = result.emplace_back();
@@ -428,7 +429,7 @@ TEST(Server, HasSoundProgramsThatSendWhatTheySay) {
   for (const char* exchange : {R"("server")", R"("async_server")", R"({"method": "ssp", "staleness": 3})",
                                R"({"method": "server", "servers": 2})"}) {
     const Plan plan = server_plan(4, exchange);
-    const Servers servers = *servers_of(plan);
+    const Servers servers = *plan.agreement.servers();
     const int worker = servers.rank_of(0);
     const std::unique_ptr<Device> device = make_cpu_device(1);
     std::vector<Program> ranks;
@@ -470,11 +471,10 @@ TEST(Server, IsRefusedWhenThePlanIsReadWhereItCanNotBe) {
   EXPECT_THAT(refusal(R"({"mesh": "data:4", "exchange": {"method": "server", "staleness": 1}})"),
               HasSubstr("no setting 'staleness'"));
   EXPECT_THAT(refusal(R"({"mesh": "data:2 tensor:2", "preset": "megatron", "exchange": "server"})"),
-              HasSubstr("an axis tensor of 2 ranks"));
+              HasSubstr("an axis besides data"));
   EXPECT_THAT(refusal(R"({"mesh": "data:4 pipe:2", "exchange": "async_server"})"),
-              HasSubstr("an axis pipe of 2 ranks"));
-  EXPECT_THAT(refusal(R"({"mesh": "data:4", "preset": "zero1", "exchange": "server"})"),
-              HasSubstr("the preset zero1"));
+              HasSubstr("an axis pipe and an exchange"));
+  EXPECT_THAT(refusal(R"({"mesh": "data:4", "preset": "zero1", "exchange": "server"})"), HasSubstr("zero1"));
   EXPECT_THAT(refusal(R"({"mesh": "data:4", "exchange": ["server", "top_k"]})"), HasSubstr("exchange"));
   EXPECT_THAT(
       refusal(
@@ -502,7 +502,7 @@ TEST(Server, IsRefusedWithWhatATrainingMayNotHave) {
   EXPECT_THAT(refusal(training), HasSubstr("weight_precision"));
   training = small_mlp();
   training.train.device = "cuda";
-  EXPECT_THAT(refusal(training), HasSubstr("train.device=cpu"));
+  EXPECT_THAT(refusal(training), HasSubstr("memory of the host"));
   training = small_mlp();
   training.train.clip_norm = 1;
   EXPECT_EQ(refusal(training), "no error");

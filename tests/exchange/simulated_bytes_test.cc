@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/mesh/cluster_file.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/sim/simulate.h"
 #include "trireme/train/step_programs.h"
 
@@ -81,7 +81,7 @@ TEST(SimulatedBytes, OfServersAreAnAnswerToEachWorker) {
                                R"({"method": "ssp", "staleness": 2})"}) {
     SCOPED_TRACE(exchange);
     const Setting setting(exchange, 5);
-    const Servers servers = *servers_of(setting.plan);
+    const Servers servers = *setting.plan.agreement.servers();
     const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
     const sim::SimReport report = simulated(setting, programs);
     for (int rank = 0; rank < 5; ++rank) {

@@ -254,12 +254,12 @@ TEST(AsynchronousPipelines, HaveProgramsThatVerifyAndCanBeRead) {
     verify(programs);
     for (const Program& program : programs)
       EXPECT_EQ(print(parse_program(print(program), ops())), print(program));
-    const auto list = [](Program& program, std::string_view name) -> std::vector<Action>& {
-      return std::ranges::find(program.lists, name, &ActionList::name)->actions;
+    const auto list = [](Program& program, const When& when) -> std::vector<Action>& {
+      return std::ranges::find(program.lists, when, &ActionList::when)->actions;
     };
-    EXPECT_THAT(complaint(programs, [&](auto& ranks) { list(ranks[0], "fill").clear(); }),
+    EXPECT_THAT(complaint(programs, [&](auto& ranks) { list(ranks[0], When::fill()).clear(); }),
                 HasSubstr("before anything made it"));
-    EXPECT_NE(complaint(programs, [&](auto& ranks) { list(ranks[3], "fill").clear(); }), "");
+    EXPECT_NE(complaint(programs, [&](auto& ranks) { list(ranks[3], When::fill()).clear(); }), "");
     EXPECT_THAT(complaint(programs,
                           [&](auto& ranks) {
                             for (State& state : ranks[1].states) {
@@ -269,7 +269,7 @@ TEST(AsynchronousPipelines, HaveProgramsThatVerifyAndCanBeRead) {
                 HasSubstr("too few"));
     EXPECT_THAT(complaint(programs,
                           [&](auto& ranks) {
-                            std::vector<Action>& step = list(ranks[2], "step");
+                            std::vector<Action>& step = list(ranks[2], When::step());
                             step.erase(std::ranges::find(step, Action::Kind::kSend, &Action::kind));
                           }),
                 HasSubstr("from rank"));

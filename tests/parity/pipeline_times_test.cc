@@ -81,6 +81,9 @@ class SleepingStage {
     runner_.run(turns, before, after, first_slot);
   }
   const Runner& runner() const { return runner_; }
+  std::span<const Runner::Turn> turns(const When& when) const {
+    return runner_.turns(executor_.program().list(when));
+  }
 
  private:
   MeshCommunicator communicator_;
@@ -114,11 +117,11 @@ double measured_steps(const Training& training, const Plan& plan,
   double seconds = 0;
   comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
     SleepingStage stage(context, training, plan, sleeps);
-    stage.run(stage.runner().turns("fill"));
+    stage.run(stage.turns(When::fill()));
     Clock::time_point begin;
     for (int64_t step = 0; step < kWarmUp + kSteps; ++step) {
       if (step == kWarmUp) begin = Clock::now();
-      stage.run(stage.runner().turns("step"), step * training.train.accumulate);
+      stage.run(stage.turns(When::step()), step * training.train.accumulate);
     }
     if (context.rank() == 0) seconds = std::chrono::duration<double>(Clock::now() - begin).count() / kSteps;
   });

@@ -136,7 +136,7 @@ double bytes_in_messages(const Training& training, const Plan& plan) {
   for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
     const Program program =
         step_program(training.model, training.train, training.optim, training.shape, *device, {plan, rank});
-    for (const Action& action : program.find_list("step")->actions) {
+    for (const Action& action : program.list(When::step()).actions) {
       if (action.kind == Action::Kind::kSend)
         bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
     }

@@ -6,8 +6,7 @@
 
 #include "trireme/bench/train_steps.h"
 #include "trireme/exchange/choice.h"
-#include "trireme/exchange/consistency.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 
 namespace trireme::bench {
 namespace {
@@ -16,8 +15,7 @@ constexpr int kSteps = 4;
 
 // The first step behind all warm-ups.
 int64_t first_usual_step(const Plan& plan) {
-  if (plan.exchange.empty() || consistency_of(plan)) return 0;
-  const std::vector<int64_t> ends = early_ends(exchange_choices(plan));
+  const std::vector<int64_t> ends = early_ends(exchange_choices(plan.agreement));
   return ends.empty() ? 0 : ends.back();
 }
 
@@ -55,7 +53,7 @@ std::shared_ptr<std::byte> EchoCommunicator::allocate(size_t bytes) {
 }
 
 double seconds_of_rank_alone(const StepSetup& setup, Plan plan) {
-  if (servers_of(plan)) plan.exchange.clear();
+  if (plan.agreement.servers()) plan.agreement = {};
   EchoCommunicator echo(plan.mesh, 0);
   const StepQuestion question{
       .steps = kSteps, .warmup = 1, .first = first_usual_step(plan), .peak = false, .products = {}};

@@ -7,8 +7,8 @@
 #include <array>
 #include <chrono>
 
-#include "trireme/exchange/consistency.h"
 #include "trireme/exchange/method.h"
+#include "trireme/plan/agreement.h"
 
 namespace trireme::bench {
 namespace {
@@ -52,13 +52,13 @@ TEST(RankAlone, EveryMethodIsTimed) {
   expect_plausible("adamw", plan);
   for (const ExchangeMethod& method : exchange_methods()) {
     SCOPED_TRACE(method.name);
-    plan.exchange = {{.method = std::string(method.name)}};
+    plan.agreement = Agreement({{.method = std::string(method.name)}}, plan.mesh.ranks());
     const bool gradient = method.direction == ExchangeMethod::Direction::kGradient;
     expect_plausible(gradient ? "adamw" : "sgd", plan);
   }
-  for (const ExchangeRule& rule : consistency_rules()) {
+  for (const ExchangeRule& rule : weight_rules()) {
     SCOPED_TRACE(rule.method);
-    plan.exchange = {rule};
+    plan.agreement = Agreement({rule}, plan.mesh.ranks());
     expect_plausible("adamw", plan);
   }
 }

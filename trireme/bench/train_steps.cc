@@ -9,7 +9,7 @@
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/runtime/mesh_communicator.h"
 
@@ -44,7 +44,7 @@ void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& que
     world.all_reduce(exposed.data(), question.steps, DType::f64, comm::ReduceOp::min).wait();
     world.all_reduce(waiting.data(), question.steps, DType::f64, comm::ReduceOp::max).wait();
   }
-  report.file_bytes = file_bytes_moved(trainer.program(), trainer.program().find_list("step")->actions);
+  report.file_bytes = file_bytes_moved(trainer.program(), trainer.program().list(When::step()).actions);
   report.file_seconds = median_of(files);
   report.file_waited_seconds = median_of(file_waits);
   report.resident_bytes = peak_resident_bytes();
@@ -73,11 +73,11 @@ std::vector<ProfileRow> profile_steps(Trainer& trainer, const StepSetup& setup, 
 
 StepReport time_steps(const StepSetup& setup, const StepQuestion& question, const StepRank& rank,
                       const std::function<void(const StepReport&)>& begins) {
-  if (servers_of(rank.options.plan))
+  if (rank.options.plan.agreement.servers())
     throw_error(
         "the plan has the exchange {}, whose server's steps are those of its workers; `trireme train` says "
         "how long they take, and there is nothing to time without",
-        rank.options.plan.exchange[0].method);
+        rank.options.plan.agreement.method());
   StepReport report;
   report.ranks = rank.ranks();
   const long threads = setup.config.train.threads;

@@ -15,8 +15,7 @@
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/exchange/choice.h"
-#include "trireme/exchange/consistency.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/sim/over_link.h"
 #include "trireme/train/step_programs.h"
 #include "trireme/train/trainer.h"
@@ -35,7 +34,7 @@ struct Costs {
 
 // A server sends nothing by itself, and all its workers send the same.
 int rank_of_interest(const Plan& plan) {
-  const std::optional<Servers> servers = servers_of(plan);
+  const Servers* const servers = plan.agreement.servers();
   return servers ? servers->rank_of(0) : 0;
 }
 
@@ -158,31 +157,30 @@ int inspect_exchange(std::span<const std::string> arguments) {
 
   Plan plan = read_plan(plan_text, ranks == 0 && find_preset(plan_text) ? 4 : ranks);
   const bench::StepSetup setup = bench::set_up_step(source, plan);
-  const std::vector<ExchangeRule> own = plan.exchange;
-  plan.exchange.clear();
+  const Agreement own = std::exchange(plan.agreement, {});
   const Costs dense = costs_of(setup, plan, link, step_seconds);
   if (!dense.refusal.empty()) throw_error("{}", dense.refusal);
   fmt::print("{} on the mesh '{}'{}\n\n", plan.preset, to_string(plan.mesh),
              link ? fmt::format(", over a link as {}", to_text(*link)) : "");
   Table table(link);
   table.add("dense", dense);
-  if (!own.empty()) {
-    plan.exchange = own;
+  if (!own.rules().empty()) {
+    plan.agreement = own;
     table.add("the plan's own", costs_of(setup, plan, link, step_seconds));
   }
   for (const ExchangeMethod& method : exchange_methods()) {
-    plan.exchange = {{.method = std::string(method.name)}};
-    const ExchangeChoice choice = exchange_choices(plan)[0];
-    if (choice.is_dense()) continue;
-    table.add(settings_text(plan.exchange[0].method, choice.settings),
+    plan.agreement = Agreement({{.method = std::string(method.name)}}, plan.mesh.ranks());
+    if (plan.agreement.is_dense()) continue;
+    table.add(settings_text(plan.agreement.method(), plan.agreement.settings()),
               costs_of(suited_to(method, setup), plan, link, step_seconds));
   }
-  for (const ExchangeRule& rule : consistency_rules()) {
-    plan.exchange = {rule};
-    table.add(settings_text(rule.method, checked_settings(rule)), costs_of(setup, plan, link, step_seconds));
+  for (const ExchangeRule& rule : weight_rules()) {
+    plan.agreement = Agreement({rule}, plan.mesh.ranks());
+    table.add(settings_text(rule.method, plan.agreement.settings()),
+              costs_of(setup, plan, link, step_seconds));
   }
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  plan.exchange.clear();
+  plan.agreement = {};
   table.conclude(static_cast<double>(step_program(setup.config.model, setup.config.train, setup.config.optim,
                                                   setup.shape, *device, {plan, 0})
                                          .parameters),

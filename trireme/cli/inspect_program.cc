@@ -75,7 +75,7 @@ void print_table(const Program& program) {
   Traffic step;
   for (const Segment& segment : program.segments) {
     const int64_t runs =
-        std::ranges::count(program.find_list("step")->actions, segment.graph.name, &Action::what);
+        std::ranges::count(program.list(When::step()).actions, segment.graph.name, &Action::what);
     const Traffic traffic = traffic_of(segment.graph);
     print_row(segment.graph.name, runs, traffic);
     for (const auto& [op, count] : traffic.collectives)

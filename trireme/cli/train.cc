@@ -27,9 +27,8 @@
 #include "trireme/comm/context.h"
 #include "trireme/comm/launch/last_words.h"
 #include "trireme/comm/texts.h"
-#include "trireme/exchange/consistency.h"
 #include "trireme/passes/plan_check.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/config.h"
 #include "trireme/run/loop.h"
@@ -229,9 +228,8 @@ void check_before_start(const Plan& plan, ResolvedConfig config, comm::DeviceLin
 }
 
 void check_replay(const std::string& path, const Plan& plan) {
-  const std::optional<Servers> servers = servers_of(plan);
-  const std::optional<Consistency> how = consistency_of(plan);
-  if (how && how->at_own_pace()) {
+  const Servers* const servers = plan.agreement.servers();
+  if (!servers && !plan.agreement.is_in_step()) {
     for (int rank = 0; rank < plan.mesh.ranks(); ++rank) read_arrivals(path, plan.mesh.ranks(), rank);
     return;
   }
@@ -333,7 +331,7 @@ int train(std::span<const std::string> arguments) {
     check_before_start(plan, config, launch.device_links);
     if (!flags.replay.empty()) check_replay(flags.replay, plan);
     // Of the transports, tcp alone goes on without a rank.
-    const std::optional<Servers> servers = servers_of(plan);
+    const Servers* const servers = plan.agreement.servers();
     if (servers && servers->count == 1 && launch.transport == "tcp") launch.needed_ranks = 1;
   }
   return comm::run_launched(

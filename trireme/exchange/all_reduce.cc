@@ -42,10 +42,7 @@ double all_reduce_bytes(const Shape& shape, int64_t ranks, const ExchangeSetting
 }  // namespace
 
 ExchangeMethod all_reduce_method() {
-  return {.name = "all_reduce",
-          .begin = all_reduce_begin,
-          .bytes = all_reduce_bytes,
-          .loses = [](const ExchangeSettings& settings) { return settings.word("wire") != "f32"; }};
+  return {.name = "all_reduce", .begin = all_reduce_begin, .bytes = all_reduce_bytes};
 }
 
 }  // namespace trireme

@@ -6,9 +6,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/exchange/consistency.h"
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/ir/trained.h"
-#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -18,8 +17,7 @@ bool is_compressed_by_default(const Value& parameter) {
   return parameter.type.shape.rank() >= 2 && parameter.attrs.text("layer", "") != "norm";
 }
 
-// What the mesh and the preset do not allow.
-void check_plan_for(const Plan& plan) {
+void check_mesh(const Plan& plan) {
   const int data = plan.mesh.find("data");
   if (data < 0 || plan.mesh.axes()[data].size == 1)
     throw_error(
@@ -27,15 +25,6 @@ void check_plan_for(const Plan& plan) {
         "has not "
         "several of them; take the key exchange out, or add data:2, say, to the mesh",
         to_string(plan.mesh));
-  for (const char* preset : {"zero2", "zero3"}) {
-    if (plan.has(preset))
-      throw_error(
-          "the plan has an exchange and the preset {}, which adds up parts of gradients as they are made and "
-          "keeps no "
-          "rank's own; what a method leaves out is kept of whole gradients on every rank. zero1 goes with "
-          "exchange",
-          preset);
-  }
 }
 
 // What the optimizer, or clipping, would do a second time.
@@ -67,13 +56,15 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
 
 }  // namespace
 
-std::vector<ExchangeChoice> exchange_choices(const Plan& plan) {
+std::vector<ExchangeChoice> exchange_choices(const Agreement& agreement) {
   std::vector<ExchangeChoice> choices;
-  if (consistency_of(plan) || servers_of(plan)) return choices;
-  for (const ExchangeRule& rule : plan.exchange) {
+  if (record_of(agreement).steps) return choices;
+  for (size_t r = 0; r < agreement.rules().size(); ++r) {
+    const ExchangeRule& rule = agreement.rules()[r];
     const ExchangeMethod* method = find_exchange_method(rule.method);
-    TRIREME_CHECK(method != nullptr);  // check_rules() knows them
-    choices.push_back({method, checked_settings(rule), rule.pattern});
+    TRIREME_CHECK(method != nullptr);
+    choices.push_back(
+        {method, agreement.settings(r), rule.pattern, is_dense_sum(rule, agreement.settings(r))});
   }
   return choices;
 }
@@ -87,12 +78,6 @@ std::vector<int64_t> early_ends(const std::vector<ExchangeChoice>& choices) {
   return {ends.begin(), ends.end()};
 }
 
-bool has_exchange(const Plan& plan) {
-  return consistency_of(plan) || servers_of(plan) ||
-         std::ranges::any_of(exchange_choices(plan),
-                             [](const ExchangeChoice& one) { return !one.is_dense(); });
-}
-
 const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, const Value& parameter,
                                  const Shape& shape) {
   for (const ExchangeChoice& choice : choices) {
@@ -101,7 +86,7 @@ const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, con
     if (named ? !fits_pattern(choice.pattern, parameter.name)
               : !takes_all && !is_compressed_by_default(parameter))
       continue;
-    if (choice.is_dense() || shape.elements() == 0) return nullptr;
+    if (choice.dense || shape.elements() == 0) return nullptr;
     if (!named && choice.method->pays && !choice.method->pays(shape, choice.settings)) return nullptr;
     const std::string problem = choice.method->problem ? choice.method->problem(shape, choice.settings) : "";
     if (!problem.empty())
@@ -112,7 +97,7 @@ const ExchangeChoice* choice_for(const std::vector<ExchangeChoice>& choices, con
 }
 
 void check_exchange_names(const Plan& plan, std::span<const std::string> parameters) {
-  for (const ExchangeRule& rule : plan.exchange) {
+  for (const ExchangeRule& rule : plan.agreement.rules()) {
     const auto fits = [&](const std::string& name) { return fits_pattern(rule.pattern, name); };
     if (rule.pattern.empty() || std::ranges::any_of(parameters, fits)) continue;
     const std::string near = nearest(rule.pattern, parameters);
@@ -122,16 +107,10 @@ void check_exchange_names(const Plan& plan, std::span<const std::string> paramet
 }
 
 void check_exchange(const Plan& plan, const Graph& update) {
-  if (!has_exchange(plan)) return;
-  if (consistency_of(plan)) check_consistency(plan);
-  check_plan_for(plan);
-  if (std::ranges::find(update.outputs, "squares", &Output::name) != update.outputs.end())
-    throw_error(
-        "train.noise_scale compares the norm of the ranks' gradients with that of their sum, and the plan's "
-        "exchange "
-        "makes something else of the sum; take one of them out");
-  if (consistency_of(plan)) return;
-  const std::vector<ExchangeChoice> choices = exchange_choices(plan);
+  if (plan.agreement.is_dense()) return;
+  check_mesh(plan);
+  if (plan.agreement.has_own_weights()) return;
+  const std::vector<ExchangeChoice> choices = exchange_choices(plan.agreement);
   bool any = false;
   for (const Value& value : update.values) {
     if (value.role != Role::kParameter) continue;

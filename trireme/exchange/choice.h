@@ -15,16 +15,11 @@ struct ExchangeChoice {
   ExchangeSettings settings;
   std::string pattern;  // "": all matrices and filters
 
-  // Whether it is the sum that is made without it.
-  bool is_dense() const { return !method->loses(settings); }
+  bool dense;  // it is the sum that is made without it
 };
 
-// In the order of the plan's rules. Throws Error for what check_rules() refuses.
-std::vector<ExchangeChoice> exchange_choices(const Plan& plan);
-
-// Whether the plan asks for anything else than dense sums, and whether results then differ from one rank's by
-// more than rounding.
-bool has_exchange(const Plan& plan);
+// Of dense and compressed agreement, in the order of the plan's rules.
+std::vector<ExchangeChoice> exchange_choices(const Agreement& agreement);
 
 // The steps (counted from 1, ascending) after which any of them does something else than before.
 std::vector<int64_t> early_ends(const std::vector<ExchangeChoice>& choices);

@@ -128,8 +128,6 @@ struct ExchangeMethod {
   std::string (*problem)(const Shape& shape, const ExchangeSettings& settings) = nullptr;
   // Whether it is worth it. Where it is not, a rule that names no parameters leaves them dense. Null: always.
   bool (*pays)(const Shape& shape, const ExchangeSettings& settings) = nullptr;
-  // Whether what is sent is less than the gradient, so that no result equals one rank's.
-  bool (*loses)(const ExchangeSettings& settings) = [](const ExchangeSettings&) { return true; };
   // It has momentum, or a step of its own, in it: an optimizer with states, and clipping of what comes out,
   // would do that twice.
   enum class Direction { kGradient, kOwnMomentum, kOwnSteps } direction = Direction::kGradient;

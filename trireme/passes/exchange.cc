@@ -34,7 +34,7 @@ class Exchanger {
         mesh_(plan.mesh),
         pins_(pins),
         axis_(plan.mesh.find(kAxis)),
-        choices_(exchange_choices(plan)),
+        choices_(exchange_choices(plan.agreement)),
         b_(ops, until == 0 ? graph.name : fmt::format("{}_until_{}", graph.name, until)) {
     common_.until = until;
     common_.ranks = mesh_.axes()[axis_].size;
@@ -347,7 +347,7 @@ class Exchanger {
 
 Graph exchange(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
                const OpTable& ops, KeptStates* kept, int64_t until) {
-  if (!has_exchange(plan)) return graph;
+  if (plan.agreement.is_dense()) return graph;
   Exchanger exchanger(graph, whole, plan, pins, rank, ops, until);
   if (!exchanger.has_work()) return graph;
   Graph result = exchanger.run();

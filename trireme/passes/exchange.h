@@ -11,20 +11,11 @@
 // to that), before bucket. All ranks get the same nodes.
 #pragma once
 
-#include <map>
-#include <string>
-
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/passes/spread.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme {
-
-// A state that a method keeps, as all ranks have it together: [ranks, …], one for each rank that has its own.
-struct KeptState {
-  Shape whole;
-  Layout layout;
-};
-using KeptStates = std::map<std::string, KeptState, std::less<>>;
 
 // `graph` is an update (optim/update.h): it has the states accumulated.count and grad.NAME, the inputs
 // loss_scale and step, and the output scale, which is not finite where the step is skipped. `whole` is what

@@ -2,7 +2,6 @@
 #include "trireme/passes/pins.h"
 
 #include "trireme/base/error.h"
-#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -254,7 +253,7 @@ std::vector<int> batch_axes(const Plan& plan) {
 }
 
 int64_t batch_parts(const Plan& plan) {
-  if (const std::optional<Servers> servers = servers_of(plan)) return servers->workers;
+  if (const Servers* servers = plan.agreement.servers()) return servers->workers;
   int64_t parts = 1;
   for (const int axis : batch_axes(plan)) parts *= plan.mesh.axes()[axis].size;
   return parts;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "trireme/passes/spread.h"
-#include "trireme/passes/step_segment.h"
 #include "trireme/plan/plan.h"
+#include "trireme/schedule/step_segment.h"
 
 namespace trireme {
 
@@ -14,11 +14,12 @@ enum class Microbatches { kOne, kSeveral };
 // `graph` has whole tensors. States lie by their roles; others than parameters, gradients and those of the
 // optimizer are replicated. `of` names the parameter that a state goes with; `tensor_dim`, `tensor_unit` and
 // `tensor_blocks` say how tensor parallelism splits it, `tensor_sequence_dim` which dim of it runs along the
-// sequence; `addends` that a gradient is the sum of several states. Batches are split along the first dim. Throws Error where
-// something is too small to be split so.
+// sequence; `addends` that a gradient is the sum of several states. Batches are split along the first dim.
+// Throws Error where something is too small to be split so.
 Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatches microbatches);
 
-// The axes over which batches are split, into how many parts that makes, and the rows of one that a rank takes.
+// The axes over which batches are split, into how many parts that makes, and the rows of one that a rank
+// takes.
 std::vector<int> batch_axes(const Plan& plan);
 int64_t batch_parts(const Plan& plan);
 Part batch_rows(const Plan& plan, int64_t rows, int rank);

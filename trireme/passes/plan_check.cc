@@ -7,6 +7,7 @@
 #include "trireme/base/text.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/passes/pins.h"
+#include "trireme/plan/combinations.h"
 
 namespace trireme {
 namespace {
@@ -29,12 +30,9 @@ bool has_features(const Value& value) {
 void check_presets(const Plan& plan, const Graph& graph) {
   const bool convolutions = any_parameter(graph, is_convolution);
   const bool features = any_parameter(graph, has_features);
-  if (plan.has("megatron") && convolutions) {
-    throw_error(
-        "the preset megatron does not suit this model: it leaves convolutions whole, so that every rank of "
-        "the "
-        "axis tensor would do all of them; hybrid_cnn splits them by batch");
-  }
+  Features asked = features_of(plan);
+  if (convolutions) asked.insert(Feature::kConvolutions);
+  check_combinations(asked);
   if (plan.has("megatron") && !features) {
     throw_error(
         "the preset megatron has nothing to split: no weight of this model says how it may be (tensor_dim, "

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "trireme/passes/step_segment.h"
 #include "trireme/plan/plan.h"
+#include "trireme/schedule/step_segment.h"
 
 namespace trireme {
 

@@ -122,22 +122,24 @@ const std::vector<ExchangeKind>& exchange_kinds() {
         above_zero("beta2", 0.999, 0.999999), above_zero("eps", 1e-8, 1)}},
       {"shared_pattern", kGradients, {above_zero("ratio", 0.01, 1), whole("block", 64, 1, 0x1p20)}},
       {"pruned_ring", kGradients, {above_zero("ratio", 0.01, 1)}},
-      {"local", kWeights, {steps}},
-      {"fedavg", kWeights, {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1), seed}},
+      {"local", kMeans, {steps}},
+      {"fedavg",
+       kWeightedMeans,
+       {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1), seed}},
       {"diloco",
-       kWeights,
+       kOuterSteps,
        {steps, above_zero("outer_rate", 0.7, 10), real("outer_momentum", 0.9, 0, kMostMomentum)}},
       {"delayed",
-       kWeights,
+       kLateMeans,
        {whole("delay", 1, 0, kMostSteps), whole("period", 1, 1, kMostSteps), flag("correction", 1)}},
       {"d_psgd",
-       kWeights,
+       kNeighbours,
        {word("graph", {"ring", "torus", "exponential"}), whole("staleness", 0, 0, kMostInFlight)}},
-      {"sgp", kWeights, {word("graph", {"exponential", "ring"})}},
-      {"ad_psgd", kWeights, {word("graph", {"ring", "torus", "exponential"}), seed}},
-      {"server", kWeights, {servers}},
-      {"async_server", kWeights, {servers, flag("stale_rate", 0)}},
-      {"ssp", kWeights, {servers, whole("staleness", 1, 0, kMostInFlight)}},
+      {"sgp", kPushes, {word("graph", {"exponential", "ring"})}},
+      {"ad_psgd", kPairs, {word("graph", {"ring", "torus", "exponential"}), seed}},
+      {"server", kClocks, {servers}},
+      {"async_server", kArrivals, {servers, flag("stale_rate", 0)}},
+      {"ssp", kClocks, {servers, whole("staleness", 1, 0, kMostInFlight)}},
   };
   return kinds;
 }
@@ -182,17 +184,18 @@ ExchangeSettings checked_settings(const ExchangeRule& rule) {
   return settings;
 }
 
-void check_rules(const std::vector<ExchangeRule>& rules) {
-  for (const ExchangeRule& rule : rules) {
-    checked_settings(rule);
-    if (find_exchange_kind(rule.method)->of == ExchangeKind::Of::kGradients) continue;
-    if (rules.size() > 1 || !rule.pattern.empty())
-      throw_error(
-          "the plan's exchange is {}, which is about the weights of ranks and not about single gradients, "
-          "{}; all "
-          "parameters go that way together, so it stands alone",
-          rule.method, rule.pattern.empty() ? "beside other rules" : "for '" + rule.pattern + "'");
+bool is_dense_sum(const ExchangeRule& rule, const ExchangeSettings& settings) {
+  const auto wire = settings.words.find("wire");  // which the plain sum alone has
+  return find_exchange_kind(rule.method)->of == ExchangeKind::Of::kGradients &&
+         wire != settings.words.end() && wire->second == "f32";
+}
+
+std::vector<ExchangeRule> weight_rules() {
+  std::vector<ExchangeRule> rules;
+  for (const ExchangeKind& kind : exchange_kinds()) {
+    if (kind.of != ExchangeKind::Of::kGradients) rules.push_back({.method = std::string(kind.name)});
   }
+  return rules;
 }
 
 }  // namespace trireme

@@ -35,18 +35,33 @@ struct ExchangeSetting {
 // What a plan may ask for.
 struct ExchangeKind {
   std::string_view name;
-  // Of single gradients, once a step; or of all weights, when the method says.
-  enum class Of { kGradients, kWeights } of;
+  // What ranks agree on, and how: single gradients, once a step; or all weights.
+  enum class Of {
+    kGradients,
+    kMeans,          // every `steps` steps: w becomes the mean
+    kWeightedMeans,  // likewise, weighed by the targets that each rank has counted since
+    kOuterSteps,     // likewise; a step of Nesterov from the last agreement towards the mean
+    kLateMeans,      // what `period` steps have changed becomes the mean of it `delay` steps later
+    kNeighbours,  // in every step: w becomes the mean of one's own and one's neighbours', and then the step
+                  // is made
+    kPushes,      // in every step half of w, and half of the weight of it, goes to one other rank
+    kPairs,       // w and that of a partner become the mean of both, whenever the two hear of each other
+    kClocks,      // servers add up the gradients of a step
+    kArrivals,    // servers make an update of each
+  } of;
   std::vector<ExchangeSetting> settings;
 };
 const std::vector<ExchangeKind>& exchange_kinds();
 const ExchangeKind* find_exchange_kind(std::string_view name);  // null when there is none
+// Every method that is about weights, with its default settings, for listings.
+std::vector<ExchangeRule> weight_rules();
 
 // All settings of a method with their values.
 struct ExchangeSettings {
   std::map<std::string, double, std::less<>> numbers;
   std::map<std::string, std::string, std::less<>> words;
 
+  bool has(std::string_view number) const { return numbers.contains(number); }
   double real(std::string_view name) const;
   int64_t whole(std::string_view name) const;
   const std::string& word(std::string_view name) const;
@@ -55,7 +70,7 @@ struct ExchangeSettings {
 // Throws Error for a method that does not exist, for settings that it does not have, and for values that are
 // out of range.
 ExchangeSettings checked_settings(const ExchangeRule& rule);
-// The same of all rules of a plan; and where one that is about weights does not stand alone.
-void check_rules(const std::vector<ExchangeRule>& rules);
+// Whether it is the sum that is made without any rule.
+bool is_dense_sum(const ExchangeRule& rule, const ExchangeSettings& settings);
 
 }  // namespace trireme

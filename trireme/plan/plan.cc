@@ -8,7 +8,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
-#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -41,28 +40,38 @@ int Plan::pipeline_stages() const {
   return axis < 0 ? 1 : mesh.axes()[axis].size;
 }
 
+int Plan::parts_axis() const {
+  const int pipe = mesh.find(kPipeAxis);
+  return pipe >= 0 ? pipe : mesh.find(kServerAxis);
+}
+
+std::string Plan::parts_axis_name() const {
+  const int axis = parts_axis();
+  return axis < 0 || mesh.axes()[axis].size == 1 ? "" : mesh.axes()[axis].name;
+}
+
 Plan Plan::of_one_stage() const {
   Plan plan = *this;
-  if (const std::optional<Servers> servers = servers_of(*this)) {
+  if (const Servers* servers = agreement.servers()) {
     plan.mesh = Mesh({{"data", servers->workers}});
-    plan.exchange.clear();
+    plan.agreement = {};
     return plan;
   }
-  const int pipe = mesh.find(kPipeAxis);
-  if (pipe < 0) return plan;
+  const int parts = parts_axis();
+  if (parts < 0) return plan;
   std::vector<Axis> axes = mesh.axes();
-  axes.erase(axes.begin() + pipe);
+  axes.erase(axes.begin() + parts);
   plan.mesh = Mesh(std::move(axes));
-  for (auto& [pattern, layout] : plan.layouts) layout.erase(layout.begin() + pipe);
-  plan.algorithms.erase(std::string(kPipeAxis));
+  for (auto& [pattern, layout] : plan.layouts) layout.erase(layout.begin() + parts);
+  plan.algorithms.erase(mesh.axes()[parts].name);
   return plan;
 }
 
 int Plan::rank_in_stage(int rank) const {
-  if (const std::optional<Servers> servers = servers_of(*this)) return rank - servers->count;
+  if (const Servers* servers = agreement.servers()) return rank - servers->count;
   int result = 0;
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
-    if (mesh.axes()[a].name != kPipeAxis)
+    if (static_cast<int>(a) != parts_axis())
       result = result * mesh.axes()[a].size + mesh.coordinate(rank, static_cast<int>(a));
   }
   return result;

@@ -14,7 +14,7 @@
 
 #include "trireme/mesh/layout.h"
 #include "trireme/mesh/mesh.h"
-#include "trireme/plan/exchange_rule.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/plan/preset.h"
 
 namespace trireme {
@@ -52,7 +52,7 @@ struct Plan {
   enum class Boundaries { kWhole, kParts };
   std::optional<Boundaries> boundaries = {};  // whole
   std::optional<Recompute> recompute = {};    // none
-  std::vector<ExchangeRule> exchange = {};    // the first that fits a parameter counts; none: a dense sum
+  Agreement agreement = {};                   // how replicas agree, of the key `exchange`
   // States that rest elsewhere than in the device's memory: those of the optimizer and, where it says so,
   // weights and gradients, for which the model is computed chunk by chunk.
   struct Offload {
@@ -68,8 +68,12 @@ struct Plan {
   int pipeline_stages() const;  // ranks along the axis pipe; 1 where there is none
   // Whether it is computed in chunks: by the stages of a pipeline, or for offload.
   bool cuts_model() const { return pipeline_stages() > 1 || (offload && offload->cuts_model()); }
-  // Without the axis pipe, whose ranks do different things with the same layouts; without the server, which
-  // has no rows (servers.h); and a rank's place in it.
+  // The axis whose ranks have states of different parts of the model: pipe, or server (Servers, between
+  // steps); −1 where there is none.
+  int parts_axis() const;
+  std::string parts_axis_name() const;  // "" where that has one rank too
+  // Without that axis, whose ranks do different things with the same layouts; without servers, which have no
+  // rows; and a rank's place in it.
   Plan of_one_stage() const;
   int rank_in_stage(int rank) const;
 

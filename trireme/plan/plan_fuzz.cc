@@ -6,7 +6,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/plan/plan.h"
-#include "trireme/plan/servers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trireme;
@@ -21,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (to_json(parse_plan(json, "again")) != json) std::abort();
   const Plan stage = plan.of_one_stage();
   const int last = plan.mesh.ranks() - 1;
-  const std::optional<Servers> servers = servers_of(plan);
+  const Servers* servers = plan.agreement.servers();
   if ((!servers || !servers->serves(last)) && plan.rank_in_stage(last) >= stage.mesh.ranks()) std::abort();
   for (const Axis& axis : plan.mesh.axes()) plan.preset_over(axis.name);
   plan.layout_of("h.0.weight");

@@ -8,8 +8,8 @@
 #include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/plan/plan.h"
-#include "trireme/plan/servers.h"
 
 namespace trireme {
 namespace {
@@ -181,7 +181,8 @@ void read_vertical_sync(const Json& value, Plan& plan, std::string_view source) 
 
 // What a pipeline's keys say makes sense for the mesh.
 void check_pipeline(const Plan& plan, std::string_view source) {
-  constexpr int kMostStages = 4096;  // every stage has a list of actions, and more layers than that has nobody
+  constexpr int kMostStages =
+      4096;  // every stage has a list of actions, and more layers than that has nobody
   if (plan.pipeline_stages() > kMostStages)
     throw_error("{}: the mesh '{}' has {} stages (axis pipe); at most {} expected", source,
                 to_string(plan.mesh), plan.pipeline_stages(), kMostStages);
@@ -256,24 +257,6 @@ void read_offload(const Json& value, Plan& plan, std::string_view source) {
     throw_error("{}: the folder of offload is empty; say {}", source, kExample);
 }
 
-// What computes the model unit by unit has no stages beside, and an update of its own.
-void check_offload(const Plan& plan, std::string_view source) {
-  if (!plan.offload || !plan.offload->cuts_model()) return;
-  if (plan.pipeline_stages() > 1)
-    throw_error(
-        "{}: offload of weights or gradients has each rank compute the model unit by unit, and the axis pipe "
-        "has {} "
-        "stages with a schedule of their own; offload the optimizer's states alone, or take pipe out of "
-        "the mesh",
-        source, plan.pipeline_stages());
-  if (!plan.exchange.empty())
-    throw_error(
-        "{}: offload of weights or gradients cuts the update into parts, and an exchange takes all gradients "
-        "at once; "
-        "take one of them out",
-        source);
-}
-
 // How replicas agree: the name of a method, or an object with its settings.
 ExchangeRule exchange_rule(const Json& value, std::string_view source) {
   if (value.is_object() && !value.contains("method"))
@@ -298,23 +281,14 @@ ExchangeRule exchange_rule(const Json& value, std::string_view source) {
 
 // One for all, or a list of such for some names each.
 void read_exchange(const Json& value, Plan& plan, std::string_view source) {
+  std::vector<ExchangeRule> rules;
   if (value.is_array()) {
-    for (const Json& one : value)
-      plan.exchange.push_back(exchange_rule(object_of(one, "exchange", source), source));
+    for (const Json& one : value) rules.push_back(exchange_rule(object_of(one, "exchange", source), source));
   } else {
-    plan.exchange = {exchange_rule(value, source)};
+    rules = {exchange_rule(value, source)};
   }
   try {
-    check_rules(plan.exchange);
-  } catch (const Error& error) {
-    throw_error("{}: {}", source, error.what());
-  }
-}
-
-// Behind all else: what does not go with a server may stand anywhere in the plan.
-void check_servers(const Plan& plan, std::string_view source) {
-  try {
-    servers_of(plan);
+    plan.agreement = Agreement(std::move(rules), plan.mesh.ranks());
   } catch (const Error& error) {
     throw_error("{}: {}", source, error.what());
   }
@@ -384,8 +358,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("offload")) read_offload(root["offload"], plan, source);
   check_axes(plan, source);
   check_pipeline(plan, source);
-  check_offload(plan, source);
-  check_servers(plan, source);
+  check_combinations(features_of(plan), source);
   return plan;
 }
 
@@ -403,7 +376,7 @@ std::string to_json(const Plan& plan) {
   if (plan.boundaries) json["boundaries"] = *plan.boundaries == Plan::Boundaries::kParts ? "parts" : "whole";
   if (!plan.stages.empty()) json["stages"] = plan.stages;
   if (plan.recompute) json["recompute"] = recompute_json(*plan.recompute);
-  if (!plan.exchange.empty()) json["exchange"] = exchange_json(plan.exchange);
+  if (!plan.agreement.rules().empty()) json["exchange"] = exchange_json(plan.agreement.rules());
   if (plan.offload) {
     const char* where = plan.offload->folder.empty() ? "host" : "file";
     json["offload"]["optimizer"] = where;

@@ -123,9 +123,11 @@ TEST(Plan, TextThatATerminalWouldObeyIsRefused) {
 }
 
 TEST(Plan, MoreStagesThanAnyModelHasAreRefused) {
-  EXPECT_THAT(parse_error(R"({"mesh": "pipe:1000000"})"), HasSubstr("has 1000000 stages (axis pipe); at most"));
+  EXPECT_THAT(parse_error(R"({"mesh": "pipe:1000000"})"),
+              HasSubstr("has 1000000 stages (axis pipe); at most"));
   EXPECT_THAT(parse_error(R"({"mesh": {"data": 1000000000}})"), HasSubstr("at most 1048576 expected"));
-  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "accumulate": 1000000000})"), HasSubstr("1 to 65536, expected"));
+  EXPECT_THAT(parse_error(R"({"mesh": "data:2", "accumulate": 1000000000})"),
+              HasSubstr("1 to 65536, expected"));
 }
 
 TEST(Plan, AllKeysRoundTrip) {
@@ -147,12 +149,16 @@ TEST(Plan, AllKeysRoundTrip) {
 TEST(Plan, IsWrittenAsItWasRead) {
   const std::string_view text = R"({"mesh": "pipe:2 data:2", "preset": "zero1", "batch_norm": "synchronised",
       "schedule": "1f1b", "chunks": 2, "stages": ["h.3", "h.6"],
-      "offload": {"optimizer": "file", "folder": "/tmp/x"},
-      "exchange": [{"method": "top_k", "ratio": 0.001, "for": "h.*"}, {"method": "all_reduce", "wire": "bf16"}]})";
+      "offload": {"optimizer": "file", "folder": "/tmp/x"}})";
   const Plan plan = parse_plan(text, "plan.json");
-  ASSERT_EQ(plan.exchange.size(), 2u);
-  EXPECT_EQ(plan.exchange[0], (ExchangeRule{"top_k", "h.*", {{"ratio", 0.001}}, {}}));
-  EXPECT_EQ(plan.exchange[1], (ExchangeRule{"all_reduce", "", {}, {{"wire", "bf16"}}}));
+  const std::string_view exchange = R"({"mesh": "data:2", "preset": "zero1",
+      "exchange": [{"method": "top_k", "ratio": 0.001, "for": "h.*"}, {"method": "all_reduce", "wire": "bf16"}]})";
+  const Plan exchanges = parse_plan(exchange, "plan.json");
+  EXPECT_EQ(nlohmann::json::parse(to_json(exchanges)), nlohmann::json::parse(exchange));
+  const std::vector<ExchangeRule>& rules = exchanges.agreement.rules();
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_EQ(rules[0], (ExchangeRule{"top_k", "h.*", {{"ratio", 0.001}}, {}}));
+  EXPECT_EQ(rules[1], (ExchangeRule{"all_reduce", "", {}, {{"wire", "bf16"}}}));
   const auto read = nlohmann::json::parse(text), written = nlohmann::json::parse(to_json(plan));
   EXPECT_EQ(written, read);
   EXPECT_EQ(to_json(parse_plan(to_json(plan), "again")), to_json(plan));
@@ -180,8 +186,21 @@ TEST(Plan, OffloadOfWeightsHasNoStagesAndNoExchangeBesides) {
     return "";
   };
   EXPECT_EQ(complaint(R"("mesh": "data:2")"), "");
-  EXPECT_THAT(complaint(R"("mesh": "pipe:2")"), HasSubstr("the axis pipe has 2 stages"));
-  EXPECT_THAT(complaint(R"("mesh": "data:2", "exchange": "signum")"), HasSubstr("take one of them out"));
+  EXPECT_THAT(complaint(R"("mesh": "pipe:2")"), HasSubstr("stages have a schedule of their own"));
+  EXPECT_THAT(complaint(R"("mesh": "data:2", "exchange": "signum")"),
+              HasSubstr("an exchange takes all gradients at once"));
+}
+
+// Several servers have states of different parameters, as stages have, and are no pipeline.
+TEST(Plan, OfServersBetweenStepsHasAnAxisOfItsOwn) {
+  const Plan plan{.mesh = Mesh({{std::string(kServerAxis), 3}})};
+  EXPECT_EQ(plan.pipeline_stages(), 1);
+  EXPECT_EQ(plan.parts_axis_name(), "server");
+  EXPECT_EQ(plan.of_one_stage().mesh.ranks(), 1);
+  EXPECT_EQ(plan.rank_in_stage(2), 0);
+  EXPECT_EQ(parse_plan(R"({"mesh": "pipe:2 data:2"})", "p").parts_axis_name(), "pipe");
+  EXPECT_EQ(parse_plan(R"({"mesh": "pipe:1 data:2"})", "p").parts_axis_name(), "");
+  EXPECT_EQ(parse_plan(R"({"mesh": "data:2"})", "p").parts_axis(), -1);
 }
 
 TEST(Plan, OfAPipelineHasStagesOfEqualPlans) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -19,8 +21,8 @@ constexpr Recompute::Kind kRecomputes[] = {Recompute::Kind::kNone, Recompute::Ki
 // gpipe takes 1f1b's time and more memory; chimera holds all weights twice; asynchronous ones compute
 // something else.
 constexpr std::string_view kPipelines[] = {"1f1b", "interleaved", "zb_h1", "zb_h2", "zb_v"};
-constexpr int kMostChunks = 6;        // of a stage
-constexpr int64_t kMostRows = 1024;   // of a microbatch on one rank
+constexpr int kMostChunks = 6;                // of a stage
+constexpr int64_t kMostRows = 1024;           // of a microbatch on one rank
 constexpr int64_t kMostMicrobatches = 65536;  // what train.accumulate may be
 constexpr int64_t kMostTurns = 2048;  // microbatches times chunks of a stage: what a schedule is written for
 
@@ -155,6 +157,12 @@ Plan plan_of(const Choice& choice, const std::vector<std::string>& begins) {
   return plan;
 }
 
+bool goes_with(const Choice& choice, const Features& settings) {
+  Features features = features_of(plan_of(choice, {}));
+  features.insert(settings.begin(), settings.end());
+  return !refused_by(features);
+}
+
 Wish parse_wish(std::string_view text) {
   Wish wish;
   std::vector<std::string> known;
@@ -201,6 +209,14 @@ std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster) 
       space.add_microbatches(choice, Space::Tensor::kFound);
     }
   }
+  // By what of a choice is a feature; there are many choices of few kinds.
+  std::map<std::tuple<bool, bool, bool, std::string, std::string, std::string>, bool> goes;
+  std::erase_if(space.found, [&](const Choice& choice) {
+    const auto [kind, is_new] = goes.try_emplace({choice.pipe > 1, choice.tensor > 1, choice.layouts.empty(),
+                                                  choice.sharing, choice.tensor_preset, choice.schedule});
+    if (is_new) kind->second = goes_with(choice, subject.features);
+    return !kind->second;
+  });
   return std::move(space.found);
 }
 

@@ -40,6 +40,9 @@ struct Choice {
 std::string to_string(const Choice& choice);
 
 // The plan of a choice that is cut before these units; none: where balanced_cut() cuts.
+// Whether a plan goes with the settings (plan/combinations.h).
+bool goes_with(const Choice& choice, const Features& settings);
+
 Plan plan_of(const Choice& choice, const std::vector<std::string>& begins);
 
 // What choices are held to, by name: data, tensor, pipe, rows, microbatches, chunks (numbers), sharing,

@@ -283,6 +283,7 @@ class Search {
       for (const auto what : {Choice::Offload::kOptimizer, Choice::Offload::kAllStates}) {
         if (is_over() && !result_.fitting.empty()) return;
         candidate.choice.offload = what;
+        if (!goes_with(candidate.choice, subject_.features)) continue;
         Plan plan = plan_of(candidate.choice, candidate.estimate.begins);
         Simulated done = simulate_one(candidate.choice, plan);
         const size_t before = result_.fitting.size();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/plan/plan.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/sim/simulate.h"
 
 namespace trireme::planner {
@@ -23,6 +23,7 @@ struct Subject {
   double samples_per_row = 1;  // tokens, or images
   std::string sample = "tokens";
   DType precision = DType::f32;
+  Features features = {};  // of the settings, by which plans are left out (plan/combinations.h)
 
   std::vector<std::string> units;  // the parts that the model may be cut between, in order
   // A small model that has a unit of every kind: its units, and for each unit of the whole model the one like

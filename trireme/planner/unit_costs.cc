@@ -64,8 +64,8 @@ struct Parts {
 
 Parts parts_of(const Program& program, const sim::Track& track) {
   Parts parts;
-  const std::vector<Action>& actions = program.find_list("step")->actions;
-  const std::vector<sim::TrackAction>& steps = track.lists[track.list(sim::When::step())].actions;
+  const std::vector<Action>& actions = program.list(When::step()).actions;
+  const std::vector<sim::TrackAction>& steps = track.lists[track.list(When::step())].actions;
   for (size_t a = 0; a < actions.size(); ++a) {
     if (actions[a].kind != Action::Kind::kRun) continue;
     const Segment& segment = program.segments[program.segment(actions[a].what)];
@@ -115,7 +115,7 @@ void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
 // Of one microbatch, to another stage or from it.
 double message_bytes(const Program& program, Action::Kind kind, int peer) {
   double bytes = 0;
-  for (const Action& action : program.find_list("step")->actions) {
+  for (const Action& action : program.list(When::step()).actions) {
     if (action.kind == kind && action.peer == peer && action.slot == 0)
       bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
   }

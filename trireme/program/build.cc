@@ -15,10 +15,10 @@
 #include "trireme/passes/exchange.h"
 #include "trireme/passes/expand.h"
 #include "trireme/passes/fuse.h"
-#include "trireme/passes/local_steps.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/program/file_groups.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -48,18 +48,6 @@ int64_t parameters_of(const std::vector<StepSegment>& segments) {
 
 bool is_own(const StepSegment& segment) {
   return segment.rows == Rows::kOfOneRank;
-}
-
-// Where replicas can not agree otherwise than by dense sums.
-void check_no_exchange(const Plan& plan) {
-  if (!has_exchange(plan)) return;
-  if (plan.pipeline_stages() > 1)
-    throw_error(
-        "the plan has an exchange and an axis pipe; what replicas of all stages send would go together, and "
-        "stages update on their own. Take one of them out");
-  throw_error(
-      "the plan has an exchange, which leaves out parts of each rank's gradient, and train.shards gives the "
-      "same bits for any number of ranks; take one of them out");
 }
 
 // Of a rank that goes on by itself, or whose gradients go to a server.
@@ -96,34 +84,30 @@ Graph optimized(const Graph& graph) {
 
 ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches,
                                const Cut& cut)
-    : whole_(std::move(whole)), plan_(plan), stage_plan_(plan.of_one_stage()), cut_(cut) {
+    : whole_(std::move(whole)),
+      plan_(plan),
+      stage_plan_(plan.of_one_stage()),
+      cut_(cut),
+      record_(record_of(plan.agreement)) {
   if (plan_.pipeline_stages() > 1)
     pipeline_ = pipeline_of(plan_, microbatches);
   else if (plan_.cuts_model())
     pipeline_ = one_stage(cut.chunks, microbatches);
   const bool own = std::ranges::any_of(whole_, is_own);
-  if (own || pipeline_) check_no_exchange(plan_);
+  Features features = features_of(plan_);
+  if (own) features.insert(Feature::kShards);
+  check_combinations(features);
   if (!own) check_plan(stage_plan_, whole_);
   // A pipeline's stages reduce gradients in the update, after all backward parts.
   // Methods of exchange compress them once a step, there too.
-  const bool exchanges = stage_plan_.mesh.ranks() > 1 && has_exchange(plan_);
-  consistency_ = consistency_of(plan_);
-  servers_ = servers_of(plan_);
-  if (consistency_ && plan_.offload)
-    throw_error(
-        "the plan has an exchange by which ranks go on by themselves for some steps, and offload, which cuts "
-        "the "
-        "update into parts; the two do not go together yet. Take one of them out");
-  if (plan_.offload && !early_ends(exchange_choices(plan_)).empty())
-    throw_error(
-        "the plan has offload, which cuts the update into parts, and an exchange that does something else in "
-        "early steps (warmup), which would have other parts; the two do not go together yet. Take one of "
-        "them out");
+  const bool exchanges = stage_plan_.mesh.ranks() > 1 && !plan_.agreement.is_dense();
+  const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
   const Microbatches several =
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
-    const bool elsewhere = servers_ && segment.kind != SegmentKind::kForwardBackward;  // on the server, whole
+    const bool elsewhere =  // on the server, whole
+        plan_.agreement.servers() && segment.kind != SegmentKind::kForwardBackward;
     if (stage_plan_.mesh.ranks() == 1 || is_own(segment) || elsewhere) {
       again_.push_back(to_make_again(plan_, segment, segment.graph));
       continue;
@@ -142,13 +126,13 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     leader = recompute(leader, again_.back());
     std::map<int64_t, Graph> early;
     if (exchanges && segment.kind == SegmentKind::kUpdate) {
-      for (const int64_t until : early_ends(exchange_choices(plan_)))
+      for (const int64_t until : early_steps)
         early[until] =
             optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), nullptr, until));
-      leader = consistency_ ? local_steps(leader, *consistency_, mesh, /*rank=*/0, ops()).update
-                            : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
+      leader = record_.steps ? *agreed_steps({&leader, 1}, /*rank=*/0).update
+                             : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
     }
-    if ((consistency_ || servers_) && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
+    if (record_.steps && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
     if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate)) leader = optimized(leader);
     common =
         Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
@@ -176,8 +160,11 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
     if (segment.kind == SegmentKind::kUpdate) {
       Graph& update = result.segments.back().graph;
       KeptStates kept;
-      if (consistency_) {
-        add_local_steps(result, update, in_stage, kept);
+      if (record_.steps) {
+        AgreedSteps steps = agreed_steps({&update, 1}, in_stage);
+        add_agreed(result, steps);
+        update = std::move(*steps.update);
+        kept = std::move(steps.kept);
       } else {
         add_early_updates(result, update, *common_[s], in_stage, kept);
         update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), &kept);
@@ -197,7 +184,8 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
 
 ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
   if (pipeline_) return stage_part(rank);
-  if (servers_ && servers_->serves(rank)) return server_part(rank, schedule);
+  const Servers* const servers = plan_.agreement.servers();
+  if (servers && servers->serves(rank)) return server_part(rank, schedule);
   RankPart result = before_cut(plan_.rank_in_stage(rank), schedule);
   const std::vector<StepSegment> local = std::exchange(result.segments, {});
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
@@ -211,7 +199,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     if (common_[s]) segment.graph = bucket(segment.graph, common_[s]->leader, ops());
     result.layouts.push_back(layouts[s]);
   }
-  if (servers_) keep_gradients_alone(result, rank);
+  if (servers) keep_gradients_alone(result, rank);
   return result;
 }
 
@@ -223,7 +211,7 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, cons
         optimized(exchange(update, common.graph, stage_plan_, common.pins, rank, ops(), &kept, until));
     ActionList& list = part.lists.emplace_back();
     list.name = fmt::format("step_until_{}", until);
-    list.until = until;
+    list.when = When::until(until);
     list.actions = part.step;
     for (Action& action : list.actions) {
       if (action.kind == Action::Kind::kRun && action.what == update.name) action.what = early.name;
@@ -232,27 +220,19 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, cons
   }
 }
 
-// Those that ranks agree by come behind all others.
-void ProgramBuilder::add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const {
-  LocalSteps local = local_steps(update, *consistency_, stage_plan_.mesh, rank, ops());
-  update = std::move(local.update);
-  kept = std::move(local.kept);
-  for (const auto& [name, slots] : local.slots) part.slots[name] = slots;
-  for (const Graph& graph : local.segments) {
-    const Graph made = optimized(graph);
-    part.agreeing.emplace_back(bucket(made, made, ops()), SegmentKind::kUpdate);
-  }
-  add_lists(part, std::move(local.lists));
+AgreedSteps ProgramBuilder::agreed_steps(std::span<const Graph> updates, int rank) const {
+  return record_.steps({plan_.agreement, updates, stage_plan_.mesh, rank, ops()});
 }
 
-void ProgramBuilder::add_lists(RankPart& part, std::vector<LocalSteps::List> lists) {
-  for (LocalSteps::List& list : lists) {
-    ActionList& added = part.lists.emplace_back();
-    added.name = std::move(list.name);
-    added.actions = std::move(list.actions);
-    added.every = list.every;
-    added.first = list.first;
+// Those that ranks agree by come behind all others.
+void ProgramBuilder::add_agreed(RankPart& part, AgreedSteps& steps) {
+  for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
+  for (StepSegment& segment : steps.segments) {
+    const Graph made = optimized(segment.graph);
+    segment.graph = bucket(made, made, ops());
+    part.agreeing.push_back(std::move(segment));
   }
+  part.lists = std::move(steps.lists);
 }
 
 // In parts, whose optimizer's states come from files and go back there.
@@ -281,10 +261,10 @@ void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, con
 }
 
 // All segments of a list that take a batch take as many rows of it.
-ActionList ProgramBuilder::list(std::string name, std::vector<Action> actions, SegmentKind kind,
-                                int64_t microbatches, int rank) const {
-  ActionList list{std::move(name), std::move(actions), 0, {}, microbatches};
-  const bool serves = servers_ && servers_->serves(rank);
+ActionList ProgramBuilder::with_rows(ActionList list, SegmentKind kind, int64_t microbatches,
+                                     int rank) const {
+  list.microbatches = microbatches;
+  const bool serves = plan_.agreement.servers() && plan_.agreement.servers()->serves(rank);
   for (const StepSegment& segment : whole_) {
     const int64_t rows = segment.kind == kind ? rows_of(segment.graph) : 0;
     if (rows == 0 || list.actions.empty() || (serves && kind != SegmentKind::kEvaluate)) continue;
@@ -299,21 +279,17 @@ ActionList ProgramBuilder::list(std::string name, std::vector<Action> actions, S
 Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& schedule,
                                  const WorkspaceQuery& workspace) const {
   std::vector<ActionList> lists;
-  lists.push_back(
-      list("step", std::move(local.step), SegmentKind::kForwardBackward, schedule.microbatches, rank));
-  lists.push_back(
-      list("evaluate", std::move(local.evaluation), SegmentKind::kEvaluate, schedule.microbatches, rank));
-  if (!local.fill.empty())
-    lists.push_back(
-        list("fill", std::move(local.fill), SegmentKind::kForwardBackward, schedule.microbatches, rank));
+  const auto add = [&](ActionList list, SegmentKind kind) {
+    lists.push_back(with_rows(std::move(list), kind, schedule.microbatches, rank));
+  };
+  add({"step", std::move(local.step), When::step()}, SegmentKind::kForwardBackward);
+  add({"evaluate", std::move(local.evaluation), When::evaluate()}, SegmentKind::kEvaluate);
+  if (!local.fill.empty()) add({"fill", std::move(local.fill), When::fill()}, SegmentKind::kForwardBackward);
   for (ActionList& agreeing : local.lists) {
-    if (agreeing.until > 0) {  // the rows are the step's
-      const int64_t until = agreeing.until;
-      agreeing = list(std::move(agreeing.name), std::move(agreeing.actions), SegmentKind::kForwardBackward,
-                      schedule.microbatches, rank);
-      agreeing.until = until;
-    }
-    lists.push_back(std::move(agreeing));
+    if (agreeing.when.kind == When::Kind::kUntil)
+      add(std::move(agreeing), SegmentKind::kForwardBackward);  // the rows are the step's
+    else
+      lists.push_back(std::move(agreeing));
   }
   for (StepSegment& agreeing : local.agreeing) {
     local.segments.push_back(std::move(agreeing));

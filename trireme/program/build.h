@@ -9,12 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "trireme/exchange/consistency.h"
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/passes/cut.h"
 #include "trireme/passes/exchange.h"
 #include "trireme/passes/offload.h"
 #include "trireme/passes/pins.h"
-#include "trireme/passes/served_steps.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/schedule/pipeline.h"
@@ -65,8 +64,7 @@ class ProgramBuilder {
     std::map<int64_t, Graph> early = {};  // of an update: those of early steps, of rank 0, by their last step
   };
 
-  ActionList list(std::string name, std::vector<Action> actions, SegmentKind kind, int64_t microbatches,
-                  int rank) const;
+  ActionList with_rows(ActionList list, SegmentKind kind, int64_t microbatches, int rank) const;
   struct InStages;  // the segments of one rank of a stage, cut into those of all stages
   RankPart before_cut(int in_stage, const Schedule& schedule) const;
   const InStages& in_stages(int in_stage) const;
@@ -76,21 +74,19 @@ class ProgramBuilder {
                   const ChunksInFiles& chunks) const;
   void add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
                          KeptStates& kept) const;
-  void add_local_steps(RankPart& part, Graph& update, int rank, KeptStates& kept) const;
+  AgreedSteps agreed_steps(std::span<const Graph> updates, int rank) const;
+  static void add_agreed(RankPart& part, AgreedSteps& steps);
   std::vector<Graph> updates() const;
   RankPart server_part(int number, const Schedule& schedule) const;
   void note_elsewhere(RankPart& part) const;
   void keep_gradients_alone(RankPart& part, int rank) const;
-  static void add_served_steps(RankPart& part, ServedSteps steps);
-  static void add_lists(RankPart& part, std::vector<LocalSteps::List> lists);
 
   std::vector<StepSegment> whole_;
   Plan plan_;
   Plan stage_plan_;  // of the ranks of one stage; the same plan where there is no pipeline
   Cut cut_;
   std::optional<Pipeline> pipeline_;  // of one stage where offload alone cuts the model
-  std::optional<Consistency> consistency_;
-  std::optional<Servers> servers_;
+  const AgreementRecord& record_;
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.

@@ -1,11 +1,8 @@
-// The parts of a program builder that are about plans with servers (passes/served_steps.h).
+// The parts of a program builder that are about plans with servers (exchange/served.cc).
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "trireme/base/error.h"
-#include "trireme/ops/table.h"
-#include "trireme/passes/served_steps.h"
 #include "trireme/program/build.h"
 
 namespace trireme {
@@ -22,9 +19,8 @@ std::vector<Graph> ProgramBuilder::updates() const {
 ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule& schedule) const {
   RankPart result;
   const std::vector<Graph> all = updates();
-  TRIREME_CHECK(std::ssize(all) == servers_->count);
-  ServedSteps steps = server_steps(all, number, *servers_, ops());
-  result.step = steps.step;
+  AgreedSteps steps = agreed_steps(all, number);
+  result.step = std::move(*steps.step);
   for (const StepSegment& segment : whole_) {
     const bool evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
     if (!evaluates && segment.graph.name != all[static_cast<size_t>(number)].name) continue;
@@ -32,9 +28,9 @@ ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule&
     result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
     result.layouts.emplace_back();
   }
-  add_served_steps(result, std::move(steps));
+  add_agreed(result, steps);
   note_elsewhere(result);
-  for (size_t server = 0; servers_->count > 1 && server < all.size(); ++server) {
+  for (size_t server = 0; all.size() > 1 && server < all.size(); ++server) {
     for (const Value& value : all[server].values) {
       if (!is_lasting(value.role)) continue;
       StatePart& part = result.states[value.name] = state_part(value.type.shape, {}, {}, 0);
@@ -55,7 +51,8 @@ void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
     return std::ranges::none_of(part.segments,
                                 [&](const StepSegment& one) { return one.graph.name == action.what; });
   });
-  add_served_steps(part, worker_steps(updates(), rank, ops()));
+  AgreedSteps steps = agreed_steps(updates(), rank);
+  add_agreed(part, steps);
   note_elsewhere(part);
 }
 
@@ -72,15 +69,6 @@ void ProgramBuilder::note_elsewhere(RankPart& part) const {
       if (is_lasting(value.role) && here.insert(value.name).second) part.elsewhere.push_back(value);
     }
   }
-}
-
-void ProgramBuilder::add_served_steps(RankPart& part, ServedSteps steps) {
-  for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
-  for (StepSegment& segment : steps.segments) {
-    segment.graph = optimized(segment.graph);
-    part.agreeing.push_back(std::move(segment));
-  }
-  add_lists(part, std::move(steps.lists));
 }
 
 }  // namespace trireme

@@ -26,9 +26,6 @@ size_t bytes_at(const Attrs& attrs, std::string_view name) {
 int64_t rows_at(const Attrs& attrs, std::string_view name) {
   return within(attrs.integer(name), 0, kMostRows, name);
 }
-int64_t steps_at(const Attrs& attrs, std::string_view name) {
-  return attrs.has(name) ? rows_at(attrs, name) : 0;
-}
 
 // Also of what the verifier refuses, with a better reason: below 0.
 int small(int64_t value, std::string_view name) {
@@ -249,12 +246,10 @@ class ProgramReader {
     ActionList& list = program_.lists.emplace_back();
     list.name = reader.name();
     const Attrs attrs = reader.attrs();
+    list.when = parse_when(attrs.text("when"));
     list.rows = rows_at(attrs, "rows");
     list.own = {rows_at(attrs, "begin"), rows_at(attrs, "size")};
     list.microbatches = rows_at(attrs, "microbatches");
-    list.every = steps_at(attrs, "every");
-    list.first = steps_at(attrs, "first");
-    list.until = steps_at(attrs, "until");
   }
 
   void read_action(LineReader& reader) {

@@ -19,7 +19,7 @@ double whole_cost(const Graph& graph) {
 // Calls f(segment) for each run of one in a step.
 template <typename F>
 void for_each_run(const Program& program, const F& f) {
-  for (const Action& action : program.find_list("step")->actions) {
+  for (const Action& action : program.list(When::step()).actions) {
     if (action.kind == Action::Kind::kRun) f(program.segments[program.segment(action.what)]);
   }
 }
@@ -56,7 +56,7 @@ StageSummary summary_of(const Program& program) {
     result.work += whole_cost(segment.graph);
     result.sent_in_collectives += traffic_of(segment.graph).bytes;
   });
-  for (const Action& action : program.find_list("step")->actions) {
+  for (const Action& action : program.list(When::step()).actions) {
     if (action.kind == Action::Kind::kSend)
       result.sent_in_messages += static_cast<double>(program.find_state(action.what)->type.bytes());
   }

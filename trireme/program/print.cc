@@ -103,15 +103,11 @@ std::string print(const Program& program) {
     text += fmt::format("elsewhere %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
   for (const Segment& segment : program.segments) text += print_segment(segment);
   for (const ActionList& list : program.lists) {
-    Attrs attrs{{"rows", list.rows},
+    Attrs attrs{{"when", to_string(list.when)},
+                {"rows", list.rows},
                 {"begin", list.own.begin},
                 {"size", list.own.size},
                 {"microbatches", list.microbatches}};
-    if (list.every > 0) {
-      attrs.set("every", list.every);
-      attrs.set("first", list.first);
-    }
-    if (list.until > 0) attrs.set("until", list.until);
     text += fmt::format("list {} {}\n", list.name, print(attrs));
     for (const Action& action : list.actions) text += print_action(action);
   }

@@ -60,9 +60,10 @@ double bytes_sent(const Program& program, const ActionList& list) {
 }
 
 double bytes_sent_in_step(const Program& program) {
-  double bytes = bytes_sent(program, *program.find_list("step"));
+  double bytes = bytes_sent(program, program.list(When::step()));
   for (const ActionList& list : program.lists) {
-    if (list.every > 0) bytes += bytes_sent(program, list) / static_cast<double>(list.every);
+    if (list.when.kind == When::Kind::kEvery)
+      bytes += bytes_sent(program, list) / static_cast<double>(list.when.steps);
   }
   return bytes;
 }
@@ -79,21 +80,25 @@ int Program::segment(std::string_view name) const {
   return -1;
 }
 
-const ActionList* Program::find_list(std::string_view name) const {
-  for (const ActionList& list : lists) {
-    if (list.name == name) return &list;
-  }
-  return nullptr;
+const ActionList* Program::find_list(const When& when) const {
+  const auto found = std::ranges::find(lists, when, &ActionList::when);
+  return found == lists.end() ? nullptr : &*found;
+}
+
+const ActionList& Program::list(const When& when) const {
+  const ActionList* found = find_list(when);
+  if (!found) throw_error("the program has no list of actions for '{}'", to_string(when));
+  return *found;
 }
 
 const ActionList& Program::step_list(int64_t step) const {
   const ActionList* found = nullptr;
   for (const ActionList& list : lists) {
-    if (list.until >= step && (!found || list.until < found->until)) found = &list;
+    if (list.when.kind == When::Kind::kUntil && list.when.steps >= step &&
+        (!found || list.when.steps < found->when.steps))
+      found = &list;
   }
-  if (!found) found = find_list("step");
-  TRIREME_CHECK(found != nullptr);
-  return *found;
+  return found ? *found : list(When::step());
 }
 
 int Program::group(std::string_view name) const {

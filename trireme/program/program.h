@@ -13,9 +13,9 @@
 #include "trireme/mesh/mesh.h"
 #include "trireme/passes/memory.h"
 #include "trireme/passes/partition.h"
-#include "trireme/passes/step_segment.h"
 #include "trireme/program/state_part.h"
-#include "trireme/schedule/schedule.h"
+#include "trireme/schedule/action_list.h"
+#include "trireme/schedule/step_segment.h"
 
 namespace trireme {
 
@@ -46,27 +46,6 @@ struct Segment {
   NamedLayouts layouts;  // of the graph's values on the mesh; empty where nothing is split
 
   bool takes(Role role) const;  // whether it has an input of this role
-};
-
-// Actions that are done after one another for one purpose: "step", "evaluate"; before the first step of an
-// asynchronous pipeline, "fill"; and where ranks go on by themselves for some steps, those by which they
-// agree (passes/local_steps.h), or a server and its workers do (passes/served_steps.h). A sum that one list
-// begins and another one awaits goes on while the steps between them are made.
-struct ActionList {
-  std::string name;
-  std::vector<Action> actions;
-  // Microbatch i of a batch has the rows [i·rows, (i + 1)·rows), of which this rank takes `own`.
-  int64_t rows = 0;
-  Part own;
-  int64_t microbatches = 1;  // of all ranks together, for random numbers
-  // Run after step `first` (counted from 1), and then every so many; 0: when it is asked for.
-  int64_t every = 0, first = 0;
-  // Takes the place of `step` up to this step (counted from 1), from where another one ends; 0: never.
-  int64_t until = 0;
-
-  bool is_due_after(int64_t steps) const {
-    return every > 0 && steps >= first && (steps - first) % every == 0;
-  }
 };
 
 // States that rest in a file and are in memory together, for the segments that read or make any of them.
@@ -101,7 +80,8 @@ struct Program {
 
   const State* find_state(std::string_view name) const;  // null when there is none
   int segment(std::string_view name) const;              // −1 when there is none
-  const ActionList* find_list(std::string_view name) const;
+  const ActionList* find_list(const When& when) const;   // the first such; null when there is none
+  const ActionList& list(const When& when) const;        // an Error when there is none
   // The list that is followed in a step (counted from 1): `step`, or one that takes its place so early.
   const ActionList& step_list(int64_t step) const;
   int group(std::string_view name) const;  // −1 when there is none

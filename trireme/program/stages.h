@@ -8,10 +8,10 @@
 
 #include "trireme/passes/stage.h"
 #include "trireme/passes/stage_update.h"
-#include "trireme/passes/step_segment.h"
 #include "trireme/program/program.h"
 #include "trireme/program/stage_order.h"
 #include "trireme/schedule/pipeline.h"
+#include "trireme/schedule/step_segment.h"
 
 namespace trireme {
 

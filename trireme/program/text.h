@@ -19,7 +19,7 @@
 //   workspace 3 2048 256             node, offset in the arena, bytes
 //   copy %w <- %w2                   an update that is not made in place
 //   sizes {arena=4096, comm=512, inputs=192}
-//   list step {rows=8, begin=4, size=4, microbatches=2}      also every, first and until, if not 0
+//   list step {when="step", rows=8, begin=4, size=4, microbatches=2}      (schedule/action_list.h)
 //   run first 0                      segment, microbatch; then the slot, if it is not 0
 //   send %x 3                        state, rank; then the slot, if it is not 0
 //   receive %y 3

@@ -137,7 +137,7 @@ bool is_made_by_steps(Role role) {
 class ListCheck {
  public:
   ListCheck(const Program& program, const ActionList& list)
-      : program_(program), list_(list), fill_(list.name == "step" ? program.find_list("fill") : nullptr) {}
+      : program_(program), list_(list), fill_(is_step() ? program.find_list(When::fill()) : nullptr) {}
 
   void run() {
     if (fill_) {
@@ -179,8 +179,8 @@ class ListCheck {
       throw_error("the list '{}' runs '{}' on slot {}; 0 or more expected", list_.name, action.what,
                   action.slot);
     if (segment.takes(Role::kBatch)) {
-      if (action.microbatch < 0 ||
-          ((list_.name == "step" || list_.until > 0) && !fill_ && action.microbatch >= list_.microbatches))
+      if (action.microbatch < 0 || ((is_step() || list_.when.kind == When::Kind::kUntil) && !fill_ &&
+                                    action.microbatch >= list_.microbatches))
         throw_error("the list '{}' runs '{}' on microbatch {} of {}", list_.name, action.what,
                     action.microbatch, list_.microbatches);
       if (!computed_.insert({segment.kind, piece_of(action.what), action.microbatch}).second)
@@ -192,7 +192,7 @@ class ListCheck {
     for (const Output& output : segment.graph.outputs) read.insert(output.value);
     for (ValueId id : read) {
       const Value& value = segment.graph.values[id];
-      if (list_.name != "step" || !is_made_by_steps(value.role)) continue;
+      if (!is_step() || !is_made_by_steps(value.role)) continue;
       const auto made = made_.find({value.name, slot_of(value.name, action)});
       if (made == made_.end())
         throw_error("the list '{}' runs '{}', which reads %{} before anything made it in this step",
@@ -285,6 +285,7 @@ class ListCheck {
                   program_.groups[found->second.first].name);
   }
 
+  bool is_step() const { return list_.when == When::step(); }
   int slot_of(std::string_view state, const Action& action) const {
     return action.slot % program_.find_state(state)->slots;
   }
@@ -305,7 +306,7 @@ class ListCheck {
 
 // Steps differ in their updates alone: who makes gradients, and who looks at them in between, follows `step`.
 void verify_early(const Program& program, const ActionList& early) {
-  const ActionList* step = program.find_list("step");
+  const ActionList* step = program.find_list(When::step());
   const auto gradients = [&](const ActionList& list) {
     std::vector<Action> actions;
     for (const Action& action : list.actions) {
@@ -317,10 +318,31 @@ void verify_early(const Program& program, const ActionList& early) {
   };
   if (!step || gradients(*step) != gradients(early))
     throw_error("the list '{}' takes the place of 'step' up to step {}, but makes gradients in another way",
-                early.name, early.until);
+                early.name, early.when.steps);
   if (early.rows != step->rows || early.own != step->own || early.microbatches != step->microbatches)
     throw_error("the list '{}' takes the place of 'step' up to step {}, but takes other rows", early.name,
-                early.until);
+                early.when.steps);
+}
+
+// Nobody would know which of two lists is meant, and one that is run when a message arrives takes it.
+void verify_when(const Program& program) {
+  for (const ActionList& list : program.lists) {
+    const auto [kind, steps, first, what, peer] = list.when;
+    const auto refuse = [&](std::string_view why) {
+      throw_error("the list '{}' is for '{}', {}", list.name, to_string(list.when), why);
+    };
+    if (kind == When::Kind::kEvery && (steps < 1 || first < 1)) refuse("but steps are counted from 1");
+    if (kind != When::Kind::kEvery && program.find_list(list.when) != &list)
+      refuse(fmt::format("and so is '{}'", program.find_list(list.when)->name));
+    if (kind != When::Kind::kArrival && !(kind == When::Kind::kAsked && what == When::What::kTell)) continue;
+    if (peer < 0 || peer >= program.mesh.ranks() || peer == program.rank)
+      refuse(fmt::format("on rank {} of {}", program.rank, program.mesh.ranks()));
+    const bool takes = kind == When::Kind::kArrival;
+    const auto end = takes ? Action::Kind::kReceive : Action::Kind::kSend;
+    if (std::ranges::none_of(list.actions,
+                             [&](const Action& one) { return one.kind == end && one.peer == peer; }))
+      refuse(takes ? "but receives nothing from there" : "but sends nothing there");
+  }
 }
 
 // What one list begins another one must await, or its memory would never be free again; and the other way
@@ -351,10 +373,11 @@ void verify(const Program& program) {
   verify_groups(program);
   verify_states(program);
   for (const Segment& segment : program.segments) verify_segment(program, segment);
+  verify_when(program);
   verify_sums(program);
   for (const ActionList& list : program.lists) {
-    if (list.name != "fill") ListCheck(program, list).run();  // that goes before `step`
-    if (list.until > 0) verify_early(program, list);
+    if (list.when != When::fill()) ListCheck(program, list).run();  // that goes before `step`
+    if (list.when.kind == When::Kind::kUntil) verify_early(program, list);
   }
 }
 

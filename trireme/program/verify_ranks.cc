@@ -50,9 +50,10 @@ class Events {
 
   // Of the steps of an asynchronous pipeline: of its filling and two of them.
   std::vector<Event> of(std::string_view name) {
-    const ActionList *list = program_.find_list(name), *fill = program_.find_list("fill");
-    if (!list) return {};
-    if (name == "step" && fill) {
+    const auto list = std::ranges::find(program_.lists, name, &ActionList::name);
+    if (list == program_.lists.end()) return {};
+    const ActionList* fill = program_.find_list(When::fill());
+    if (list->when == When::step() && fill) {
       add(*fill);
       add(*list);
     }
@@ -218,13 +219,13 @@ void play(const Mesh& mesh, const std::vector<std::vector<Event>>& events) {
 void check_rows(std::span<const Program> ranks) {
   const ActionList* first = nullptr;  // of a rank that computes rows: a server does not
   for (const Program& program : ranks) {
-    const ActionList* list = program.find_list("step");
+    const ActionList* list = program.find_list(When::step());
     if (!first && list && list->rows > 0) first = list;
   }
   if (!first) return;
   std::vector<int> computed(static_cast<size_t>(first->rows * first->microbatches));
   for (const Program& program : ranks) {
-    const ActionList& list = *program.find_list("step");
+    const ActionList& list = program.list(When::step());
     for (const Action& action : list.actions) {
       if (action.kind != Action::Kind::kRun) continue;
       if (!program.segments[program.segment(action.what)].takes(Role::kBatch)) continue;

@@ -213,29 +213,56 @@ TEST(VerifyProgram, RefusesWhatIsBroken) {
        "runs 'next' on slot 1, but %g has that of 0 there: it has 1 slots, too few"},
       {"a sum that nobody awaits",
        [](auto& ranks) {
-         for (Program& program : ranks) program.lists.push_back({"fly", {Action::reduce("g")}});
+         for (Program& program : ranks)
+           program.lists.push_back({"fly", {Action::reduce("g")}, When::every(1)});
        },
        "the list 'fly' begins to add up slot 0 of %g, which no list awaits"},
       {"a sum that nobody begins",
        [](auto& ranks) {
-         for (Program& program : ranks) program.lists.push_back({"land", {Action::await("g")}});
+         for (Program& program : ranks)
+           program.lists.push_back({"land", {Action::await("g")}, When::every(1)});
        },
        "the list 'land' awaits the sum of slot 0 of %g, which no list begins to add up"},
       {"a sum of nothing",
        [](auto& ranks) {
          for (Program& program : ranks)
-           program.lists.push_back({"fly", {Action::reduce("h"), Action::await("h")}});
+           program.lists.push_back({"fly", {Action::reduce("h"), Action::await("h")}, When::every(1)});
        },
        "begins to add up %h over the ranks along data, a state that does not exist"},
       {"a sum of one rank",
        [](auto& ranks) {
          for (Program& program : ranks)
-           program.lists.push_back({"fly", {Action::reduce("g"), Action::await("g")}});
+           program.lists.push_back({"fly", {Action::reduce("g"), Action::await("g")}, When::every(1)});
          ranks[1].lists.back().actions.clear();
-         ranks[1].lists.push_back({"land", {Action::reduce("g"), Action::await("g")}});
+         ranks[1].lists.push_back({"land", {Action::reduce("g"), Action::await("g")}, When::every(1)});
        },
        "along the axis data, collective 1: rank 0 has %g (the sum of %g f32[4,6]), but rank 1 has nothing "
        "more"},
+      {"two lists of a step",
+       [](auto& ranks) {
+         ranks[1].lists.push_back({"again", {}, When::step()});
+       },
+       "the list 'again' is for 'step', and so is 'step'"},
+      {"a list for step 0",
+       [](auto& ranks) {
+         ranks[1].lists.push_back({"late", {}, When::every(2, 0)});
+       },
+       "the list 'late' is for 'every 2 first 0', but steps are counted from 1"},
+      {"an arrival from oneself",
+       [](auto& ranks) {
+         ranks[1].lists.push_back({"in", {}, When::arrival(1)});
+       },
+       "the list 'in' is for 'arrival from 1', on rank 1 of 2"},
+      {"an arrival of nothing",
+       [](auto& ranks) {
+         ranks[1].lists.push_back({"in", {Action::send("w", 0)}, When::arrival(0)});
+       },
+       "the list 'in' is for 'arrival from 0', but receives nothing from there"},
+      {"a message of nothing",
+       [](auto& ranks) {
+         ranks[1].lists.push_back({"out", {Action::receive("w", 0)}, When::tell(0)});
+       },
+       "the list 'out' is for 'asked tell 0', but sends nothing there"},
       {"ranks in another order", [](auto& ranks) { std::swap(ranks[0], ranks[1]); },
        "program 0 of 2 is rank 1"},
   };
@@ -268,6 +295,8 @@ TEST(ProgramText, RefusesWithTheLineAndTheReason) {
   EXPECT_THAT(refusal("offset=0", "offset=-4"), HasSubstr("'offset' is -4; 0 to"));
   EXPECT_THAT(refusal("rank 1", "rank 4294967297"), HasSubstr("'rank' is 4294967297"));
   EXPECT_THAT(refusal("slots=1", "slots=9999999"), HasSubstr("'slots' is 9999999"));
+  EXPECT_THAT(refusal("when=\"step\"", "when=\"now and then\""),
+              HasSubstr("'now and then' does not say when a list is run"));
   EXPECT_THAT(refusal("run first 0", "walk first 0"), HasSubstr("no statement of a program"));
   EXPECT_THAT(refusal("= matmul(", "= matmull("), HasSubstr("line"));
   EXPECT_THAT(refusal("state %g:", "state %w:"), HasSubstr("two states are called %w"));

@@ -73,7 +73,7 @@ EvaluationReport evaluate_model(const TrainedModel& trained, const OpenedData& d
   const ModelRecord& record = trained.model.record;
   const Config& config = trained.config.config;
   if (options.on_prediction) check_predictions(record, ranks);
-  ranks.plan.exchange.clear();
+  ranks.plan.agreement = {};
   const Model model(record, complete_model(record, config, data));
   const int64_t rows = config.train.batch / config.train.accumulate;
   Trainer trainer(model, without_updates(config.train), {.kind = "sgd"}, {rows, data.input}, device, ranks);

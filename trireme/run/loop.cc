@@ -12,11 +12,11 @@
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/data/loader.h"
 #include "trireme/exchange/choice.h"
-#include "trireme/exchange/consistency.h"
+#include "trireme/exchange/served.h"
 #include "trireme/ops/table.h"
 #include "trireme/optim/lr_schedule.h"
 #include "trireme/passes/pins.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/plan_settings.h"
@@ -66,7 +66,7 @@ Config completed(Config config, const ModelRecord& model, const Plan& plan) {
 // With the steps that an epoch of these samples is, where the plan speaks of epochs.
 RunContext with_steps_of_epochs(RunContext context, const Config& config, const OpenedData& data) {
   const int64_t steps = (data.train->size() + config.train.batch - 1) / config.train.batch;
-  context.ranks.plan = with_epochs_as_steps(std::move(context.ranks.plan), steps);
+  context.ranks.plan.agreement = context.ranks.plan.agreement.with_epochs_as_steps(steps);
   return context;
 }
 
@@ -97,7 +97,7 @@ class Run {
                              .products = context.products,
                              .f32_products = f32_products_of(config_.train),
                              .links = context.device_links})),
-        servers_(servers_of(context_.ranks.plan)),
+        servers_(context_.ranks.plan.agreement.servers()),
         alike_(between_steps(context_.ranks)),
         trainer_(verified_program(), config_.train, step_shape(), *device_, alike_),
         loader_(data_.train, {.batch = config_.train.batch,
@@ -145,7 +145,7 @@ class Run {
       }
       const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
       Batch& batch = loader_.next();
-      if (works()) tell_servers(trainer_, *servers_, stop_.asked());
+      if (works()) trainer_.tell(kAsked, stop_.asked() ? 1 : 0);
       const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
                                         config_.train.steps, std::min(step, config_.train.steps - 1));
       const StepResult done = server_   ? server_->step(step, rate)
@@ -262,8 +262,7 @@ class Run {
     replicas_.compare(step);
   }
   void begin_gossip(int64_t first) {
-    const std::optional<Consistency> how = consistency_of(context_.ranks.plan);
-    if (!how || !how->at_own_pace()) return;
+    if (servers_ || context_.ranks.plan.agreement.is_in_step()) return;
     context_.world->barrier().wait();
     std::optional<GossipSteps::Order> replay;
     if (!context_.replay.empty())
@@ -287,7 +286,7 @@ class Run {
     const bool several = server_ && servers_->count > 1;
     if (!gossip_ && !several) return;
     const auto all = gathered_arrivals(several ? server_->take_arrivals() : gossip_->take_arrivals(),
-                                       *context_.ranks.communicator, several ? kPipeAxis : kReplicaAxis);
+                                       *context_.ranks.communicator, several ? kServerAxis : kReplicaAxis);
     for (size_t rank = 0; leads() && rank < all.size(); ++rank) {
       for (const auto& [step, arrivals] : all[rank]) {
         if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});
@@ -323,8 +322,8 @@ class Run {
   // That this rank would send in a step without the plan's exchange; 0 where it has none.
   double dense_bytes() const {
     RankOptions dense = context_.ranks;
-    if (!has_exchange(dense.plan) || servers_) return 0;
-    dense.plan.exchange.clear();
+    if (dense.plan.agreement.is_dense() || servers_) return 0;
+    dense.plan.agreement = {};
     const Program program = step_program(model_, config_.train, config_.optim, step_shape(), *device_, dense);
     return bytes_sent_in_step(program);
   }
@@ -407,9 +406,7 @@ class Run {
                         config_.train.init_fresh);
   }
 
-  double flops_per_step() const {
-    return model_flops(model_, config_.train, step_shape());
-  }
+  double flops_per_step() const { return model_flops(model_, config_.train, step_shape()); }
 
   // Returns whether the weights are the best so far, and should be saved.
   bool validate_now(int64_t step) {
@@ -497,7 +494,7 @@ class Run {
   Facts facts_;
   HeldOutRecord held_out_;
   std::unique_ptr<Device> device_;
-  std::optional<Servers> servers_;
+  const Servers* servers_;  // of the plan; null where it has none
   RankOptions alike_;
   Trainer trainer_;
   Loader loader_;

@@ -61,7 +61,7 @@ TEST(PlanSettings, NcclAddsUpInItsOwnWay) {
   EXPECT_EQ(error_of([&] { check_links(plan_with(""), train, DeviceLinks::nccl); }), "no error");
   const Plan ring = plan_with(R"(, "algorithm": "ring")");
   EXPECT_THAT(error_of([&] { check_links(ring, train, DeviceLinks::nccl); }),
-              HasSubstr("the axis data is ring"));
+              HasSubstr("an algorithm for an axis and --transport nccl"));
   EXPECT_EQ(error_of([&] { check_links(ring, train, DeviceLinks::through_host); }), "no error");
   train.shards = 4;
   EXPECT_THAT(error_of([&] { check_links(plan_with(""), train, DeviceLinks::nccl); }),

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/passes/plan_check.h"
+#include "trireme/train/features.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme {
@@ -68,6 +69,7 @@ planner::Subject plan_subject(const Model& model, const Config& config, const Sh
   subject.samples_per_row = tokens ? static_cast<double>(model.options.seq) : 1;
   subject.sample = tokens ? "tokens" : "samples";
   subject.precision = precision_of(config.train);
+  subject.features = features_of(Plan(), config.train);
 
   Model small = model;
   const Units units = model_units(model, config.train, {1, sample});

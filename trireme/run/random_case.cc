@@ -13,6 +13,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/base/text.h"
 #include "trireme/models/random_batch.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/run/config.h"
 #include "trireme/run/plan_settings.h"
 
@@ -64,7 +65,9 @@ class Drawing {
     Json plan{{"mesh", to_string(Mesh(axes_))}};
     const std::string preset = draw_preset();
     if (!preset.empty()) plan["preset"] = preset;
+    drawn_ = features_of(Plan{.mesh = Mesh(axes_), .preset = preset.empty() ? "data" : preset});
     const DrawnFamily* family = drawn_family();
+    if (family && family->batch_norm == BatchNorm::kYes) drawn_.insert(Feature::kRunningStatistics);
     const bool local_norm = family && family->batch_norm == BatchNorm::kYes && dice_.chance(0.2);
     if (local_norm) plan["batch_norm"] = "local";
     // Rows that two axes share, and those that each rank normalises on its own, have to be even.
@@ -74,9 +77,10 @@ class Drawing {
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
     if (has_axis(kPipeAxis))
-      plan["schedule"] =
-          dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"});
-    if (dice_.chance(0.15)) plan["offload"] = draw_offload();
+      plan["schedule"] = takes(Feature::kChimera, 0.125)
+                             ? "chimera"
+                             : dice_.word({"1f1b", "1f1b", "gpipe", "interleaved", "zb_h1", "zb_h2", "zb_v"});
+    if (takes(Feature::kOffload, 0.15)) plan["offload"] = draw_offload();
     if (has_axis(kPipeAxis) && has_axis("tensor") && dice_.chance(0.4)) plan["boundaries"] = "parts";
     draw_fine_tuning();
     case_.plan = plan.dump();
@@ -105,6 +109,16 @@ class Drawing {
     return std::strtoll(text.c_str(), nullptr, 10);
   }
 
+  // Whether something is drawn: seldom where it does not go with what was (plan/combinations.h).
+  bool takes(Feature feature, double share) {
+    if (!dice_.chance(share)) return false;
+    Features all = drawn_;
+    all.insert(feature);
+    if (refused_by(all) && !dice_.chance(0.05)) return false;
+    drawn_ = std::move(all);
+    return true;
+  }
+
   bool has_axis(std::string_view name) const { return size_of_axis(name) > 0; }
   int size_of_axis(std::string_view name) const {
     const auto found = std::ranges::find(axes_, name, &Axis::name);
@@ -114,7 +128,7 @@ class Drawing {
   Json draw_offload() {
     Json offload{{"optimizer", "file"}, {"folder", "/tmp"}};
     for (const char* what : {"weights", "gradients"}) {
-      if (!has_axis(kPipeAxis) && dice_.chance(0.5)) offload[what] = "file";
+      if (takes(Feature::kOffloadedModel, 0.5)) offload[what] = "file";
     }
     return offload;
   }
@@ -243,7 +257,7 @@ class Drawing {
   }
 
   void draw_training(int64_t data, int64_t also, bool even) {
-    const int64_t shards = dice_.chance(has_axis("tensor") ? 0.01 : 0.15) ? dice_.number({2, 4, 8}) : 0;
+    const int64_t shards = takes(Feature::kShards, 0.15) ? dice_.number({2, 4, 8}) : 0;
     const int64_t accumulate = shards > 0 ? 1 : dice_.number({1, 1, 1, 2, 3});
     const int64_t ways = std::max<int64_t>(1, data) * std::max<int64_t>(1, also);
     const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12)
@@ -255,7 +269,7 @@ class Drawing {
     case_.precision = set("train.precision", dice_.word({"f32", "bf16", "f16"}));
     set("train.seed", seed_);
     if (dice_.chance(0.2)) set("train.clip_norm", dice_.word({"0", "0.01"}));
-    if (dice_.chance(0.1)) set("train.noise_scale", std::string("true"));
+    if (takes(Feature::kNoiseScale, 0.1)) set("train.noise_scale", std::string("true"));
     if (dice_.chance(0.1)) set("train.label_smoothing", std::string("0.1"));
     const std::string kind =
         set("optim.kind", dice_.word({"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}));
@@ -269,7 +283,7 @@ class Drawing {
 
   // Patterns that some models have; others refuse them.
   void draw_fine_tuning() {
-    if (dice_.chance(0.1)) set("train.ema", dice_.word({"0.5", "0.99"}));
+    if (takes(Feature::kAverages, 0.1)) set("train.ema", dice_.word({"0.5", "0.99"}));
     if (dice_.chance(0.12)) set("model.lora.rank", dice_.between(1, 3));
     if (dice_.chance(0.15))
       set("train.freeze",
@@ -377,6 +391,7 @@ class Drawing {
   const CaseRanges& ranges_;
   int64_t seed_;
   std::vector<Axis> axes_;
+  Features drawn_;
   RandomCase case_;
 };
 

@@ -23,13 +23,16 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }  // namespace
 
 ReplicaCheck::ReplicaCheck(Trainer& trainer, const RankOptions& ranks)
-    : executor_(trainer.executor()), ranks_(ranks), words_(static_cast<size_t>(ranks.plan.mesh.ranks())) {
+    : executor_(trainer.executor()),
+      ranks_(ranks),
+      parts_axis_(ranks.plan.parts_axis_name()),
+      words_(static_cast<size_t>(ranks.plan.mesh.ranks())) {
   for (const trireme::State& slot : trainer.program().states) {
     if (!is_lasting(slot.role)) continue;
     State state{slot.name, slot.type.bytes(), {}};
     piece_.resize(std::max(piece_.size(), std::min(state.bytes, kPieceBytes)));
     for (const Axis& axis : ranks.plan.mesh.axes()) {
-      const bool some_have_it = axis.name == kPipeAxis && !slot.part.stages.empty();
+      const bool some_have_it = axis.name == parts_axis_ && !slot.part.stages.empty();
       state.along.push_back(axis.size > 1 && !some_have_it && !contains(slot.part.axes, axis.name) &&
                             !contains(slot.part.sums, axis.name));
     }
@@ -84,8 +87,8 @@ void ReplicaCheck::compare(int64_t step) {
 }
 
 int ReplicaCheck::stage_of(int rank) const {
-  const int pipe = ranks_.plan.mesh.find(kPipeAxis);
-  return pipe < 0 ? 0 : ranks_.plan.mesh.coordinate(rank, pipe);
+  const int parts = ranks_.plan.parts_axis();
+  return parts < 0 ? 0 : ranks_.plan.mesh.coordinate(rank, parts);
 }
 
 // "ln_f.weight (XXH64 89… on ranks 0 and 1, 5a… on rank 2)"; "" when it is the same wherever it should be.
@@ -113,11 +116,11 @@ std::string ReplicaCheck::difference(size_t number) {
   return "";
 }
 
-// Stages of a pipeline have different numbers of states.
+// Stages of a pipeline, and servers, have different numbers of states.
 size_t ReplicaCheck::most_states() {
   int64_t most = std::ssize(states_);
-  if (ranks_.plan.pipeline_stages() > 1)
-    ranks_.communicator->all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(&most), 1, DType::i64,
+  if (!parts_axis_.empty())
+    ranks_.communicator->all_reduce(parts_axis_, reinterpret_cast<std::byte*>(&most), 1, DType::i64,
                                     Communicator::Reduction::kMax);
   return static_cast<size_t>(most);
 }

@@ -40,6 +40,7 @@ class ReplicaCheck {
   std::vector<State> states_;
   std::vector<std::byte> piece_;               // of a state, on its way
   std::vector<uint64_t> hashes_;               // per state
+  std::string parts_axis_;                     // Plan::parts_axis_name()
   std::vector<int64_t> words_;                 // per rank
   std::vector<std::vector<int>> first_along_;  // per axis and rank: the first rank of its line along the axis
 };

@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/data/partition.h"
 #include "trireme/passes/pins.h"
-#include "trireme/plan/servers.h"
+#include "trireme/train/features.h"
 
 namespace trireme {
 
@@ -70,25 +70,26 @@ std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, 
   const int axis = ranks.plan.mesh.find("data");
   const int64_t clients = axis < 0 ? 1 : ranks.plan.mesh.axes()[axis].size;
   if (how == DataPartition::kIid || clients == 1) return {};
-  if (config.train.shards > 0 || batch_parts(ranks.plan) != clients)
+  Features features = features_of(ranks.plan, config.train);
+  features.insert(Feature::kOwnSamples);
+  check_combinations(features);
+  if (batch_parts(ranks.plan) != clients)
     throw_error(
-        "data.partition = {} gives each rank along data samples of its own, but here {}; use "
-        "data.partition=iid",
-        config.data.partition,
-        config.train.shards > 0 ? "train.shards gives the same bits for any number of ranks"
-                                : "other axes split the batch too");
+        "data.partition = {} gives each rank along data samples of its own, but here other axes split the "
+        "batch too; use data.partition=iid",
+        config.data.partition);
   return partitioned(*data.train, how, clients)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
 }
 
 RankOptions between_steps(const RankOptions& ranks) {
-  const std::optional<Servers> servers = servers_of(ranks.plan);
+  const Servers* const servers = ranks.plan.agreement.servers();
   if (!servers) return ranks;
   Plan plan;
   if (servers->count == 1 || !servers->serves(ranks.rank)) return {plan, 0, ranks.communicator, ranks.trace};
   std::vector<int> members(static_cast<size_t>(servers->count));
   std::iota(members.begin(), members.end(), 0);
-  ranks.communicator->add_group(std::string(kPipeAxis), members);
-  plan.mesh = Mesh({{std::string(kPipeAxis), servers->count}});
+  ranks.communicator->add_group(std::string(kServerAxis), members);
+  plan.mesh = Mesh({{std::string(kServerAxis), servers->count}});
   return {plan, ranks.rank, ranks.communicator, ranks.trace};
 }
 

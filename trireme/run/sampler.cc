@@ -13,10 +13,14 @@
 namespace trireme {
 namespace {
 
+const When kPrefill = When::asked(When::What::kPrefill), kDecode = When::asked(When::What::kDecode);
+
 Program make_program(const Model& model, const Device& device) {
   Program program = build_program(generating_graphs(model), workspace_query(device));
-  for (const Segment& segment : program.segments)
-    program.lists.push_back({segment.graph.name, {Action::run(segment.graph.name)}, 0, {}, 1});
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    const std::string& name = program.segments[s].graph.name;
+    program.lists.push_back({name, {Action::run(name)}, s == 0 ? kPrefill : kDecode});
+  }
   return program;
 }
 
@@ -61,7 +65,7 @@ Sampler::Sampler(const Model& model, Device& device)
     : model_(model.options),
       executor_(make_program(model, device), device),
       runner_(executor_),
-      decodes_(executor_.program().find_list("decode") != nullptr),
+      decodes_(executor_.program().find_list(kDecode) != nullptr),
       padded_(model_.seq),
       logits_(model_.vocab) {}
 
@@ -74,7 +78,7 @@ std::vector<PartView> Sampler::weights() {
   return parts;
 }
 
-std::span<const float> Sampler::logits(std::string_view list, std::span<const int32_t> ids, size_t position) {
+std::span<const float> Sampler::logits(const When& when, std::span<const int32_t> ids, size_t position) {
   const auto at = static_cast<int32_t>(position);
   const auto before = [&](const Runner::Turn& turn) {
     executor_.set_input(turn.segment, "ids", ids.data(), ids.size_bytes());
@@ -83,18 +87,18 @@ std::span<const float> Sampler::logits(std::string_view list, std::span<const in
   const auto after = [&](const Runner::Turn& turn) {
     executor_.read_output(turn.segment, "logits", logits_.data(), logits_.size() * sizeof(float));
   };
-  runner_.run(runner_.turns(list), before, after);
+  runner_.run(runner_.turns(executor_.program().list(when)), before, after);
   return logits_;
 }
 
 std::span<const float> Sampler::prefill(std::span<const int32_t> window) {
   std::ranges::fill(padded_, 0);  // what follows the text is not seen by what precedes it
   std::ranges::copy(window, padded_.begin());
-  return logits("prefill", padded_, window.size() - 1);
+  return logits(kPrefill, padded_, window.size() - 1);
 }
 
 std::span<const float> Sampler::decode(std::span<const int32_t> window) {
-  return logits("decode", window.last(1), window.size() - 1);
+  return logits(kDecode, window.last(1), window.size() - 1);
 }
 
 void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& options,

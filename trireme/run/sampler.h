@@ -44,7 +44,7 @@ class Sampler {
   std::span<const float> prefill(std::span<const int32_t> window);
   // The same, when the last call was for all of `window` but its last token.
   std::span<const float> decode(std::span<const int32_t> window);
-  std::span<const float> logits(std::string_view list, std::span<const int32_t> ids, size_t position);
+  std::span<const float> logits(const When& when, std::span<const int32_t> ids, size_t position);
 
   ModelOptions model_;
   Executor executor_;

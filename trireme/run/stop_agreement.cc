@@ -4,16 +4,14 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/exchange/consistency.h"
 
 namespace trireme {
 
 StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop,
                              Clock::time_point deadline)
     : ranks_(ranks), trainer_(trainer), stop_(stop), deadline_(deadline) {
-  const std::optional<Consistency> how = consistency_of(ranks.plan);
-  if (how && how->kind == Consistency::Kind::kDelayed && how->settings.whole("delay") > 0)
-    delay_ = std::max(how->settings.whole("delay"), how->period());
+  if (const Agreement& how = ranks.plan.agreement; how.delay() > 0)
+    delay_ = std::max(how.delay(), how.period());
 }
 
 StopAgreement::~StopAgreement() {

@@ -32,7 +32,8 @@ TEST(CommUse, GroupsAndWaysAreSortedAndThereOnce) {
   program.lists.push_back({.name = "step",
                            .actions = {Action::receive("in", 0), Action::run("g"), Action::send("out", 2),
                                        Action::send("back", 0), Action::receive("in", 0, 1)}});
-  program.lists.push_back({.name = "evaluate", .actions = {Action::receive("in", 3)}});
+  program.lists.push_back(
+      {.name = "evaluate", .actions = {Action::receive("in", 3)}, .when = When::evaluate()});
   const CommUse use = comm_use(program);
   EXPECT_EQ(use.rank, 1);
   EXPECT_THAT(use.groups, ElementsAre("data", "tensor"));
@@ -41,7 +42,7 @@ TEST(CommUse, GroupsAndWaysAreSortedAndThereOnce) {
 
 TEST(CommUse, SumsThatListsBeginAreCollectivesToo) {
   Program program = program_with("%a: f32[4] = relu(%x)\noutput a = %a\n");
-  program.lists.push_back({.name = "late", .actions = {Action::reduce("sum")}});
+  program.lists.push_back({.name = "late", .actions = {Action::reduce("sum")}, .when = When::every(1)});
   EXPECT_THAT(comm_use(program).groups, ElementsAre("data"));
 }
 

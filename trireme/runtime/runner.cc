@@ -20,7 +20,7 @@ Runner::Runner(Executor& executor, Trace* trace) : executor_(executor), trace_(t
   const Program& program = executor.program();
   for (const ActionList& list : program.lists) {
     lists_.push_back(turns_of(list));
-    if (list.name != "step") continue;
+    if (list.when != When::step()) continue;
     for (const Turn& turn : lists_.back()) {
       if (turn.runs() && program.segments[turn.segment].kind == SegmentKind::kUpdate) break;
       ++updates_from_;
@@ -99,7 +99,7 @@ void Runner::start(const Turn& turn, int64_t first_slot) {
   }
 }
 
-const std::byte* Runner::begin(std::string_view list, int64_t first_slot) {
+const std::byte* Runner::begin(const ActionList& list, int64_t first_slot) {
   const std::span<const Turn> only = turns(list);
   TRIREME_CHECK((only.size() == 1 && only[0].state != nullptr));
   start(only[0], first_slot);
@@ -108,14 +108,6 @@ const std::byte* Runner::begin(std::string_view list, int64_t first_slot) {
 
 void Runner::wait(const std::vector<const Turn*>& messages, int64_t first_slot) {
   for (const Turn* message : messages) executor_.communicator()->wait(memory_of(*message, first_slot));
-}
-
-std::span<const Runner::Turn> Runner::turns(std::string_view list) const {
-  const std::vector<ActionList>& lists = executor_.program().lists;
-  for (size_t i = 0; i < lists.size(); ++i) {
-    if (lists[i].name == list) return lists_[i];
-  }
-  throw_error("the program has no list of actions '{}'", list);
 }
 
 }  // namespace trireme

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "trireme/base/trace.h"
@@ -31,17 +30,21 @@ class Runner {
     std::vector<const Turn*> waits_behind = {};  // and behind it: of the last turn
     bool runs() const { return segment >= 0; }
   };
-  // A list's actions; an Error when there is no such list. Those before the first update make the gradients.
-  std::span<const Turn> turns(std::string_view list) const;
-  std::span<const Turn> gradient_turns() const { return turns("step").first(updates_from_); }
+  // The actions of a list of the program. Those before the first update make the gradients.
+  std::span<const Turn> turns(const ActionList& list) const {
+    return lists_[static_cast<size_t>(&list - executor_.program().lists.data())];
+  }
+  std::span<const Turn> gradient_turns() const {
+    return turns(executor_.program().list(When::step())).first(updates_from_);
+  }
   // Of a step, counted from 1: early ones may have updates of their own.
   std::span<const Turn> update_turns(int64_t step) const {
-    return turns(executor_.program().step_list(step).name).subspan(updates_from_);
+    return turns(executor_.program().step_list(step)).subspan(updates_from_);
   }
 
   // Of a list that is one message: begins it and goes on. The communicator is told of it by the memory that
   // is returned, and waits for it there.
-  const std::byte* begin(std::string_view list, int64_t first_slot = 0);
+  const std::byte* begin(const ActionList& list, int64_t first_slot = 0);
 
   // Does them in order. before(turn) and after(turn) are called around each that runs a segment. Slots are
   // counted from `first_slot` on: a pipeline that is not empty between steps goes on with the next ones.

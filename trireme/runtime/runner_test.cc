@@ -31,7 +31,7 @@ class RunnerTest : public testing::Test {
     Program result =
         build_program({parse_graph(kAdd, ops()), {parse_graph(kDouble, ops()), SegmentKind::kUpdate}},
                       workspace_query(*device_), {}, {{"a", 2}});
-    result.lists.push_back({"step", std::move(actions), 0, {}, 1});
+    result.lists.push_back({"step", std::move(actions), When::step()});
     return result;
   }
 
@@ -51,7 +51,7 @@ TEST_F(RunnerTest, FollowsTheList) {
   EXPECT_EQ(runner.update_turns(/*step=*/1).size(), 2u);
   std::vector<int64_t> before, after;
   runner.run(
-      runner.turns("step"),
+      runner.turns(executor.program().list(When::step())),
       [&](const Runner::Turn& turn) {
         before.push_back(turn.action->microbatch);
         const float x = static_cast<float>(turn.action->microbatch);
@@ -77,8 +77,8 @@ TEST_F(RunnerTest, RefusesWhatItCanNotRun) {
   EXPECT_THAT([&] { refusal(Action::send("a", 1)); },
               ThrowsMessage<Error>(HasSubstr("nothing to send it by")));
   Executor executor(program({}), *device_);
-  EXPECT_THAT([&] { Runner(executor).turns("evaluate"); },
-              ThrowsMessage<Error>(HasSubstr("no list of actions 'evaluate'")));
+  EXPECT_THAT([&] { executor.program().list(When::evaluate()); },
+              ThrowsMessage<Error>(HasSubstr("no list of actions for 'evaluate'")));
 }
 
 // Two ranks hand a state with two slots to and fro, eight times: what is sent is not written over before it
@@ -100,7 +100,7 @@ TEST(RunnerMessages, ComeAndGoInOrder) {
         actions.push_back(Action::run("take", i, i));
       }
     }
-    std::vector<ActionList> lists = {{"step", actions, 0, {}, 1}};
+    std::vector<ActionList> lists = {{"step", actions, When::step()}};
     Program program =
         build_program({parse_graph(sends ? "graph make\nstate %a: f32[4096] stash\ninput %x: f32[4096]\n"
                                            "%b: f32[4096] = add(%x, %x)\nupdate %a <- %b\n"
@@ -117,7 +117,7 @@ TEST(RunnerMessages, ComeAndGoInOrder) {
     if (!sends) executor.write_state("sum", values.data(), values.size() * 4);
     Runner runner(executor);
     runner.run(
-        runner.turns("step"),
+        runner.turns(executor.program().list(When::step())),
         [&](const Runner::Turn& turn) {
           if (!sends) return;
           std::ranges::fill(values, static_cast<float>(turn.action->microbatch + 1));
@@ -140,7 +140,9 @@ TEST(RunnerMessages, MayBeUnderWayWhenTheExecutorGoes) {
     const std::byte* memory = nullptr;
     {
       std::vector<ActionList> lists = {
-          {"step", {sends ? Action::send("a", 1) : Action::receive("a", 0), Action::run("take")}, 0, {}, 1}};
+          {"step",
+           {sends ? Action::send("a", 1) : Action::receive("a", 0), Action::run("take")},
+           When::step()}};
       Program program =
           build_program({parse_graph("graph take\nstate %a: f32[100000] stash\nstate %sum: f32[100000]\n"
                                      "%b: f32[100000] = add(%a, %sum)\nupdate %sum <- %b\n",
@@ -156,7 +158,8 @@ TEST(RunnerMessages, MayBeUnderWayWhenTheExecutorGoes) {
       if (sends) context.world().barrier().wait();  // until the other executor is gone
       Runner runner(executor);
       runner.run(
-          runner.turns("step").first(1), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+          runner.turns(executor.program().list(When::step())).first(1), [](const Runner::Turn&) {},
+          [](const Runner::Turn&) {});
     }
     if (sends) return;
     context.world().barrier().wait();
@@ -174,12 +177,13 @@ TEST(RunnerMessages, MayBeUnderWayWhenTheExecutorGoes) {
 // goes on when its executor is gone.
 TEST(RunnerSums, GoOnBetweenLists) {
   const Mesh mesh = parse_mesh("data:3");
+  const When fly = When::every(2, 1), land = When::every(2);
   comm::run_rank_threads(3, [&](comm::Context& context) {
     const std::unique_ptr<Device> device = make_cpu_device(1);
     MeshCommunicator communicator(mesh, context);
-    std::vector<ActionList> lists = {{"step", {Action::run("double")}, 0, {}, 1},
-                                     {"fly", {Action::reduce("sum", 1)}},
-                                     {"land", {Action::await("sum", 1), Action::run("take", 0, 1)}}};
+    std::vector<ActionList> lists = {{"step", {Action::run("double")}, When::step()},
+                                     {"fly", {Action::reduce("sum", 1)}, fly},
+                                     {"land", {Action::await("sum", 1), Action::run("take", 0, 1)}, land}};
     Program program = build_program(
         {{parse_graph("graph double\nstate %a: f32[100]\n%b: f32[100] = add(%a, %a)\nupdate %a <- %b\n",
                       ops()),
@@ -199,14 +203,15 @@ TEST(RunnerSums, GoOnBetweenLists) {
     std::ranges::fill(values, static_cast<float>(context.rank() + 1));
     executor.write_state("sum", sum.stride(), values.data(), 400);
     Runner runner(executor);
-    const auto run = [&](std::string_view list) {
+    const auto run = [&](const When& when) {
       runner.run(
-          runner.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+          runner.turns(executor.program().list(when)), [](const Runner::Turn&) {},
+          [](const Runner::Turn&) {});
     };
-    for (const char* list : {"fly", "step", "step", "land"}) run(list);
+    for (const When& when : {fly, When::step(), When::step(), land}) run(when);
     executor.read_state("a", values.data(), 400);
     EXPECT_THAT(values, testing::Each(4 + 6));
-    run("fly");
+    run(fly);
   });
 }
 

@@ -140,7 +140,8 @@ TEST(PipelineOf, IsWhatThePlanAsksForWhereItCanBeRun) {
   };
   EXPECT_EQ(of("", 8).order, make_pipeline(find_schedule("1f1b"), {.stages = 4, .microbatches = 8}).order);
   EXPECT_EQ(of(R"(, "schedule": "interleaved", "chunks": 3)", 8).chunks, 12);
-  EXPECT_THAT(complaint(R"(, "schedule": "pipedream")"), HasSubstr("so that a step has one, but there are 8"));
+  EXPECT_THAT(complaint(R"(, "schedule": "pipedream")"),
+              HasSubstr("so that a step has one, but there are 8"));
   EXPECT_EQ(complaint(R"(, "schedule": "pipedream", "vertical_sync": true)", 1), "");
   EXPECT_THAT(complaint(R"(, "schedule": "2bw", "vertical_sync": true)"), HasSubstr("has no vertical sync"));
   EXPECT_EQ(complaint(R"(, "schedule": "2bw")"), "");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
+#include "trireme/schedule/action_list.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +18,29 @@ TEST(Accumulate, AddsMicrobatchesInOrderAndThenUpdates) {
                                               Action::run("next", 2), Action::run("update")));
   EXPECT_THAT(accumulate(1).step, ElementsAre(Action::run("first", 0), Action::run("update")));
   EXPECT_EQ(accumulate(3).microbatches, 3);
+}
+
+TEST(When, IsReadAsItIsPrinted) {
+  for (const char* text : {"step", "evaluate", "fill", "every 4", "every 4 first 2", "until 5", "asked meet",
+                           "asked decode", "asked tell 3", "arrival from 0"})
+    EXPECT_EQ(to_string(parse_when(text)), text);
+  EXPECT_EQ(parse_when("every 4 first 4"), When::every(4));
+  EXPECT_EQ(parse_when("arrival from 2"), When::arrival(2));
+  for (const char* text :
+       {"", "steps", "step 1", "every", "every 0", "every 4 from 2", "every 4 first 0", "until -1", "asked",
+        "asked for", "asked tell", "asked meet 3", "arrival 3", "arrival from", "arrival from -1"})
+    EXPECT_THAT([&] { parse_when(text); },
+                testing::ThrowsMessage<Error>(HasSubstr("does not say when a list is run")))
+        << text;
+}
+
+TEST(When, OfListsThatAreRunEverySoManySteps) {
+  const When when = When::every(4, 2);
+  EXPECT_EQ(when.last_run(1), 0);
+  EXPECT_EQ(when.last_run(2), 2);
+  EXPECT_EQ(when.last_run(9), 6);
+  EXPECT_TRUE(when.is_due_after(6) && !when.is_due_after(7) && !when.is_due_after(0));
+  EXPECT_FALSE(When::step().is_due_after(1) || When::until(3).is_due_after(3));
 }
 
 // Plays a rank's list with sums as text.
@@ -60,10 +84,10 @@ TEST(Shards, RefuseWhatWouldBreakThePromise) {
   EXPECT_EQ(complaint(4, "data:4", "data"), "");
   EXPECT_THAT(complaint(4, "data:3", "data"), HasSubstr("can not be shared evenly by 3 ranks"));
   EXPECT_THAT(complaint(2, "data:4", "data"), HasSubstr("2 at most"));
-  EXPECT_THAT(complaint(4, "data:2", "zero1"), HasSubstr("the plan is 'zero1'"));
-  EXPECT_THAT(complaint(4, "data:2 tensor:2", "megatron"), HasSubstr("the plan is 'megatron'"));
+  EXPECT_THAT(complaint(4, "data:2", "zero1"), HasSubstr("data parallelism alone"));
+  EXPECT_THAT(complaint(4, "data:2 tensor:2", "megatron"), HasSubstr("data parallelism alone"));
   EXPECT_THAT(complaint(4, "data:2", "data", {{"wte.weight", {Placement::split(0)}}}),
-              HasSubstr("with layouts of single values"));
+              HasSubstr("layouts that split tensors"));
 }
 
 }  // namespace

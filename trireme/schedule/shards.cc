@@ -19,6 +19,7 @@
 #include <bit>
 
 #include "trireme/base/error.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/schedule/schedule.h"
 
 namespace trireme {
@@ -26,13 +27,9 @@ namespace {
 
 void check_promise(int64_t total, const Plan& plan) {
   TRIREME_CHECK(std::has_single_bit(static_cast<uint64_t>(total)));
-  if (plan.preset != "data" || !plan.layouts.empty()) {
-    throw_error(
-        "train.shards = {} promises the same bits on any number of ranks, which holds for data parallelism "
-        "alone; the plan is '{}'{}, whose parts of tensors are added up in an order of their own. Use the "
-        "plan data, or train.shards=0",
-        total, plan.preset, plan.layouts.empty() ? "" : " with layouts of single values");
-  }
+  Features features = features_of(plan);
+  features.insert(Feature::kShards);
+  check_combinations(features);
   if (total % plan.mesh.ranks() != 0) {
     throw_error(
         "train.shards = {} can not be shared evenly by {} ranks; start a power of two of them, {} at most, "

@@ -6,9 +6,7 @@
 #include <limits>
 
 #include "trireme/base/error.h"
-#include "trireme/exchange/consistency.h"
 #include "trireme/exchange/gossip.h"
-#include "trireme/plan/servers.h"
 
 namespace trireme::sim {
 namespace {
@@ -217,21 +215,21 @@ std::unique_ptr<Agenda> own_pace_agenda(const Track& track, const std::optional<
     throw_error(
         "the programs have lists that are run as messages come, and the plan that says in which order is not "
         "known; give it to the simulation (SimOptions::plan)");
-  if (const std::optional<Servers> servers = servers_of(*plan)) {
+  const Agreement& how = plan->agreement;
+  if (const Servers* servers = how.servers()) {
     if (servers->serves(rank)) return std::make_unique<ServerAgenda>(track, window, *servers);
     Window endless = window;  // the server ends the run
     endless.steps = std::numeric_limits<int32_t>::max();
     return std::make_unique<LockstepAgenda>(track, endless);
   }
-  const std::optional<Consistency> how = consistency_of(*plan);
-  TRIREME_CHECK((how && how->at_own_pace()));
+  TRIREME_CHECK((how.kind() == Agreement::Kind::kMixed && !how.is_in_step()));
   const int ranks = plan->mesh.ranks();
-  const GossipGraph graph = gossip_graph(how->settings.word("graph"));
-  if (how->kind != Consistency::Kind::kPairs)
-    return std::make_unique<StaleAgenda>(track, window, neighbours(graph, ranks, rank), how->staleness());
+  const GossipGraph graph = gossip_graph(how.settings().word("graph"));
+  if (how.pace() != Agreement::Pace::kOwn)
+    return std::make_unique<StaleAgenda>(track, window, neighbours(graph, ranks, rank), how.staleness());
   if (asks(graph, ranks, rank))
     return std::make_unique<AskingAgenda>(
-        track, window, PartnerDraw(graph, ranks, rank, static_cast<uint64_t>(how->settings.whole("seed"))));
+        track, window, PartnerDraw(graph, ranks, rank, static_cast<uint64_t>(how.settings().whole("seed"))));
   return std::make_unique<AnsweringAgenda>(track, window, partners(graph, ranks, rank));
 }
 

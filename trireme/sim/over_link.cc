@@ -1,11 +1,6 @@
 // See over_link.h.
 #include "trireme/sim/over_link.h"
 
-#include <optional>
-
-#include "trireme/exchange/consistency.h"
-#include "trireme/plan/servers.h"
-
 namespace trireme::sim {
 
 Cluster cluster_over(const comm::EmulatedLink& link, int hosts) {
@@ -41,16 +36,15 @@ SimReport step_over(const comm::EmulatedLink& link, const Plan& plan, const Prog
 }
 
 double stop_seconds_over(const comm::EmulatedLink& link, const Plan& plan) {
-  const std::optional<Consistency> how = consistency_of(plan);
-  const bool late = how && how->kind == Consistency::Kind::kDelayed && how->settings.whole("delay") > 0;
-  if (late || (how && how->at_own_pace()) || servers_of(plan)) return 0;
+  const Agreement& how = plan.agreement;
+  if (how.delay() > 0 || !how.is_in_step() || how.servers()) return 0;
   const Cluster cluster = cluster_over(link, plan.mesh.ranks());
   const DeviceMap device_map(plan.mesh, cluster);
   CollectiveTimes times(device_map, CollectiveModel::kAsRun, {});
   double seconds = 0;
   for (int axis = 0; axis < static_cast<int>(plan.mesh.axes().size()); ++axis)
     seconds += times.seconds(times.group_class(0, axis), CollectiveKind::kAllReduce, sizeof(int32_t));
-  return seconds / static_cast<double>(how ? how->period() : 1);
+  return seconds / static_cast<double>(how.period());
 }
 
 }  // namespace trireme::sim

@@ -191,7 +191,7 @@ Loads loads_of(std::span<const Program> programs) {
     std::map<std::pair<StepPart, std::string>, double> own;
     for (const Segment& segment : program.segments) {
       const int64_t runs =
-          std::ranges::count(program.find_list("step")->actions, segment.graph.name, &Action::what);
+          std::ranges::count(program.list(When::step()).actions, segment.graph.name, &Action::what);
       for (const Node& node : segment.graph.nodes) {
         if (node.op->collective || runs == 0) continue;
         const StepPart part = part_of(segment.graph, node, segment.kind);

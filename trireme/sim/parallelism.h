@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "trireme/mesh/cluster.h"
-#include "trireme/passes/step_segment.h"
 #include "trireme/program/program.h"
+#include "trireme/schedule/step_segment.h"
 
 namespace trireme::sim {
 

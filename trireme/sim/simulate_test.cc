@@ -153,7 +153,7 @@ TEST(Simulate, MemoryAndBytesAreTheProgramsOwn) {
                                            [](size_t sum, const auto& kind) { return sum + kind.second; });
       EXPECT_EQ(kinds, program.peak_bytes());
       double bytes = 0;
-      for (const Action& action : program.find_list("step")->actions) {
+      for (const Action& action : program.list(When::step()).actions) {
         if (action.kind == Action::Kind::kRun)
           bytes += traffic_of(program.segments[program.segment(action.what)].graph).bytes;
         if (action.kind == Action::Kind::kSend)
@@ -277,7 +277,7 @@ TEST(Simulate, OffloadTakesTheTimeThatWorkDoesNotHide) {
   };
   const SimReport fast = step(1e18), slow = step(1e6);
   const Program program = what.programs().rank(0, kNoWorkspace);
-  const double bytes = file_bytes_moved(program, program.find_list("step")->actions);
+  const double bytes = file_bytes_moved(program, program.list(When::step()).actions);
   EXPECT_GT(bytes, 0);
   EXPECT_EQ(slow.ranks[0].time.offload_bytes, bytes);
   EXPECT_LT(fast.ranks[0].time.offload_seconds, 1e-9);

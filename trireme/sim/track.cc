@@ -8,7 +8,6 @@
 #include "trireme/base/error.h"
 #include "trireme/ops/products.h"
 #include "trireme/ops/table.h"
-#include "trireme/passes/mixing.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/program/waits.h"
 #include "trireme/sim/op_time.h"
@@ -18,25 +17,13 @@ namespace {
 
 using Phase = OpRecord::Collective::Phase;
 
-When when_of(const ActionList& list) {
-  using What = When::What;
-  if (list.name == "step") return When::step();
-  if (list.name == "fill") return When::fill();
-  if (list.every > 0) return When::every(list.every, list.first);
-  if (list.until > 0) return When::until(list.until);
-  for (const auto& [name, what] : {std::pair(kMixList, What::kMix),
-                                   {kOfferList, What::kOffer},
-                                   {kAnswerList, What::kAnswer},
-                                   {kSettleList, What::kSettle}}) {
-    if (list.name == name) return When::asked(what);
-  }
-  if (list.actions.size() != 1 || !list.actions[0].is_message()) return {When::Kind::kNever};
-  const Action& message = list.actions[0];
-  return message.kind == Action::Kind::kSend ? When::tell(message.peer) : When::arrival(message.peer);
-}
-
+// Whether steps run it, by themselves or as messages come; an evaluation or a meeting is none of theirs.
 bool is_of_steps(const When& when) {
-  return when.kind != When::Kind::kNever && when.kind != When::Kind::kArrival;
+  using enum When::What;
+  if (when.kind != When::Kind::kAsked)
+    return when.kind != When::Kind::kEvaluate && when.kind != When::Kind::kArrival;
+  return when.what == kTell || when.what == kMix || when.what == kOffer || when.what == kAnswer ||
+         when.what == kSettle;
 }
 
 double bytes_of(const Graph& graph, ValueId value) {
@@ -56,7 +43,7 @@ class Maker {
           "needs offload_bytes_per_second",
           device_.name);
     for (const ActionList& list : program_.lists) {
-      TrackList& added = track_.lists.emplace_back(TrackList{list.name, when_of(list), {}});
+      TrackList& added = track_.lists.emplace_back(TrackList{list.name, list.when, {}});
       if (is_of_steps(added.when)) added.actions = actions_of(list);
     }
     return std::move(track_);

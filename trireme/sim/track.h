@@ -48,27 +48,6 @@ struct Item {
   friend bool operator==(const Item&, const Item&) = default;
 };
 
-// When a list of a program is run.
-struct When {
-  enum class Kind { kStep, kFill, kEvery, kUntil, kAsked, kArrival, kNever } kind = Kind::kStep;
-  enum class What { kTell, kMix, kOffer, kAnswer, kSettle };
-  int64_t steps = 0, first = 0;
-  What what = What::kTell;
-  int peer = -1;
-
-  static When step() { return {Kind::kStep}; }
-  static When fill() { return {Kind::kFill}; }
-  static When every(int64_t steps, int64_t first) { return {Kind::kEvery, steps, first}; }
-  static When until(int64_t step) { return {Kind::kUntil, step}; }
-  static When asked(What what) { return {Kind::kAsked, 0, 0, what}; }
-  static When tell(int peer) { return {Kind::kAsked, 0, 0, What::kTell, peer}; }
-  static When arrival(int peer) { return {Kind::kArrival, 0, 0, {}, peer}; }
-  bool is_due_after(int64_t made) const {
-    return kind == Kind::kEvery && made >= first && (made - first) % steps == 0;
-  }
-  friend bool operator==(const When&, const When&) = default;
-};
-
 struct TrackAction {
   Action::Kind kind = Action::Kind::kRun;
   int segment = -1;        // of a run

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trireme/kernels/communicator.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 
 namespace trireme {
 

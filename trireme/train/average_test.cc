@@ -115,7 +115,7 @@ TEST(Average, IsRefusedWhereThereIsNoOneWeight) {
   EXPECT_THAT(refusal(R"({"mesh":"data:2","exchange":{"method":"local","steps":2}})"),
               HasSubstr("no one weight to average"));
   EXPECT_THAT(refusal(R"({"mesh":"data:3","exchange":{"method":"server"}})"),
-              HasSubstr("a server does not do yet"));
+              HasSubstr("a server does not keep averages yet"));
   EXPECT_THAT(refusal(R"({"mesh":"data:1","offload":{"optimizer":"file","folder":"/tmp"}})"),
               HasSubstr("can not read them"));
 }

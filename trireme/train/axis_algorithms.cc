@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/train/features.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -40,17 +41,9 @@ AxisAlgorithms axis_algorithms(const Plan& plan, const TrainOptions& train) {
 
 void check_links(const Plan& plan, const TrainOptions& train, comm::DeviceLinks links) {
   if (links != comm::DeviceLinks::nccl) return;
-  if (schedule_of(train, plan).sums == Schedule::Sums::kInPairs)
-    throw_error(
-        "train.shards adds up in pairs, and NCCL in an order of its own; leave --transport nccl or "
-        "train.shards out");
-  for (const auto& [axis, text] : plan.algorithms) {
-    if (text != comm::name(comm::Algorithm::automatic))
-      throw_error(
-          "the plan's algorithm for the axis {} is {}, and NCCL has its own; leave --transport nccl or the "
-          "algorithm out",
-          axis, text);
-  }
+  Features features = features_of(plan, train);
+  features.insert(Feature::kNccl);
+  check_combinations(features);
 }
 
 }  // namespace trireme

@@ -4,20 +4,20 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/passes/mixing.h"
+#include "trireme/exchange/mixed.h"
 
 namespace trireme {
 
 std::unique_ptr<GossipSteps> GossipSteps::make(const RankOptions& ranks, Trainer& trainer, int64_t first,
                                                std::optional<Order> replay) {
-  const std::optional<Consistency> how = consistency_of(ranks.plan);
-  TRIREME_CHECK((how && how->at_own_pace()));
-  return how->kind == Consistency::Kind::kPairs
-             ? make_pair_steps(ranks, *how, trainer, std::move(replay))
-             : make_stale_steps(ranks, *how, trainer, first, std::move(replay));
+  const Agreement& how = ranks.plan.agreement;
+  TRIREME_CHECK((how.kind() == Agreement::Kind::kMixed && !how.is_in_step()));
+  return how.pace() == Agreement::Pace::kOwn
+             ? make_pair_steps(ranks, how, trainer, std::move(replay))
+             : make_stale_steps(ranks, how, trainer, first, std::move(replay));
 }
 
-GossipSteps::GossipSteps(const RankOptions& ranks, const Consistency& how, Trainer& trainer,
+GossipSteps::GossipSteps(const RankOptions& ranks, const Agreement& how, Trainer& trainer,
                          std::optional<Order> replay)
     : how_(how),
       trainer_(trainer),

@@ -1,6 +1,6 @@
-// The steps of a rank that mixes weights with some others at its own pace (Consistency::at_own_pace): it
+// The steps of a rank that mixes weights with some others at its own pace (Agreement::is_in_step): it
 // takes what they have sent, and sends what it has, as messages come. What it runs for that are lists of its
-// program (passes/mixing.h); which messages it takes behind which step is all that chance decides, and is
+// program (exchange/mixed.h); which messages it takes behind which step is all that chance decides, and is
 // noted (arrival_order.h), so that a run can be made again with the same bits.
 //
 //   d_psgd, staleness s   mixes in the newest weights that each neighbour has sent up to its own step, and
@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include "trireme/exchange/consistency.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/train/arrival_order.h"
 #include "trireme/train/trainer.h"
 
@@ -45,8 +45,7 @@ class GossipSteps {
   Order take_arrivals() { return std::exchange(arrivals_, {}); }  // since this was last asked
 
  protected:
-  GossipSteps(const RankOptions& ranks, const Consistency& how, Trainer& trainer,
-              std::optional<Order> replay);
+  GossipSteps(const RankOptions& ranks, const Agreement& how, Trainer& trainer, std::optional<Order> replay);
 
   // Of a step, counted from 0: the update, and what goes with it.
   virtual StepResult update(int64_t step, double rate) = 0;
@@ -59,10 +58,13 @@ class GossipSteps {
   void note_arrival(int rank, float news);
   void note_staleness(int64_t steps);
 
+  void begin(const When& message, int64_t slot = 0) {
+    trainer_.runner().begin(trainer_.program().list(message), slot);
+  }
   std::byte* memory(std::string_view state, int64_t slot) const;
   float& news_in(std::string_view state, int64_t slot) const;  // the last number of a message
 
-  const Consistency how_;
+  const Agreement how_;
   Trainer& trainer_;
   Communicator& communicator_;
   const int ranks_, rank_;
@@ -76,10 +78,10 @@ class GossipSteps {
 };
 
 // The two ways; who has a plan calls GossipSteps::make().
-std::unique_ptr<GossipSteps> make_stale_steps(const RankOptions& ranks, const Consistency& how,
+std::unique_ptr<GossipSteps> make_stale_steps(const RankOptions& ranks, const Agreement& how,
                                               Trainer& trainer, int64_t first,
                                               std::optional<GossipSteps::Order> replay);
-std::unique_ptr<GossipSteps> make_pair_steps(const RankOptions& ranks, const Consistency& how,
-                                             Trainer& trainer, std::optional<GossipSteps::Order> replay);
+std::unique_ptr<GossipSteps> make_pair_steps(const RankOptions& ranks, const Agreement& how, Trainer& trainer,
+                                             std::optional<GossipSteps::Order> replay);
 
 }  // namespace trireme

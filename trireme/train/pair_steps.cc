@@ -5,18 +5,14 @@
 
 #include "trireme/base/error.h"
 #include "trireme/exchange/gossip.h"
-#include "trireme/passes/mixing.h"
+#include "trireme/exchange/mixed.h"
 #include "trireme/train/gossip_steps.h"
 
 namespace trireme {
 namespace {
 
-std::vector<int> partners_in(const RankOptions& ranks, const Consistency& how) {
-  return partners(gossip_graph(how.settings.word("graph")), ranks.plan.mesh.ranks(), ranks.rank);
-}
-
-void set_news(Trainer& trainer, std::string_view segment, float news) {
-  trainer.executor().set_input(trainer.program().segment(segment), kNews, &news, sizeof news);
+std::vector<int> partners_in(const RankOptions& ranks, const Agreement& how) {
+  return partners(gossip_graph(how.settings().word("graph")), ranks.plan.mesh.ranks(), ranks.rank);
 }
 
 float news_of_end(GossipSteps::Why why) {
@@ -25,10 +21,10 @@ float news_of_end(GossipSteps::Why why) {
 
 class AskingSteps final : public GossipSteps {
  public:
-  AskingSteps(const RankOptions& ranks, const Consistency& how, Trainer& trainer, std::optional<Order> replay)
+  AskingSteps(const RankOptions& ranks, const Agreement& how, Trainer& trainer, std::optional<Order> replay)
       : GossipSteps(ranks, how, trainer, std::move(replay)),
-        draw_(gossip_graph(how.settings.word("graph")), ranks_, rank_,
-              static_cast<uint64_t>(how.settings.whole("seed"))) {}
+        draw_(gossip_graph(how.settings().word("graph")), ranks_, rank_,
+              static_cast<uint64_t>(how.settings().whole("seed"))) {}
 
  private:
   StepResult update(int64_t step, double rate) override {
@@ -53,16 +49,16 @@ class AskingSteps final : public GossipSteps {
   void ask(int64_t step) {
     asked_ = draw_.at(step);
     asked_at_ = step;
-    set_news(trainer_, kOfferList, 0);
-    trainer_.run_list(kOfferList);
-    trainer_.runner().begin(message_list(rank_, asked_));
-    trainer_.runner().begin(message_list(asked_, rank_));
+    trainer_.tell(kNews, 0);
+    trainer_.run_list(When::asked(When::What::kOffer));
+    begin(When::tell(asked_));
+    begin(When::arrival(asked_));
   }
 
   void settle() {
     note_arrival(asked_, news_in(kReplyState, 0));
     communicator_.wait(memory(kOfferState, 0));  // it was answered
-    trainer_.run_list(kSettleList);
+    trainer_.run_list(When::asked(When::What::kSettle));
     asked_ = -1;
   }
 
@@ -71,9 +67,9 @@ class AskingSteps final : public GossipSteps {
       communicator_.wait(memory(kReplyState, 0));
       settle();
     }
-    set_news(trainer_, kOfferList, news_of_end(why));
-    trainer_.run_list(kOfferList);
-    for (const int partner : draw_.partners()) trainer_.runner().begin(message_list(rank_, partner));
+    trainer_.tell(kNews, news_of_end(why));
+    trainer_.run_list(When::asked(When::What::kOffer));
+    for (const int partner : draw_.partners()) begin(When::tell(partner));
     for (size_t i = 0; i < draw_.partners().size(); ++i) communicator_.wait(memory(kOfferState, 0));
   }
 
@@ -84,7 +80,7 @@ class AskingSteps final : public GossipSteps {
 
 class AnsweringSteps final : public GossipSteps {
  public:
-  AnsweringSteps(const RankOptions& ranks, const Consistency& how, Trainer& trainer,
+  AnsweringSteps(const RankOptions& ranks, const Agreement& how, Trainer& trainer,
                  std::optional<Order> replay)
       : GossipSteps(ranks, how, trainer, std::move(replay)) {
     for (const int rank : partners_in(ranks, how)) partners_.push_back({.rank = rank});
@@ -148,9 +144,9 @@ class AnsweringSteps final : public GossipSteps {
     partner.over = news < 0;
     if (partner.over) return;
     wait_for_answer(number);  // to its last question; it has it, or it would not have asked again
-    set_news(trainer_, kAnswerList, stops_ ? kRunStops : 0);
-    trainer_.run_list(kAnswerList, slot(number));
-    trainer_.runner().begin(message_list(rank_, partner.rank));
+    trainer_.tell(kNews, stops_ ? kRunStops : 0);
+    trainer_.run_list(When::asked(When::What::kAnswer), slot(number));
+    begin(When::tell(partner.rank));
     partner.answer_under_way = true;
     expect(number);
   }
@@ -162,7 +158,7 @@ class AnsweringSteps final : public GossipSteps {
 
   static int64_t slot(size_t number) { return static_cast<int64_t>(number); }
   // The lists of messages have the slot of the partner.
-  void expect(size_t number) { trainer_.runner().begin(message_list(partners_[number].rank, rank_)); }
+  void expect(size_t number) { begin(When::arrival(partners_[number].rank)); }
 
   std::vector<Partner> partners_;
   bool stops_ = false;
@@ -170,9 +166,9 @@ class AnsweringSteps final : public GossipSteps {
 
 }  // namespace
 
-std::unique_ptr<GossipSteps> make_pair_steps(const RankOptions& ranks, const Consistency& how,
-                                             Trainer& trainer, std::optional<GossipSteps::Order> replay) {
-  if (asks(gossip_graph(how.settings.word("graph")), ranks.plan.mesh.ranks(), ranks.rank))
+std::unique_ptr<GossipSteps> make_pair_steps(const RankOptions& ranks, const Agreement& how, Trainer& trainer,
+                                             std::optional<GossipSteps::Order> replay) {
+  if (asks(gossip_graph(how.settings().word("graph")), ranks.plan.mesh.ranks(), ranks.rank))
     return std::make_unique<AskingSteps>(ranks, how, trainer, std::move(replay));
   return std::make_unique<AnsweringSteps>(ranks, how, trainer, std::move(replay));
 }

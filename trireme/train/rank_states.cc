@@ -111,8 +111,7 @@ std::vector<PartView> starting_parts(Trainer& trainer) {
 
 RankStates states_to_write(Trainer& trainer, const RankOptions& ranks) {
   const Plan& plan = ranks.plan;
-  const int pipe = plan.mesh.find(kPipeAxis);
-  const int stage = pipe < 0 ? 0 : plan.mesh.coordinate(ranks.rank, pipe);
+  const int parts = plan.parts_axis(), stage = parts < 0 ? 0 : plan.mesh.coordinate(ranks.rank, parts);
   Writers writers(plan.of_one_stage().mesh);
   return collect(trainer, [&](const State& slot) {
     const bool of_stage = slot.part.stages.empty() || slot.part.stages.front() == stage;

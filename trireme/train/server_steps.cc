@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "trireme/base/error.h"
-#include "trireme/passes/served_steps.h"
+#include "trireme/exchange/served.h"
 
 namespace trireme {
 namespace {
@@ -112,8 +112,8 @@ void ServerSteps::finish(Why why) {
 void ServerSteps::finish_together() {
   std::vector<int64_t> last;
   for (const Worker& worker : workers_) last.push_back(worker.clock + 1);
-  communicator_.all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(last.data()), std::ssize(last), DType::i64,
-                           Communicator::Reduction::kMax);
+  communicator_.all_reduce(kServerAxis, reinterpret_cast<std::byte*>(last.data()), std::ssize(last),
+                           DType::i64, Communicator::Reduction::kMax);
   for (Worker* worker : in_state(Worker::State::kWaits)) answer(*worker, Over::kNo);
   for (auto left = in_state(Worker::State::kComputes); !left.empty();
        left = in_state(Worker::State::kComputes)) {
@@ -207,7 +207,7 @@ void ServerSteps::expect_push(Worker& worker) {
   const int64_t slot = push_slot(servers_, 0, by_clocks() ? worker.clock : 0);
   worker.state = Worker::State::kComputes;
   try {
-    worker.memory = trainer_.runner().begin(push_list(worker.rank), slot);
+    worker.memory = trainer_.runner().begin(trainer_.program().list(When::arrival(worker.rank)), slot);
   } catch (const Error& error) {
     if (!communicator_.is_lost(worker.rank)) throw;
     lose(worker, error.what());
@@ -217,7 +217,7 @@ void ServerSteps::expect_push(Worker& worker) {
 void ServerSteps::answer(Worker& worker, Over over) {
   say_over(over == Over::kYes ? over_ : kGoesOn);
   try {
-    trainer_.run_list(pull_list(worker.rank));
+    trainer_.run_list(When::tell(worker.rank));
   } catch (const Error& error) {
     if (!communicator_.is_lost(worker.rank)) throw;
     return lose(worker, error.what());
@@ -238,8 +238,8 @@ void ServerSteps::answer_waiting() {
 void ServerSteps::say_over(float over) {
   if (over == says_over_) return;
   says_over_ = over;
-  trainer_.executor().set_input(trainer_.program().segment(kGiveSegment), kOver, &over, sizeof over);
-  trainer_.run_list(kGiveSegment);
+  trainer_.tell(kOver, over);
+  trainer_.run_list(When::asked(When::What::kGive));
 }
 
 // Servers stop together, so that it is enough if the first one hears of it.
@@ -271,13 +271,6 @@ void ServerSteps::note_staleness(int64_t staleness) {
   ++taken_;
   stale_sum_ += staleness;
   stalest_ = std::max(stalest_, staleness);
-}
-
-void tell_servers(Trainer& trainer, const Servers& servers, bool is_asked_to_stop) {
-  const float asked = is_asked_to_stop ? 1 : 0;
-  for (int server = 0; server < servers.count; ++server)
-    trainer.executor().set_input(trainer.program().segment(push_segment(server)), kAsked, &asked,
-                                 sizeof asked);
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// The steps of a server, or of one of several (plan/servers.h): takes the gradients of workers as they come,
-// lets them make updates and gives weights back. What it runs for each are lists of its program
-// (passes/served_steps.h); the order in which it does is that of arrivals, or that of a run before
+// The steps of a server, or of one of several (plan/agreement.h): takes the gradients of workers as they
+// come, lets them make updates and gives weights back. What it runs for each are lists of its program
+// (exchange/served.h); the order in which it does is that of arrivals, or that of a run before
 // (arrival_order.h). A worker needs nothing of this: it runs its lists in every step.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/train/arrival_order.h"
 #include "trireme/train/trainer.h"
 
@@ -94,8 +94,5 @@ class ServerSteps {
   std::vector<std::string> notes_;
   int64_t taken_ = 0, stalest_ = 0, stale_sum_ = 0;  // gradients of this step
 };
-
-// Of a worker: what it tells its servers with its next gradients.
-void tell_servers(Trainer& trainer, const Servers& servers, bool is_asked_to_stop);
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/exchange/gossip.h"
-#include "trireme/passes/mixing.h"
+#include "trireme/exchange/mixed.h"
 #include "trireme/train/gossip_steps.h"
 
 namespace trireme {
@@ -16,13 +16,13 @@ namespace {
 
 class StaleSteps final : public GossipSteps {
  public:
-  StaleSteps(const RankOptions& ranks, const Consistency& how, Trainer& trainer, int64_t first,
+  StaleSteps(const RankOptions& ranks, const Agreement& how, Trainer& trainer, int64_t first,
              std::optional<Order> replay)
       : GossipSteps(ranks, how, trainer, std::move(replay)),
         first_(first),
         next_(first),
         under_way_(static_cast<size_t>(sending_slots(how))) {
-    for (const int rank : neighbours(gossip_graph(how.settings.word("graph")), ranks_, rank_))
+    for (const int rank : neighbours(gossip_graph(how.settings().word("graph")), ranks_, rank_))
       neighbours_.push_back({.rank = rank, .version = first - 1});
     for (size_t i = 0; i < neighbours_.size(); ++i) expect(i);
   }
@@ -45,7 +45,7 @@ class StaleSteps final : public GossipSteps {
     replays() ? take_replayed(step) : take_arrived(step);
     for (size_t i = 0; i < neighbours_.size(); ++i) {
       if (neighbours_[i].version < first_) continue;  // it has stopped before it made a step
-      trainer_.run_list(kMixList, receiving_slot(how_, i, neighbours_[i].slot));
+      trainer_.run_list(When::asked(When::What::kMix), receiving_slot(how_, i, neighbours_[i].slot));
       note_staleness(step - neighbours_[i].version);
     }
     return result;
@@ -115,15 +115,13 @@ class StaleSteps final : public GossipSteps {
   }
 
   void send(int64_t slot) {
-    for (const Neighbour& one : neighbours_) trainer_.runner().begin(message_list(rank_, one.rank), slot);
+    for (const Neighbour& one : neighbours_) begin(When::tell(one.rank), slot);
     under_way_[static_cast<size_t>(slot)] += static_cast<int>(neighbours_.size());
   }
 
   int slot_to_come(size_t number) const { return receiving_slot(how_, number, 1 - neighbours_[number].slot); }
   const std::byte* awaited(size_t number) const { return memory(kMixedState, slot_to_come(number)); }
-  void expect(size_t number) {
-    trainer_.runner().begin(message_list(neighbours_[number].rank, rank_), slot_to_come(number));
-  }
+  void expect(size_t number) { begin(When::arrival(neighbours_[number].rank), slot_to_come(number)); }
   void take(size_t number) {
     Neighbour& one = neighbours_[number];
     const float news = news_in(kMixedState, slot_to_come(number));
@@ -143,7 +141,7 @@ class StaleSteps final : public GossipSteps {
 
 }  // namespace
 
-std::unique_ptr<GossipSteps> make_stale_steps(const RankOptions& ranks, const Consistency& how,
+std::unique_ptr<GossipSteps> make_stale_steps(const RankOptions& ranks, const Agreement& how,
                                               Trainer& trainer, int64_t first,
                                               std::optional<GossipSteps::Order> replay) {
   return std::make_unique<StaleSteps>(ranks, how, trainer, first, std::move(replay));

@@ -11,7 +11,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/choice.h"
-#include "trireme/exchange/consistency.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/products.h"
 #include "trireme/ops/table.h"
@@ -20,9 +19,10 @@
 #include "trireme/optim/update.h"
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/precision.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
+#include "trireme/train/features.h"
 #include "trireme/train/lora.h"
 #include "trireme/train/shards.h"
 #include "trireme/train/step_gradients.h"
@@ -212,24 +212,6 @@ Graph with_averages(Graph evaluate) {
   return evaluate;
 }
 
-void check_average(const TrainOptions& train, const Plan& plan) {
-  if (train.ema == 0) return;
-  const std::string what = fmt::format("train.ema = {} keeps averages of the weights", train.ema);
-  if (consistency_of(plan))
-    throw_error(
-        "{}, and by the plan's exchange ranks have weights of their own between meetings, so that there "
-        "is no one weight to average; take one of them out",
-        what);
-  if (servers_of(plan))
-    throw_error("{}, which a server does not do yet; take the key exchange out of the plan, or train.ema",
-                what);
-  if (plan.offload)
-    throw_error(
-        "{} with the optimizer's states, which the plan has in files (offload), where an evaluation can "
-        "not read them; take one of them out",
-        what);
-}
-
 // Of the weights that training and evaluation both read in 16 bits alone.
 void halve_weights(Graph& forward, Graph& evaluate, DType format) {
   std::set<std::string> names = rounded_parameters(forward, format);
@@ -239,65 +221,6 @@ void halve_weights(Graph& forward, Graph& evaluate, DType format) {
   }
   forward = with_half_weights(forward, names, format);
   evaluate = with_half_weights(evaluate, names, format);
-}
-
-// A method of exchange works on f32 gradients, and ranks that agree now and then take the mean of f32
-// weights.
-void check_exchange_precision(const TrainOptions& train, const Plan& plan) {
-  if (train.weight_precision != "f32" && consistency_of(plan))
-    throw_error(
-        "the plan has ranks agree on weights now and then (exchange), which are f32 for that, but "
-        "train.weight_precision = {}; set it to f32, or take the key exchange out of the plan",
-        train.weight_precision);
-  if (train.gradient_precision != "f32" && has_exchange(plan))
-    throw_error(
-        "the plan has an exchange, whose methods compress f32 gradients, but train.gradient_precision = {}; "
-        "set it to f32, or take the key exchange out of the plan",
-        train.gradient_precision);
-}
-
-// A server takes f32 gradients and gives f32 weights, and nothing else passes between it and its workers.
-void check_served(const TrainOptions& train, const Graph& forward, const Plan& plan) {
-  if (!servers_of(plan)) return;
-  const std::string what = fmt::format("the plan has the exchange {}", plan.exchange[0].method);
-  if (train.weight_precision != "f32")
-    throw_error("{}, whose server gives f32 weights, but train.weight_precision = {}; set it to f32", what,
-                train.weight_precision);
-  if (precision_of(train) == DType::f16)
-    throw_error(
-        "{}, and train.precision is f16, whose loss scale all ranks agree on in every step; use bf16 or f32",
-        what);
-  if (train.noise_scale)
-    throw_error(
-        "{}, and train.noise_scale compares the norms of the ranks' gradients, which are not there together; "
-        "take one of them out",
-        what);
-  if (const std::vector<Value> renewed = renewed_states(forward); !renewed.empty())
-    throw_error(
-        "{}, whose server hears of gradients alone, but every step renews {} (batch norm); use a model "
-        "without it, or another exchange",
-        what, renewed[0].name);
-}
-
-// Stages that do not wait for one another have nothing in common but what passes along the pipeline.
-void check_asynchronous(const TrainOptions& train, const Graph& forward, const std::string& schedule) {
-  const std::string what =
-      fmt::format("the schedule {} is asynchronous: no stage waits for another's update", schedule);
-  if (train.clip_norm > 0)
-    throw_error(
-        "{}, but train.clip_norm = {} is about the norm of all stages' gradients; set train.clip_norm=0, or "
-        "use a synchronous schedule",
-        what, train.clip_norm);
-  if (precision_of(train) == DType::f16)
-    throw_error(
-        "{}, but train.precision is f16, whose loss scale all stages agree on in every step; use bf16 or "
-        "f32, or a synchronous schedule",
-        what);
-  if (const std::vector<Value> renewed = renewed_states(forward); !renewed.empty())
-    throw_error(
-        "{}, but every microbatch renews {} from what the one before left (batch norm); use a model without "
-        "it, or a synchronous schedule",
-        what, renewed[0].name);
 }
 
 // The chunk that reads each parameter, where no two of them share one.
@@ -344,11 +267,6 @@ std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const Opt
 // One for each server, of as many elements as can be: the largest parameters first, each to who has least.
 std::vector<Graph> server_updates(const std::vector<Value>& parameters, int servers,
                                   const OptimOptions& optim, const TrainOptions& train) {
-  if (train.clip_norm > 0)
-    throw_error(
-        "the plan has {} servers, each with the gradients of some parameters, but train.clip_norm = {} is "
-        "about the norm of all; set train.clip_norm=0, or use one server",
-        servers, train.clip_norm);
   if (servers > std::ssize(parameters))
     throw_error("the plan has {} servers, but the model has {} parameters to share among them; use fewer",
                 servers, parameters.size());
@@ -374,25 +292,12 @@ std::vector<Graph> server_updates(const std::vector<Value>& parameters, int serv
   return result;
 }
 
-// Of a model that is cut: into the stages of a pipeline, or for offload.
-void check_cut(const TrainOptions& train, const Schedule& schedule) {
-  if (schedule.deal == Schedule::Deal::kWholes)
-    throw_error(
-        "train.shards = {} computes whole models on each rank, and the plan cuts the model (axis pipe, or "
-        "offload of weights or gradients); use a plan without, or train.shards=0",
-        train.shards);
-  if (train.noise_scale)
-    throw_error(
-        "train.noise_scale is measured on all gradients at once, and the plan cuts the model (axis pipe, or "
-        "offload of weights or gradients); use a plan without, or train.noise_scale=false");
-}
-
 }  // namespace
 
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                        const StepShape& shape, const Schedule& schedule, const Plan& plan) {
-  if (plan.cuts_model()) check_cut(train, schedule);
-  check_exchange_precision(train, plan);
+  Features features = features_of(plan, train);
+  check_combinations(features);
   const DType precision = precision_of(train);
   const bool wholes = schedule.deal == Schedule::Deal::kWholes;
   StepShape once = shape, evaluated = shape;
@@ -408,10 +313,10 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   Graph evaluate =
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
   freeze(forward, evaluate, model, train);
-  check_average(train, plan);
+  if (!renewed_states(forward).empty()) features.insert(Feature::kRunningStatistics);
+  check_combinations(features);
   if (train.ema > 0) evaluate = with_averages(std::move(evaluate));
   if (half_weights_of(train)) halve_weights(forward, evaluate, precision);
-  check_served(train, forward, plan);
   result.cut = cut_of(forward, plan, schedule.microbatches);
   if (result.cut.chunks > 1) forward = with_own_casts(forward, result.cut, ops());
   std::vector<std::string> trained;
@@ -436,10 +341,9 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
         with_gradients(std::move(next), Accumulate::kAdd, pending, train, result.cut));
   }
   if (plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, schedule.microbatches))) {
-    check_asynchronous(train, forward, *plan.schedule);
     for (Graph& update : chunk_updates(forward, result.cut, optim, train))
       result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
-  } else if (const std::optional<Servers> servers = servers_of(plan); servers && servers->count > 1) {
+  } else if (const Servers* servers = plan.agreement.servers(); servers && servers->count > 1) {
     for (Graph& update : server_updates(result.parameters, servers->count, optim, train))
       result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
   } else {

@@ -18,10 +18,10 @@
 
 #include "trireme/models/model.h"
 #include "trireme/passes/cut.h"
-#include "trireme/passes/step_segment.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/schedule/schedule.h"
+#include "trireme/schedule/step_segment.h"
 #include "trireme/train/options.h"
 
 namespace trireme {

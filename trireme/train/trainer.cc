@@ -8,13 +8,13 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
-#include "trireme/exchange/consistency.h"
+#include "trireme/exchange/method.h"
+#include "trireme/exchange/served.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/optim/update.h"
 #include "trireme/passes/pins.h"
-#include "trireme/passes/served_steps.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/program/build.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/step_programs.h"
@@ -44,12 +44,6 @@ double targets_of(const StepShape& shape) {
   const bool tokens = shape.sample.rank() == 1;
   return std::exp2(
       std::ceil(std::log2(static_cast<double>(tokens ? shape.rows * shape.sample[0] : shape.rows))));
-}
-
-const ActionList& list_named(std::string_view name, const Program& program) {
-  const ActionList* list = program.find_list(name);
-  if (!list) throw_error("the program has no list of actions '{}'", name);
-  return *list;
 }
 
 StepResult::Over over_of(float told) {
@@ -88,23 +82,6 @@ const RankOptions& with_communicator(const RankOptions& ranks) {
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  if (train.device.starts_with("cuda") && servers_of(ranks.plan))
-    throw_error(
-        "the plan has the exchange {}, whose server works in memory of the host; use train.device=cpu, or "
-        "take the key exchange out of the plan",
-        ranks.plan.exchange[0].method);
-  if (const auto how = consistency_of(ranks.plan);
-      train.device.starts_with("cuda") && how && how->at_own_pace())
-    throw_error(
-        "the plan has the exchange {}, by which ranks mix weights at their own pace in memory of the host; "
-        "use train.device=cpu, or one in which ranks keep step",
-        ranks.plan.exchange[0].method);
-  if (precision_of(train) == DType::f16 && consistency_of(ranks.plan))
-    throw_error(
-        "the plan has the exchange {}, by which ranks go on by themselves for some steps, and "
-        "train.precision is "
-        "f16, whose loss scale all ranks agree on in every step; use bf16 or f32",
-        ranks.plan.exchange[0].method);
   return StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, &device);
 }
 
@@ -134,16 +111,16 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
                 ranks.plan.offload ? ranks.plan.offload->folder : ""),
       runner_(executor_, ranks.trace),
       batch_check_(executor_.program()),
-      step_list_(list_named("step", executor_.program())),
-      evaluation_list_(list_named("evaluate", executor_.program())),
-      fill_list_(executor_.program().find_list("fill")) {
+      step_list_(executor_.program().list(When::step())),
+      evaluation_list_(executor_.program().list(When::evaluate())),
+      fill_list_(executor_.program().find_list(When::fill())) {
   // run_training() gives the ranks of a server plans of their own.
-  if (servers_of(ranks.plan))
+  if (ranks.plan.agreement.servers())
     throw_error(
         "the plan has the exchange {}, whose server and workers take turns that a Trainer alone does not "
         "make; "
         "train with run_training(), or use another exchange",
-        ranks.plan.exchange[0].method);
+        ranks.plan.agreement.method());
   if (this->program().sums == Schedule::Sums::kInPairs && ranks.plan.mesh.ranks() > 1 &&
       !ranks.communicator->adds_in_pairs())
     throw_error(
@@ -157,17 +134,26 @@ void Trainer::initialise(uint64_t seed) {
   begin_from_weights();
 }
 
-void Trainer::run_list(std::string_view name, int64_t first_slot) {
-  if (!program().find_list(name)) return;
+void Trainer::run_list(const When& when, int64_t first_slot) {
+  if (const ActionList* list = program().find_list(when)) run_list(*list, first_slot);
+}
+
+void Trainer::run_list(const ActionList& list, int64_t first_slot) {
   runner_.run(
-      runner_.turns(name), [](const Runner::Turn&) {}, [](const Runner::Turn&) {}, first_slot);
+      runner_.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {}, first_slot);
+}
+
+void Trainer::tell(std::string_view input, float value) {
+  for (size_t s = 0; s < program().segments.size(); ++s) {
+    if (has_input(program().segments[s].graph, input))
+      set_scalar(executor_, static_cast<int>(s), input, value);
+  }
 }
 
 void Trainer::begin_sums_again(int64_t steps) {
   // When a list that is run every so many steps was last, and which of two in the same step came later.
   const auto last_run = [&](const ActionList& list) {
-    const int64_t last = steps < list.first ? -1 : steps - (steps - list.first) % list.every;
-    return std::pair(last, &list - program().lists.data());
+    return std::pair(list.when.last_run(steps), &list - program().lists.data());
   };
   const auto list_with = [&](const Action& action) {
     return std::ranges::find_if(program().lists, [&](const ActionList& list) {
@@ -179,7 +165,7 @@ void Trainer::begin_sums_again(int64_t steps) {
       if (action.kind != Action::Kind::kReduce) continue;
       const auto begun = last_run(list),
                  awaited = last_run(*list_with(Action::await(action.what, action.slot)));
-      if (begun.first > 0 && begun > awaited) run_list(list.name);
+      if (begun.first > 0 && begun > awaited) run_list(list);
     }
   }
 }
@@ -187,8 +173,8 @@ void Trainer::begin_sums_again(int64_t steps) {
 bool Trainer::agrees_after(int64_t steps) const {
   bool alone = false;
   for (const ActionList& list : program().lists) {
-    if (list.is_due_after(steps)) return true;
-    alone |= list.every > 0;
+    if (list.when.is_due_after(steps)) return true;
+    alone |= list.when.kind == When::Kind::kEvery;
   }
   return !alone;
 }
@@ -196,7 +182,7 @@ bool Trainer::agrees_after(int64_t steps) const {
 std::vector<Part> Trainer::rows_of(const ActionList& list) const {
   // A stage in the middle of a pipeline wants none, but all ranks read alike.
   std::set<int64_t> microbatches;
-  for (const Runner::Turn& turn : runner_.turns(list.name)) {
+  for (const Runner::Turn& turn : runner_.turns(list)) {
     if (!turn.runs() || !computes_rows(turn.segment)) continue;
     microbatches.insert(turn.action->microbatch % list.microbatches);
   }
@@ -294,8 +280,7 @@ int64_t Trainer::steps_ahead() const {
 }
 
 void Trainer::fill(Batch& batch, int64_t step, std::span<Batch* const> ahead) {
-  if (filled_for_ != step && fill_list_)
-    make_gradients(runner_.turns(fill_list_->name), 0, batch, step, ahead);
+  if (filled_for_ != step && fill_list_) make_gradients(runner_.turns(*fill_list_), 0, batch, step, ahead);
   filled_for_ = step + 1;
 }
 
@@ -343,10 +328,12 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
 StepResult Trainer::update(int64_t step, double rate) {
   StepResult result = update_alone(step, rate);
   for (const ActionList& list : program().lists) {
-    if (list.is_due_after(step + 1)) run_list(list.name);
+    if (list.when.is_due_after(step + 1)) run_list(list);
   }
-  if (const int pull = program().segment(kPullSegment); pull >= 0)
-    result.over = over_of(executor_.scalar_output(pull, kOver));
+  for (size_t s = program().segments.size(); s-- > 0;) {  // of several servers, the first one says it
+    if (has_output(program().segments[s].graph, kOver))
+      result.over = over_of(executor_.scalar_output(static_cast<int>(s), kOver));
+  }
   return result;
 }
 
@@ -452,9 +439,10 @@ void Trainer::evaluate(Batch& batch, Evaluation& total, const OnRow& on_row) {
     sums[1] += executor_.scalar_output(turn.segment, "count");
     sums[2] += count_correct(turn.segment, turn.action->microbatch, batch, on_row);
   };
-  runner_.run(runner_.turns(evaluation_list_.name), before, after);
-  if (ranks_.plan.pipeline_stages() > 1)  // one stage has them
-    ranks_.communicator->all_reduce(kPipeAxis, reinterpret_cast<std::byte*>(sums.data()), std::ssize(sums),
+  runner_.run(runner_.turns(evaluation_list_), before, after);
+  if (const std::string axis = ranks_.plan.parts_axis_name();
+      !axis.empty())  // one stage, or server, has them
+    ranks_.communicator->all_reduce(axis, reinterpret_cast<std::byte*>(sums.data()), std::ssize(sums),
                                     DType::f64, Communicator::Reduction::kSum);
   total.loss = (total.loss * total.count + sums[0]) / std::max(1.0, total.count + sums[1]);
   total.count += sums[1];

@@ -101,13 +101,15 @@ class Trainer {
   // runs none of them. What the update puts into a message goes into this slot.
   StepResult update_alone(int64_t step, double rate, int64_t slot = 0);
 
-  // Where the plan lets ranks go on by themselves for some steps (exchange/consistency.h), they have
+  // Where the plan lets ranks go on by themselves for some steps (plan/agreement.h), they have
   // different states in between; elsewhere these do nothing. In a Meeting all have the means, so that there
   // is one model to save, compare and evaluate; after it each has its own again. Collective.
   class Meeting {
    public:
-    explicit Meeting(Trainer& trainer) : trainer_(trainer) { trainer.run_list("meet"); }
-    ~Meeting() { trainer_.run_list("part"); }  // sends nothing
+    explicit Meeting(Trainer& trainer) : trainer_(trainer) {
+      trainer.run_list(When::asked(When::What::kMeet));
+    }
+    ~Meeting() { trainer_.part_from_meeting(); }  // sends nothing
     Meeting(const Meeting&) = delete;
     Meeting& operator=(const Meeting&) = delete;
 
@@ -117,12 +119,14 @@ class Trainer {
   // After weights were set by somebody else; and after the states of a meeting were.
   void begin_from_weights() {
     filled_for_ = -1;
-    run_list("begin");
+    run_list(When::asked(When::What::kBegin));
   }
-  void part_from_meeting() { run_list("part"); }
+  void part_from_meeting() { run_list(When::asked(When::What::kPart)); }
   // After the states of a run were set that has made so many steps: the sums that were under way then.
   void begin_sums_again(int64_t steps);
-  void run_list(std::string_view name, int64_t first_slot = 0);  // of the program; nothing where it has none
+  void run_list(const When& when, int64_t first_slot = 0);  // of the program; nothing where it has none
+  // Gives a number to all segments that have an input of this name.
+  void tell(std::string_view input, float value);
   // Whether ranks hear of each other after so many steps.
   bool agrees_after(int64_t steps) const;
 
@@ -160,6 +164,7 @@ class Trainer {
 
  private:
   std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
+  void run_list(const ActionList& list, int64_t first_slot = 0);
   std::vector<Part> rows_of(const ActionList& list) const;
   void fill(Batch& batch, int64_t step, std::span<Batch* const> ahead);
   void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,

@@ -49,7 +49,7 @@ bool has(const Mesh& mesh, int rank, const State& state) {
 }  // namespace
 
 std::vector<std::string> states_of(const Program& program, StateGroup group) {
-  const Graph& update = program.segments[program.segment("update")].graph;
+  const Graph& update = std::ranges::find(program.segments, SegmentKind::kUpdate, &Segment::kind)->graph;
   const std::map<std::string, int> order = first_updates(program);
   std::vector<std::pair<int, std::string>> found;
   for (const Value& value : update.values) {

@@ -10,7 +10,7 @@
 #include "trireme/comm/context.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/optim/update.h"
-#include "trireme/plan/servers.h"
+#include "trireme/plan/agreement.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -285,12 +285,12 @@ std::string_view name(Verdict verdict) {
 Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_program) {
   std::vector<Program> programs;
   try {
-    if (servers_of(plan))
+    if (plan.agreement.servers())
       throw_error(
           "it has a server, whose steps are those of a run (`trireme train`). Without the key exchange the "
           "rest of the plan can be verified; servers are held to plain data parallelism and to the order of "
           "arrivals by the project's own tests");
-    if (has_exchange(plan))
+    if (!plan.agreement.is_dense())
       throw_error(
           "its exchange sends less than the gradients, so that no step is meant to equal one rank's, and "
           "there is nothing to hold it to. Without the key exchange the rest of the plan can be verified; "

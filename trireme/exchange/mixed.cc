@@ -1,20 +1,27 @@
-// See mixing.h.
-#include "trireme/passes/mixing.h"
+// See mixed.h.
+#include "trireme/exchange/mixed.h"
 
 #include <algorithm>
 
 #include "trireme/base/error.h"
 #include "trireme/exchange/gossip.h"
-#include "trireme/passes/packed.h"
+#include "trireme/exchange/packed.h"
 
 namespace trireme {
 namespace {
 
 constexpr TensorType kNewsType{DType::f32, {}};
+constexpr std::string_view kMixSegment = "mix", kOfferSegment = "offer", kSettleSegment = "settle",
+                           kAnswerSegment = "answer";
 constexpr int kSlotsOfNeighbour = 2;  // what was heard last, and what is to come
 
-GossipGraph graph_of(const Consistency& how) {
-  return gossip_graph(how.settings.word("graph"));
+GossipGraph graph_of(const Agreement& how) {
+  return gossip_graph(how.settings().word("graph"));
+}
+
+// Of the list in which one message goes from a rank to another, on both ends.
+std::string message_list(int from, int to) {
+  return fmt::format("from{}to{}", from, to);
 }
 
 ValueId half_of_difference(Builder& b, ValueId to, ValueId from) {
@@ -23,15 +30,11 @@ ValueId half_of_difference(Builder& b, ValueId to, ValueId from) {
 
 }  // namespace
 
-std::string message_list(int from, int to) {
-  return fmt::format("from{}to{}", from, to);
-}
-
 // A neighbour takes what is sent in its own steps, and may be as many of them behind.
-int sending_slots(const Consistency& how) {
+int sending_slots(const Agreement& how) {
   return static_cast<int>(how.staleness()) + 1;
 }
-int receiving_slot(const Consistency& how, size_t neighbour, int which) {
+int receiving_slot(const Agreement& how, size_t neighbour, int which) {
   return sending_slots(how) + kSlotsOfNeighbour * static_cast<int>(neighbour) + which;
 }
 
@@ -45,7 +48,7 @@ ValueId Mixing::weight(Builder& b) {
 }
 
 ValueId Mixing::message(Builder& b, std::string_view name) const {
-  int64_t elements = pushes() || how_.at_own_pace() ? 1 : 0;
+  int64_t elements = pushes() || !how_.is_in_step() ? 1 : 0;
   for (const Value& parameter : parameters_) elements += parameter.type.shape.elements();
   return b.state(std::string(name), {DType::f32, {elements}}, Role::kMessage);
 }
@@ -56,7 +59,7 @@ void Mixing::add_step(Builder& b, const Value& parameter, ValueId before, ValueI
   if (pairs()) return b.update(before, after);
   const Builder::Scope scope(b, "exchange");
   const ValueId step = b.op("sub", {after, before});
-  if (how_.kind == Consistency::Kind::kGossip) {
+  if (how_.way() == ExchangeKind::Of::kNeighbours) {
     const double share = 1.0 / static_cast<double>(1 + around().size());
     const ValueId part = b.op("affine", {before}, {{"scale", share}});
     b.update(before, b.op("add", {part, step}));
@@ -78,37 +81,37 @@ void Mixing::end_update(Builder& b) {
     const ValueId all = weight(b), half = b.op("affine", {all}, {{"scale", 0.5}});
     b.update(all, half);
     parts.push_back(half);
-  } else if (how_.at_own_pace()) {
+  } else if (!how_.is_in_step()) {
     parts.push_back(b.graph().find("step"));
     TRIREME_CHECK(parts.back() != kNoValue);
   }
   b.update(message(b, kMixedState), packed(b, parts));
 }
 
-void Mixing::add_to(LocalSteps& steps) {
+void Mixing::add_to(AgreedSteps& steps) {
   pairs() ? add_pairs(steps) : pushes() ? add_pushes(steps) : add_gossip(steps);
 }
 
 template <typename Body>
-void Mixing::add_segment(LocalSteps& steps, std::string_view name, const Body& body) {
+void Mixing::add_segment(AgreedSteps& steps, std::string_view name, const Body& body) {
   Builder b(ops_, std::string(name));
   body(b);
-  steps.segments.push_back(b.take());
+  steps.segments.emplace_back(b.take(), SegmentKind::kUpdate);
 }
 
-void Mixing::add_gossip(LocalSteps& steps) {
-  const std::string state(kMixedState), mix(kMixList);
-  add_segment(steps, kMixList, [&](Builder& b) {
+void Mixing::add_gossip(AgreedSteps& steps) {
+  const std::string state(kMixedState), mix(kMixSegment);
+  add_segment(steps, kMixSegment, [&](Builder& b) {
     Unpacked arrived(b, message(b, kMixedState));
     for (const Value& parameter : parameters_) {
       const ValueId own = b.declare(parameter);
       b.update(own, b.op("add", {own, arrived.next(parameter.type.shape)}));
     }
   });
-  const bool paced = how_.at_own_pace();
+  const bool paced = !how_.is_in_step();
   const std::vector<int> peers = around();
   const auto slot = [&](size_t i) { return paced ? receiving_slot(how_, i, 0) : static_cast<int>(i) + 1; };
-  LocalSteps::List list{"exchange", {}, 1, 1};
+  ActionList list{"exchange", {}, When::every(1)};
   for (size_t i = 0; i < peers.size(); ++i) {
     list.actions.push_back(Action::send(state, peers[i]));
     list.actions.push_back(Action::receive(state, peers[i], slot(i)));
@@ -119,15 +122,17 @@ void Mixing::add_gossip(LocalSteps& steps) {
   if (!paced) return;
   const int rank = static_cast<int>(own_.rank());
   for (size_t i = 0; i < peers.size(); ++i) {
-    steps.lists.push_back({message_list(rank, peers[i]), {Action::send(state, peers[i])}});
-    steps.lists.push_back({message_list(peers[i], rank), {Action::receive(state, peers[i])}});
+    steps.lists.push_back(
+        {message_list(rank, peers[i]), {Action::send(state, peers[i])}, When::tell(peers[i])});
+    steps.lists.push_back(
+        {message_list(peers[i], rank), {Action::receive(state, peers[i])}, When::arrival(peers[i])});
   }
-  steps.lists.push_back({mix, {Action::run(mix)}});
+  steps.lists.push_back({mix, {Action::run(mix)}, When::asked(When::What::kMix)});
 }
 
 // To another one in each step, in turn, so that after so many steps all have heard of all.
-void Mixing::add_pushes(LocalSteps& steps) {
-  add_segment(steps, kMixList, [&](Builder& b) {
+void Mixing::add_pushes(AgreedSteps& steps) {
+  add_segment(steps, kMixSegment, [&](Builder& b) {
     std::vector<std::pair<ValueId, ValueId>> sums;  // of weights
     const ValueId own_weight = weight(b);
     Unpacked arrived(b, message(b, kMixedState));
@@ -143,12 +148,13 @@ void Mixing::add_pushes(LocalSteps& steps) {
   const std::vector<int> distances = push_distances(graph_of(how_), static_cast<int>(own_.ranks()));
   const int64_t ranks = own_.ranks(), rank = own_.rank();
   for (size_t i = 0; i < distances.size(); ++i) {
-    LocalSteps::List list{fmt::format("push{}", i), {}, std::ssize(distances), static_cast<int64_t>(i) + 1};
+    ActionList list{
+        fmt::format("push{}", i), {}, When::every(std::ssize(distances), static_cast<int64_t>(i) + 1)};
     const std::string state(kMixedState);
     list.actions.push_back(Action::send(state, static_cast<int>((rank + distances[i]) % ranks)));
     list.actions.push_back(
         Action::receive(state, static_cast<int>((rank + ranks - distances[i]) % ranks), 1));
-    list.actions.push_back(Action::run(std::string(kMixList), 0, 1));
+    list.actions.push_back(Action::run(std::string(kMixSegment), 0, 1));
     steps.lists.push_back(std::move(list));
   }
 }
@@ -160,45 +166,46 @@ ValueId Mixing::with_news(Builder& b, std::vector<ValueId> weights) const {
 
 // Both move towards each other by as much: what one gets of the difference, the other one gives, so that all
 // weights together stay what they were however late it comes, and whatever the rank has changed meanwhile.
-void Mixing::add_pairs(LocalSteps& steps) {
+void Mixing::add_pairs(AgreedSteps& steps) {
   const int ranks = static_cast<int>(own_.ranks()), rank = static_cast<int>(own_.rank());
   asks(graph_of(how_), ranks, rank) ? add_asking(steps, around()) : add_answering(steps, around());
 }
 
-void Mixing::add_asking(LocalSteps& steps, const std::vector<int>& others) {
+void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
   const std::string offer(kOfferState), reply(kReplyState);
   const int rank = static_cast<int>(own_.rank());
-  add_segment(steps, kOfferList, [&](Builder& b) {
+  add_segment(steps, kOfferSegment, [&](Builder& b) {
     std::vector<ValueId> weights;
     for (const Value& parameter : parameters_) weights.push_back(b.declare(parameter));
     b.update(message(b, kOfferState), with_news(b, weights));
   });
-  add_segment(steps, kSettleList, [&](Builder& b) {
+  add_segment(steps, kSettleSegment, [&](Builder& b) {
     Unpacked sent(b, message(b, kOfferState)), arrived(b, message(b, kReplyState));
     for (const Value& parameter : parameters_) {
       const ValueId own = b.declare(parameter), there = arrived.next(parameter.type.shape);
       b.update(own, b.op("add", {own, half_of_difference(b, there, sent.next(parameter.type.shape))}));
     }
   });
-  const Action run_offer = Action::run(std::string(kOfferList)),
-               settle = Action::run(std::string(kSettleList));
+  const Action run_offer = Action::run(std::string(kOfferSegment)),
+               settle = Action::run(std::string(kSettleSegment));
   for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.ranks()))) {
     if (one == rank)
-      steps.lists.push_back(
-          {"exchange", {run_offer, Action::send(offer, other), Action::receive(reply, other), settle}, 1, 1});
+      steps.lists.push_back({"exchange",
+                             {run_offer, Action::send(offer, other), Action::receive(reply, other), settle},
+                             When::every(1)});
   }
   for (const int other : others) {
-    steps.lists.push_back({message_list(rank, other), {Action::send(offer, other)}});
-    steps.lists.push_back({message_list(other, rank), {Action::receive(reply, other)}});
+    steps.lists.push_back({message_list(rank, other), {Action::send(offer, other)}, When::tell(other)});
+    steps.lists.push_back({message_list(other, rank), {Action::receive(reply, other)}, When::arrival(other)});
   }
-  steps.lists.push_back({std::string(kOfferList), {run_offer}});
-  steps.lists.push_back({std::string(kSettleList), {settle}});
+  steps.lists.push_back({std::string(kOfferSegment), {run_offer}, When::asked(When::What::kOffer)});
+  steps.lists.push_back({"settle", {settle}, When::asked(When::What::kSettle)});
 }
 
-void Mixing::add_answering(LocalSteps& steps, const std::vector<int>& others) {
-  const std::string offer(kOfferState), reply(kReplyState), answer(kAnswerList);
+void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
+  const std::string offer(kOfferState), reply(kReplyState), answer(kAnswerSegment);
   const int rank = static_cast<int>(own_.rank());
-  add_segment(steps, kAnswerList, [&](Builder& b) {
+  add_segment(steps, kAnswerSegment, [&](Builder& b) {
     Unpacked arrived(b, message(b, kOfferState));
     std::vector<ValueId> weights;
     for (const Value& parameter : parameters_) {
@@ -214,15 +221,16 @@ void Mixing::add_answering(LocalSteps& steps, const std::vector<int>& others) {
     steps.lists.push_back(
         {"exchange",
          {Action::receive(offer, one, slot), Action::run(answer, 0, slot), Action::send(reply, one, slot)},
-         1,
-         1});
+         When::every(1)});
   }
   for (size_t i = 0; i < others.size(); ++i) {
     const int slot = static_cast<int>(i);
-    steps.lists.push_back({message_list(others[i], rank), {Action::receive(offer, others[i], slot)}});
-    steps.lists.push_back({message_list(rank, others[i]), {Action::send(reply, others[i], slot)}});
+    steps.lists.push_back(
+        {message_list(others[i], rank), {Action::receive(offer, others[i], slot)}, When::arrival(others[i])});
+    steps.lists.push_back(
+        {message_list(rank, others[i]), {Action::send(reply, others[i], slot)}, When::tell(others[i])});
   }
-  steps.lists.push_back({answer, {Action::run(answer)}});
+  steps.lists.push_back({answer, {Action::run(answer)}, When::asked(When::What::kAnswer)});
   steps.slots[offer] = steps.slots[reply] = static_cast<int>(others.size());
 }
 

@@ -1,14 +1,16 @@
-// See local_steps.h. What mixes weights with those of some others stands in mixing.cc.
-#include "trireme/passes/local_steps.h"
-
+// Lets each rank go on by itself, and the ranks agree now and then: the update takes a rank's own gradient,
+// and what they agree by are segments and messages of their own, in lists that are run every so many steps.
+// What mixes weights with those of some others stands in mixed.cc.
 #include <algorithm>
 #include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/exchange/agreement_record.h"
+#include "trireme/exchange/method.h"
+#include "trireme/exchange/mixed.h"
+#include "trireme/exchange/packed.h"
 #include "trireme/ir/verify.h"
-#include "trireme/passes/mixing.h"
-#include "trireme/passes/packed.h"
 
 namespace trireme {
 namespace {
@@ -18,43 +20,38 @@ const std::string kFlight = fmt::format("{}flight", kKeptPrefix);  // what is ad
 // So that shares are equal where nobody has counted anything; less than half a unit of any count.
 constexpr double kAlmostNothing = 1e-30;
 
-class Maker {
+using Way = ExchangeKind::Of;
+
+class OwnStepsMaker {
  public:
-  Maker(const Graph& graph, const Consistency& how, const Mesh& mesh, int rank, const OpTable& ops)
-      : graph_(graph), how_(how), ops_(ops), own_(mesh, rank), ranks_(own_.ranks()), rank_(own_.rank()) {
-    for (const Value& value : graph.values) {
+  explicit OwnStepsMaker(const AgreeingRank& rank)
+      : graph_(rank.updates[0]),
+        how_(rank.agreement),
+        ops_(rank.ops),
+        own_(rank.mesh, rank.rank),
+        ranks_(own_.ranks()),
+        rank_(own_.rank()) {
+    for (const Value& value : graph_.values) {
       if (value.kind != Value::Kind::kState || !is_lasting(value.role)) continue;
       lasting_.push_back(value);
       if (value.role != Role::kOptimizer) agreed_.push_back(value);
       if (value.role == Role::kParameter) parameters_.push_back(value);
     }
-    using enum Consistency::Kind;
-    if (how.kind == kGossip || how.kind == kPushSum || how.kind == kPairs)
-      mixing_.emplace(how_, parameters_, own_, ops_);
+    if (how_.kind() == Agreement::Kind::kMixed) mixing_.emplace(how_, parameters_, own_, ops_);
   }
 
-  LocalSteps run() {
+  AgreedSteps run() {
     result_.update = update();
-    using enum Consistency::Kind;
-    switch (how_.kind) {
-      case kLocal:
-      case kFedavg:
-        add_average();
-        break;
-      case kDiloco:
-        add_outer_step();
-        break;
-      case kDelayed:
-        add_delayed();
-        break;
-      case kGossip:
-      case kPushSum:
-      case kPairs:
-        mixing_->add_to(result_);
-        break;
-    }
+    if (mixing_)
+      mixing_->add_to(result_);
+    else if (how_.way() == Way::kOuterSteps)
+      add_outer_step();
+    else if (how_.way() == Way::kLateMeans)
+      add_delayed();
+    else
+      add_average();
     add_meeting();
-    for (const Graph& graph : result_.segments) debug_verify(graph);
+    for (const StepSegment& segment : result_.segments) debug_verify(segment.graph);
     result_.kept = own_.take();
     return std::move(result_);
   }
@@ -84,7 +81,7 @@ class Maker {
     }
     for (const Update& update : graph_.updates) {
       const Value& state = graph_.values[update.state];
-      if (how_.kind == Consistency::Kind::kDelayed && state.role == Role::kParameter) {
+      if (how_.way() == Way::kLateMeans && state.role == Role::kParameter) {
         add_change(b, state, locals[update.state], locals[update.value]);
         if (!corrects()) continue;
       }
@@ -96,13 +93,13 @@ class Maker {
     }
     if (mixing_) mixing_->end_update(b);
     for (const Output& output : graph_.outputs) b.output(output.name, locals[output.value], output.role);
-    if (how_.kind == Consistency::Kind::kFedavg) count_samples(b, locals);
+    if (how_.way() == Way::kWeightedMeans) count_samples(b, locals);
     debug_verify(b.graph());
     return b.take();
   }
 
   // Whether a rank makes its own steps at once, which the mean of all ranks' then takes the place of.
-  bool corrects() const { return how_.settings.whole("correction") != 0; }
+  bool corrects() const { return how_.settings().whole("correction") != 0; }
 
   // Adds what the step changes to what the steps before have.
   void add_change(Builder& b, const Value& parameter, ValueId before, ValueId after) {
@@ -139,10 +136,10 @@ class Maker {
   // The part of the mean that this rank is, by the targets it has counted, or by the weight of what it has;
   // none where all are alike.
   ValueId own_share(Builder& b) {
-    if (how_.kind == Consistency::Kind::kPushSum)
+    if (how_.way() == Way::kPushes)
       return b.op("affine", {out_of_row(b, mixing_->weight(b))},
                   {{"scale", 1.0 / static_cast<double>(ranks_)}});
-    if (how_.kind != Consistency::Kind::kFedavg) return kNoValue;
+    if (how_.way() != Way::kWeightedMeans) return kNoValue;
     ValueId own =
         b.op("affine", {out_of_row(b, keep_samples(b))}, {{"scale", 1.0}, {"shift", kAlmostNothing}});
     if (how_.taking_part(ranks_) < ranks_) own = b.op("mul", {own, takes_part(b)});
@@ -154,7 +151,7 @@ class Maker {
                 {{"count", how_.taking_part(ranks_)},
                  {"of", ranks_},
                  {"which", rank_},
-                 {"seed", how_.settings.whole("seed")},
+                 {"seed", how_.settings().whole("seed")},
                  {"stream", static_cast<int64_t>(stream_id("exchange.clients") >> 2)}});
   }
   ValueId mean(Builder& b, ValueId value, ValueId share) {
@@ -168,7 +165,7 @@ class Maker {
   void add_segment(const std::string& name, const Body& body) {
     Builder b(ops_, name);
     body(b);
-    result_.segments.push_back(b.take());
+    result_.segments.emplace_back(b.take(), SegmentKind::kUpdate);
   }
 
   static std::vector<Action> runs(const std::vector<std::string>& segments) {
@@ -191,12 +188,12 @@ class Maker {
       const ValueId round = keep_round(b);
       b.update(round, b.op("affine", {round}, {{"scale", 1.0}, {"shift", 1.0}}));
     });
-    result_.lists.push_back({"exchange", runs({"exchange"}), how_.period(), how_.period()});
+    result_.lists.push_back({"exchange", runs({"exchange"}), When::every(how_.period())});
   }
 
   // Nesterov's momentum on the way from where all were last to the mean, as if that were a gradient.
   void add_outer_step() {
-    const double rate = how_.settings.real("outer_rate"), momentum = how_.settings.real("outer_momentum");
+    const double rate = how_.settings().real("outer_rate"), momentum = how_.settings().real("outer_momentum");
     add_segment("exchange", [&](Builder& b) {
       for (const Value& state : agreed_) {
         const ValueId own = b.declare(state);
@@ -216,7 +213,7 @@ class Maker {
         b.update(own, out_of_row(b, next));
       }
     });
-    result_.lists.push_back({"exchange", runs({"exchange"}), how_.period(), how_.period()});
+    result_.lists.push_back({"exchange", runs({"exchange"}), When::every(how_.period())});
     add_beginning();
   }
 
@@ -229,13 +226,13 @@ class Maker {
         b.update(keep(b, "anchor", state, Of::kAll), in_row(b, own));
       }
     });
-    result_.lists.push_back({"begin", runs({"begin"})});
+    result_.lists.push_back({"begin", runs({"begin"}), When::asked(When::What::kBegin)});
   }
 
   // What is under way is kept in as many places as there are periods in the delay. Its sum is begun when the
   // period ends and awaited when it is due, so that it travels while the steps between them are made.
   void add_delayed() {
-    const int64_t delay = how_.settings.whole("delay"), period = how_.period();
+    const int64_t delay = how_.delay(), period = how_.period();
     const int64_t places = std::max<int64_t>(1, (delay + period - 1) / period);
     for (int64_t place = 0; place < places; ++place) {
       add_segment(fmt::format("pack{}", place), [&](Builder& b) {
@@ -256,7 +253,7 @@ class Maker {
     });
     if (corrects()) add_beginning();
     if (delay == 0) {
-      result_.lists.push_back({"exchange", runs({"pack0", "clear", "arrive0"}), period, period});
+      result_.lists.push_back({"exchange", runs({"pack0", "clear", "arrive0"}), When::every(period)});
       return;
     }
     result_.slots[kFlight] = static_cast<int>(places);
@@ -268,19 +265,17 @@ class Maker {
       result_.lists.push_back(
           {fmt::format("arrive{}", place),
            {Action::await(kFlight, slot), Action::run(fmt::format("arrive{}", place), 0, slot)},
-           every,
-           period * (place + 1) + delay});
+           When::every(every, period * (place + 1) + delay)});
     }
     for (int64_t place = 0; place < places; ++place) {
       const int slot = static_cast<int>(place);
       const int64_t first = period * (place + 1);
-      result_.lists.push_back(
-          {fmt::format("pack{}", place), runs({fmt::format("pack{}", place), "clear"}), every, first});
+      result_.lists.push_back({fmt::format("pack{}", place), runs({fmt::format("pack{}", place), "clear"}),
+                               When::every(every, first)});
       result_.lists.push_back(
           {fmt::format("fly{}", place),
            {Action::run(fmt::format("fly{}", place), 0, slot), Action::reduce(kFlight, slot)},
-           every,
-           first});
+           When::every(every, first)});
     }
   }
 
@@ -305,7 +300,7 @@ class Maker {
   // own corrected by what differs, or replicas would come apart by rounding, more and more.
   void add_arrivals(Builder& b, int64_t place, int64_t places) {
     std::optional<Unpacked> added_up;
-    if (how_.settings.whole("delay") > 0) added_up.emplace(b, flight(b));
+    if (how_.delay() > 0) added_up.emplace(b, flight(b));
     for (const Value& state : agreed_) {
       const ValueId own = b.declare(state);
       if (state.role != Role::kParameter) {
@@ -351,26 +346,32 @@ class Maker {
         b.update(value, out_of_row(b, keep(b, "own", state)));
       }
     });
-    result_.lists.push_back({"meet", runs({"keep", "meet"})});
-    result_.lists.push_back({"part", runs({"part"})});
+    result_.lists.push_back({"meet", runs({"keep", "meet"}), When::asked(When::What::kMeet)});
+    result_.lists.push_back({"part", runs({"part"}), When::asked(When::What::kPart)});
   }
 
   const Graph& graph_;
-  const Consistency& how_;
+  const Agreement& how_;
   const OpTable& ops_;
   OwnStates own_;
   const int64_t ranks_, rank_;
   std::vector<Value> lasting_, agreed_;  // states; those that ranks agree on: weights and running statistics
   std::vector<Value> parameters_;
   std::optional<Mixing> mixing_;  // where weights are mixed with those of some others
-  LocalSteps result_;
+  AgreedSteps result_;
 };
+
+AgreedSteps own_steps(const AgreeingRank& rank) {
+  return OwnStepsMaker(rank).run();
+}
 
 }  // namespace
 
-LocalSteps local_steps(const Graph& update, const Consistency& how, const Mesh& mesh, int rank,
-                       const OpTable& ops) {
-  return Maker(update, how, mesh, rank, ops).run();
+AgreementRecord averaged_record() {
+  return {Agreement::Kind::kAveraged, AgreementRecord::States::kOwn, own_steps};
+}
+AgreementRecord mixed_record() {
+  return {Agreement::Kind::kMixed, AgreementRecord::States::kOwn, own_steps};
 }
 
 }  // namespace trireme

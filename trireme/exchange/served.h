@@ -1,4 +1,4 @@
-// What a server and its workers run (plan/servers.h): segments that put gradients and weights into messages
+// What a server and its workers run (plan/agreement.h): segments that put gradients and weights into messages
 // and take them out again, and lists of actions, of which the two ends of a message have the same name.
 //
 //   worker      step       forward and backward alone
@@ -15,42 +15,21 @@
 // say: as messages come (train/server_steps.h).
 #pragma once
 
-#include <span>
 #include <string>
-#include <vector>
 
-#include "trireme/passes/local_steps.h"
-#include "trireme/passes/step_segment.h"
-#include "trireme/plan/servers.h"
+#include "trireme/exchange/agreement_record.h"
+#include "trireme/plan/agreement.h"
 
 namespace trireme {
 
-// Of the worker that is rank `rank`, and of the server: the number of the slot into which the message of a
-// worker (counted from 0) of a step comes, of as many as server_slots().
-std::string push_list(int rank);
-std::string pull_list(int rank);
+// Of a server: the number of the slot into which the message of a worker (counted from 0) of a step comes, of
+// as many as server_slots().
 int server_slots(const Servers& servers);
 int push_slot(const Servers& servers, int worker, int64_t step);
 
-inline constexpr std::string_view kGiveSegment = "give";
-inline constexpr std::string_view kPullSegment = "pull";  // of what the first server gives
 std::string push_state(int server);
 inline constexpr std::string_view kOver = "over";  // input of `give`, output of `pull`: of these
 inline constexpr float kGoesOn = 0, kIsThrough = 1, kIsStopped = 2;
-std::string push_segment(int server);
 inline constexpr std::string_view kAsked = "asked";  // input of `push`: 0, or this worker is asked to stop
-
-struct ServedSteps {
-  std::vector<StepSegment> segments;
-  std::vector<Action> step;  // of a server; a worker has the schedule's, without the update
-  std::vector<LocalSteps::List> lists;
-  std::map<std::string, int, std::less<>> slots;
-};
-
-// `updates` are those segments of a step on whole tensors, with f32 weights and gradients and no buffers:
-// one for each server.
-ServedSteps worker_steps(std::span<const Graph> updates, int rank, const OpTable& ops);
-ServedSteps server_steps(std::span<const Graph> updates, int number, const Servers& servers,
-                         const OpTable& ops);
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/ir/builder.h"
-#include "trireme/passes/exchange.h"
 
 namespace trireme {
 

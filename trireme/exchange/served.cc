@@ -1,12 +1,12 @@
-// See served_steps.h. All of a rank's gradients go in one message, and so do weights.
-#include "trireme/passes/served_steps.h"
+// See served.h. All of a rank's gradients go in one message, and so do weights.
+#include "trireme/exchange/served.h"
 
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/exchange/packed.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ir/verify.h"
-#include "trireme/passes/packed.h"
 
 namespace trireme {
 namespace {
@@ -17,7 +17,16 @@ std::string weights_state(int server) {
 std::string segment_of(std::string_view kind, int server) {
   return server == 0 ? std::string(kind) : fmt::format("{}{}", kind, server);
 }
+constexpr std::string_view kGiveSegment = "give";
 constexpr TensorType kAskedType{DType::f32, {}};
+
+// The two ends of a message have lists of one name; `rank` is the worker's.
+std::string push_list(int rank) {
+  return fmt::format("push{}", rank);
+}
+std::string pull_list(int rank) {
+  return fmt::format("pull{}", rank);
+}
 
 // What an update has of a parameter.
 struct Learned {
@@ -50,7 +59,7 @@ class Messages {
   // Gradients, and behind them loss, count and whether this worker is asked to stop. Where a number of `all`
   // is not finite, the count is not either, so that all servers skip the step.
   Graph push(std::span<const Graph> all) const {
-    Builder b(ops_, push_segment(server_));
+    Builder b(ops_, segment_of("push", server_));
     std::vector<ValueId> parts;
     for (const Value& state : pushed()) parts.push_back(b.declare(state));
     if (all.size() > 1) parts.back() = b.op("add", {flat(b, parts.back()), nothing_of(b, all)});
@@ -79,7 +88,7 @@ class Messages {
     return finished(b);
   }
   Graph pull() const {
-    Builder b(ops_, segment_of(kPullSegment, server_));
+    Builder b(ops_, segment_of("pull", server_));
     Unpacked all(b, weights_message(b));
     for (const Learned& one : learned_) {
       const ValueId own = b.declare(one.weight);
@@ -143,19 +152,9 @@ std::vector<Action> meeting(std::span<const Graph> updates, int number) {
 
 }  // namespace
 
-std::string push_segment(int server) {
-  return segment_of("push", server);
-}
 std::string push_state(int server) {
   return fmt::format("exchange.push{}", server);
 }
-std::string push_list(int rank) {
-  return fmt::format("push{}", rank);
-}
-std::string pull_list(int rank) {
-  return fmt::format("pull{}", rank);
-}
-
 // A worker may be so many steps ahead of the update that its next gradients are for.
 int server_slots(const Servers& servers) {
   return servers.workers *
@@ -166,9 +165,11 @@ int push_slot(const Servers& servers, int worker, int64_t step) {
   return static_cast<int>(step % rounds) * servers.workers + worker;
 }
 
-ServedSteps worker_steps(std::span<const Graph> updates, int rank, const OpTable& ops) {
-  ServedSteps result;
-  LocalSteps::List push{push_list(rank), {}, 1, 1}, pull{pull_list(rank), {}, 1, 1};
+namespace {
+
+AgreedSteps worker_steps(std::span<const Graph> updates, int rank, const OpTable& ops) {
+  AgreedSteps result;
+  ActionList push{push_list(rank), {}, When::every(1)}, pull{pull_list(rank), {}, When::every(1)};
   for (size_t number = 0; number < updates.size(); ++number) {
     const int server = static_cast<int>(number);
     const Messages messages(updates[number], server, ops);
@@ -186,28 +187,46 @@ ServedSteps worker_steps(std::span<const Graph> updates, int rank, const OpTable
   return result;
 }
 
-ServedSteps server_steps(std::span<const Graph> updates, int number, const Servers& servers,
+AgreedSteps server_steps(std::span<const Graph> updates, int number, const Servers& servers,
                          const OpTable& ops) {
   const Messages messages(updates[static_cast<size_t>(number)], number, ops);
-  ServedSteps result;
+  AgreedSteps result;
   result.segments.emplace_back(messages.take("take_first", Messages::With::kReplace));
   result.segments.emplace_back(messages.take("take_next", Messages::With::kAdd));
   result.segments.emplace_back(messages.give(), SegmentKind::kUpdate);
   // In the order of ranks: who comes first does not decide how sums are rounded.
   const int addends = servers.updates == Servers::Updates::kClocks ? servers.workers : 1;
+  std::vector<Action>& step = result.step.emplace();
   for (int worker = 0; worker < addends; ++worker)
-    result.step.push_back(Action::run(worker == 0 ? "take_first" : "take_next", 0, worker));
-  result.step.push_back(Action::run(updates[static_cast<size_t>(number)].name));
-  result.step.push_back(Action::run(std::string(kGiveSegment)));
+    step.push_back(Action::run(worker == 0 ? "take_first" : "take_next", 0, worker));
+  step.push_back(Action::run(updates[static_cast<size_t>(number)].name));
+  step.push_back(Action::run(std::string(kGiveSegment)));
   for (int worker = 0; worker < servers.workers; ++worker) {
     const int rank = servers.rank_of(worker);
-    result.lists.push_back({push_list(rank), {Action::receive(push_state(number), rank, worker)}});
-    result.lists.push_back({pull_list(rank), {Action::send(weights_state(number), rank)}});
+    result.lists.push_back(
+        {push_list(rank), {Action::receive(push_state(number), rank, worker)}, When::arrival(rank)});
+    result.lists.push_back({pull_list(rank), {Action::send(weights_state(number), rank)}, When::tell(rank)});
   }
-  result.lists.push_back({std::string(kGiveSegment), {Action::run(std::string(kGiveSegment))}});
-  if (servers.count > 1) result.lists.push_back({"meet", meeting(updates, number)});
+  result.lists.push_back(
+      {std::string(kGiveSegment), {Action::run(std::string(kGiveSegment))}, When::asked(When::What::kGive)});
+  if (servers.count > 1)
+    result.lists.push_back({"meet", meeting(updates, number), When::asked(When::What::kMeet)});
   result.slots[push_state(number)] = server_slots(servers);
   return result;
+}
+
+// `updates` are those segments of a step on whole tensors, with f32 weights and gradients and no buffers.
+AgreedSteps served_steps(const AgreeingRank& rank) {
+  const Servers& servers = *rank.agreement.servers();
+  TRIREME_CHECK(std::ssize(rank.updates) == servers.count);
+  return servers.serves(rank.rank) ? server_steps(rank.updates, rank.rank, servers, rank.ops)
+                                   : worker_steps(rank.updates, rank.rank, rank.ops);
+}
+
+}  // namespace
+
+AgreementRecord served_record() {
+  return {Agreement::Kind::kServed, AgreementRecord::States::kServed, served_steps};
 }
 
 }  // namespace trireme

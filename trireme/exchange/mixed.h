@@ -1,5 +1,5 @@
 // Weights that a rank mixes with those of some others in every step, or whenever it hears of one (the gossip
-// of exchange/consistency.h): what of it stands in the update, and the segments, messages and lists besides.
+// of plan/agreement.h): what of it stands in the update, and the segments, messages and lists besides.
 // All of a rank's weights go in one message.
 //
 // In lockstep, all ranks run the list `exchange` (or `push0`, `push1`, …) behind each step. Ranks at their
@@ -19,15 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "trireme/passes/local_steps.h"
-#include "trireme/passes/own_states.h"
+#include "trireme/exchange/agreement_record.h"
+#include "trireme/exchange/own_states.h"
 
 namespace trireme {
 
-// Of the list in which one message goes from a rank to another, on both ends.
-std::string message_list(int from, int to);
-inline constexpr std::string_view kMixList = "mix", kOfferList = "offer", kSettleList = "settle",
-                                  kAnswerList = "answer";
 inline constexpr std::string_view kMixedState = "exchange.mixed";  // what neighbours get
 // Of who averages in pairs: what the one who asks sends, and what it gets.
 inline constexpr std::string_view kOfferState = "exchange.offer", kReplyState = "exchange.reply";
@@ -38,13 +34,13 @@ inline constexpr float kNoMoreComes = -1, kRunStops = -2;
 inline constexpr std::string_view kNews = "news";
 
 // Slots of kMixedState: the first so many are sent in turn, behind them lie two for each neighbour.
-int sending_slots(const Consistency& how);
-int receiving_slot(const Consistency& how, size_t neighbour, int which);
+int sending_slots(const Agreement& how);
+int receiving_slot(const Agreement& how, size_t neighbour, int which);
 
 class Mixing {
  public:
   // Which are mixed. All that is given outlives it.
-  Mixing(const Consistency& how, const std::vector<Value>& parameters, OwnStates& own, const OpTable& ops)
+  Mixing(const Agreement& how, const std::vector<Value>& parameters, OwnStates& own, const OpTable& ops)
       : how_(how), parameters_(parameters), own_(own), ops_(ops) {}
 
   // In the update: what becomes of a weight, which the step would change from one value to another; and,
@@ -52,25 +48,25 @@ class Mixing {
   void add_step(Builder& b, const Value& parameter, ValueId before, ValueId after);
   void end_update(Builder& b);
   // All that is not in the update.
-  void add_to(LocalSteps& steps);
+  void add_to(AgreedSteps& steps);
   // Of a rank that pushes: how much of one rank's weights its own are, [1].
   ValueId weight(Builder& b);
 
  private:
-  bool pushes() const { return how_.kind == Consistency::Kind::kPushSum; }
-  bool pairs() const { return how_.kind == Consistency::Kind::kPairs; }
+  bool pushes() const { return how_.way() == ExchangeKind::Of::kPushes; }
+  bool pairs() const { return how_.way() == ExchangeKind::Of::kPairs; }
   std::vector<int> around() const;
   ValueId message(Builder& b, std::string_view name) const;
   ValueId with_news(Builder& b, std::vector<ValueId> weights) const;
-  void add_gossip(LocalSteps& steps);
-  void add_pushes(LocalSteps& steps);
-  void add_pairs(LocalSteps& steps);
-  void add_asking(LocalSteps& steps, const std::vector<int>& others);
-  void add_answering(LocalSteps& steps, const std::vector<int>& others);
+  void add_gossip(AgreedSteps& steps);
+  void add_pushes(AgreedSteps& steps);
+  void add_pairs(AgreedSteps& steps);
+  void add_asking(AgreedSteps& steps, const std::vector<int>& others);
+  void add_answering(AgreedSteps& steps, const std::vector<int>& others);
   template <typename Body>
-  void add_segment(LocalSteps& steps, std::string_view name, const Body& body);
+  void add_segment(AgreedSteps& steps, std::string_view name, const Body& body);
 
-  const Consistency& how_;
+  const Agreement& how_;
   const std::vector<Value>& parameters_;
   OwnStates& own_;
   const OpTable& ops_;

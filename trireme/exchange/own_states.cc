@@ -1,8 +1,8 @@
 // See own_states.h.
-#include "trireme/passes/own_states.h"
+#include "trireme/exchange/own_states.h"
 
 #include "trireme/exchange/method.h"
-#include "trireme/passes/packed.h"
+#include "trireme/exchange/packed.h"
 #include "trireme/schedule/schedule.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // See packed.h.
-#include "trireme/passes/packed.h"
+#include "trireme/exchange/packed.h"
 
 namespace trireme {
 

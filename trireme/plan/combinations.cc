@@ -1,0 +1,240 @@
+// The table, and what reads it.
+#include "trireme/plan/combinations.h"
+
+#include <algorithm>
+
+#include "trireme/base/enum_name.h"
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+using enum Feature;
+
+constexpr EnumNames<kFeatures> kNames = {
+    "an axis pipe",
+    "an axis besides data",
+    "a preset or layouts that split tensors",
+    "zero1, zero2 or zero3",
+    "zero2 or zero3",
+    "layouts",
+    "an asynchronous schedule (pipedream, 2bw)",
+    "the schedule chimera",
+    "offload",
+    "offload of weights or gradients",
+    "an algorithm for an axis",
+    "an exchange",
+    "an exchange with a warm-up",
+    "an exchange of weights (local, fedavg, diloco, delayed, d_psgd, sgp, ad_psgd)",
+    "an exchange at ranks' own pace (ad_psgd, d_psgd with staleness)",
+    "a parameter server",
+    "several parameter servers",
+    "train.shards",
+    "train.precision=f16",
+    "train.weight_precision in 16 bits",
+    "train.gradient_precision in 16 bits",
+    "train.noise_scale",
+    "train.ema",
+    "train.clip_norm",
+    "data.partition",
+    "train.device=cuda",
+    "--transport nccl",
+    "batch norm",
+    "convolutions",
+    "the preset megatron",
+};
+
+bool has_warm_up(const Agreement& agreement) {
+  for (size_t r = 0; r < agreement.rules().size(); ++r) {
+    const ExchangeSettings& settings = agreement.settings(r);
+    if (settings.has("warmup") && settings.whole("warmup") > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view name(Feature feature) {
+  return kNames[static_cast<size_t>(feature)];
+}
+
+const std::vector<Combination>& combinations() {
+  static const std::vector<Combination> rows = {
+      // Pipelines and offload.
+      {kPipe, kOffloadedModel,
+       "a rank that offloads weights computes the model unit by unit, and stages have a schedule of their "
+       "own; "
+       "a schedule that fetches a stage's units would have to be built. Offload the optimizer's states "
+       "alone"},
+      {kPipe, kExchange,
+       "what replicas of all stages send would go together, and stages update on their own; a compressor "
+       "would "
+       "have to work on each stage's own axis data"},
+      {kAsynchronous, kClipNorm,
+       "no stage waits for another's update, and the norm is of all stages' gradients; set "
+       "train.clip_norm=0, "
+       "or use a synchronous schedule"},
+      {kAsynchronous, kF16,
+       "no stage waits for another's update, and all stages agree on the loss scale in every step; use bf16 "
+       "or "
+       "f32, or a synchronous schedule"},
+      {kAsynchronous, kRunningStatistics,
+       "no stage waits for another's update, and every microbatch renews running statistics from what the "
+       "one "
+       "before left; use a synchronous schedule"},
+      {kChimera, kRunningStatistics,
+       "every microbatch renews running statistics from what the one before left, and two stages compute a "
+       "chunk's microbatches at once; use a schedule that has each chunk on one stage, such as 1f1b"},
+      {kOffload, kAverages,
+       "averages are kept with the optimizer's states, which rest in files, and an evaluation can not read "
+       "them there; it would have to fetch them"},
+      {kOffloadedModel, kExchange,
+       "offload cuts the update into parts, and an exchange takes all gradients at once; a method would have "
+       "to work on the parts"},
+      {kOffload, kWarmUp,
+       "offload cuts the update into parts, and the updates of early steps would have other parts; both "
+       "would "
+       "have to be cut alike"},
+      {kOffload, kOwnWeights,
+       "offload cuts the update into parts, and a rank's own weights are kept beside those that all agree "
+       "on; "
+       "these would have to rest in files too"},
+      {kOffload, kServed,
+       "offload cuts the update into parts, and a server's update is one; a server would have to run the "
+       "parts"},
+      // How replicas agree, and how tensors are split.
+      {kServed, kOtherAxes,
+       "a worker is one rank so far; messages between groups of ranks would have to be built"},
+      {kServed, kZero, "the server alone has the optimizer's states, and ZeRO splits them over all ranks"},
+      {kServed, kLayouts, "workers send whole gradients; a server would have to know their parts"},
+      {kOwnWeights, kOtherAxes,
+       "replicas that go on by themselves are one rank each so far; parts of tensors would have to be "
+       "averaged "
+       "among the ranks that have the same part"},
+      {kOwnWeights, kZero,
+       "ranks have weights and states of the optimizer of their own for a while, and ZeRO splits one set of "
+       "them over all; it would need an axis of its own inside a replica"},
+      {kExchange, kSplitGradients,
+       "parts of gradients are added up as they are made, and a method keeps what it leaves out of whole "
+       "gradients; the reduce_scatter would have to be compressed. zero1 goes with exchange"},
+      // What is measured or promised of dense sums.
+      {kShards, kExchange,
+       "shards give the same bits for any number of ranks, and an exchange leaves out parts of each rank's "
+       "gradient"},
+      {kShards, kSplitTensors,
+       "shards promise the same bits on any number of ranks, which holds for data parallelism alone: parts "
+       "of "
+       "tensors are added up in an order of their own"},
+      {kShards, kPipe, "shards compute whole models on each rank, and a pipeline cuts the model"},
+      {kShards, kOffloadedModel, "shards compute whole models on each rank, and offload cuts the model"},
+      {kShards, kNccl, "shards add up in pairs, and NCCL in an order of its own"},
+      {kAlgorithm, kNccl, "NCCL chooses its own algorithms"},
+      {kShards, kOwnSamples,
+       "shards give the same bits for any number of ranks, each with samples of its own"},
+      {kNoiseScale, kExchange,
+       "the noise scale compares the norm of the ranks' gradients with that of their sum, and an exchange "
+       "makes "
+       "something else of the sum"},
+      {kNoiseScale, kPipe,
+       "the noise scale is measured on all gradients at once, and a pipeline cuts the model"},
+      {kNoiseScale, kOffloadedModel,
+       "the noise scale is measured on all gradients at once, and offload cuts the model"},
+      // Number formats, averages, clipping.
+      {kOwnWeights, kF16,
+       "ranks go on by themselves for some steps, and all agree on the loss scale in every step; use bf16 or "
+       "f32"},
+      {kServed, kF16,
+       "workers have a step of their own, and all ranks agree on the loss scale in every step; use bf16 or "
+       "f32"},
+      {kOwnWeights, kHalfWeights, "means are taken of f32 weights; they would have to be taken of masters"},
+      {kServed, kHalfWeights,
+       "the server gives f32 weights; it would have to give those of workers in 16 bits"},
+      {kExchange, kHalfGradients, "methods compress f32 gradients; they would have to widen them first"},
+      {kOwnWeights, kAverages,
+       "ranks have weights of their own between meetings, so that there is no one weight to average; "
+       "averages "
+       "would have to be kept of what they agree on"},
+      {kServed, kAverages, "a server does not keep averages yet"},
+      {kServers, kClipNorm,
+       "each server has the gradients of some parameters, and the norm is of all; servers would have to tell "
+       "each other. Set train.clip_norm=0, or use one server"},
+      // Models and machines.
+      {kServed, kRunningStatistics,
+       "a server hears of gradients alone, and every step renews running statistics; workers would have to "
+       "send "
+       "them too"},
+      {kOwnWeights, kRunningStatistics,
+       "ranks compute by themselves, and running statistics are put together over all of them in every step; "
+       "each rank would have to keep its own, averaged where weights are"},
+      {kServed, kCuda,
+       "the server works in memory of the host; it would have to reach states through the device"},
+      {kOwnPace, kCuda,
+       "ranks mix weights in memory of the host; they would have to reach states through the device"},
+      {kMegatron, kConvolutions,
+       "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
+       "hybrid_cnn splits them by batch"},
+  };
+  return rows;
+}
+
+Features features_of(const Plan& plan) {
+  Features features;
+  const auto add = [&](Feature feature, bool there) {
+    if (there) features.insert(feature);
+  };
+  const bool zero1 = plan.has("zero1"), zero23 = plan.has("zero2") || plan.has("zero3");
+  const Agreement& agreement = plan.agreement;
+  add(kPipe, plan.pipeline_stages() > 1);
+  add(kOtherAxes, std::ranges::any_of(plan.mesh.axes(), [](const Axis& axis) {
+        return axis.name != "data" && axis.name != kServerAxis && axis.size > 1;
+      }));
+  add(kSplitTensors, plan.preset != "data" || !plan.layouts.empty());
+  add(kZero, zero1 || zero23);
+  add(kSplitGradients, zero23);
+  add(kLayouts, !plan.layouts.empty());
+  add(kAsynchronous, plan.pipeline_stages() > 1 && (plan.schedule == "pipedream" || plan.schedule == "2bw"));
+  add(kChimera, plan.pipeline_stages() > 1 && plan.schedule == "chimera");
+  add(kOffload, plan.offload.has_value());
+  add(kOffloadedModel, plan.offload && plan.offload->cuts_model());
+  add(kAlgorithm,
+      std::ranges::any_of(plan.algorithms, [](const auto& one) { return one.second != "automatic"; }));
+  add(kExchange, !agreement.is_dense());
+  add(kWarmUp, has_warm_up(agreement));
+  add(kOwnWeights, agreement.has_own_weights());
+  add(kOwnPace, agreement.has_own_weights() && !agreement.is_in_step());
+  add(kServed, agreement.servers() != nullptr);
+  add(kServers, agreement.servers() && agreement.servers()->count > 1);
+  add(kMegatron, plan.has("megatron"));
+  return features;
+}
+
+const Combination* refused_by(const Features& features) {
+  const auto& rows = combinations();
+  const auto row = std::ranges::find_if(rows, [&](const Combination& one) {
+    return features.contains(one.one) && features.contains(one.other);
+  });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+void check_combinations(const Features& features, std::string_view source) {
+  if (const Combination* row = refused_by(features))
+    throw_error("{}{}{} and {} do not go together: {}", source, source.empty() ? "" : ": ", name(row->one),
+                name(row->other), row->reason);
+}
+
+std::string combinations_document() {
+  std::string text =
+      "# What does not go together\n\n"
+      "Made by `trireme inspect combinations` from the table in `trireme/plan/combinations.cc`; a test "
+      "compares "
+      "the two.\n"
+      "Each pair is refused, before anything runs, with the reason. A pair that is not here works, and "
+      "`trireme "
+      "verify` or\nan exact reference in the tests says so.\n\n"
+      "| what | with what | why not |\n|---|---|---|\n";
+  for (const Combination& row : combinations())
+    text += fmt::format("| {} | {} | {} |\n", name(row.one), name(row.other), row.reason);
+  return text;
+}
+
+}  // namespace trireme
