@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};        // how often calls are looked after
+constexpr std::chrono::milliseconds kLookAfter{50};        // how often calls are looked after
 constexpr std::chrono::microseconds kConnecting{50};  // and ranks that are being connected
 
 double seconds_of(std::chrono::steady_clock::duration duration) {
@@ -146,7 +146,7 @@ void NcclLinks::leave() {
 void NcclLinks::look_after() {
   cudaSetDevice(device_);
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, kLook, [&] { return ended_ || !failure_.empty(); })) {
+  while (!end_.wait_for(lock, kLookAfter, [&] { return ended_ || !failure_.empty(); })) {
     if (!all_well(Clock::now())) return;
   }
 }
