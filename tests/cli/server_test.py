@@ -55,7 +55,7 @@ class Server(PlannedTraining):
         self.assertEqual(len(found[0]), 3)
         for served, plain in zip(*map(lambda lines: map(json.loads, lines), found)):
             self.assertAlmostEqual(served["validation_loss"], plain["validation_loss"], places=5)
-        self.assertIn("set train.clip_norm=0", self.train("clipped", "-n", "4", "--train.clip_norm=1",
+        self.assertIn("Set train.clip_norm=0", self.train("clipped", "-n", "4", "--train.clip_norm=1",
                                                           *self.plan({"method": "server", "servers": 2}), code=1))
 
     def test_a_run_and_its_replay_have_the_same_bits(self):

@@ -208,7 +208,7 @@ TEST(Pipelines, InBothDirectionsDifferByRounding) {
   const Result result = verify(reference, parse_plan(R"({"mesh": "pipe:2", "schedule": "chimera"})", "plan"));
   EXPECT_EQ(result.verdict, Verdict::kRefused);
   EXPECT_THAT(result.reason,
-              testing::HasSubstr("renews %new.bn1.running_mean from what the one before left"));
+              testing::HasSubstr("every microbatch renews running statistics from what the one before left"));
 }
 
 // Both stages have a norm's gain where the layout of the embedding has one gather for the other, and add up
