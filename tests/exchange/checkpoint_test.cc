@@ -22,8 +22,7 @@ struct Outcome {
 
 // Steps [from, to); goes on from the folder where from is not 0, and saves there in the end.
 Outcome train(const std::string& folder, const Plan& plan, int64_t from, int64_t to,
-              const char* optimizer = "sgd") {
-  Training training = small_mlp();
+              const char* optimizer = "sgd", Training training = small_mlp()) {
   training.optim.kind = optimizer;
   Outcome result;
   comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
@@ -88,15 +87,18 @@ TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
         R"({"method": "fedavg", "steps": 2, "fraction": 0.5})", R"({"method": "diloco", "steps": 2})",
         R"({"method": "delayed", "delay": 3, "period": 2})",
         R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
-    const Plan plan = plan_of("data:2", exchange);
-    const std::string once = folder("once"), twice = folder("twice");
-    const Outcome whole = train(once, plan, 0, 6, "adamw");
-    train(twice, plan, 0, 3, "adamw");
-    const Outcome second = train(twice, plan, 3, 6, "adamw");
-    EXPECT_EQ(second.told, "");
-    EXPECT_EQ(second.states, whole.states) << exchange;
-    EXPECT_EQ(whole.other_states == whole.states, false) << exchange;
-    EXPECT_EQ(second.other_states, whole.other_states) << exchange;
+    for (const Training& training : {small_mlp(), small_resnet()}) {
+      SCOPED_TRACE(training.model.family);
+      const Plan plan = plan_of("data:2", exchange);
+      const std::string once = folder("once"), twice = folder("twice");
+      const Outcome whole = train(once, plan, 0, 6, "adamw", training);
+      train(twice, plan, 0, 3, "adamw", training);
+      const Outcome second = train(twice, plan, 3, 6, "adamw", training);
+      EXPECT_EQ(second.told, "");
+      EXPECT_EQ(second.states, whole.states) << exchange;
+      EXPECT_EQ(whole.other_states == whole.states, false) << exchange;
+      EXPECT_EQ(second.other_states, whole.other_states) << exchange;
+    }
   }
   const std::string path = folder("fewer");
   const char* local = R"({"method": "local", "steps": 4})";

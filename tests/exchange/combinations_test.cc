@@ -61,6 +61,8 @@ Example example(Feature feature) {
       return plan({{"offload", offload("weights")}});
     case kAlgorithm:
       return plan({{"algorithm", "ring"}});
+    case kSynchronisedNorm:
+      return plan({{"batch_norm", "synchronised"}});
     case kExchange:
       return plan({{"exchange", "top_k"}});
     case kWarmUp:

@@ -90,6 +90,14 @@ class Reference {
     }
     how_.pushes ? push(step, steps) : mix(steps);
   }
+  // Of a buffer: what each has made of it is mixed, or pushed.
+  void advance_statistics(int64_t step, const std::vector<Floats>& made) {
+    const std::vector<Doubles> nothing(x_.size(), Doubles(x_[0].size(), 0));
+    for (size_t r = 0; r < x_.size(); ++r) {
+      for (size_t i = 0; i < x_[r].size(); ++i) x_[r][i] = y_[r] * static_cast<double>(made[r][i]);
+    }
+    how_.pushes ? push(step, nothing) : mix(nothing);
+  }
   double weight(size_t rank, size_t i) const { return x_[rank][i] / y_[rank]; }
   double sum(size_t i) const {
     return std::accumulate(x_.begin(), x_.end(), 0.0,
@@ -179,6 +187,28 @@ TEST_P(Gossip, IsWhatItSaysAndKeepsTheMean) {
     }
   }
   EXPECT_TRUE(apart);
+}
+
+// Each rank has the running statistics of its own rows, mixed as weights are.
+TEST_P(Gossip, MixesRunningStatistics) {
+  Training training = small_resnet();
+  training.steps = 6;
+  training.rate = 0.03;
+  const LocalRun run = run_of(plan_for(GetParam()), training);
+  for (const auto& [name, of_ranks] : run.steps[0].statistics) {
+    Reference reference(GetParam(), of_ranks[0]);
+    for (size_t step = 0; step < run.steps.size(); ++step) {
+      const std::vector<Floats>&made = run.steps[step].made.at(name),
+            &after = run.steps[step].statistics.at(name);
+      EXPECT_NE(made[0], made[1]) << name;
+      reference.advance_statistics(static_cast<int64_t>(step) + 1, made);
+      for (size_t r = 0; r < after.size(); ++r) {
+        for (size_t i = 0; i < after[r].size(); ++i)
+          ASSERT_NEAR(static_cast<double>(after[r][i]), reference.weight(r, i), 3e-6)
+              << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
+      }
+    }
+  }
 }
 
 TEST_P(Gossip, HasSoundProgramsThatSendWhatTheySay) {

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "trireme/optim/update.h"
 #include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme::testing {
@@ -61,16 +62,24 @@ LocalRun run_of(const Plan& plan, const Training& training) {
       const double count = own_count(batch, trainer.own_rows()[0]);
       communicator.take_bytes();
       trainer.forward_backward(batch, step);
-      const std::map<std::string, Floats> gradients = read(trainer, Role::kGradient);
+      const std::map<std::string, Floats> gradients = read(trainer, Role::kGradient),
+                                          made = read(trainer, Role::kPending);
       trainer.update(step, training.rate);
       const uint64_t bytes = communicator.take_bytes();
-      const std::map<std::string, Floats> after = read(trainer, Role::kParameter);
+      const std::map<std::string, Floats> after = read(trainer, Role::kParameter),
+                                          statistics = read(trainer, Role::kBuffer);
       const std::lock_guard lock(mutex);
       LocalStep& record = run.steps[step];
       record.counts.resize(ranks);
       record.bytes_sent.resize(ranks);
       record.counts[context.rank()] = count;
       record.bytes_sent[context.rank()] = bytes;
+      for (const auto& [name, values] : statistics) {
+        record.made[name].resize(ranks);
+        record.made[name][context.rank()] = made.at(pending_name(name));
+        record.statistics[name].resize(ranks);
+        record.statistics[name][context.rank()] = values;
+      }
       for (const auto& [name, values] : after) {
         record.after[name].resize(ranks);
         record.after[name][context.rank()] = values;

@@ -12,6 +12,8 @@ namespace trireme::testing {
 struct LocalStep {
   // By parameter, of each rank. Gradients are of the mean over the rank's own targets.
   std::map<std::string, std::vector<Floats>> gradients, after;
+  // By buffer, of each rank: what its forward part has made of its own, and what it has behind the step.
+  std::map<std::string, std::vector<Floats>> made, statistics;
   std::vector<double> counts;        // of each rank
   std::vector<uint64_t> bytes_sent;  // by each rank
 };

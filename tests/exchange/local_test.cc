@@ -125,6 +125,17 @@ class Reference {
       agree();
   }
 
+  // Of a buffer: what ranks have made of their own in the step; means where weights become means.
+  void advance_statistics(int64_t step, const std::vector<Floats>& made, const std::vector<double>& counts) {
+    for (size_t r = 0; r < weights_.size(); ++r) {
+      counted_[r] += counts[r];
+      weights_[r].assign(made[r].begin(), made[r].end());
+    }
+    if (how_.method == "delayed" || step % how_.steps != 0) return;
+    weights_.assign(weights_.size(), met());
+    std::ranges::fill(counted_, 0);
+  }
+
   const std::vector<Doubles>& weights() const { return weights_; }
 
  private:
@@ -156,10 +167,13 @@ class Reference {
     for (size_t r = 0; r < counted_.size(); ++r) counted_[r] *= drawn[r] ? 1 : 0;
   }
 
-  void agree() {
+  Doubles met() {
     if (how_.taking_part > 0) draw();
-    const std::vector<double> alike(weights_.size(), 1.0);
-    const Doubles met = mean(weights_, how_.method == "fedavg" ? counted_ : alike);
+    return mean(weights_, how_.method == "fedavg" ? counted_ : std::vector<double>(weights_.size(), 1.0));
+  }
+
+  void agree() {
+    const Doubles met = this->met();
     for (size_t i = 0; i < met.size(); ++i) {
       if (how_.method != "diloco") {
         anchor_[i] = met[i];
@@ -201,23 +215,33 @@ class Local : public ::testing::TestWithParam<LocalCase> {};
 INSTANTIATE_TEST_SUITE_P(All, Local, ::testing::ValuesIn(local_cases()),
                          [](const auto& tested) { return tested.param.name; });
 
+void expect_what_it_says(const LocalCase& how, Training training);
+
 TEST_P(Local, IsWhatItSays) {
-  Training training = small_mlp();
+  expect_what_it_says(GetParam(), small_mlp());
+}
+
+// Each rank has the running statistics of its own rows.
+TEST_P(Local, IsWhatItSaysWithBatchNorm) {
+  expect_what_it_says(GetParam(), small_resnet());
+}
+
+void expect_what_it_says(const LocalCase& how, Training training) {
   training.steps = 13;
-  training.rate = 0.3;
-  if (GetParam().momentum > 0) {
+  training.rate = training.model.family == "mlp" ? 0.3 : 0.03;
+  if (how.momentum > 0) {
     training.optim.kind = "momentum";
-    training.optim.momentum = GetParam().momentum;
+    training.optim.momentum = how.momentum;
   }
-  if (GetParam().adamw) {
+  if (how.adamw) {
     training.optim.kind = "adamw";
     training.rate = 0.01;
   }
   constexpr size_t kRanks = 3;
-  const LocalRun run = run_of(plan_of("data:3", GetParam().exchange), training);
+  const LocalRun run = run_of(plan_of("data:3", how.exchange), training);
   bool apart = false;
   for (const auto& [name, start] : run.start) {
-    Reference reference(GetParam(), start, kRanks);
+    Reference reference(how, start, kRanks);
     for (size_t step = 0; step < run.steps.size(); ++step) {
       const LocalStep& record = run.steps[step];
       reference.advance(static_cast<int64_t>(step) + 1, record.gradients.at(name), record.counts,
@@ -231,8 +255,21 @@ TEST_P(Local, IsWhatItSays) {
       }
     }
   }
+  for (const auto& [name, of_ranks] : run.steps[0].statistics) {
+    Reference reference(how, of_ranks[0], kRanks);
+    for (size_t step = 0; step < run.steps.size(); ++step) {
+      const LocalStep& record = run.steps[step];
+      EXPECT_NE(record.made.at(name)[0], record.made.at(name)[1]) << name;
+      reference.advance_statistics(static_cast<int64_t>(step) + 1, record.made.at(name), record.counts);
+      for (size_t r = 0; r < kRanks; ++r) {
+        for (size_t i = 0; i < of_ranks[r].size(); ++i)
+          ASSERT_NEAR(static_cast<double>(record.statistics.at(name)[r][i]), reference.weights()[r][i], 3e-6)
+              << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
+      }
+    }
+  }
   // Or the test would not tell it from a dense sum.
-  const bool same_weights = GetParam().method == "delayed" && !GetParam().corrects;
+  const bool same_weights = how.method == "delayed" && !how.corrects;
   EXPECT_EQ(apart, !same_weights);
 }
 
@@ -260,12 +297,19 @@ ActionList as_awaited(ActionList list) {
 
 // What ranks send together is what their programs say, and nothing between two agreements. A sum that goes on
 // while steps are made is sent some time between its begin and its end.
+void expect_promised_bytes(const LocalCase& how, Training training);
+
 TEST_P(Local, SendsWhatItPromisesWhenItIsDue) {
-  Training training = small_mlp();
+  for (const Training& training : {small_mlp(), small_resnet()}) expect_promised_bytes(GetParam(), training);
+}
+
+void expect_promised_bytes(const LocalCase& how, Training training) {
+  SCOPED_TRACE(training.model.family);
   training.steps = 12;
-  const Plan plan = plan_of("data:2", GetParam().exchange);
+  const Plan plan = plan_of("data:2", how.exchange);
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const LocalRun run = run_of(plan, training);
+  const size_t tensors = run.start.size() + run.steps[0].statistics.size();
   std::vector<double> begun(run.steps.size()), awaited(run.steps.size());
   for (int rank = 0; rank < 2; ++rank) {
     const Program program = step_program(training.model, training.train, training.optim, training.shape,
@@ -285,7 +329,7 @@ TEST_P(Local, SendsWhatItPromisesWhenItIsDue) {
     sent += static_cast<double>(run.steps[step].bytes_sent[0] + run.steps[step].bytes_sent[1]);
     least += awaited[step];
     // Neighbours in memory go together, with what is left of each one's last line of 64 bytes.
-    most += begun[step] + (begun[step] > 0 ? 2.0 * 60 * static_cast<double>(run.start.size()) : 0);
+    most += begun[step] + (begun[step] > 0 ? 2.0 * 60 * static_cast<double>(tensors) : 0);
     EXPECT_GE(sent, least) << "step " << step + 1;
     EXPECT_LE(sent, most) << "step " << step + 1;
   }
@@ -323,6 +367,55 @@ TEST(LocalSteps, InEveryStepAreTheDenseSum) {
                                R"({"method": "delayed", "delay": 0, "correction": false})"}) {
     SCOPED_TRACE(exchange);
     expect_near(of_even(exchange), of_even(R"("all_reduce")"));
+  }
+}
+
+Batch rows_of(Batch& whole, const std::vector<Part>& parts) {
+  Batch own;
+  own.rows = 0;
+  for (const Part& part : parts) own.rows += part.size;
+  for (auto& [name, tensor] : whole.tensors) {
+    Shape shape = tensor.shape;
+    const int64_t row = shape.elements() / shape[0];
+    shape.set(0, own.rows);
+    HostTensor& rows = own.tensors.emplace_back(name, HostTensor{}).second;
+    rows.reset(tensor.dtype, shape);
+    const auto copy = [&](auto from, auto to) {
+      auto next = to.begin();
+      for (const Part& part : parts)
+        next = std::copy_n(from.begin() + part.begin * row, part.size * row, next);
+    };
+    if (name == "labels")
+      copy(tensor.values<int32_t>(), rows.values<int32_t>());
+    else
+      copy(tensor.values<float>(), rows.values<float>());
+  }
+  return own;
+}
+
+// What a rank makes of its rows is what one rank alone makes of them, running statistics too.
+TEST(LocalSteps, NormaliseTheRowsOfARankByThemselves) {
+  for (const int64_t microbatches : {1, 2}) {
+    Training training = small_resnet();
+    training.train.accumulate = microbatches;
+    const Plan plan = plan_of("data:3", R"({"method": "local", "steps": 9})");
+    std::mutex mutex;
+    comm::run_rank_threads(3, [&](comm::Context& context) {
+      MeshCommunicator communicator(plan.mesh, context);
+      const std::unique_ptr<Device> device = make_cpu_device(1);
+      Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
+                      {plan, context.rank(), &communicator});
+      Trainer one(training.model, training.train, training.optim,
+                  {training.shape.rows / 3, training.shape.sample}, *device);
+      trainer.initialise(1);
+      one.initialise(1);
+      Batch batch = random_batch(training, 0), own = rows_of(batch, trainer.own_rows());
+      trainer.forward_backward(batch, 0);
+      one.forward_backward(own, 0);
+      const std::lock_guard lock(mutex);
+      for (const Role role : {Role::kPending, Role::kGradient})
+        EXPECT_EQ(read(trainer, role), read(one, role));
+    });
   }
 }
 

@@ -157,6 +157,16 @@ Training small_gpt() {
   return training;
 }
 
+Training small_resnet() {
+  Training training = small_mlp();
+  training.model = {};
+  training.model.family = "resnet";
+  training.model.layers = 8;
+  training.model.classes = 5;
+  training.shape = {12, {3, 5, 5}};
+  return training;
+}
+
 Plan plan_of(const std::string& mesh, const std::string& exchange, const std::string& preset) {
   return parse_plan(
       fmt::format(R"({{"mesh": "{}", "preset": "{}", "exchange": {}}})", mesh, preset, exchange), "test");

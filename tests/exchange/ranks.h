@@ -38,10 +38,11 @@ struct Training {
   double loss_scale = 1;
 };
 
-// An mlp of odd sizes, by plain gradient descent without clipping; and a gpt whose sizes are multiples of
-// eight.
+// An mlp of odd sizes, by plain gradient descent without clipping; a gpt whose sizes are multiples of eight;
+// and a residual network with batch norms.
 Training small_mlp();
 Training small_gpt();
+Training small_resnet();
 
 // A batch of its samples, another one for each step.
 Batch random_batch(const Training& training, int64_t step);

@@ -110,12 +110,14 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoWithLocalSteps) {
   Training noise = small_mlp();
   noise.train.noise_scale = true;
   EXPECT_THAT(refusal(plan_of("data:2", local), noise), HasSubstr("train.noise_scale"));
-  Training images = small_mlp();
-  images.model.family = "resnet";
-  images.model.layers = 20;
-  images.shape = {4, {3, 32, 32}};
+  Training images = small_resnet();
+  EXPECT_EQ(refusal(plan_of("data:2", local), images), "no error");
+  images.model.batch_norm_groups = 3;
+  EXPECT_THAT(refusal(plan_of("data:2", local), images), HasSubstr("a multiple of 2 is needed"));
+  images.model.batch_norm_groups = 1;
+  images.shape.rows = 5;
   EXPECT_THAT(refusal(plan_of("data:2", local), images),
-              HasSubstr("batch norm do not go together: ranks compute by themselves"));
+              HasSubstr("can not be normalised in 2 equal groups"));
 }
 
 TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {

@@ -33,7 +33,8 @@ void serve(Trainer& trainer, Communicator& communicator, const Servers& servers,
     trainer.run_list(When::asked(When::What::kMeet));
     run.orders[static_cast<size_t>(number)][step + 1] = server.arrivals();
     if (number == kLeadingServer)
-      run.steps.push_back({read(trainer, Role::kParameter), result, server.arrivals()});
+      run.steps.push_back(
+          {read(trainer, Role::kParameter), read(trainer, Role::kBuffer), result, server.arrivals()});
   }
   server.finish(ServerSteps::Why::kThrough);
   const std::lock_guard lock(mutex);
@@ -110,6 +111,7 @@ PlainRun plain_run(int ranks, const Training& training) {
       const StepResult result = trainer.step(batch, step, training.rate);
       if (context.rank() != 0) continue;
       run.weights.push_back(read(trainer, Role::kParameter));
+      run.statistics.push_back(read(trainer, Role::kBuffer));
       run.results.push_back(result);
     }
     if (context.rank() == 0) run.optimizer = read(trainer, Role::kOptimizer);

@@ -18,7 +18,7 @@ using Orders = std::vector<std::map<int64_t, Arrivals>>;
 
 struct ServedRun {
   struct Step {
-    std::map<std::string, Floats> weights;  // of the servers, afterwards
+    std::map<std::string, Floats> weights, statistics;  // of the servers, afterwards
     StepResult result;
     Arrivals arrivals;
   };
@@ -43,7 +43,7 @@ ServedRun served_run(const Plan& plan, const Training& training, const ServedOpt
 // Weights after each step of plain data parallelism, whose sums are made in the order of ranks, as a server's
 // are; and the optimizer's states after the last.
 struct PlainRun {
-  std::vector<std::map<std::string, Floats>> weights;
+  std::vector<std::map<std::string, Floats>> weights, statistics;
   std::vector<StepResult> results;
   std::map<std::string, Floats> optimizer;
 };

@@ -15,6 +15,7 @@
 #include "tests/support/error_of.h"
 #include "trireme/exchange/served.h"
 #include "trireme/ops/table.h"
+#include "trireme/optim/update.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
@@ -61,11 +62,15 @@ void expect_plain(const ServedRun& run, const PlainRun& plain, int servers = 1) 
   EXPECT_EQ(run.optimizer, plain.optimizer);
 }
 
+void expect_near(const std::map<std::string, Floats>& got, const std::map<std::string, Floats>& expected,
+                 const std::string& where);
+
 struct Synchronous {
   std::string name, exchange, optimizer;
   int workers, servers = 1;
   int64_t microbatches = 1;
   double clip = 0;
+  bool batch_norm = false;
 };
 class SynchronousServer : public ::testing::TestWithParam<Synchronous> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -76,6 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Synchronous{"microbatches", R"("server")", "momentum", 3, 1, 2},
                       Synchronous{"ssp_0", R"({"method": "ssp", "staleness": 0})", "adamw", 3},
                       Synchronous{"two_servers", R"({"method": "server", "servers": 2})", "adamw", 3, 2},
+                      Synchronous{"batch_norm", R"("server")", "momentum", 3, 1, 2, 0, true},
+                      Synchronous{"two_servers_batch_norm", R"({"method": "server", "servers": 2})", "sgd", 2,
+                                  2, 1, 0, true},
                       Synchronous{"three_servers_ssp_0", R"({"method": "ssp", "staleness": 0, "servers": 3})",
                                   "sgd", 2, 3}),
     [](const auto& tested) { return tested.param.name; });
@@ -85,9 +93,20 @@ TEST_P(SynchronousServer, HasTheBitsOfPlainDataParallelism) {
   training.train.accumulate = GetParam().microbatches;
   training.train.clip_norm = GetParam().clip;
   const int workers = GetParam().workers;
+  if (GetParam().batch_norm) {
+    const Training resnet = small_resnet();
+    training.model = resnet.model;
+    training.model.batch_norm_groups = workers;  // of plain data parallelism too
+    training.shape = resnet.shape;
+  }
   const ServedRun run =
       served_run(server_plan(workers + GetParam().servers, GetParam().exchange), training, uneven(workers));
   expect_plain(run, plain_run(workers, training), GetParam().servers);
+  const PlainRun plain = plain_run(workers, training);
+  for (size_t step = 0; step < run.steps.size(); ++step) {
+    EXPECT_EQ(run.steps[step].statistics.empty(), !GetParam().batch_norm);
+    expect_near(run.steps[step].statistics, plain.statistics[step], fmt::format("step {}", step + 1));
+  }
   for (int worker = 0; worker < workers; ++worker) {
     EXPECT_EQ(run.left[worker], run.steps.back().weights);
     EXPECT_EQ(run.computed[worker], training.steps);
@@ -114,9 +133,14 @@ class Gradients {
                                                     *device_, RankOptions()));
     }
   }
-  std::map<std::string, Floats> start() {
+  std::map<std::string, Floats> start() { return start(Role::kParameter); }
+  std::map<std::string, Floats> start(Role role) {
     trainers_[0]->initialise(1);
-    return read(*trainers_[0], Role::kParameter);
+    return read(*trainers_[0], role);
+  }
+  // What it has made of running statistics, of the step that was asked for last.
+  Floats made(int worker, const std::string& buffer) {
+    return read(*trainers_[worker], Role::kPending).at(pending_name(buffer));
   }
   // Of the mean over the worker's rows.
   std::map<std::string, Floats> at(const std::map<std::string, Floats>& weights, int worker, int64_t step) {
@@ -202,6 +226,44 @@ TEST(AsyncServer, MakesTheUpdatesThatTheOrderOfArrivalsSays) {
       stalest = std::max(stalest, most);
     }
     EXPECT_GT(stalest, 0);
+  }
+}
+
+// Of as many workers as there are, each goes one such part of the way with what it has made of them.
+TEST(AsyncServer, GoesSomeOfTheWayToTheStatisticsOfWhoArrives) {
+  for (const char* exchange : {R"("async_server")", R"({"method": "async_server", "servers": 2})"}) {
+    const int workers = 3;
+    Training training = small_resnet();
+    training.steps = 4;
+    training.rate = 0.03;
+    const Plan plan = plan_with_workers(workers, exchange);
+    const int servers = plan.agreement.servers()->count;
+    // With one order for all servers, so that what workers have is one model.
+    Orders orders(static_cast<size_t>(servers));
+    for (auto& order : orders) {
+      for (int64_t step = 1; step <= training.steps; ++step)
+        order[step] = step % 2 == 0 ? Arrivals{servers + 2, servers, servers + 1}
+                                    : Arrivals{servers, servers + 1, servers + 2};
+    }
+    const ServedRun run = served_run(plan, training, {.replay = orders});
+    Gradients gradients(training, workers);
+    std::map<std::string, Floats> weights = gradients.start(), statistics = gradients.start(Role::kBuffer);
+    std::vector<std::map<std::string, Floats>> given(workers, weights), had(workers, statistics);
+    for (size_t step = 0; step < run.steps.size(); ++step) {
+      for (const int rank : run.orders[0].at(static_cast<int64_t>(step) + 1)) {
+        const int worker = rank - servers;
+        std::map<std::string, Floats> all = given[worker];
+        all.insert(had[worker].begin(), had[worker].end());
+        descend(weights, gradients.at(all, worker, static_cast<int64_t>(step)), training.rate);
+        for (auto& [name, values] : statistics) {
+          const Floats made = gradients.made(worker, name);
+          for (size_t i = 0; i < values.size(); ++i) values[i] += (made[i] - values[i]) / workers;
+        }
+        given[worker] = weights;
+        had[worker] = statistics;
+      }
+      expect_near(run.steps[step].statistics, statistics, fmt::format("step {}", step + 1));
+    }
   }
 }
 

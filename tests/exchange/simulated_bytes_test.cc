@@ -18,11 +18,12 @@ struct Setting {
   OptimOptions optim;
   StepShape shape{12, {1, 4, 4}};
 
-  explicit Setting(const std::string& exchange, int ranks = 4)
+  explicit Setting(const std::string& exchange, const char* family = "mlp", int ranks = 4)
       : plan(parse_plan(fmt::format(R"({{"mesh": "data:{}", "exchange": {}}})", ranks, exchange), "test")) {
-    model.family = "mlp";
-    model.layers = 2;
+    model.family = family;
+    model.layers = model.family == "mlp" ? 2 : 8;
     model.hidden = 16;
+    if (model.family == "resnet") shape.sample = Shape{3, 5, 5};
     model.classes = 4;
     train.batch = 12;
     train.clip_norm = 0;
@@ -37,7 +38,10 @@ sim::SimReport simulated(const Setting& setting, const StepPrograms& programs) {
                        {.ranks = sim::SimOptions::Ranks::kAll, .plan = setting.plan});
 }
 
-TEST(SimulatedBytes, AreTheProgramsOwn) {
+class SimulatedBytes : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, SimulatedBytes, ::testing::Values("mlp", "resnet"));
+
+TEST_P(SimulatedBytes, AreTheProgramsOwn) {
   for (const char* exchange : {R"("all_reduce")",
                                R"({"method": "top_k", "ratio": 0.1})",
                                R"({"method": "dgc", "ratio": 0.1})",
@@ -61,7 +65,7 @@ TEST(SimulatedBytes, AreTheProgramsOwn) {
                                R"("sgp")",
                                R"({"method": "sgp", "graph": "exponential"})"}) {
     SCOPED_TRACE(exchange);
-    const Setting setting(exchange);
+    const Setting setting(exchange, GetParam());
     const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
     const sim::SimReport report = simulated(setting, programs);
     double all = 0;
@@ -76,11 +80,11 @@ TEST(SimulatedBytes, AreTheProgramsOwn) {
 }
 
 // A server sends each worker its weights once in a step.
-TEST(SimulatedBytes, OfServersAreAnAnswerToEachWorker) {
+TEST_P(SimulatedBytes, OfServersAreAnAnswerToEachWorker) {
   for (const char* exchange : {R"("server")", R"({"method": "server", "servers": 2})", R"("async_server")",
                                R"({"method": "ssp", "staleness": 2})"}) {
     SCOPED_TRACE(exchange);
-    const Setting setting(exchange, 5);
+    const Setting setting(exchange, GetParam(), 5);
     const Servers servers = *setting.plan.agreement.servers();
     const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
     const sim::SimReport report = simulated(setting, programs);

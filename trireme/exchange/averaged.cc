@@ -25,7 +25,7 @@ using Way = ExchangeKind::Of;
 class OwnStepsMaker {
  public:
   explicit OwnStepsMaker(const AgreeingRank& rank)
-      : graph_(rank.updates[0]),
+      : graph_(without_sums(rank.updates[0], LeftOut::kAllSums, rank.ops)),
         how_(rank.agreement),
         ops_(rank.ops),
         own_(rank.mesh, rank.rank),
@@ -34,10 +34,10 @@ class OwnStepsMaker {
     for (const Value& value : graph_.values) {
       if (value.kind != Value::Kind::kState || !is_lasting(value.role)) continue;
       lasting_.push_back(value);
-      if (value.role != Role::kOptimizer) agreed_.push_back(value);
+      if (is_agreed(value)) agreed_.push_back(value);
       if (value.role == Role::kParameter) parameters_.push_back(value);
     }
-    if (how_.kind() == Agreement::Kind::kMixed) mixing_.emplace(how_, parameters_, own_, ops_);
+    if (how_.kind() == Agreement::Kind::kMixed) mixing_.emplace(how_, agreed_, own_, ops_);
   }
 
   AgreedSteps run() {
@@ -57,43 +57,29 @@ class OwnStepsMaker {
   }
 
  private:
-  bool sums_over_ranks(const Node& node) const {
-    return node.op->collective && node.attrs.text("axis", "") == kReplicaAxis;
+  static bool is_agreed(const Value& state) {
+    return is_lasting(state.role) && state.role != Role::kOptimizer;
   }
 
-  // The update without sums over the ranks: what each rank has made is all there is.
+  // With what becomes of a step that the ranks agree on otherwise.
   Graph update() {
-    Builder b(ops_, graph_.name);
-    std::vector<ValueId> locals(graph_.values.size(), kNoValue);
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].kind != Value::Kind::kResult) locals[v] = b.declare(graph_.values[v]);
-    }
-    for (const Node& node : graph_.nodes) {
-      if (sums_over_ranks(node)) {
-        TRIREME_CHECK(node.op->collective->kind == CollectiveKind::kAllReduce);
-        locals[node.outputs[0]] = locals[node.inputs[0]];
-        continue;
-      }
-      std::vector<ValueId> inputs;
-      for (ValueId input : node.inputs) inputs.push_back(locals[input]);
-      const std::vector<ValueId> outputs = b.copy(graph_, node, inputs, node.attrs);
-      for (size_t i = 0; i < outputs.size(); ++i) locals[node.outputs[i]] = outputs[i];
-    }
-    for (const Update& update : graph_.updates) {
+    Graph own = graph_;
+    const std::vector<Update> updates = std::exchange(own.updates, {});
+    Builder b(ops_, std::move(own));
+    for (const Update& update : updates) {
       const Value& state = graph_.values[update.state];
       if (how_.way() == Way::kLateMeans && state.role == Role::kParameter) {
-        add_change(b, state, locals[update.state], locals[update.value]);
+        add_change(b, state, update.state, update.value);
         if (!corrects()) continue;
       }
-      if (mixing_ && state.role == Role::kParameter) {
-        mixing_->add_step(b, state, locals[update.state], locals[update.value]);
+      if (mixing_ && is_agreed(state)) {
+        mixing_->add_step(b, state, update.state, update.value);
         continue;
       }
-      b.update(locals[update.state], locals[update.value]);
+      b.update(update.state, update.value);
     }
     if (mixing_) mixing_->end_update(b);
-    for (const Output& output : graph_.outputs) b.output(output.name, locals[output.value], output.role);
-    if (how_.way() == Way::kWeightedMeans) count_samples(b, locals);
+    if (how_.way() == Way::kWeightedMeans) count_samples(b);
     debug_verify(b.graph());
     return b.take();
   }
@@ -108,11 +94,11 @@ class OwnStepsMaker {
     b.update(change, b.op("add", {change, in_row(b, b.op("sub", {after, before}))}));
   }
 
-  void count_samples(Builder& b, const std::vector<ValueId>& locals) {
+  void count_samples(Builder& b) {
     const auto output = [&](std::string_view name) {
       const auto found = std::ranges::find(graph_.outputs, name, &Output::name);
       TRIREME_CHECK(found != graph_.outputs.end());
-      return locals[found->value];
+      return found->value;
     };
     const Builder::Scope scope(b, "exchange");
     const ValueId samples = keep_samples(b);
@@ -296,17 +282,16 @@ class OwnStepsMaker {
     });
   }
 
+  // Running statistics stay each rank's own: their mean is the same whenever it is taken, and a sum that is
+  // awaited here would cost the latency that the delay hides.
+  //
   // With correction, a rank's weights are what all agree on and then what it alone has changed since: not its
   // own corrected by what differs, or replicas would come apart by rounding, more and more.
   void add_arrivals(Builder& b, int64_t place, int64_t places) {
     std::optional<Unpacked> added_up;
     if (how_.delay() > 0) added_up.emplace(b, flight(b));
-    for (const Value& state : agreed_) {
+    for (const Value& state : parameters_) {
       const ValueId own = b.declare(state);
-      if (state.role != Role::kParameter) {
-        b.update(own, mean(b, own, kNoValue));
-        continue;
-      }
       const ValueId change_sent = sent(b, state, place);
       const ValueId arrived =
           mean_of_sum(b, added_up ? in_row(b, added_up->next(state.type.shape)) : summed(b, change_sent));
@@ -350,7 +335,7 @@ class OwnStepsMaker {
     result_.lists.push_back({"part", runs({"part"}), When::asked(When::What::kPart)});
   }
 
-  const Graph& graph_;
+  const Graph graph_;  // the rank's own update
   const Agreement& how_;
   const OpTable& ops_;
   OwnStates own_;

@@ -49,34 +49,36 @@ ValueId Mixing::weight(Builder& b) {
 
 ValueId Mixing::message(Builder& b, std::string_view name) const {
   int64_t elements = pushes() || !how_.is_in_step() ? 1 : 0;
-  for (const Value& parameter : parameters_) elements += parameter.type.shape.elements();
+  for (const Value& state : states_) elements += state.type.shape.elements();
   return b.state(std::string(name), {DType::f32, {elements}}, Role::kMessage);
 }
 
 // What goes to each of the others is also what stays: shares are equal. The step is made on what stays, from
-// the weights that its gradient is of.
-void Mixing::add_step(Builder& b, const Value& parameter, ValueId before, ValueId after) {
+// the weights that its gradient is of. Of a buffer, what it has become is shared: a step on what stays could
+// make a variance negative.
+void Mixing::add_step(Builder& b, const Value& state, ValueId before, ValueId after) {
   if (pairs()) return b.update(before, after);
   const Builder::Scope scope(b, "exchange");
-  const ValueId step = b.op("sub", {after, before});
+  const bool is_buffer = state.role == Role::kBuffer;
+  const ValueId step = is_buffer ? kNoValue : b.op("sub", {after, before});
+  ValueId& shared = shares_[state.name];
   if (how_.way() == ExchangeKind::Of::kNeighbours) {
     const double share = 1.0 / static_cast<double>(1 + around().size());
-    const ValueId part = b.op("affine", {before}, {{"scale", share}});
-    b.update(before, b.op("add", {part, step}));
-    shares_[parameter.name] = part;
+    shared = b.op("affine", {is_buffer ? after : before}, {{"scale", share}});
+    b.update(before, is_buffer ? shared : b.op("add", {shared, step}));
     return;
   }
-  const ValueId whole = b.op("add", {b.op("mul", {before, out_of_row(b, weight(b))}), step});
-  const ValueId half = b.op("affine", {whole}, {{"scale", 0.5}});
-  b.update(before, half);
-  shares_[parameter.name] = half;
+  ValueId whole = b.op("mul", {is_buffer ? after : before, out_of_row(b, weight(b))});
+  if (!is_buffer) whole = b.op("add", {whole, step});
+  shared = b.op("affine", {whole}, {{"scale", 0.5}});
+  b.update(before, shared);
 }
 
 void Mixing::end_update(Builder& b) {
   if (pairs()) return;
   const Builder::Scope scope(b, "exchange");
-  std::vector<ValueId> parts;  // in the order of the message, by the names of parameters
-  for (const Value& parameter : parameters_) parts.push_back(shares_.at(parameter.name));
+  std::vector<ValueId> parts;  // in the order of the message, by the names of states
+  for (const Value& state : states_) parts.push_back(shares_.at(state.name));
   if (pushes()) {
     const ValueId all = weight(b), half = b.op("affine", {all}, {{"scale", 0.5}});
     b.update(all, half);
@@ -103,9 +105,9 @@ void Mixing::add_gossip(AgreedSteps& steps) {
   const std::string state(kMixedState), mix(kMixSegment);
   add_segment(steps, kMixSegment, [&](Builder& b) {
     Unpacked arrived(b, message(b, kMixedState));
-    for (const Value& parameter : parameters_) {
-      const ValueId own = b.declare(parameter);
-      b.update(own, b.op("add", {own, arrived.next(parameter.type.shape)}));
+    for (const Value& state : states_) {
+      const ValueId own = b.declare(state);
+      b.update(own, b.op("add", {own, arrived.next(state.type.shape)}));
     }
   });
   const bool paced = !how_.is_in_step();
@@ -136,9 +138,9 @@ void Mixing::add_pushes(AgreedSteps& steps) {
     std::vector<std::pair<ValueId, ValueId>> sums;  // of weights
     const ValueId own_weight = weight(b);
     Unpacked arrived(b, message(b, kMixedState));
-    for (const Value& parameter : parameters_) {
-      const ValueId own = b.declare(parameter);
-      sums.emplace_back(own, b.op("add", {own, arrived.next(parameter.type.shape)}));
+    for (const Value& state : states_) {
+      const ValueId own = b.declare(state);
+      sums.emplace_back(own, b.op("add", {own, arrived.next(state.type.shape)}));
     }
     const ValueId sum = b.op("add", {own_weight, arrived.next({1})}), divisor = out_of_row(b, sum);
     b.update(own_weight, sum);
@@ -176,14 +178,17 @@ void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
   const int rank = static_cast<int>(own_.rank());
   add_segment(steps, kOfferSegment, [&](Builder& b) {
     std::vector<ValueId> weights;
-    for (const Value& parameter : parameters_) weights.push_back(b.declare(parameter));
+    for (const Value& state : states_) weights.push_back(b.declare(state));
     b.update(message(b, kOfferState), with_news(b, weights));
   });
   add_segment(steps, kSettleSegment, [&](Builder& b) {
     Unpacked sent(b, message(b, kOfferState)), arrived(b, message(b, kReplyState));
-    for (const Value& parameter : parameters_) {
-      const ValueId own = b.declare(parameter), there = arrived.next(parameter.type.shape);
-      b.update(own, b.op("add", {own, half_of_difference(b, there, sent.next(parameter.type.shape))}));
+    for (const Value& state : states_) {
+      const ValueId own = b.declare(state), there = arrived.next(state.type.shape),
+                    here = sent.next(state.type.shape);
+      // Of a buffer, half of what is there: its own may have become less than half of what was sent.
+      const ValueId from = state.role == Role::kBuffer ? own : here;
+      b.update(own, b.op("add", {own, half_of_difference(b, there, from)}));
     }
   });
   const Action run_offer = Action::run(std::string(kOfferSegment)),
@@ -208,10 +213,10 @@ void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
   add_segment(steps, kAnswerSegment, [&](Builder& b) {
     Unpacked arrived(b, message(b, kOfferState));
     std::vector<ValueId> weights;
-    for (const Value& parameter : parameters_) {
-      const ValueId own = b.declare(parameter);
+    for (const Value& state : states_) {
+      const ValueId own = b.declare(state);
       weights.push_back(own);
-      b.update(own, b.op("add", {own, half_of_difference(b, arrived.next(parameter.type.shape), own)}));
+      b.update(own, b.op("add", {own, half_of_difference(b, arrived.next(state.type.shape), own)}));
     }
     b.update(message(b, kReplyState), with_news(b, weights));
   });

@@ -1,6 +1,6 @@
-// Weights that a rank mixes with those of some others in every step, or whenever it hears of one (the gossip
-// of plan/agreement.h): what of it stands in the update, and the segments, messages and lists besides.
-// All of a rank's weights go in one message.
+// Weights, and with them running statistics, that a rank mixes with those of some others in every step, or
+// whenever it hears of one (the gossip of plan/agreement.h): what of it stands in the update, and the
+// segments, messages and lists besides. All of a rank's weights go in one message.
 //
 // In lockstep, all ranks run the list `exchange` (or `push0`, `push1`, …) behind each step. Ranks at their
 // own pace have it too, but run these instead, as messages come (train/gossip_steps.h):
@@ -39,13 +39,13 @@ int receiving_slot(const Agreement& how, size_t neighbour, int which);
 
 class Mixing {
  public:
-  // Which are mixed. All that is given outlives it.
-  Mixing(const Agreement& how, const std::vector<Value>& parameters, OwnStates& own, const OpTable& ops)
-      : how_(how), parameters_(parameters), own_(own), ops_(ops) {}
+  // Which are mixed: parameters and buffers. All that is given outlives it.
+  Mixing(const Agreement& how, const std::vector<Value>& states, OwnStates& own, const OpTable& ops)
+      : how_(how), states_(states), own_(own), ops_(ops) {}
 
-  // In the update: what becomes of a weight, which the step would change from one value to another; and,
+  // In the update: what becomes of a state, which the step would change from one value to another; and,
   // behind all of them, what is sent.
-  void add_step(Builder& b, const Value& parameter, ValueId before, ValueId after);
+  void add_step(Builder& b, const Value& state, ValueId before, ValueId after);
   void end_update(Builder& b);
   // All that is not in the update.
   void add_to(AgreedSteps& steps);
@@ -67,7 +67,7 @@ class Mixing {
   void add_segment(AgreedSteps& steps, std::string_view name, const Body& body);
 
   const Agreement& how_;
-  const std::vector<Value>& parameters_;
+  const std::vector<Value>& states_;
   OwnStates& own_;
   const OpTable& ops_;
   std::map<std::string, ValueId, std::less<>> shares_;  // of weights, that are sent

@@ -1,6 +1,9 @@
 // See own_states.h.
 #include "trireme/exchange/own_states.h"
 
+#include <algorithm>
+
+#include "trireme/base/error.h"
 #include "trireme/exchange/method.h"
 #include "trireme/exchange/packed.h"
 #include "trireme/schedule/schedule.h"
@@ -31,6 +34,49 @@ ValueId OwnStates::keep_named(Builder& b, const std::string& name, const Shape& 
   }
   kept_[name] = state;
   return b.state(name, {DType::f32, one}, Role::kResidual, {{"init", start}});
+}
+
+namespace {
+
+// Whether nothing is made of a value but what a buffer becomes.
+bool renews_a_buffer(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes) {
+    if (std::ranges::find(node.inputs, value) != node.inputs.end()) return false;
+  }
+  for (const Output& output : graph.outputs) {
+    if (output.value == value) return false;
+  }
+  return std::ranges::all_of(graph.updates, [&](const Update& update) {
+    return update.value != value || graph.values[update.state].role == Role::kPending;
+  });
+}
+
+bool is_sum_over_ranks(const Node& node) {
+  return node.op->collective && node.attrs.text("axis", "") == kReplicaAxis;
+}
+
+}  // namespace
+
+Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops) {
+  Builder b(ops, graph.name);
+  std::vector<ValueId> locals(graph.values.size(), kNoValue);
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].kind != Value::Kind::kResult) locals[v] = b.declare(graph.values[v]);
+  }
+  for (const Node& node : graph.nodes) {
+    if (is_sum_over_ranks(node) && (which == LeftOut::kAllSums || renews_a_buffer(graph, node.outputs[0]))) {
+      TRIREME_CHECK(node.op->collective->kind == CollectiveKind::kAllReduce);
+      locals[node.outputs[0]] = locals[node.inputs[0]];
+      continue;
+    }
+    std::vector<ValueId> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(locals[input]);
+    const std::vector<ValueId> outputs = b.copy(graph, node, inputs, node.attrs);
+    for (size_t i = 0; i < outputs.size(); ++i) locals[node.outputs[i]] = outputs[i];
+  }
+  for (const Update& update : graph.updates) b.update(locals[update.state], locals[update.value]);
+  for (const Output& output : graph.outputs) b.output(output.name, locals[output.value], output.role);
+  return b.take();
 }
 
 ValueId in_row(Builder& b, ValueId value) {

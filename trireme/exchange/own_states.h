@@ -36,6 +36,11 @@ class OwnStates {
   KeptStates kept_;
 };
 
+// A rank's graph without sums over the ranks along data: what it has made itself is all there is.
+// kSumsOfBuffers: without those alone that make what buffers become (Role::kPending).
+enum class LeftOut { kAllSums, kSumsOfBuffers };
+Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops);
+
 // […] as [1, …], and back.
 ValueId in_row(Builder& b, ValueId value);
 ValueId out_of_row(Builder& b, ValueId value);

@@ -28,9 +28,9 @@ std::string pull_list(int rank) {
   return fmt::format("pull{}", rank);
 }
 
-// What an update has of a parameter.
+// What an update has of a parameter: its gradient; of a buffer, what a worker has made of it in the step.
 struct Learned {
-  Value weight, gradient;
+  Value state, pushed;
 };
 
 // Between a server and its workers.
@@ -38,14 +38,13 @@ class Messages {
  public:
   Messages(const Graph& update, int server, const OpTable& ops) : ops_(ops), server_(server) {
     for (const Value& value : update.values) {
-      if (value.role == Role::kBuffer)
-        throw_error("a server keeps no running statistics yet, but this model has {}", value.name);
-      if (value.role != Role::kParameter) continue;
-      const auto gradient = std::ranges::find_if(update.values, [&](const Value& other) {
-        return other.role == Role::kGradient && other.attrs.text("of", "") == value.name;
+      if (value.role != Role::kParameter && value.role != Role::kBuffer) continue;
+      const Role pushed_as = value.role == Role::kParameter ? Role::kGradient : Role::kPending;
+      const auto pushed = std::ranges::find_if(update.values, [&](const Value& other) {
+        return other.role == pushed_as && other.attrs.text("of", "") == value.name;
       });
-      TRIREME_CHECK(gradient != update.values.end());
-      learned_.push_back({value, *gradient});
+      TRIREME_CHECK(pushed != update.values.end());
+      learned_.push_back({value, *pushed});
       elements_ += value.type.shape.elements();
     }
     for (const char* name : {"loss", "count"}) {
@@ -56,12 +55,17 @@ class Messages {
     }
   }
 
-  // Gradients, and behind them loss, count and whether this worker is asked to stop. Where a number of `all`
-  // is not finite, the count is not either, so that all servers skip the step.
+  // Gradients, running statistics times the count, and behind them loss, count and whether this worker is
+  // asked to stop. Where a number of `all` is not finite, the count is not either, so that all servers skip
+  // the step.
   Graph push(std::span<const Graph> all) const {
     Builder b(ops_, segment_of("push", server_));
     std::vector<ValueId> parts;
-    for (const Value& state : pushed()) parts.push_back(b.declare(state));
+    const ValueId count = b.declare(sums_.back());
+    for (const Value& state : pushed()) {
+      const ValueId own = state.name == sums_.back().name ? count : b.declare(state);
+      parts.push_back(state.role == Role::kPending ? b.op("mul", {own, count}) : own);
+    }
     if (all.size() > 1) parts.back() = b.op("add", {flat(b, parts.back()), nothing_of(b, all)});
     parts.push_back(b.input(std::string(kAsked), kAskedType, Role::kScalar));
     b.update(push_message(b), packed(b, parts));
@@ -82,7 +86,7 @@ class Messages {
     Builder b(ops_, std::string(kGiveSegment));
     const ValueId over = b.input(std::string(kOver), kAskedType, Role::kScalar);
     std::vector<ValueId> parts;
-    for (const Learned& one : learned_) parts.push_back(b.declare(one.weight));
+    for (const Learned& one : learned_) parts.push_back(b.declare(one.state));
     parts.push_back(over);
     b.update(weights_message(b), packed(b, parts));
     return finished(b);
@@ -91,8 +95,8 @@ class Messages {
     Builder b(ops_, segment_of("pull", server_));
     Unpacked all(b, weights_message(b));
     for (const Learned& one : learned_) {
-      const ValueId own = b.declare(one.weight);
-      b.update(own, all.next(one.weight.type.shape));
+      const ValueId own = b.declare(one.state);
+      b.update(own, all.next(one.state.type.shape));
     }
     b.output(std::string(kOver), all.next({}));
     return finished(b);
@@ -101,7 +105,7 @@ class Messages {
  private:
   std::vector<Value> pushed() const {
     std::vector<Value> states;
-    for (const Learned& one : learned_) states.push_back(one.gradient);
+    for (const Learned& one : learned_) states.push_back(one.pushed);
     states.insert(states.end(), sums_.begin(), sums_.end());
     return states;
   }
@@ -116,8 +120,9 @@ class Messages {
     ValueId squares = kNoValue;
     for (size_t server = 0; server < all.size(); ++server) {
       for (const Learned& one : Messages(all[server], static_cast<int>(server), ops_).learned_) {
-        const ValueId known = b.graph().find(one.gradient.name);
-        const ValueId part = b.op("sum_squares", {known != kNoValue ? known : b.declare(one.gradient)});
+        if (one.pushed.role != Role::kGradient) continue;
+        const ValueId known = b.graph().find(one.pushed.name);
+        const ValueId part = b.op("sum_squares", {known != kNoValue ? known : b.declare(one.pushed)});
         squares = squares == kNoValue ? part : b.op("add", {squares, part});
       }
     }
@@ -215,7 +220,7 @@ AgreedSteps server_steps(std::span<const Graph> updates, int number, const Serve
   return result;
 }
 
-// `updates` are those segments of a step on whole tensors, with f32 weights and gradients and no buffers.
+// `updates` are those segments of a step on whole tensors, with f32 weights and gradients.
 AgreedSteps served_steps(const AgreeingRank& rank) {
   const Servers& servers = *rank.agreement.servers();
   TRIREME_CHECK(std::ssize(rank.updates) == servers.count);

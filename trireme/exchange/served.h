@@ -2,8 +2,9 @@
 // and take them out again, and lists of actions, of which the two ends of a message have the same name.
 //
 //   worker      step       forward and backward alone
-//               push R     gradients, loss, count and whether it is asked to stop into one message, to the
-//               server pull R     weights from there, and whether the run is over
+//               push R     gradients, running statistics, loss, count and whether it is asked to stop into
+//                          one message, to the server
+//               pull R     weights and running statistics from there, and whether the run is over
 //   server      push R     the message from rank R, into a slot of its own
 //               step       what the slots have added up, the update, weights into one message
 //               pull R     that message to rank R

@@ -165,13 +165,14 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
                 var = buffer(name + ".running_var", {c}, Init::ones());
   Attrs attrs{{"eps", 1e-5}};
   if (mode_ != Mode::kTrain) return op("batch_norm_inference", {x, gain, bias, mean, var}, attrs);
-  if (shape(x)[0] % batch_norm_groups_ != 0) {
+  if (shape(x)[0] % norm_groups_.count != 0) {
     throw_error(
         "a microbatch of {} rows can not be normalised in {} equal groups (batch_norm of each rank on "
         "its own, or model.batch_norm_groups); another train.batch is needed",
-        shape(x)[0], batch_norm_groups_);
+        shape(x)[0], norm_groups_.count);
   }
-  if (batch_norm_groups_ > 1) attrs.set("groups", batch_norm_groups_);
+  if (norm_groups_.count > 1) attrs.set("groups", norm_groups_.count);
+  if (norm_groups_.statistics == NormGroups::Statistics::kOwn) attrs.set("statistics", "own");
   const std::vector<ValueId> results = builder_.node("batch_norm", {x, gain, bias, mean, var}, attrs);
   builder_.update(mean, results[3]);
   builder_.update(var, results[4]);

@@ -52,10 +52,17 @@ inline constexpr std::string_view kAdapts = "adapts";
 std::string adapter_name(std::string_view layer, char which);  // 'A' or 'B'
 bool is_adapter_name(std::string_view parameter);
 
+// In how many groups of rows batch norms take their statistics. kOwn: where ranks share the groups, each
+// keeps the running statistics of its own groups, not of all.
+struct NormGroups {
+  int64_t count = 1;
+  enum class Statistics { kOfAll, kOwn } statistics = Statistics::kOfAll;
+};
+
 class Network {
  public:
-  Network(Builder& builder, Mode mode, double dropout_rate, int64_t batch_norm_groups = 1)
-      : builder_(builder), mode_(mode), dropout_rate_(dropout_rate), batch_norm_groups_(batch_norm_groups) {}
+  Network(Builder& builder, Mode mode, double dropout_rate, NormGroups norm_groups = {})
+      : builder_(builder), mode_(mode), dropout_rate_(dropout_rate), norm_groups_(norm_groups) {}
 
   Mode mode() const { return mode_; }
   Builder& builder() { return builder_; }
@@ -88,7 +95,7 @@ class Network {
   ValueId layer_norm(ValueId x, const std::string& name, double eps = 1e-5);
   ValueId rms_norm(ValueId x, const std::string& name, double eps = 1e-5);
   // `name.{weight,bias,running_mean,running_var}`; batch statistics in training, running ones in evaluation.
-  // Rows are normalised in batch_norm_groups groups of neighbours.
+  // Rows are normalised in as many groups of neighbours as NormGroups says.
   ValueId batch_norm(ValueId x, const std::string& name);
   // A square kernel with padding (kernel − 1)/2 unless given; `name.weight`, and `name.bias` where asked for.
   struct Conv {
@@ -137,7 +144,7 @@ class Network {
   Builder& builder_;
   Mode mode_;
   double dropout_rate_;
-  int64_t batch_norm_groups_;
+  NormGroups norm_groups_;
   std::vector<ValueId> parameters_;
   Adapters adapters_;
   std::vector<std::string> linear_layers_;

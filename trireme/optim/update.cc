@@ -120,14 +120,22 @@ const Optimizer& find_optimizer(const std::string& kind) {
   throw_error("there is no optimizer '{}'; there are {}", kind, join(names, ", "));
 }
 
-// The buffer takes its pending value.
-void renew(Builder& b, const Value& buffer, ValueId scale, int64_t sums) {
+void renew(Builder& b, const Value& buffer, ValueId scale, ValueId count, const Renewal& renewal) {
   const Builder::Scope scope(b, buffer.name);
   const ValueId old = b.declare(buffer);
-  ValueId pending =
-      b.state(pending_name(buffer.name), buffer.type, sums > 0 ? Role::kGradient : Role::kPending);
-  if (sums > 0) pending = b.op("affine", {pending}, {{"scale", 1.0 / static_cast<double>(sums)}});
-  b.update(old, unless_skipped(b, pending, old, scale));
+  const bool is_sum = renewal.by == Renewal::By::kSum, is_weighted = renewal.by == Renewal::By::kWeightedSum;
+  ValueId next = b.state(pending_name(buffer.name), buffer.type, is_sum ? Role::kGradient : Role::kPending,
+                         is_weighted ? Attrs{{"of", buffer.name}} : Attrs());
+  const double part = 1.0 / static_cast<double>(renewal.values);
+  const auto times = [&](ValueId value, double factor) {
+    return b.op("affine", {value}, {{"scale", factor}});
+  };
+  if (is_sum) next = times(next, part);
+  if (is_weighted) {
+    next = b.op("div", {next, count});
+    if (renewal.values > 1) next = b.op("add", {times(old, 1 - part), times(next, part)});
+  }
+  b.update(old, unless_skipped(b, next, old, scale));
 }
 
 // The state that the optimizer takes for a 16-bit parameter: as that one starts, before it is rounded.
@@ -191,7 +199,7 @@ Value shared_gradient(const Value& parameter, const UpdateOptions& train, int ch
 }
 
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const UpdateOptions& train, int64_t buffer_sums,
+                   const OptimOptions& options, const UpdateOptions& train, const Renewal& renewal,
                    const SharedGradients& shared) {
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
@@ -237,7 +245,7 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
     optimizer.update(
         {b, options, parameters[i], weights[i], halves[i], gradients[i], rate, scale[0], step, train.ema});
   }
-  for (const Value& buffer : buffers) renew(b, buffer, scale[0], buffer_sums);
+  for (const Value& buffer : buffers) renew(b, buffer, scale[0], count, renewal);
   b.output("scale", scale[0]);
   b.output("norm", scale[1]);
   b.output("loss", loss);

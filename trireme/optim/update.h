@@ -53,11 +53,21 @@ inline constexpr std::string_view kCountSquaresState = "accumulated.count_square
 using SharedGradients = std::map<std::string, std::vector<Value>, std::less<>>;
 Value shared_gradient(const Value& parameter, const UpdateOptions& train, int chunk);
 
-// `parameters`: the trained states; `buffers`: those that the forward part renews. Where `buffer_sums` is not
-// 0, `new.NAME` is the sum of as many values, added up like gradients, and their mean is taken. Throws an
-// Error when the optimizer is not known.
+// What a buffer becomes of `new.NAME`.
+struct Renewal {
+  enum class By {
+    kValue,        // that itself
+    kSum,          // the mean of `values`, which are added up like gradients
+    kWeightedSum,  // of values times their targets, added up like those: their mean takes the place of one
+                   // `values`-th of the buffer
+  } by = By::kValue;
+  int64_t values = 1;
+};
+
+// `parameters`: the trained states; `buffers`: those that the forward part renews. Throws an Error when the
+// optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const UpdateOptions& train, int64_t buffer_sums = 0,
+                   const OptimOptions& options, const UpdateOptions& train, const Renewal& renewal = {},
                    const SharedGradients& shared = {});
 
 }  // namespace trireme

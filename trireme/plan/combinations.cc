@@ -23,6 +23,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "offload",
     "offload of weights or gradients",
     "an algorithm for an axis",
+    "batch_norm: synchronised",
     "an exchange",
     "an exchange with a warm-up",
     "an exchange of weights (local, fedavg, diloco, delayed, d_psgd, sgp, ad_psgd)",
@@ -159,13 +160,13 @@ const std::vector<Combination>& combinations() {
        "each server has the gradients of some parameters, and the norm is of all; servers would have to tell "
        "each other. Set train.clip_norm=0, or use one server"},
       // Models and machines.
-      {kServed, kRunningStatistics,
-       "a server hears of gradients alone, and every step renews running statistics; workers would have to "
-       "send "
-       "them too"},
-      {kOwnWeights, kRunningStatistics,
-       "ranks compute by themselves, and running statistics are put together over all of them in every step; "
-       "each rank would have to keep its own, averaged where weights are"},
+      {kServed, kSynchronisedNorm,
+       "workers compute by themselves, each with the statistics of its own rows; leave batch_norm out, or "
+       "say "
+       "local"},
+      {kOwnWeights, kSynchronisedNorm,
+       "ranks compute by themselves, each with the statistics of its own rows; leave batch_norm out, or say "
+       "local"},
       {kServed, kCuda,
        "the server works in memory of the host; it would have to reach states through the device"},
       {kOwnPace, kCuda,
@@ -198,6 +199,7 @@ Features features_of(const Plan& plan) {
   add(kOffloadedModel, plan.offload && plan.offload->cuts_model());
   add(kAlgorithm,
       std::ranges::any_of(plan.algorithms, [](const auto& one) { return one.second != "automatic"; }));
+  add(kSynchronisedNorm, plan.batch_norm == Plan::BatchNorm::kSynchronised);
   add(kExchange, !agreement.is_dense());
   add(kWarmUp, has_warm_up(agreement));
   add(kOwnWeights, agreement.has_own_weights());

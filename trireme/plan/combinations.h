@@ -26,6 +26,7 @@ enum class Feature {
   kOffload,
   kOffloadedModel,  // weights or gradients
   kAlgorithm,
+  kSynchronisedNorm,  // asked for
   // How replicas agree.
   kExchange,  // anything but dense sums
   kWarmUp,    // of a compressor

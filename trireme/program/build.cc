@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/exchange/own_states.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
@@ -56,8 +57,7 @@ void check_alone(const Graph& forward) {
     if (node.op->collective && node.attrs.text("axis", "") == "data")
       throw_error(
           "the plan has an exchange by which ranks compute by themselves, but {} is put together over all of "
-          "them in every step, as batch norm's statistics are. Use a model without batch norm, or another "
-          "exchange",
+          "them in every step. Use another exchange, or take away what the plan says of layouts",
           forward.values[node.outputs[0]].name);
   }
 }
@@ -121,7 +121,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     const Alike* alike = first ? &*first : nullptr;
     Graph graph = expand(segment.graph, mesh, pins, ops(), alike);
     Spread spread = trireme::spread(graph, mesh, pins, alike);
-    Graph leader = partition(graph, mesh, pins, spread, /*rank=*/0, ops());
+    Graph leader = of_rank(segment, partition(graph, mesh, pins, spread, /*rank=*/0, ops()));
     again_.push_back(to_make_again(plan_, segment, leader));
     leader = recompute(leader, again_.back());
     std::map<int64_t, Graph> early;
@@ -137,6 +137,12 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     common =
         Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
   }
+}
+
+// Where ranks go on by themselves, each keeps the running statistics that it has made.
+Graph ProgramBuilder::of_rank(const StepSegment& segment, Graph local) const {
+  if (!record_.steps || segment.kind != SegmentKind::kForwardBackward) return local;
+  return without_sums(local, LeftOut::kSumsOfBuffers, ops());
 }
 
 // Of one rank of a stage; of a pipeline, not yet cut.
@@ -155,7 +161,7 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
     }
     const auto& [graph, pins, spread, leader, early] = *common_[s];
     const Mesh& mesh = stage_plan_.mesh;
-    const Graph local = partition(graph, mesh, pins, spread, in_stage, ops(), &layouts);
+    const Graph local = of_rank(segment, partition(graph, mesh, pins, spread, in_stage, ops(), &layouts));
     result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
     if (segment.kind == SegmentKind::kUpdate) {
       Graph& update = result.segments.back().graph;

@@ -66,6 +66,7 @@ class ProgramBuilder {
 
   ActionList with_rows(ActionList list, SegmentKind kind, int64_t microbatches, int rank) const;
   struct InStages;  // the segments of one rank of a stage, cut into those of all stages
+  Graph of_rank(const StepSegment& segment, Graph local) const;
   RankPart before_cut(int in_stage, const Schedule& schedule) const;
   const InStages& in_stages(int in_stage) const;
   RankPart stage_part(int rank) const;

@@ -18,6 +18,7 @@
 #include "trireme/optim/parameter_patterns.h"
 #include "trireme/optim/update.h"
 #include "trireme/passes/half_weights.h"
+#include "trireme/passes/pins.h"
 #include "trireme/passes/precision.h"
 #include "trireme/plan/combinations.h"
 #include "trireme/program/build.h"
@@ -83,7 +84,7 @@ void check_adapters(const Network& net, const Model& model) {
 
 enum class Outputs { kLoss, kLossAndLogits, kLogits };
 Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,
-                  Mode mode, Outputs outputs, DType precision) {
+                  Mode mode, Outputs outputs, DType precision, const NormGroups& norm_groups) {
   check_sizes(model, shape);
   const ModelRecord& record = model.record;
   const std::vector<SampleTensor> tensors = batch_tensors(record, shape.sample);
@@ -94,7 +95,7 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
     for (int64_t extent : tensor.row) rows.push_back(extent);
     return b.input(tensor.name, {tensor.dtype, rows}, Role::kBatch);
   };
-  Network net(b, mode, model.options.dropout, model.options.batch_norm_groups);
+  Network net(b, mode, model.options.dropout, norm_groups);
   net.set_adapters(adapters_of(model.options.lora));
   if (record.loss) {
     if (outputs == Outputs::kLogits) throw_error("the model '{}' has a loss, but no logits", record.family);
@@ -118,6 +119,32 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
   }
   if (outputs != Outputs::kLoss) b.output("logits", logits, OutputRole::kRows);
   return lower_precision(b.take(), precision, ops());
+}
+
+Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,
+                  Mode mode, Outputs outputs, DType precision) {
+  return model_graph(std::move(name), model, train, shape, mode, outputs, precision,
+                     {.count = model.options.batch_norm_groups});
+}
+
+// Where ranks compute by themselves, no group has rows of two of them, and each rank keeps the running
+// statistics of its own.
+NormGroups norm_groups(const Model& model, const Plan& plan) {
+  const int64_t given = model.options.batch_norm_groups;
+  if (!plan.agreement.has_own_weights() && !plan.agreement.servers()) return {.count = given};
+  const int64_t parts = batch_parts(plan);
+  if (given != 1 && given % parts != 0)
+    throw_error(
+        "model.batch_norm_groups is {}, but {} ranks compute by themselves under this exchange, so that each "
+        "group is of one of them; a multiple of {} is needed",
+        given, parts, parts);
+  return {given == 1 ? parts : given, NormGroups::Statistics::kOwn};
+}
+
+// A server takes the mean of what all workers made of running statistics in a step; or, where each gradient
+// makes an update, goes a part of the way to what one of them has.
+Renewal served_renewal(const Servers& servers) {
+  return {Renewal::By::kWeightedSum, servers.updates == Servers::Updates::kClocks ? 1 : servers.workers};
 }
 
 // The states that the forward part itself renews: running statistics.
@@ -258,15 +285,17 @@ std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const Opt
           "chunk {} of the pipeline has no parameters to update; cut the model elsewhere (the plan's key "
           "stages), or use fewer stages",
           chunk);
-    result.push_back(update_graph(own, {}, optim, update_options(train), 0, {}));
+    result.push_back(update_graph(own, {}, optim, update_options(train)));
     result.back().name = fmt::format("update.{}", chunk);
   }
   return result;
 }
 
 // One for each server, of as many elements as can be: the largest parameters first, each to who has least.
-std::vector<Graph> server_updates(const std::vector<Value>& parameters, int servers,
-                                  const OptimOptions& optim, const TrainOptions& train) {
+// The first one, which evaluates, has the buffers.
+std::vector<Graph> server_updates(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
+                                  int servers, const Renewal& renewal, const OptimOptions& optim,
+                                  const TrainOptions& train) {
   if (servers > std::ssize(parameters))
     throw_error("the plan has {} servers, but the model has {} parameters to share among them; use fewer",
                 servers, parameters.size());
@@ -286,7 +315,8 @@ std::vector<Graph> server_updates(const std::vector<Value>& parameters, int serv
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (server_of[i] == server) own.push_back(parameters[i]);
     }
-    result.push_back(update_graph(own, {}, optim, update_options(train), 0, {}));
+    const std::vector<Value> renewed = server == kLeadingServer ? buffers : std::vector<Value>();
+    result.push_back(update_graph(own, renewed, optim, update_options(train), renewal));
     result.back().name = fmt::format("update.{}", server);
   }
   return result;
@@ -309,7 +339,8 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     evaluated.rows = shape.rows / schedule.own;
   }
   StepGraphs result;
-  Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision);
+  Graph forward = model_graph("first", model, train, once, Mode::kTrain, Outputs::kLoss, precision,
+                              norm_groups(model, plan));
   Graph evaluate =
       model_graph("evaluate", model, train, evaluated, Mode::kEvaluate, Outputs::kLossAndLogits, precision);
   freeze(forward, evaluate, model, train);
@@ -344,13 +375,16 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     for (Graph& update : chunk_updates(forward, result.cut, optim, train))
       result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
   } else if (const Servers* servers = plan.agreement.servers(); servers && servers->count > 1) {
-    for (Graph& update : server_updates(result.parameters, servers->count, optim, train))
+    for (Graph& update : server_updates(result.parameters, renewed_states(forward), servers->count,
+                                        served_renewal(*servers), optim, train))
       result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
   } else {
-    result.segments.emplace_back(
-        update_graph(result.parameters, renewed_states(forward), optim, update_options(train),
-                     wholes ? schedule.microbatches : 0, shared),
-        SegmentKind::kUpdate);
+    Renewal renewal;
+    if (wholes) renewal = {Renewal::By::kSum, schedule.microbatches};
+    if (servers) renewal = served_renewal(*servers);
+    result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim,
+                                              update_options(train), renewal, shared),
+                                 SegmentKind::kUpdate);
   }
   result.segments.emplace_back(std::move(evaluate), SegmentKind::kEvaluate);
   for (const Graph& merge : merges)
