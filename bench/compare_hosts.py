@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Two "hosts" with two ranks each and a slow link between them: does the hierarchical all-reduce beat the flat
-ring by as much as the cost model says?
+ring?
 
   bench/compare_hosts.py [--rate 400mbit] [--sizes 64K-16M] [--json FILE]
 
 The hosts are network namespaces (two_hosts.py). The links are calibrated, then both algorithms are timed in turns.
-Ends with 1 when a predicted speed-up is not within 20% of the measured one, and with 77 where namespaces or tbf are not
-permitted.
+Ends with 77 where namespaces or tbf are not permitted.
 """
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from two_hosts import TwoHosts
 
 HERE = Path(__file__).resolve().parent
 RANKS = 4
-CLOSE = 1.2
 
 
 def measure(hosts, trireme, sizes, seconds):
@@ -49,10 +46,6 @@ def compare(rows):
     return comparisons
 
 
-def is_close(row):
-    return 1 / CLOSE <= row["predicted_ratio"] / row["ratio"] <= CLOSE
-
-
 def table(comparisons):
     lines = [f"{'':>10} {'ring ms':>19} {'hierarchical ms':>19} {'times as fast':>19}",
              f"{'bytes':>10} " + " ".join(f"{'measured':>9} {'predicted':>9}" for _ in range(3))]
@@ -60,7 +53,7 @@ def table(comparisons):
         milliseconds = [row[key] * 1e3 for key in ("ring_seconds", "ring_predicted_seconds", "hierarchical_seconds",
                                                    "hierarchical_predicted_seconds")]
         lines.append(f"{row['bytes']:>10} " + " ".join(f"{value:>9.2f}" for value in milliseconds) +
-                     f" {row['ratio']:>9.2f} {row['predicted_ratio']:>9.2f}" + ("" if is_close(row) else "  off"))
+                     f" {row['ratio']:>9.2f} {row['predicted_ratio']:>9.2f}")
     return "\n".join(lines)
 
 
@@ -77,11 +70,8 @@ def main():
         rows = measure(hosts, trireme, arguments.sizes, arguments.seconds)
     comparisons = compare(rows)
     print(f"all-reduce of f32, {RANKS} ranks on 2 hosts with {arguments.rate}/s between them\n\n" + table(comparisons))
-    close = sum(map(is_close, comparisons))
-    print(f"\n{close} of {len(comparisons)} predicted speed-ups are within 20% of the measured ones.")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(comparisons, indent=1) + "\n")
-    sys.exit(close < len(comparisons))
 
 
 if __name__ == "__main__":

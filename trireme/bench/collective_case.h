@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/collective/link_model.h"
+#include "trireme/comm/collective/link_table.h"
 #include "trireme/comm/context.h"
 
 namespace trireme::bench {

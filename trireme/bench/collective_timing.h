@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "trireme/bench/collective_case.h"
-#include "trireme/comm/collective/link_model.h"
+#include "trireme/comm/collective/link_table.h"
 #include "trireme/comm/context.h"
 
 namespace trireme::bench {
@@ -32,35 +32,7 @@ struct CollectiveTime {
   double min_seconds = 0;
   double predicted_seconds = 0;
   std::vector<double> turns;  // the median of each turn
-  // Where links were measured in rounds, too: what was predicted before the first round and after each.
-  std::vector<double> predictions;
   double bus_bytes_per_second = 0;
-};
-
-// All algorithms of one size. They take turns, so that what disturbs the machine for a while disturbs them
-// alike. Everything here is collective.
-class SizeTiming {
- public:
-  // Throws Error, on all ranks, when a result is wrong.
-  SizeTiming(comm::Context& context, comm::Group& group, const CollectiveQuestion& question, size_t bytes,
-             double turn_seconds);
-  ~SizeTiming();
-  SizeTiming(SizeTiming&&) noexcept;
-
-  void take_turns();  // each algorithm one
-  // Each time is that of the slowest rank; equal on all.
-  std::vector<CollectiveTime> times() const;
-
- private:
-  struct Timed;
-  void check(comm::Algorithm algorithm);
-  void prepare(Timed& timed, double turn_seconds);
-  double once(comm::Algorithm algorithm);
-
-  comm::Group* group_;
-  std::unique_ptr<CollectiveCase> test_;
-  std::vector<Timed> all_;
-  size_t rounds_ = 0;
 };
 
 // Ranks that have just started are still being moved between cores.
@@ -71,5 +43,10 @@ void warm_up(comm::Group& group);
 std::vector<CollectiveTime> time_collective(comm::Context& context, comm::Group& group,
                                             const CollectiveQuestion& question,
                                             const std::function<void(const CollectiveTime&)>& each);
+
+// How much longer the automatic choice takes than the best fixed algorithm of its size, at most: the median
+// over the turns, so that what slows the machine down for a while counts for both. "" where nothing can be
+// compared.
+std::string choice_text(const std::vector<CollectiveTime>& times);
 
 }  // namespace trireme::bench

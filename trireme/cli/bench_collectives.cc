@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,14 +12,13 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/machine.h"
-#include "trireme/bench/prediction_check.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/bench_commands.h"
 #include "trireme/cli/collective_chart.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/size_list.h"
 #include "trireme/cli/write_file.h"
-#include "trireme/comm/calibrate/calibrate.h"
+#include "trireme/comm/calibrate.h"
 #include "trireme/comm/collective/algorithms.h"
 
 namespace trireme::cli {
@@ -42,7 +40,6 @@ struct CollectivesOptions {
   std::string json, svg;
   std::string calibrate;  // written
   std::string links;      // read
-  int check_rounds = 0;   // of links and collectives in turns; 0: no check
 };
 
 // The value with this name; names(i) is that of value i.
@@ -100,38 +97,38 @@ bench::CollectiveQuestion question_of(const CollectivesOptions& options) {
 }
 
 // None where there is no file yet.
-std::vector<comm::LinkModel> models_in(const std::string& path) {
-  return std::filesystem::exists(path) ? comm::read_link_models(path) : std::vector<comm::LinkModel>();
+std::vector<comm::LinkTable> tables_in(const std::string& path) {
+  return std::filesystem::exists(path) ? comm::read_link_tables(path) : std::vector<comm::LinkTable>();
 }
 
 // Replaces what the file has of the same transport, memory and number of ranks.
-void write_links(const std::string& path, const comm::LinkModel& model) {
-  std::vector<comm::LinkModel> models = models_in(path);
-  std::erase_if(models, [&](const comm::LinkModel& old) {
-    return old.transport == model.transport && old.memory == model.memory && old.ranks == model.ranks;
+void write_links(const std::string& path, const comm::LinkTable& table) {
+  std::vector<comm::LinkTable> tables = tables_in(path);
+  std::erase_if(tables, [&](const comm::LinkTable& old) {
+    return old.transport == table.transport && old.memory == table.memory && old.ranks == table.ranks;
   });
-  models.push_back(model);
-  comm::write_link_models(path, models);
+  tables.push_back(table);
+  comm::write_link_tables(path, tables);
 }
 
-comm::LinkModel links_of(comm::Context& context, const CollectivesOptions& options,
+comm::LinkTable links_of(comm::Context& context, const CollectivesOptions& options,
                          const bench::CollectiveQuestion& question) {
   if (!options.links.empty()) return comm::read_links(context, options.links, question.memory);
-  const bool full = !options.calibrate.empty() || options.check_rounds > 0;
+  const bool full = !options.calibrate.empty();
   comm::CalibrationOptions how{.thoroughness = full ? comm::Thoroughness::full : comm::Thoroughness::probe,
                                .memory = question.memory};
   if (options.calibrate.empty()) how.collective = question.collective;
-  const comm::LinkModel model = comm::measure_links(context, how);
+  const comm::LinkTable table = comm::measure_links(context, how);
   if (!options.calibrate.empty() && context.rank() == 0) {
-    write_links(options.calibrate, model);
-    fmt::print("links of {} with {} ranks written to {}\n", model.transport, model.ranks, options.calibrate);
+    write_links(options.calibrate, table);
+    fmt::print("links of {} with {} ranks written to {}\n", table.transport, table.ranks, options.calibrate);
   }
-  return model;
+  return table;
 }
 
 // Two levels are what one host does not have; the transport's own way is what not every transport has.
 std::vector<Algorithm> sensible_algorithms(Collective collective, comm::Context& context,
-                                           const comm::LinkModel& links) {
+                                           const comm::LinkTable& links) {
   std::vector<Algorithm> algorithms{Algorithm::automatic};
   if (collective == Collective::all_to_all || collective == Collective::barrier) return algorithms;
   if (comm::timed_curve(links, collective, Algorithm::native) != nullptr)
@@ -149,7 +146,8 @@ std::string algorithm_text(const bench::CollectiveTime& time) {
 void print_time(const bench::CollectiveTime& time) {
   fmt::print("{:>10} {:<36} {:>11.2f} {:>11.2f} {:>9.3f} {:>12.2f} {:>9.2f}\n", time.bytes,
              algorithm_text(time), time.median_seconds * 1e6, time.p90_seconds * 1e6,
-             time.bus_bytes_per_second / 1e9, time.predicted_seconds * 1e6, bench::prediction_ratio(time));
+             time.bus_bytes_per_second / 1e9, time.predicted_seconds * 1e6,
+             time.predicted_seconds / time.median_seconds);
   std::fflush(stdout);
 }
 
@@ -171,8 +169,9 @@ Json json_of(const std::vector<bench::CollectiveTime>& times, const bench::Colle
                     {"median_seconds", time.median_seconds},
                     {"p90_seconds", time.p90_seconds},
                     {"min_seconds", time.min_seconds},
+                    {"turn_seconds", time.turns},
                     {"predicted_seconds", time.predicted_seconds},
-                    {"predicted_ratio", bench::prediction_ratio(time)},
+                    {"predicted_ratio", time.predicted_seconds / time.median_seconds},
                     {"bus_bytes_per_second", time.bus_bytes_per_second},
                     {"cpu", bench::cpu_model()},
                     {"cores", bench::host_core_count()}});
@@ -194,29 +193,20 @@ std::vector<bench::CollectiveTime> measure(comm::Context& context, const Collect
   const auto print = [&](const bench::CollectiveTime& time) {
     if (speaks) print_time(time);
   };
-  const comm::LinkModel links = links_of(context, options, question);
+  const comm::LinkTable links = links_of(context, options, question);
   context.set_links(links);
   comm::Group world = context.world();
   if (question.algorithms.empty())
     question.algorithms = sensible_algorithms(question.collective, context, links);
   if (speaks) print_heading(options, question);
-  if (options.check_rounds > 0) {
-    const std::vector<bench::CollectiveTime> times =
-        bench::check_predictions(context, world, question, options.check_rounds);
-    std::ranges::for_each(times, print);
-    return times;
-  }
   return bench::time_collective(context, world, question, print);
 }
 
-// Whether predictions were good enough, where that was asked.
-bool run_rank(comm::Context& context, const CollectivesOptions& options,
+void run_rank(comm::Context& context, const CollectivesOptions& options,
               const bench::CollectiveQuestion& question) {
   const std::vector<bench::CollectiveTime> times = measure(context, options, question);
-  const bench::PredictionVerdict verdict = bench::judge_predictions(times);
-  const bool good = options.check_rounds == 0 || verdict.good;
-  if (context.rank() != 0) return good;
-  if (!verdict.text.empty()) fmt::print("\n{}", verdict.text);
+  if (context.rank() != 0) return;
+  if (const std::string text = bench::choice_text(times); !text.empty()) fmt::print("\n{}", text);
   if (!options.json.empty()) write_json(options.json, json_of(times, question, context));
   if (!options.svg.empty()) {
     const std::string title =
@@ -225,23 +215,22 @@ bool run_rank(comm::Context& context, const CollectivesOptions& options,
     write_collective_chart(options.svg, title,
                            fmt::format("{}, {} cores", bench::cpu_model(), bench::host_core_count()), times);
   }
-  return good;
 }
 
 int run(CollectivesOptions options) {
   const bench::CollectiveQuestion question = question_of(options);
-  if (!options.calibrate.empty()) models_in(options.calibrate);  // what is no such file is not written over
-  const auto program = [&](comm::Context& context) {
-    return static_cast<int>(run_rank(context, options, question) ? kOk : kFailed);
-  };
+  if (!options.calibrate.empty()) tables_in(options.calibrate);  // what is no such file is not written over
   if (options.launch.transport == "inproc") {
-    std::atomic<int> code = kOk;
     comm::run_rank_threads(
-        std::max(options.launch.ranks, 2), [&](comm::Context& context) { code = program(context); },
+        std::max(options.launch.ranks, 2),
+        [&](comm::Context& context) { run_rank(context, options, question); },
         options.launch.timeout_seconds);
-    return code;
+    return kOk;
   }
-  return comm::run_launched(options.launch, program);
+  return comm::run_launched(options.launch, [&](comm::Context& context) {
+    run_rank(context, options, question);
+    return static_cast<int>(kOk);
+  });
 }
 
 }  // namespace
@@ -267,17 +256,11 @@ int bench_collectives(std::span<const std::string> arguments) {
       ->capture_default_str();
   app.add_option("--json", options.json, "write the results to this file");
   app.add_option("--svg", options.svg, "draw time against size to this file");
-  auto* calibrate = app.add_option("--calibrate", options.calibrate,
-                                   "measure the links thoroughly first, and write them to this file");
+  auto* calibrate =
+      app.add_option("--calibrate", options.calibrate,
+                     "time collectives thoroughly first (under 20 s), and write the table to this file");
   app.add_option("--links", options.links, "use the links that --calibrate wrote; else a quick probe")
       ->excludes(calibrate);
-  app.add_option("--check-predictions", options.check_rounds,
-                 "measure links and collectives in turns, so many rounds, and end with 1 when predictions or "
-                 "choices are off")
-      ->type_name("ROUNDS")
-      ->expected(0, 1)
-      ->default_str("20")
-      ->check(CLI::Range(1, 1000));
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   return run(std::move(options));
 }

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "trireme/comm/calibrate/calibrate.h"
+#include "trireme/comm/calibrate.h"
 
 namespace trireme::cli {
 

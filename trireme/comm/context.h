@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/comm/collective/link_model.h"
+#include "trireme/comm/collective/link_table.h"
 #include "trireme/comm/device_links.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/launch/environment.h"
@@ -46,7 +46,7 @@ class Context {
   DeviceLinks device_links() const { return parts_.device_links; }
 
   // What all groups made from here on choose and predict by. Equal on all ranks: see calibrate.h.
-  void set_links(LinkModel links) { links_ = std::move(links); }
+  void set_links(LinkTable links) { links_ = std::move(links); }
 
   // Collective over all ranks, and over the members. The order of members is that of the ranks in the group.
   // Groups with the same name and members may be made again: all members do so, equally often.
@@ -60,7 +60,7 @@ class Context {
 
  private:
   Parts parts_;
-  std::optional<LinkModel> links_;
+  std::optional<LinkTable> links_;
   std::map<uint32_t, std::string> groups_;  // number -> what it was made from
   std::map<std::string, int> made_;         // how often
 };

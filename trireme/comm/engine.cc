@@ -86,21 +86,6 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_byt
   return book_.add(std::move(page));
 }
 
-Operation& Engine::steps(const Call& call, uint32_t number, const Steps& steps, size_t segment_bytes,
-                         void* data) {
-  refuse_if_failed();
-  const RecipeKey key{call.pack(), uint64_t{number} << 32 | segment_bytes};
-  RecipePage* page = book_.find(key);
-  if (page == nullptr) {
-    auto made = std::make_unique<RecipePage>();
-    made->key = key;
-    made->recipe = make_recipe(call, steps, rank_, members_, segment_bytes);
-    page = &book_.add(std::move(made));
-  }
-  auto* const bytes = static_cast<std::byte*>(data);
-  return begin(*page, make_stream(number_, sequence_++), true, bytes, bytes);
-}
-
 Operation& Engine::all_to_all(DType dtype, const void* input, std::span<const int64_t> send_counts,
                               void* output, std::span<const int64_t> receive_counts) {
   refuse_if_failed();

@@ -27,8 +27,6 @@ class Engine {
   Operation& collective(const Call& call, void* data, CollectiveOptions options);
   Operation& all_to_all(DType dtype, const void* input, std::span<const int64_t> send_counts, void* output,
                         std::span<const int64_t> receive_counts);
-  // Steps that are in no table, for who measures what messages cost. `number` tells those of one call apart.
-  Operation& steps(const Call& call, uint32_t number, const Steps& steps, size_t segment_bytes, void* data);
   bool offers_native(const Call& call) const { return native_ != nullptr && native_->offers(call); }
   Operation& message(Step::Kind kind, DType dtype, int64_t count, void* data, int peer, int tag);
 

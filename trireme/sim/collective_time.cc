@@ -136,7 +136,7 @@ double CollectiveTimes::steps_seconds(const Group& group, Collective collective,
                                       double bytes) const {
   const comm::Steps steps = comm::make_steps(collective, algorithm, group.ranks(), 0, group.hosts);
   comm::Costs costs;
-  costs.transfer = [&](int from, int to, size_t message, bool) -> comm::Transfer {
+  costs.transfer = [&](int from, int to, size_t message) -> comm::Transfer {
     const Path& path = group.paths[from][to];
     const double seconds = path.alpha_seconds + static_cast<double>(message) * path.beta_seconds_per_byte;
     return {.send_seconds = seconds, .receive_seconds = seconds};
@@ -156,7 +156,7 @@ double CollectiveTimes::run_seconds(const Group& group, Collective collective, d
       .collective = collective, .dtype = DType::u8, .count = static_cast<int64_t>(std::llround(bytes))};
   const comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false);
   const comm::Steps steps = comm::make_steps(collective, choice.algorithm, group.ranks(), 0, group.hosts);
-  const auto transfer = [&](int from, int to, size_t message, bool) -> comm::Transfer {
+  const auto transfer = [&](int from, int to, size_t message) -> comm::Transfer {
     const Path& path = group.paths[from][to];
     const double on_wire = static_cast<double>(message) * path.beta_seconds_per_byte;
     return {.send_seconds = on_wire, .delay_seconds = path.alpha_seconds, .receive_seconds = on_wire};

@@ -1,32 +1,27 @@
-// Which algorithm and segment size to run a call with: those that should take the least time.
+// Which algorithm to run a call with, by the times in a LinkTable.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "trireme/comm/collective/choice.h"
-#include "trireme/comm/collective/link_model.h"
+#include "trireme/comm/collective/link_table.h"
 
 namespace trireme::comm {
 
-// Pure, and equal on all ranks that run the same program with the same model. A call that names its algorithm
-// keeps it, and gets a segment size and a prediction. `native_offered`: the transport has its own way; it is
-// chosen where that was measured and is faster, and where nothing was measured of it. Where the model has
-// times of whole operations of as many ranks, those count; elsewhere the cost model's. Where it has
-// preferences for as many ranks, they come before both.
-Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkModel& model,
+// How long a call that names its algorithm should take: as timed, if the table is of so many ranks (beyond
+// the longest vector that was timed, grown as the closed form grows); else by the algorithm's closed form on
+// the fitted link. The transport's native way has no closed form: what was
+// timed stands for other numbers of ranks too. 0 if nothing is known of it.
+double predict_call(const Call& call, int ranks, std::span<const int> hosts, const LinkTable& table);
+
+// The algorithm that should take the least time, or the one that the call names, with a prediction. Pure, and
+// equal on all ranks that run the same program with the same table. `native_offered`: the transport has a
+// native way, which is also chosen if it was never timed.
+Choice choose(const Call& call, int ranks, std::span<const int> hosts, const LinkTable& table,
               bool native_offered);
 
-// The ways to run a call whose predicted time is at most `within` times the least, that one first. Of those
-// that come to the same (with two ranks, a ring is a reduce-scatter-gather) there is one.
-std::vector<Choice> contenders(const Call& call, int ranks, std::span<const int> hosts,
-                               const LinkModel& model, bool native_offered, double within);
-
-// What a call that names its algorithm should take in messages of so many bytes.
-double predict_call(const Call& call, size_t segment_bytes, int ranks, std::span<const int> hosts,
-                    const LinkModel& model);
-
 // The same as choose(), to give to a Group.
-Chooser make_chooser(LinkModel model, std::vector<int> hosts);
+Chooser make_chooser(LinkTable table, std::vector<int> hosts);
 
 }  // namespace trireme::comm

@@ -29,7 +29,7 @@ int fan_in(const Steps& steps) {
 Costs costs_over(const EmulatedLink& link) {
   const Link costs = link.costs();
   return {.transfer =
-              [costs](int, int, size_t bytes, bool) {
+              [costs](int, int, size_t bytes) {
                 const double on_wire = static_cast<double>(bytes) * costs.beta_seconds_per_byte;
                 return Transfer{.send_seconds = on_wire,
                                 .delay_seconds = costs.alpha_seconds,

@@ -42,14 +42,14 @@ double seconds_of_part(const Steps& steps, std::span<const size_t> chunk_bytes, 
 }  // namespace
 
 Costs uniform_costs(const Link& link, Ports ports) {
-  const auto transfer = [link](int, int, size_t bytes, bool) -> Transfer {
+  const auto transfer = [link](int, int, size_t bytes) -> Transfer {
     const double seconds = link.alpha_seconds + static_cast<double>(bytes) * link.beta_seconds_per_byte;
     return {.send_seconds = seconds, .receive_seconds = seconds};
   };
   const auto reduce = [link](size_t bytes) {
     return static_cast<double>(bytes) * link.gamma_seconds_per_byte;
   };
-  return {.transfer = transfer, .reduce_seconds = reduce, .add_seconds = {}, .ports = ports, .hosts = {}};
+  return {.transfer = transfer, .reduce_seconds = reduce, .ports = ports};
 }
 
 size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_bytes) {
@@ -60,44 +60,6 @@ size_t longest_message_bytes(const Steps& steps, std::span<const size_t> chunk_b
     }
   }
   return longest;
-}
-
-double busiest_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,
-                       const Costs& costs) {
-  if (costs.ports == Ports::unlimited) return 0;
-  // Which messages are handed on is not known here.
-  const auto least_of = [&](int from, int to, size_t bytes) {
-    const Transfer one = costs.transfer(from, to, bytes, false);
-    const Transfer other = costs.transfer(from, to, bytes, true);
-    return one.send_seconds + one.receive_seconds < other.send_seconds + other.receive_seconds ? one : other;
-  };
-  double busiest = 0;
-  for (int rank = 0; rank < steps.ranks(); ++rank) {
-    double sending = 0;
-    double receiving = 0;
-    const auto add_piece = [&](const Step& step, size_t bytes, size_t pieces) {
-      const double times = static_cast<double>(pieces);
-      const bool taken = step.kind == Step::Kind::receive && costs.add_seconds;
-      const auto& seconds_of = taken ? costs.add_seconds : costs.reduce_seconds;
-      const double work = step.action == Action::add ? times * seconds_of(bytes) : 0;
-      if (step.kind == Step::Kind::send) {
-        sending += times * least_of(rank, step.peer, bytes).send_seconds;
-      } else if (step.kind == Step::Kind::receive) {
-        receiving += times * least_of(step.peer, rank, bytes).receive_seconds + work;
-      } else {
-        receiving += work;
-      }
-    };
-    for (const Step& step : steps.of(rank)) {
-      const size_t bytes = bytes_of(steps, step, chunk_bytes);
-      const size_t cut = step.kind == Step::Kind::local ? std::max(bytes, size_t{1}) : segment_bytes;
-      add_piece(step, cut, bytes / cut);
-      if (bytes % cut > 0) add_piece(step, bytes % cut, 1);
-    }
-    busiest =
-        std::max(busiest, costs.ports == Ports::one ? sending + receiving : std::max(sending, receiving));
-  }
-  return busiest;
 }
 
 double predict_seconds(const Steps& steps, std::span<const size_t> chunk_bytes, size_t segment_bytes,

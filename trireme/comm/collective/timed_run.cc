@@ -2,11 +2,8 @@
 #include "trireme/comm/collective/timed_run.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/collective/in_turn.h"
 
 namespace trireme::comm {
 namespace {
@@ -27,13 +24,6 @@ TimedRun::TimedRun(const Steps& steps, std::span<const size_t> chunk_bytes, size
 
   ports_.resize(steps.ranks());
   receiving_ports_.resize(steps.ranks());
-  std::map<int, int> hosts;
-  for (int rank = 0; rank < steps.ranks(); ++rank) {
-    const int number = costs.hosts.empty() ? 0 : costs.hosts[rank];
-    host_of_.push_back(hosts.try_emplace(number, static_cast<int>(hosts.size())).first->second);
-  }
-  const int cores = costs.cores_per_host > 0 ? costs.cores_per_host : std::numeric_limits<int>::max();
-  hosts_.resize(hosts.size(), {.idle_cores = cores, .waiting = {}});
 }
 
 void TimedRun::place_chunks(std::span<const size_t> chunk_bytes) {
@@ -69,11 +59,8 @@ void TimedRun::add_nodes(int rank, const Step& step, Range& range) {
     const size_t begin = range.begin + i * segment_bytes_;
     const size_t bytes = range.whole ? range.end - range.begin : std::min(segment_bytes_, range.end - begin);
     Node node{.rank = rank, .bytes = bytes};
-    if (step.kind == Step::Kind::receive && costs_.add_seconds && !range.beside) {
-      node.work_seconds = step.action == Action::add ? costs_.add_seconds(bytes) : 0;
-    } else if (range.beside || (step.kind != Step::Kind::send && step.action == Action::add)) {
+    if (step.kind != Step::Kind::send && step.action == Action::add)
       node.work_seconds = costs_.reduce_seconds(bytes);
-    }
     const int number = static_cast<int>(nodes_.size());
     if (step.kind == Step::Kind::send) {
       Lane& lane = lane_of(rank, step.peer);
@@ -100,7 +87,6 @@ void TimedRun::build_rank(int rank) {
   std::vector<Chunk> chunks(chunk_begin_.size());
   std::vector<Range> ranges(list.size());
   std::vector<int> before;
-  const std::vector<bool> in_turn = costs_.add_seconds ? receives_in_turn(steps_, rank) : std::vector<bool>();
   for (int s = 0; s < static_cast<int>(list.size()); ++s) {
     const Step& step = list[s];
     Range& range = ranges[s];
@@ -127,7 +113,6 @@ void TimedRun::build_rank(int rank) {
     }
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
-    range.beside = costs_.add_seconds && step.kind == Step::Kind::receive && !before.empty() && !in_turn[s];
     add_nodes(rank, step, range);
     for (const int earlier : before) wait(range, ranges[earlier]);
   }
@@ -154,13 +139,6 @@ void TimedRun::connect() {
   for (Lane& lane : lanes_) {
     TRIREME_CHECK(lane.nodes.size() == lane.receives.size());
     for (size_t i = 0; i < lane.nodes.size(); ++i) nodes_[lane.nodes[i]].other = lane.receives[i];
-    lane.hands_on = std::ranges::all_of(lane.nodes, [&](int node) { return nodes_[node].waits_for > 0; });
-  }
-  for (const Edge& edge : edges_) {
-    const Node& taken = nodes_[edge.earlier];
-    const Node& sent = nodes_[edge.later];
-    if (taken.sends || taken.lane < 0 || !sent.sends) continue;
-    lanes_[taken.lane].feeds |= lanes_[sent.lane].hands_on;
   }
   nodes_.emplace_back();  // its first_edge is the end of the last one's
   for (const Edge& edge : edges_) ++nodes_[edge.earlier + 1].first_edge;
@@ -182,7 +160,7 @@ TimedRun::Port& TimedRun::port_of(const Task& task) {
 }
 
 Transfer TimedRun::transfer_of(const Lane& lane, const Node& sent) const {
-  return costs_.transfer(lane.from, lane.to, sent.bytes, lane.hands_on || lane.feeds);
+  return costs_.transfer(lane.from, lane.to, sent.bytes);
 }
 
 double TimedRun::seconds_of(const Task& task) const {
@@ -198,14 +176,6 @@ void TimedRun::ask(Task task, double now) {
     if (port.busy) return port.waiting.push(task);
     port.busy = true;
   }
-  take_core(task, now);
-}
-
-// A rank that waits for a core does nothing else, so it keeps its port.
-void TimedRun::take_core(Task task, double now) {
-  Host& host = hosts_[host_of_[rank_of(task)]];
-  if (host.idle_cores == 0) return host.waiting.push(task);
-  --host.idle_cores;
   start(task, now);
 }
 
@@ -215,33 +185,18 @@ void TimedRun::start(Task task, double now) {
   const Node& node = nodes_[task.node];
   Lane& lane = lanes_[node.lane];
   const Transfer transfer = transfer_of(lane, node);
-  double leaves_seconds = now;
-  if (transfer.link_seconds > 0) {
-    double& out = hosts_[host_of_[lane.from]].sending_free_seconds;
-    double& in = hosts_[host_of_[lane.to]].receiving_free_seconds;
-    leaves_seconds = std::max({now, out, in});
-    out = in = leaves_seconds + transfer.link_seconds;
-  }
-  lane.arrives_seconds = std::max(lane.arrives_seconds, leaves_seconds + transfer.delay_seconds);
+  lane.arrives_seconds = std::max(lane.arrives_seconds, now + transfer.delay_seconds);
   events_.push({lane.arrives_seconds, Kind::arrived, {lane.arrives_seconds, What::take, task.node}});
 }
 
 void TimedRun::release(const Task& task, double now) {
-  Host& host = hosts_[host_of_[rank_of(task)]];
-  ++host.idle_cores;
-  if (costs_.ports != Ports::unlimited) {
-    Port& port = port_of(task);
-    port.busy = !port.waiting.empty();
-    if (port.busy) {
-      host.waiting.push(port.waiting.top());
-      port.waiting.pop();
-    }
-  }
-  while (host.idle_cores > 0 && !host.waiting.empty()) {
-    const Task next = host.waiting.top();
-    host.waiting.pop();
-    take_core(next, now);
-  }
+  if (costs_.ports == Ports::unlimited) return;
+  Port& port = port_of(task);
+  port.busy = !port.waiting.empty();
+  if (!port.busy) return;
+  const Task next = port.waiting.top();
+  port.waiting.pop();
+  start(next, now);
 }
 
 // The next message of a lane, if it has all it waits for.

@@ -22,8 +22,7 @@ class TimedRun {
     size_t begin = 0;
     size_t end = 0;
     int first_node = 0;
-    bool whole = false;   // not cut: a local step
-    bool beside = false;  // of a receive: taken beside its place, as the engine does
+    bool whole = false;  // not cut: a local step
   };
   struct Node {
     int rank = 0;
@@ -41,8 +40,6 @@ class TimedRun {
     int to = 0;
     std::vector<int> nodes;
     std::vector<int> receives;
-    bool hands_on = false;  // sends nothing that was there from the start
-    bool feeds = false;     // one that does
     size_t next = 0;
     size_t applied = 0;
     bool asked = false;          // for the sender's time, for `next`
@@ -82,12 +79,6 @@ class TimedRun {
     bool busy = false;
     Queue<Task> waiting;
   };
-  struct Host {
-    int idle_cores = 0;
-    Queue<Task> waiting;              // tasks that have their port
-    double sending_free_seconds = 0;  // of its link, each way
-    double receiving_free_seconds = 0;
-  };
 
   void place_chunks(std::span<const size_t> chunk_bytes);
   void build_rank(int rank);
@@ -102,7 +93,6 @@ class TimedRun {
   Transfer transfer_of(const Lane& lane, const Node& sent) const;
   double seconds_of(const Task& task) const;
   void ask(Task task, double now);  // for the rank's time
-  void take_core(Task task, double now);
   void start(Task task, double now);
   void finish(const Task& task, double now);
   void release(const Task& task, double now);
@@ -124,8 +114,6 @@ class TimedRun {
   std::vector<int> waiting_;
 
   std::vector<Port> ports_, receiving_ports_;  // of each rank; the latter where they are others
-  std::vector<int> host_of_;
-  std::vector<Host> hosts_;
   Queue<Event> events_;
   double end_ = 0;
 };
