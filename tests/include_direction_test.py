@@ -20,6 +20,9 @@ ORDER = ["base", "collective", "ir", "ops", "mesh", "plan", "schedule", "exchang
 # Folders that may depend on these alone, so that they can be used alone.
 ONLY = {"collective": {"base"}, "comm": {"base", "collective"}, "kernels": {"base", "ir"}}
 
+# Folders inside of a library, in their order; "" is what lies in its own folder. A file sees its own and those before.
+ROOMS = {"comm": ["wire", "transport", "engine", "launch", ""]}
+
 # What the planner and the simulator never include: a laptop must be able to plan for a cluster.
 NO_DEVICE = ("trireme/kernels/", "trireme/runtime/", "trireme/comm/transport/", "cuda", "nccl", "mpi.h", "cublas")
 FORBIDDEN = {"planner": NO_DEVICE, "sim": NO_DEVICE}
@@ -114,6 +117,25 @@ def check_depends(depends):
     return problems
 
 
+def room_of(path, folders):
+    """(library, room) of a path below trireme/, where its library has rooms; else None."""
+    parts, library = Path(path).parts, library_of(path, folders)
+    return (library, parts[1] if len(parts) > 2 else "") if library in ROOMS else None
+
+
+def check_room(relative, target, folders):
+    """What is wrong with a file below trireme/ that includes another one, or None."""
+    own, other = room_of(relative, folders), room_of(target, folders)
+    if own is None or other is None or own[0] != other[0]:
+        return None
+    order = ROOMS[own[0]]
+    if own[1] not in order:
+        return f"{own[0]}/{own[1]} is not in the order of {own[0]}: {order}"
+    if other[1] not in order[:order.index(own[1]) + 1]:
+        return f'includes "trireme/{target}", which comes after it in the order of {own[0]}: {order}'
+    return None
+
+
 def check_file(path, relative, allowed, forbidden, folders, is_test, op_literal):
     problems = []
     knows_ops = is_test or KNOWS_OPS.match(relative.as_posix())
@@ -125,6 +147,10 @@ def check_file(path, relative, allowed, forbidden, folders, is_test, op_literal)
             seen = library_of(target.removeprefix("trireme/"), folders) if target.startswith("trireme/") else None
             if not is_test and target.startswith("trireme/") and seen not in allowed:
                 problems.append(f'{where}: includes "{target}", but its folder sees only {sorted(allowed)}')
+            wrong_room = target.startswith("trireme/") and check_room(relative.relative_to("trireme"),
+                                                                      target.removeprefix("trireme/"), folders)
+            if not is_test and wrong_room:
+                problems.append(f"{where}: {wrong_room}")
             if target.startswith(forbidden):
                 problems.append(f'{where}: includes "{target}", which this folder must never see')
         condition = IF.match(line)
@@ -222,6 +248,15 @@ class SelfCheck(unittest.TestCase):
     def test_a_library_inside_a_folder_is_no_part_of_it(self):
         self.expect("trireme/comm/collective/s.cc:1", {"trireme/comm/collective/s.cc": '#include "trireme/comm/g.h"\n'})
         self.expect("trireme/sim/c.cc:1", {"trireme/sim/c.cc": '#include "trireme/comm/g.h"\n'})
+
+    def test_rooms_inside_a_folder_have_an_order(self):
+        for file, target in [("wire/w.h", "transport/t.h"), ("transport/tcp/t.cc", "engine/e.h"), ("engine/e.cc", "group.h"),
+                             ("launch/l.h", "context.h")]:
+            wrong = {f"trireme/comm/{file}": f'#include "trireme/comm/{target}"\n'}
+            self.expect(f"trireme/comm/{file}:1: includes", wrong)
+            right = {f"trireme/comm/{target}": f'#include "trireme/comm/{file}"\n'}
+            self.assertEqual(self.problems(files=right), [])
+        self.expect("not in the order of comm", {"trireme/comm/attic/a.h": '#include "trireme/comm/g.h"\n'})
 
     def test_a_switch_over_op_kinds(self):
         self.expect("op kinds", {"trireme/ir/b.cc": "switch (op) {\n  case OpKind::matmul: break;\n}\n"})

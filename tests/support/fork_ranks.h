@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/comm/launch/rendezvous.h"
+#include "trireme/comm/wire/rendezvous.h"
 
 namespace trireme::test {
 

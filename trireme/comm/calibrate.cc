@@ -12,14 +12,12 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/choice.h"
-#include "trireme/comm/engine.h"
+#include "trireme/comm/engine/engine.h"
 #include "trireme/comm/texts.h"
 #include "trireme/comm/transport/heap_memory.h"
 
 namespace trireme::comm {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kKi = 1024, kMi = kKi * kKi;
 constexpr size_t kMostVisits = 40;         // of one algorithm at one size

@@ -1,4 +1,4 @@
-// See context.h. This file: groups. launch/join.cc: how a context comes about.
+// See context.h. This file: groups. join.cc: how a context comes about.
 #include "trireme/comm/context.h"
 
 #include <fmt/format.h>

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "trireme/comm/collective/link_table.h"
-#include "trireme/comm/device_links.h"
+#include "trireme/comm/engine/recorder.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/launch/environment.h"
-#include "trireme/comm/recorder.h"
+#include "trireme/comm/transport/device_links.h"
 #include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/engine.h"
+#include "trireme/comm/engine/engine.h"
 
 namespace trireme::comm {
 namespace {

@@ -11,33 +11,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "trireme/base/part.h"
 #include "trireme/comm/collective/call.h"
-#include "trireme/comm/collective/choice.h"
+#include "trireme/comm/engine/options.h"
 #include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 
 class Operation;
 class Group;
-class Recorder;
-
-struct CollectiveOptions {
-  Algorithm algorithm = Algorithm::automatic;
-  size_t segment_bytes = 0;  // of messages; 0: chosen
-};
-
-// What an operation was and cost.
-struct OperationReport {
-  Call call;  // with the algorithm that ran
-  uint32_t sequence = 0;
-  size_t segment_bytes = 0;
-  double predicted_seconds = 0;  // 0 without a link model
-  double seconds = 0;            // from start to the end of wait
-};
 
 // Move-only. Destroying one that is not done waits for it: its memory is in use.
 class Handle {
@@ -62,14 +46,6 @@ class Handle {
   Handle(Group* group, Operation* operation) : group_(group), operation_(operation) {}
   Group* group_ = nullptr;
   Operation* operation_ = nullptr;
-};
-
-struct GroupOptions {
-  double timeout_seconds = 120;  // of one operation; every other wait derives from it
-  std::vector<int> hosts;        // host number of each member, for hierarchical; empty: all on one
-  Chooser chooser;               // may be empty
-  Recorder* recorder = nullptr;  // may be null
-  std::string name = "world";    // for messages: "world", "data", "tensor"
 };
 
 class Group {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-#include "trireme/comm/recorder.h"
+#include "trireme/comm/engine/recorder.h"
 #include "trireme/comm/transport/inproc/inproc.h"
 
 namespace trireme::comm {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "trireme/comm/device_links.h"
+#include "trireme/comm/transport/device_links.h"
 #include "trireme/kernels/communicator.h"
 #include "trireme/kernels/kernel.h"
 #include "trireme/kernels/product_choices.h"

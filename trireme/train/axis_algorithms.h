@@ -1,7 +1,7 @@
 // By which algorithms the ranks of a plan add up, axis by axis.
 #pragma once
 
-#include "trireme/comm/device_links.h"
+#include "trireme/comm/transport/device_links.h"
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/options.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "trireme/comm/collective/emulated_link.h"
-#include "trireme/comm/device_links.h"
+#include "trireme/comm/transport/device_links.h"
 
 namespace trireme::comm {
 

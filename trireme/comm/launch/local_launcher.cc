@@ -21,12 +21,12 @@
 #include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/base/text.h"
+#include "trireme/comm/engine/recorder.h"
 #include "trireme/comm/launch/core_share.h"
 #include "trireme/comm/launch/rank_process.h"
-#include "trireme/comm/launch/secret.h"
-#include "trireme/comm/recorder.h"
-#include "trireme/comm/transport/tcp/socket.h"
 #include "trireme/comm/transport/transport.h"
+#include "trireme/comm/wire/secret.h"
+#include "trireme/comm/wire/socket.h"
 
 extern char** environ;
 

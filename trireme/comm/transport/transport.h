@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/reduce.h"
+#include "trireme/comm/transport/reduce.h"
 
 namespace trireme::comm {
 

@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "trireme/comm/ticks.h"
 #include "trireme/comm/transport/heap_memory.h"
 #include "trireme/comm/transport/mismatch.h"
+#include "trireme/comm/transport/ticks.h"
 
 namespace trireme::comm {
 namespace {

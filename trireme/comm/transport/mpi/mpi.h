@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "trireme/comm/launch/rendezvous.h"
 #include "trireme/comm/transport/transport.h"
+#include "trireme/comm/wire/rendezvous.h"
 
 namespace trireme::comm {
 

@@ -8,8 +8,8 @@
 #include <climits>
 #include <map>
 
+#include "trireme/base/part.h"
 #include "trireme/comm/collective/call.h"
-#include "trireme/comm/group.h"
 #include "trireme/comm/transport/mpi/mpi_transport.h"
 
 namespace trireme::comm {

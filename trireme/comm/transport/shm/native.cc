@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/comm/group.h"
+#include "trireme/base/part.h"
 #include "trireme/comm/transport/mismatch.h"
 
 namespace trireme::comm::shm {

@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/launch/rendezvous.h"
 #include "trireme/comm/transport/shm/layout.h"
 #include "trireme/comm/transport/transport.h"
+#include "trireme/comm/wire/rendezvous.h"
 
 namespace trireme::comm::shm {
 

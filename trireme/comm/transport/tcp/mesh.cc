@@ -9,8 +9,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/comm/transport/tcp/acceptor.h"
-#include "trireme/comm/transport/tcp/dialer.h"
+#include "trireme/comm/wire/acceptor.h"
+#include "trireme/comm/wire/dialer.h"
 
 namespace trireme::comm {
 namespace {

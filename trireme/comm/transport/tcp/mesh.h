@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/launch/handshake.h"
-#include "trireme/comm/launch/rendezvous.h"
-#include "trireme/comm/launch/secret.h"
-#include "trireme/comm/transport/tcp/socket.h"
+#include "trireme/comm/wire/handshake.h"
+#include "trireme/comm/wire/rendezvous.h"
+#include "trireme/comm/wire/secret.h"
+#include "trireme/comm/wire/socket.h"
 
 namespace trireme::comm {
 

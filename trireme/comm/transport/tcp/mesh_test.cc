@@ -11,7 +11,7 @@
 #include "tests/support/times.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/transport/tcp/test_job.h"
-#include "trireme/comm/transport/tcp/test_strangers.h"
+#include "trireme/comm/wire/test_strangers.h"
 
 namespace trireme::comm {
 namespace {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/launch/handshake.h"
-#include "trireme/comm/launch/rendezvous.h"
-#include "trireme/comm/launch/secret.h"
 #include "trireme/comm/transport/tcp/inbox.h"
 #include "trireme/comm/transport/tcp/outbox.h"
-#include "trireme/comm/transport/tcp/socket.h"
 #include "trireme/comm/transport/transport.h"
+#include "trireme/comm/wire/handshake.h"
+#include "trireme/comm/wire/rendezvous.h"
+#include "trireme/comm/wire/secret.h"
+#include "trireme/comm/wire/socket.h"
 
 namespace trireme::comm {
 

@@ -17,7 +17,7 @@
 #include "trireme/comm/collective/call.h"
 #include "trireme/comm/group.h"
 #include "trireme/comm/transport/tcp/test_job.h"
-#include "trireme/comm/transport/tcp/test_strangers.h"
+#include "trireme/comm/wire/test_strangers.h"
 
 namespace trireme::comm {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/comm/launch/tcp_rendezvous.h"
 #include "trireme/comm/transport/tcp/tcp.h"
-#include "trireme/comm/transport/tcp/test_ranks.h"
+#include "trireme/comm/wire/tcp_rendezvous.h"
+#include "trireme/comm/wire/test_ranks.h"
 
 namespace trireme::comm {
 
