@@ -8,7 +8,7 @@
 
 #include "tests/support/fork_ranks.h"
 #include "trireme/comm/group.h"
-#include "trireme/comm/transport/shm/many_reduce.h"
+#include "trireme/comm/transport/many_reduce.h"
 #include "trireme/comm/transport/shm/shm_transport.h"
 
 namespace trireme::comm {
@@ -77,7 +77,7 @@ std::vector<std::byte> expected(size_t bytes, DType dtype, ReduceOp op, int rank
   }
   std::vector<std::byte> result(bytes);
   std::byte* const output = result.data();
-  shm::many_reduce_function(dtype, op)(inputs, {&output, 1}, bytes);
+  many_reduce_function(dtype, op)(inputs, {&output, 1}, bytes);
   return result;
 }
 

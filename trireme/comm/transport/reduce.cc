@@ -1,6 +1,6 @@
-// Element-wise reductions with vectors, built for several instruction sets; see reduce.h. What is left at the
-// end of a range goes through the same vector code in a buffer of its own, so that no bit of an element, not
-// even of a NaN, depends on where it lies.
+// Element-wise reductions with vectors, built for several instruction sets; see reduce.h and many_reduce.h.
+// What is left at the end of a range goes through the same vector code in a buffer of its own, so that no bit
+// of an element, not even of a NaN, depends on where it lies.
 #include "trireme/comm/transport/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,6 +14,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/with_type.h"
+#include "trireme/comm/transport/many_reduce.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::comm::HWY_NAMESPACE {
@@ -157,34 +158,94 @@ struct Min {
   }
 };
 
-template <typename T, typename Op>
-void combine_into(std::byte* into, const std::byte* left, const std::byte* right, size_t bytes) {
+enum class Finish { none, average };
+
+template <Finish kFinish, typename D, typename V>
+HWY_INLINE V finished(D d, V value, size_t inputs) {
+  if constexpr (kFinish == Finish::none) {
+    return value;
+  } else {
+    using T = hn::TFromD<D>;
+    return hn::Mul(value, hn::Set(d, T(1) / static_cast<T>(inputs)));
+  }
+}
+
+// Two inputs and one or two outputs, with all places in registers: a store of bytes may change anything,
+// spans too, which would be read again after every one. `copy` is another name of `to` where there is one
+// output.
+template <typename T, typename Op, Finish kFinish, int kOutputs>
+HWY_INLINE void reduce_two(const T* a, const T* b, T* to, T* copy, size_t count) {
   using F = Format<T>;
   const typename F::D d;
-  const size_t lanes = hn::Lanes(d), count = bytes / sizeof(T);
-  T* const to = reinterpret_cast<T*>(into);
-  const T* const a = reinterpret_cast<const T*>(left);
-  const T* const b = reinterpret_cast<const T*>(right);
+  const size_t lanes = hn::Lanes(d);
   size_t i = 0;
   // Two at a time hide the latency of narrow formats; more gain nothing, memory is the limit.
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto first = Op::apply(d, F::load(a + i), F::load(b + i));
-    const auto second = Op::apply(d, F::load(a + i + lanes), F::load(b + i + lanes));
+    const auto first = finished<kFinish>(d, Op::apply(d, F::load(a + i), F::load(b + i)), 2);
+    const auto second = finished<kFinish>(d, Op::apply(d, F::load(a + i + lanes), F::load(b + i + lanes)), 2);
     F::store(first, to + i);
     F::store(second, to + i + lanes);
+    if constexpr (kOutputs == 2) {
+      F::store(first, copy + i);
+      F::store(second, copy + i + lanes);
+    }
   }
-  for (; i + lanes <= count; i += lanes) F::store(Op::apply(d, F::load(a + i), F::load(b + i)), to + i);
-  if (i == count) return;
-  T tail_a[F::kMaxLanes] = {}, tail_b[F::kMaxLanes] = {};
-  std::memcpy(tail_a, a + i, (count - i) * sizeof(T));
-  std::memcpy(tail_b, b + i, (count - i) * sizeof(T));
-  F::store(Op::apply(d, F::load(tail_a), F::load(tail_b)), tail_a);
-  std::memcpy(to + i, tail_a, (count - i) * sizeof(T));
+  while (i < count) {
+    const size_t size = HWY_MIN(lanes, count - i) * sizeof(T);
+    T left[F::kMaxLanes] = {}, right[F::kMaxLanes] = {};
+    std::memcpy(left, a + i, size);
+    std::memcpy(right, b + i, size);
+    F::store(finished<kFinish>(d, Op::apply(d, F::load(left), F::load(right)), 2), left);
+    std::memcpy(to + i, left, size);
+    if constexpr (kOutputs == 2) std::memcpy(copy + i, left, size);
+    i += lanes;
+  }
+}
+
+template <typename T, typename Op>
+void combine_into(std::byte* into, const std::byte* a, const std::byte* b, size_t bytes) {
+  T* const to = reinterpret_cast<T*>(into);
+  reduce_two<T, Op, Finish::none, 1>(reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), to, to,
+                                     bytes / sizeof(T));
 }
 
 template <typename T, typename Op>
 void combine(std::byte* into, const std::byte* from, size_t bytes) {
   combine_into<T, Op>(into, into, from, bytes);
+}
+
+template <typename T, typename Op, Finish kFinish>
+void many_reduce(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                 size_t bytes) {
+  using F = Format<T>;
+  if (inputs.size() == 2 && outputs.size() <= 2) {
+    const T* const a = reinterpret_cast<const T*>(inputs[0]);
+    const T* const b = reinterpret_cast<const T*>(inputs[1]);
+    T* const to = reinterpret_cast<T*>(outputs.front());
+    T* const copy = reinterpret_cast<T*>(outputs.back());
+    if (to == copy) return reduce_two<T, Op, kFinish, 1>(a, b, to, copy, bytes / sizeof(T));
+    return reduce_two<T, Op, kFinish, 2>(a, b, to, copy, bytes / sizeof(T));
+  }
+  const typename F::D d;
+  const size_t step = hn::Lanes(d) * sizeof(T);
+  size_t at = 0;
+  for (; at + step <= bytes; at += step) {
+    auto value = F::load(reinterpret_cast<const T*>(inputs[0] + at));
+    for (size_t i = 1; i < inputs.size(); ++i)
+      value = Op::apply(d, value, F::load(reinterpret_cast<const T*>(inputs[i] + at)));
+    value = finished<kFinish>(d, value, inputs.size());
+    for (std::byte* output : outputs) F::store(value, reinterpret_cast<T*>(output + at));
+  }
+  if (at == bytes) return;
+  T tail[F::kMaxLanes] = {};
+  std::memcpy(tail, inputs[0] + at, bytes - at);
+  auto value = F::load(tail);
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    std::memcpy(tail, inputs[i] + at, bytes - at);
+    value = Op::apply(d, value, F::load(tail));
+  }
+  F::store(finished<kFinish>(d, value, inputs.size()), tail);
+  for (std::byte* output : outputs) std::memcpy(output + at, tail, bytes - at);
 }
 
 template <typename T>
@@ -220,10 +281,33 @@ ReduceFunctions functions_of(ReduceOp op) {
   throw_error("reduction {} is unknown", static_cast<int>(op));
 }
 
+template <typename T>
+ManyReduce many_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::average:
+      if constexpr (std::is_floating_point_v<hn::TFromD<typename Format<T>::D>>)
+        return many_reduce<T, Sum, Finish::average>;
+      [[fallthrough]];  // refused before
+    case ReduceOp::sum:
+      return many_reduce<T, Sum, Finish::none>;
+    case ReduceOp::max:
+      return many_reduce<T, Max, Finish::none>;
+    case ReduceOp::min:
+      return many_reduce<T, Min, Finish::none>;
+    case ReduceOp::product:
+      return many_reduce<T, Product, Finish::none>;
+  }
+  throw_error("reduction {} is unknown", static_cast<int>(op));
+}
+
 }  // namespace
 
 ReduceFunctions reduce_functions(DType dtype, ReduceOp op) {
   return with_type(dtype, [op](auto zero) { return functions_of<decltype(zero)>(op); });
+}
+
+ManyReduce many_function(DType dtype, ReduceOp op) {
+  return with_type(dtype, [op](auto zero) { return many_of<decltype(zero)>(op); });
 }
 
 void scale_floats(std::byte* data, DType dtype, size_t bytes, int ranks) {
@@ -248,6 +332,7 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::comm {
 
 HWY_EXPORT(reduce_functions);
+HWY_EXPORT(many_function);
 HWY_EXPORT(scale_floats);
 
 Combine combine_function(DType dtype, ReduceOp op) {
@@ -255,6 +340,11 @@ Combine combine_function(DType dtype, ReduceOp op) {
 }
 CombineInto combine_into_function(DType dtype, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(reduce_functions)(dtype, op).combine_into;
+}
+
+ManyReduce many_reduce_function(DType dtype, ReduceOp op) {
+  check_reducible(dtype, op);
+  return HWY_DYNAMIC_DISPATCH(many_function)(dtype, op);
 }
 
 void scale(std::byte* data, DType dtype, size_t bytes, int ranks) {

@@ -1,5 +1,5 @@
-// The arithmetic of the direct paths: one pass that reads all inputs and writes all outputs, so that every
-// line is touched once.
+// The arithmetic of direct reductions in shared memory: one pass that reads all inputs and writes all
+// outputs, so that every line is touched once.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 #include "trireme/comm/collective/call.h"
 
-namespace trireme::comm::shm {
+namespace trireme::comm {
 
 // Each output = inputs[0] (op) inputs[1] (op) …, from left to right; 16-bit formats are widened to float and
 // rounded once at the end, an average is divided before that. An output may be one of the inputs. `bytes` is
@@ -16,4 +16,4 @@ using ManyReduce = void (*)(std::span<const std::byte* const> inputs, std::span<
                             size_t bytes);
 ManyReduce many_reduce_function(DType dtype, ReduceOp op);
 
-}  // namespace trireme::comm::shm
+}  // namespace trireme::comm

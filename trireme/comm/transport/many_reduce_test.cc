@@ -1,6 +1,6 @@
 // The vectorised reduction over many inputs against the scalar definition: every format, op and length around
 // a vector's, odd values included, and in place.
-#include "trireme/comm/transport/shm/many_reduce.h"
+#include "trireme/comm/transport/many_reduce.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "trireme/base/dtype.h"
 
-namespace trireme::comm::shm {
+namespace trireme::comm {
 namespace {
 
 template <typename T>
@@ -98,4 +98,4 @@ TYPED_TEST(ManyReduceOf, every_op_and_length) {
 }
 
 }  // namespace
-}  // namespace trireme::comm::shm
+}  // namespace trireme::comm
