@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "trireme/base/error.h"
@@ -24,6 +25,7 @@ constexpr size_t kMostVisits = 40;         // of one algorithm at one size
 constexpr int kBarrierVisits = 10;         // of the barrier's algorithms
 constexpr double kDisturbed = 1.5;         // times as long as a longer vector
 constexpr double kMostGrowth = 16;         // of the time from one size to the next, for an estimate
+constexpr int kSecondLooks = 2;            // at what would take too long, before it is not tried
 constexpr double kShareOfFirstPass = 0.6;  // of the time, after which larger vectors are not tried
 
 struct Effort {
@@ -76,15 +78,22 @@ struct Timed {
 struct SizeGroup {
   size_t bytes;
   std::vector<Timed> algorithms = {};
-  int visits = 0;
-
-  // Up to this time an algorithm may be the fastest. The more often all were timed, the less doubt is left.
-  double most_seconds() const {
-    double fastest = algorithms.front().typical();
-    for (const Timed& timed : algorithms) fastest = std::min(fastest, timed.typical());
-    return (1 + 4.0 / visits) * fastest;
-  }
 };
+
+using Wanted = std::function<bool(const Timed&)>;
+
+// Those of a group that may be the fastest. The more often one was timed, the less doubt is left.
+Wanted contenders(const SizeGroup& group) {
+  const double fastest = std::ranges::min(group.algorithms, {}, &Timed::typical).typical();
+  return [fastest](const Timed& timed) {
+    return timed.seconds.size() < kMostVisits &&
+           timed.typical() <= (1 + 4.0 / static_cast<double>(timed.seconds.size())) * fastest;
+  };
+}
+
+bool every_one(const Timed&) {
+  return true;
+}
 
 class Calibration {
  public:
@@ -97,8 +106,8 @@ class Calibration {
   SizeGroup group_of(Collective collective, size_t bytes, const std::vector<Algorithm>& algorithms);
   std::vector<Algorithm> candidates(Collective collective) const;
   SizeGroup settle_barrier();
-  // Times each of the group in turn that may be the fastest. Returns whether there was one.
-  bool visit(SizeGroup& group);
+  // Times each that is wanted in turn. Returns whether there was one.
+  bool visit(SizeGroup& group, const Wanted& wanted);
   std::vector<SizeGroup> first_pass();
 
   Context& context_;
@@ -159,15 +168,15 @@ SizeGroup Calibration::group_of(Collective collective, size_t bytes,
   return group;
 }
 
-bool Calibration::visit(SizeGroup& group) {
+bool Calibration::visit(SizeGroup& group, const Wanted& wanted) {
   std::vector<Timed*> turns;
   std::vector<double> seconds;
   std::vector<int> counts;
-  const double most = group.visits > 0 ? group.most_seconds() : 0;
   for (Timed& timed : group.algorithms) {
-    if (group.visits > 0 && (timed.typical() > most || timed.seconds.size() >= kMostVisits)) continue;
-    const double wished = group.visits > 0 ? effort_.visit_seconds / timed.typical() : 0;
-    const int count = group.visits > 0 ? static_cast<int>(std::clamp(wished, 3.0, 20.0)) : 1;
+    if (!wanted(timed)) continue;
+    const int count = timed.seconds.empty()
+                          ? 1
+                          : static_cast<int>(std::clamp(effort_.visit_seconds / timed.typical(), 3.0, 20.0));
     once(timed.call);  // its recipe is made, and its lines of the buffer are in the caches
     for (int i = 0; i < count; ++i) seconds.push_back(once(timed.call));
     turns.push_back(&timed);
@@ -187,7 +196,6 @@ bool Calibration::visit(SizeGroup& group) {
     next += counts[i];
   }
   now_ = seconds.back();
-  ++group.visits;
   return true;
 }
 
@@ -200,7 +208,7 @@ std::vector<Algorithm> Calibration::candidates(Collective collective) const {
 // The barrier before an operation changes what the operation takes, so it is the one that will be chosen.
 SizeGroup Calibration::settle_barrier() {
   SizeGroup group = group_of(Collective::barrier, 0, candidates(Collective::barrier));
-  for (int i = 0; i < kBarrierVisits; ++i) visit(group);
+  for (int i = 0; i < kBarrierVisits; ++i) visit(group, every_one);
   barrier_ = std::ranges::min_element(group.algorithms, {}, &Timed::typical)->call.algorithm;
   return group;
 }
@@ -210,18 +218,22 @@ std::vector<SizeGroup> Calibration::first_pass() {
   std::map<Collective, std::vector<Algorithm>> left;
   for (const Collective collective : effort_.collectives) left[collective] = candidates(collective);
   std::vector<SizeGroup> groups;
+  const double first_pass_seconds = kShareOfFirstPass * effort_.seconds;
   for (size_t s = 0; s < effort_.sizes.size(); ++s) {
-    if (s > 1 && now_ > kShareOfFirstPass * effort_.seconds) break;
+    if (s > 1 && now_ > first_pass_seconds) break;
     const size_t bytes = effort_.sizes[s], next = effort_.sizes[std::min(s + 1, effort_.sizes.size() - 1)];
     const double growth =
         std::clamp(static_cast<double>(next) / static_cast<double>(bytes), 1.0, kMostGrowth);
     for (auto& [collective, algorithms] : left) {
       if (groups.size() > left.size() && now_ > effort_.seconds) return groups;
       SizeGroup group = group_of(collective, bytes, algorithms);
-      if (!visit(group)) continue;
+      if (!visit(group, every_one)) continue;
+      const Wanted too_long = [&](const Timed& timed) {
+        return s > 0 && growth * timed.typical() > effort_.longest_seconds;
+      };
+      for (int again = 0; again < kSecondLooks && now_ < first_pass_seconds; ++again) visit(group, too_long);
       for (const Timed& timed : group.algorithms) {
-        if (s > 0 && growth * timed.typical() > effort_.longest_seconds)
-          std::erase(algorithms, timed.call.algorithm);
+        if (too_long(timed)) std::erase(algorithms, timed.call.algorithm);
       }
       groups.push_back(std::move(group));
     }
@@ -234,7 +246,7 @@ LinkTable Calibration::run() {
   std::vector<SizeGroup> groups = first_pass();
   for (bool any = true; any && now_ < effort_.seconds;) {
     any = false;
-    for (SizeGroup& group : groups) any |= now_ < effort_.seconds && visit(group);
+    for (SizeGroup& group : groups) any |= now_ < effort_.seconds && visit(group, contenders(group));
   }
   groups.push_back(barriers);
   LinkTable table;
