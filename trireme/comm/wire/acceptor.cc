@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/base/error.h"
+
 namespace trireme::comm {
 namespace {
 

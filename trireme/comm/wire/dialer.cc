@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/comm/wire/acceptor.h"
 
 namespace trireme::comm {
