@@ -9,13 +9,13 @@
 
 #include "tests/exchange/adam.h"
 #include "tests/exchange/local_ranks.h"
-#include "tests/support/drawn.h"
 #include "tests/support/error_of.h"
 #include "trireme/ops/table.h"
 #include "trireme/plan/agreement.h"
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/parity/drawn.h"
 
 namespace trireme::testing {
 namespace {
@@ -162,8 +162,8 @@ class Reference {
 
   // What those count for who are not drawn is nothing.
   void draw() {
-    const std::vector<bool> drawn =
-        drawn_in(5, stream_id("exchange.clients") >> 2, rounds_++, how_.taking_part, std::ssize(weights_));
+    const std::vector<bool> drawn = parity::drawn_in(5, stream_id("exchange.clients") >> 2, rounds_++,
+                                                     how_.taking_part, std::ssize(weights_));
     for (size_t r = 0; r < counted_.size(); ++r) counted_[r] *= drawn[r] ? 1 : 0;
   }
 

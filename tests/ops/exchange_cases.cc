@@ -6,11 +6,11 @@
 #include <set>
 
 #include "tests/ops/reference.h"
-#include "tests/support/drawn.h"
-#include "tests/support/largest.h"
-#include "tests/support/singular_parts.h"
 #include "trireme/base/rng.h"
 #include "trireme/ops/code_lengths.h"
+#include "trireme/train/parity/drawn.h"
+#include "trireme/train/parity/largest.h"
+#include "trireme/train/parity/singular_parts.h"
 
 namespace trireme::testing {
 namespace {
@@ -39,9 +39,9 @@ RefTensors renew(const RefTensors& in, const Attrs&) {
 }
 
 RefTensors drawn(const RefTensors& in, const Attrs& attrs) {
-  const std::vector<bool> all =
-      drawn_in(static_cast<uint64_t>(attrs.integer("seed")), static_cast<uint64_t>(attrs.integer("stream")),
-               static_cast<uint64_t>(value(in[0])), attrs.integer("count"), attrs.integer("of"));
+  const std::vector<bool> all = parity::drawn_in(
+      static_cast<uint64_t>(attrs.integer("seed")), static_cast<uint64_t>(attrs.integer("stream")),
+      static_cast<uint64_t>(value(in[0])), attrs.integer("count"), attrs.integer("of"));
   RefTensor y = like(in[0]);
   y.values[0] = all[attrs.integer("which")] ? 1 : 0;
   return {y};
@@ -50,7 +50,7 @@ RefTensors drawn(const RefTensors& in, const Attrs& attrs) {
 RefTensors top_k(const RefTensors& in, const Attrs& attrs) {
   const std::vector<double>& x = in[0].values;
   const std::vector<size_t> order =
-      largest_of(x, static_cast<size_t>(attrs.integer("k")), attrs.real("sampled", 0));
+      parity::largest_of(x, static_cast<size_t>(attrs.integer("k")), attrs.real("sampled", 0));
   RefTensor values = like(in[0], {attrs.integer("k")}), indices = RefTensor::zeros(values.shape, DType::i32);
   RefTensor rest = in[0];
   for (size_t i = 0; i < order.size(); ++i) {
@@ -110,8 +110,8 @@ RefTensors svd_sample(const RefTensors& in, const Attrs& attrs) {
                    static_cast<uint64_t>(attrs.integer("stream")) +
                        static_cast<uint64_t>(value(in[1])) * 0x9E3779B97F4A7C15u};
   RefTensor left = like(in[0], {count, rows}), right = like(in[0], {count, columns});
-  const std::vector<SingularPart> parts =
-      drawn_parts(in[0].values, rows, columns, count, static_cast<double>(uniform(key, 0)));
+  const std::vector<parity::SingularPart> parts =
+      parity::drawn_parts(in[0].values, rows, columns, count, static_cast<double>(uniform(key, 0)));
   for (int64_t k = 0; k < count; ++k) {
     for (int64_t i = 0; i < rows; ++i) left.at({k, i}) = parts[k].left[i];
     for (int64_t i = 0; i < columns; ++i) right.at({k, i}) = parts[k].right[i];

@@ -15,7 +15,7 @@ using parity::SweepResult;
 using Counts = std::array<int64_t, parity::kOutcomes>;
 
 std::string row(const std::string& name, const Counts& counts) {
-  std::string line = fmt::format("{:<10}", name);
+  std::string line = fmt::format("{:<14}", name);
   int64_t sum = 0;
   for (const int64_t count : counts) {
     line += fmt::format(" {:>9}", count);
@@ -25,7 +25,7 @@ std::string row(const std::string& name, const Counts& counts) {
 }
 
 std::string head() {
-  std::string line = fmt::format("{:<10}", "");
+  std::string line = fmt::format("{:<14}", "");
   for (int i = 0; i < parity::kOutcomes; ++i)
     line += fmt::format(" {:>9}", parity::name(static_cast<Outcome>(i)));
   return line + fmt::format(" {:>9}\n", "all");
@@ -71,17 +71,19 @@ void SweepReport::add(const SweepResult& result) {
 }
 
 std::string SweepReport::text() const {
-  std::map<std::string, Counts> by_model, by_precision;
+  std::map<std::string, Counts> by_model, by_precision, by_exchange;
   Counts all{};
   for (const SweepResult& result : results_) {
     const int outcome = static_cast<int>(result.outcome);
     ++by_model[result.drawn.family][outcome];
     ++by_precision[result.drawn.precision][outcome];
+    ++by_exchange[result.drawn.exchange.empty() ? "dense" : result.drawn.exchange][outcome];
     ++all[outcome];
   }
   std::string text = head();
   for (const auto& [name, counts] : by_model) text += row(name, counts);
   for (const auto& [name, counts] : by_precision) text += row(name, counts);
+  for (const auto& [name, counts] : by_exchange) text += row(name, counts);
   text += row("all", all);
   if (all[static_cast<int>(Outcome::kRefused)] > 0)
     text += "\nrefused, with an example of each reason:\n" + reasons(results_, Outcome::kRefused);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
@@ -16,6 +17,7 @@
 #include "trireme/plan/combinations.h"
 #include "trireme/run/config.h"
 #include "trireme/run/plan_settings.h"
+#include "trireme/run/simulated_bytes.h"
 
 namespace trireme::parity {
 namespace {
@@ -60,20 +62,28 @@ class Drawing {
       : dice_(seed, number), ranges_(ranges), seed_(static_cast<int64_t>(number % 1000)) {}
 
   RandomCase draw() {
+    const Json exchange = dice_.chance(0.35) ? draw_exchange() : Json();
     draw_mesh();
     draw_model();
     Json plan{{"mesh", to_string(Mesh(axes_))}};
     const std::string preset = draw_preset();
     if (!preset.empty()) plan["preset"] = preset;
-    drawn_ = features_of(Plan{.mesh = Mesh(axes_), .preset = preset.empty() ? "data" : preset});
+    const Features of_plan =
+        features_of(Plan{.mesh = Mesh(axes_), .preset = preset.empty() ? "data" : preset});
+    drawn_.insert(of_plan.begin(), of_plan.end());
+    if (!exchange.is_null()) {
+      plan["exchange"] = exchange;
+      case_.exchange = exchange["method"];
+    }
     const DrawnFamily* family = drawn_family();
     if (family && family->batch_norm == BatchNorm::kYes) drawn_.insert(Feature::kRunningStatistics);
     const bool local_norm = family && family->batch_norm == BatchNorm::kYes && dice_.chance(0.2);
     if (local_norm) plan["batch_norm"] = "local";
     // Rows that two axes share, and those that each rank normalises on its own, have to be even.
     const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
-    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm);
-    if (dice_.chance(0.45) || has_axis("other")) draw_layouts(plan);
+    const bool alone = computes_alone() && drawn_.contains(Feature::kRunningStatistics);
+    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm || alone);
+    if (dice_.chance(computes_alone() ? 0.03 : 0.45) || has_axis("other")) draw_layouts(plan);
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
     if (has_axis(kPipeAxis))
@@ -133,8 +143,76 @@ class Drawing {
     return offload;
   }
 
+  // Whether ranks have steps of their own.
+  bool computes_alone() const {
+    return drawn_.contains(Feature::kOwnWeights) || drawn_.contains(Feature::kServed);
+  }
+
+  // A way of agreement that is not dense, with settings by which it does something in a few steps.
+  Json draw_exchange() {
+    static const Words methods = [] {
+      Words names;
+      for (const ExchangeKind& kind : exchange_kinds()) {
+        // Those about weights are fewer, and have more that can go wrong.
+        names.insert(names.end(), kind.of == ExchangeKind::Of::kGradients ? 1 : 3, std::string(kind.name));
+      }
+      return names;
+    }();
+    Json exchange{{"method", dice_.word(methods)}};
+    const ExchangeKind& kind = *find_exchange_kind(exchange["method"].get<std::string>());
+    for (const ExchangeSetting& setting : kind.settings) {
+      if (setting.kind == ExchangeSetting::Kind::kWord) {
+        Words words(setting.words.begin(), setting.words.end());
+        exchange[std::string(setting.name)] = dice_.word(words);
+      } else if (const auto value = draw_setting(setting)) {
+        if (setting.kind == ExchangeSetting::Kind::kWhole)
+          exchange[std::string(setting.name)] = static_cast<int64_t>(*value);
+        else
+          exchange[std::string(setting.name)] = *value;
+      }
+    }
+    // For all ranks that there may be: servers are few.
+    ExchangeRule rule{.method = exchange["method"]};
+    const Features features =
+        features_of(Plan{.mesh = Mesh({{"data", 2}}), .agreement = Agreement({rule}, 2)});
+    drawn_.insert(features.begin(), features.end());
+    return exchange;
+  }
+
+  std::optional<double> draw_setting(const ExchangeSetting& setting) {
+    static const std::map<std::string_view, std::vector<double>> values = {{"ratio", {0.05, 0.2, 1}},
+                                                                           {"feedback", {0, 1, 1}},
+                                                                           {"momentum", {0, 0.5, 0.9}},
+                                                                           {"nesterov", {0, 1}},
+                                                                           {"masking", {0, 1, 1}},
+                                                                           {"warmup", {1, 2}},
+                                                                           {"sampled", {0, 0.3}},
+                                                                           {"rank", {1, 2}},
+                                                                           {"threshold", {1e-3, 1e-2}},
+                                                                           {"bits", {2, 4, 8}},
+                                                                           {"bucket", {7, 512}},
+                                                                           {"block", {3, 16}},
+                                                                           {"steps", {1, 2, 3}},
+                                                                           {"fraction", {0.5, 1, 1}},
+                                                                           {"seed", {0, 7}},
+                                                                           {"outer_rate", {0.7, 1}},
+                                                                           {"outer_momentum", {0, 0.9}},
+                                                                           {"delay", {0, 1, 2, 3}},
+                                                                           {"period", {1, 2}},
+                                                                           {"correction", {0, 1, 1}},
+                                                                           {"staleness", {0, 1, 2}},
+                                                                           {"stale_rate", {0, 1}}};
+    const auto found = values.find(setting.name);
+    if (found == values.end() || dice_.chance(0.2)) return {};
+    return found->second[static_cast<size_t>(dice_.between(0, std::ssize(found->second) - 1))];
+  }
+
   // One to four axes in many orders. `other` is one that no preset knows.
   void draw_mesh() {
+    if (drawn_.contains(Feature::kExchange) && !dice_.chance(computes_alone() ? 0.05 : 0.15)) {
+      axes_.push_back({"data", static_cast<int>(dice_.between(2, std::max(2, ranges_.max_ranks)))});
+      return;
+    }
     Words names = dice_.chance(0.3) ? Words{dice_.word({"data", "data", "tensor"})} : Words{"data", "tensor"};
     if (dice_.chance(0.08)) names.push_back("other");
     if (dice_.chance(0.25)) names.insert(names.begin(), std::string(kPipeAxis));
@@ -260,23 +338,31 @@ class Drawing {
     const int64_t shards = takes(Feature::kShards, 0.15) ? dice_.number({2, 4, 8}) : 0;
     const int64_t accumulate = shards > 0 ? 1 : dice_.number({1, 1, 1, 2, 3});
     const int64_t ways = std::max<int64_t>(1, data) * std::max<int64_t>(1, also);
+    // One row of a rank alone may have no target that counts.
+    const int64_t least = computes_alone() ? 2 : 1;
     const int64_t rows = dice_.chance(0.05) ? dice_.between(1, 12)
-                         : even             ? ways * dice_.between(1, 2)
-                                            : dice_.between(ways, 2 * ways + 4);
+                         : even             ? ways * dice_.between(least, 2)
+                                            : dice_.between(least * ways, 2 * ways + 4);
     set("train.accumulate", accumulate);
     if (shards > 0) set("train.shards", shards);
     set("train.batch", rows * accumulate * std::max<int64_t>(1, shards));
-    case_.precision = set("train.precision", dice_.word({"f32", "bf16", "f16"}));
+    case_.precision =
+        set("train.precision", computes_alone() && !dice_.chance(0.03) ? dice_.word({"f32", "f32", "bf16"})
+                                                                       : dice_.word({"f32", "bf16", "f16"}));
     set("train.seed", seed_);
     if (dice_.chance(0.2)) set("train.clip_norm", dice_.word({"0", "0.01"}));
     if (takes(Feature::kNoiseScale, 0.1)) set("train.noise_scale", std::string("true"));
     if (dice_.chance(0.1)) set("train.label_smoothing", std::string("0.1"));
+    // Some compressors have a momentum of their own.
+    const bool compressed = drawn_.contains(Feature::kExchange) && !computes_alone();
     const std::string kind =
-        set("optim.kind", dice_.word({"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}));
+        set("optim.kind", compressed && dice_.chance(0.6)
+                              ? "sgd"
+                              : dice_.word({"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}));
     const bool adaptive = kind.starts_with("adam") || kind == "lamb";
     set("optim.lr", std::string(adaptive ? "0.001" : "0.05"));
     if (dice_.chance(0.3)) set("optim.weight_decay", std::string("0"));
-    if (case_.precision == "f32" || dice_.chance(0.5)) return;
+    if (case_.precision == "f32" || dice_.chance(drawn_.contains(Feature::kExchange) ? 0.95 : 0.5)) return;
     set("train.weight_precision", case_.precision);
     if (dice_.chance(0.5)) set("train.gradient_precision", case_.precision);
   }
@@ -297,8 +383,10 @@ class Drawing {
   // Mostly one that suits the model and the axes.
   std::string draw_preset() {
     Words parts;
+    const double split = computes_alone() ? 0.04 : drawn_.contains(Feature::kExchange) ? 0.3 : 1;
     if (has_axis("data") && dice_.chance(0.9))
-      parts.push_back(dice_.word({"data", "zero1", "zero2", "zero3"}));
+      parts.push_back(dice_.chance(split) ? dice_.word({"data", "zero1", "zero1", "zero2", "zero3"})
+                                          : "data");
     if (has_axis("tensor") && dice_.chance(0.95)) {
       const DrawnFamily* family = drawn_family();
       Words suited = family ? family->presets : Words{"megatron"};
@@ -420,9 +508,13 @@ RandomCase draw_case(uint64_t seed, uint64_t number, const CaseRanges& ranges) {
   return Drawing(seed, number, ranges).draw();
 }
 
+int64_t steps_of(const RandomCase& drawn) {
+  return drawn.exchange.empty() ? kCaseSteps : kAgreeingCaseSteps;
+}
+
 std::string command_of(const RandomCase& drawn) {
   std::string text =
-      fmt::format("trireme verify --random --steps {} --plan {}", kCaseSteps, quoted(drawn.plan));
+      fmt::format("trireme verify --random --steps {} --plan {}", steps_of(drawn), quoted(drawn.plan));
   if (drawn.image.rank() > 0)
     text += fmt::format(" --image {}x{}x{}", drawn.image[0], drawn.image[1], drawn.image[2]);
   for (const std::string& setting : drawn.settings) text += " --" + setting;
@@ -459,11 +551,20 @@ Result verify_case(const RandomCase& drawn) {
   const Shape sample = drawn.image.rank() > 0 ? drawn.image : Shape{config.config.model.seq};
   std::unique_ptr<Reference> reference;
   try {
-    reference = std::make_unique<Reference>(random_training(config.config, sample, kCaseSteps));
+    reference = std::make_unique<Reference>(random_training(config.config, sample, steps_of(drawn)));
   } catch (const Error& error) {
     return refuse(error);
   }
-  return verify(*reference, plan);
+  Result result = verify(*reference, plan);
+  if (drawn.exchange.empty() || result.verdict > Verdict::kRounding) return result;
+  const Training& training = reference->training();
+  const std::string problem =
+      simulated_bytes_problem(training.model, training.train, training.optim, training.shape, plan);
+  if (!problem.empty()) {
+    result.verdict = Verdict::kBug;
+    result.reason = problem;
+  }
+  return result;
 }
 
 }  // namespace trireme::parity

@@ -28,6 +28,7 @@ struct RandomCase {
   Shape image;                        // [channels, height, width]; empty for tokens
   std::vector<std::string> settings;  // "model.family=gpt", as on the command line
   std::string plan;                   // JSON in one line
+  std::string exchange = {};          // the method in it; "": dense
 };
 
 // A function of its arguments. `number` counts the cases of a seed.
@@ -40,8 +41,9 @@ std::string command_of(const RandomCase& drawn);
 // that of StepShape.
 Training random_training(const Config& config, const Shape& sample, int64_t steps);
 
-// Steps that are compared of a random case.
-inline constexpr int64_t kCaseSteps = 2;
+// Steps that are compared of a random case; and of one in which ranks agree every few steps.
+inline constexpr int64_t kCaseSteps = 2, kAgreeingCaseSteps = 5;
+int64_t steps_of(const RandomCase& drawn);
 
 // Draws its data, runs it and compares. Settings that do not fit together and plans that can not be are
 // refused. Throws Error when ranks fail on the way.

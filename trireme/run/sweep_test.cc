@@ -35,7 +35,7 @@ TEST(RandomCase, IsAFunctionOfItsSeedAndNumber) {
 
 // What the sweep is to try is drawn, all of it, and nothing beyond the ranges.
 TEST(RandomCase, DrawsOfEverything) {
-  std::set<std::string> families, precisions, presets, orders, kinds, inputs;
+  std::set<std::string> families, precisions, presets, orders, kinds, inputs, methods;
   int layouts = 0, uneven = 0;
   for (uint64_t number = 0; number < 600; ++number) {
     const RandomCase drawn = draw_case(3, number, {.max_ranks = 6});
@@ -44,6 +44,8 @@ TEST(RandomCase, DrawsOfEverything) {
     ASSERT_LE(mesh.ranks(), 6);
     families.insert(drawn.family);
     precisions.insert(drawn.precision);
+    methods.insert(drawn.exchange);
+    EXPECT_EQ(drawn.exchange.empty(), !plan.contains("exchange"));
     presets.insert(plan.value("preset", ""));
     std::string order;
     for (const Axis& axis : mesh.axes()) order += axis.name + " ";
@@ -60,6 +62,9 @@ TEST(RandomCase, DrawsOfEverything) {
                                              "resnet", "wide_resnet", "swin"}));
   EXPECT_EQ(precisions, (std::set<std::string>{"f32", "bf16", "f16"}));
   EXPECT_EQ(kinds.size(), 7);
+  EXPECT_THAT(methods, IsSupersetOf({"", "local", "fedavg", "diloco", "delayed", "d_psgd", "sgp", "ad_psgd",
+                                     "server", "async_server", "ssp"}));
+  EXPECT_GT(methods.size(), 20);
   EXPECT_THAT(presets, IsSupersetOf({"data", "zero1", "zero2", "zero3", "megatron", "zero3+megatron",
                                      "data+megatron+sequence", "zero1+hybrid_cnn"}));
   EXPECT_THAT(orders, IsSupersetOf({"data ", "tensor ", "data tensor ", "tensor data "}));
@@ -99,6 +104,21 @@ TEST(RandomCase, LossesAreAddedUpInTheForwardPart) {
        .plan = R"({"mesh":"data:2 tensor:1 pipe:2 other:2","preset":"zero3+megatron",
                    "layouts":{"head/ln_f/layer_norm":"other:1"},"schedule":"zb_h1"})"});
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+// The simulator's bytes are the programs'; and there is a verdict on a plan with an exchange.
+TEST(RandomCase, OfAnExchangeIsHeldToItsMethod) {
+  for (const char* exchange :
+       {R"({"method":"local","steps":2})", R"({"method":"top_k","ratio":0.2})", R"("ad_psgd")"}) {
+    const Result result =
+        verify_case({.image = Shape{1, 3, 2},
+                     .settings = split("model.family=mlp model.layers=2 model.hidden=6 model.classes=4 "
+                                       "train.batch=9 optim.kind=sgd",
+                                       ' '),
+                     .plan = fmt::format(R"({{"mesh":"data:3","exchange":{}}})", exchange),
+                     .exchange = exchange});
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << exchange << ": " << result.reason;
+  }
 }
 
 TEST(RandomCase, SettingsThatAreGivenAreNotDrawn) {

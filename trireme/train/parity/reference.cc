@@ -78,6 +78,17 @@ void Reference::forward_backward(int64_t step) {
   trainer_.forward_backward(training_.batches[step], step);
 }
 
+void Reference::restart(int64_t step, States before, Batch batch) {
+  training_.batches[static_cast<size_t>(step)] = std::move(batch);
+  Step& then = record_[static_cast<size_t>(step)];
+  then.before = std::move(before);
+  left_bounds_.erase(step);
+  restore(step);
+  forward_backward(step);
+  then.left = read_states(trainer_, left_);
+  then.result = trainer_.update(step, training_.rates[static_cast<size_t>(step)]);
+}
+
 Evaluation Reference::evaluate() {
   Evaluation evaluation;
   trainer_.evaluate(training_.batches.back(), evaluation);

@@ -56,6 +56,9 @@ class Reference {
   const std::vector<Step>& record() const { return record_; }
   const Evaluation& evaluation() const { return evaluation_; }  // with the last states, on the last batch
 
+  // Makes a step anew, from other states and on another batch.
+  void restart(int64_t step, States before, Batch batch);
+
   // How far rounding may move what a step leaves for its update, or the loss of the evaluation. Found by
   // experiment when first asked for.
   const Bounds& left_bounds(int64_t step, Samples samples);

@@ -11,27 +11,29 @@
 #include "trireme/exchange/choice.h"
 #include "trireme/optim/update.h"
 #include "trireme/plan/agreement.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/axis_algorithms.h"
+#include "trireme/train/parity/agreeing.h"
+#include "trireme/train/parity/compressed.h"
 
 namespace trireme::parity {
 namespace {
 
 constexpr double kTimeoutSeconds = 300;
-// Times what a few samples of noise explain; more samples would not explain it either. In f16, where batch
-// norms of a few rows blow rounding up, they did explain 20 times as much.
-constexpr double kNoDoubt = 256;
 
 struct PlanStep {
   Gathering left, after;
+  std::vector<OfRank> ranks;  // of compressed agreement
   StepResult result;
 };
 
 struct PlanRun {
   std::vector<PlanStep> steps;
   Evaluation evaluation;
+  double bytes_sent = 0, bytes_promised = 0, bytes_filling = 0;  // by all ranks, of compressed agreement
 };
 
 std::vector<Program> make_programs(const Training& training, const Plan& plan, const ProgramMaker& make) {
@@ -68,20 +70,34 @@ std::vector<std::string> comparable(std::vector<std::string> left) {
   return left;
 }
 
+// What travels in one collective fills lines of 64 bytes.
+void count_bytes(const Program& program, int64_t step, uint64_t sent, PlanRun& run) {
+  run.bytes_sent += static_cast<double>(sent);
+  run.bytes_promised += bytes_sent(program, program.step_list(step + 1));
+  run.bytes_filling += 4.0 * 64 * static_cast<double>(program.states.size());
+}
+
 PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Program> programs) {
   const Training& training = reference.training();
   const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
                                  left = states_of(reference.program(), StateGroup::kLeft);
   PlanRun run;
   run.steps.resize(reference.steps());
+  const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
+  for (PlanStep& step : run.steps) step.ranks.resize(compressed ? plan.mesh.ranks() : 0);
   std::mutex mutex;
   const auto one_rank = [&](comm::Context& context) {
     const int rank = context.rank();
-    MeshCommunicator communicator(plan.mesh, context, thread_algorithms(plan, training.train));
+    AxisAlgorithms algorithms = thread_algorithms(plan, training.train);
+    // Rings send what the closed forms say for any number of ranks and size.
+    if (compressed) algorithms[std::string(kReplicaAxis)] = comm::Algorithm::ring;
+    MeshCommunicator communicator(plan.mesh, context, algorithms);
     const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
     Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
                     training.shape, *device, {plan, rank, context.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
+    const std::vector<std::string> kept = kept_states(trainer.program());
+    communicator.take_bytes();
     for (int64_t step = 0; step < reference.steps(); ++step) {
       const Reference::Step& expected = reference.record()[step];
       PlanStep& found = run.steps[step];
@@ -94,9 +110,14 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
       {
         const std::lock_guard lock(mutex);
         found.left.add(trainer, left, plan.mesh, rank);
+        if (compressed) found.ranks[rank] = {read_states(trainer, left), read_states(trainer, kept), {}};
       }
       const StepResult result = trainer.update(step, training.rates[step]);
       const std::lock_guard lock(mutex);
+      if (compressed) {
+        found.ranks[rank].kept_after = read_states(trainer, kept);
+        count_bytes(trainer.program(), step, communicator.take_bytes(), run);
+      }
       found.after.add("loss", result.loss, rank);
       found.after.add("norm", result.norm, rank);
       found.after.add(trainer, lasting, plan.mesh, rank);
@@ -112,37 +133,34 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   return run;
 }
 
-// "[3, 17]"
-std::string place(const Shape& shape, int64_t element) {
-  std::vector<int64_t> coordinates(shape.rank());
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    coordinates[d] = element % shape[d];
-    element /= shape[d];
-  }
-  return to_string(Shape(coordinates));
-}
-
 class Comparison {
  public:
-  Comparison(Reference& reference, const PlanRun& run)
+  Comparison(Reference& reference, const Agreement& how, const PlanRun& run)
       : reference_(reference),
+        how_(how),
         run_(run),
         left_(comparable(states_of(reference.program(), StateGroup::kLeft))),
-        updated_(states_of(reference.program(), StateGroup::kLasting)) {
+        updated_(states_of(reference.program(), StateGroup::kLasting)),
+        judge_(reference.program()) {
     updated_.insert(updated_.begin(), {"loss", "norm"});  // the update begins with them
   }
 
   Result go() {
     for (int64_t step = 0; step < reference_.steps(); ++step) compare_step(step);
     if (!is_bug()) compare_evaluation();
-    return std::move(result_);
+    constexpr double kHalfAByte = 0.5;  // shares of ranks are no whole numbers
+    if (run_.bytes_sent < run_.bytes_promised - kHalfAByte ||
+        run_.bytes_sent > run_.bytes_promised + run_.bytes_filling + kHalfAByte)
+      judge_.bug(fmt::format("ranks have sent {} bytes, and their programs promise {}", run_.bytes_sent,
+                             run_.bytes_promised));
+    return std::move(judge_.result);
   }
 
  private:
   void compare_step(int64_t step) {
     const Reference::Step& expected = reference_.record()[step];
     const PlanStep& found = run_.steps[step];
-    result_.losses.push_back({found.result.loss, expected.result.loss});
+    judge_.result.losses.push_back({found.result.loss, expected.result.loss});
     if (is_bug()) return;  // the first is what is told
     check_replicas(step, found.left, "forward and backward");
     check_replicas(step, found.after, "the update");
@@ -152,28 +170,38 @@ class Comparison {
                  same(found.result.norm, expected.result.norm) &&
                  found.result.skipped == expected.result.skipped;
     for (const auto& [name, values] : expected_after) equal = equal && same(values, after.at(name));
-    if (equal) {
-      result_.tensors += static_cast<int64_t>(expected_after.size()) + 1;
+    if (equal && found.ranks.empty()) {
+      judge_.result.tensors += static_cast<int64_t>(expected_after.size()) + 1;
       return;
     }
-    raise(Verdict::kRounding);
+    judge_.raise(Verdict::kRounding);
     if (found.result.skipped || expected.result.skipped) {
       // f16 overflows in a sum on one rank, and not in its parts on several. The program held in f32, where
       // nothing does, is judged besides.
       const bool may_overflow =
           precision_of(reference_.training().train) == DType::f16 && reference_.width() == Width::kAsItIs;
       if (found.result.skipped != expected.result.skipped && !may_overflow)
-        bug(fmt::format("step {}: skipped by {} only", step + 1,
-                        found.result.skipped ? "the plan" : "one rank"));
+        judge_.bug(fmt::format("step {}: skipped by {} only", step + 1,
+                               found.result.skipped ? "the plan" : "one rank"));
       return;
     }
     const States left = found.left.whole();
-    compare_all(fmt::format("step {}, forward and backward", step + 1), left_, expected.left, left,
-                [&](Samples samples) { return reference_.left_bounds(step, samples); });
+    judge_.compare(fmt::format("step {}, forward and backward", step + 1), left_, expected.left, left,
+                   [&](Samples samples) { return reference_.left_bounds(step, samples); });
     if (is_bug()) return;
-    const States updated = reference_.update(step, left), reach = found.left.reach();
-    compare_all(fmt::format("step {}, update", step + 1), updated_, updated, after, [&](Samples samples) {
-      return reference_.update_bounds(step, left, reach, updated, samples);
+    States agreed = left, reach = found.left.reach();
+    if (!found.ranks.empty()) {
+      Agreed written =
+          agreed_step(how_, reference_.program(), step + 1, expected.loss_scale, left, found.ranks);
+      if (!written.problem.empty()) judge_.bug(written.problem);
+      agreed = std::move(written.left);
+      for (auto& [name, bounds] : written.left_bounds) {
+        for (size_t i = 0; i < bounds.size(); ++i) reach.at(name)[i] = std::max(reach.at(name)[i], bounds[i]);
+      }
+    }
+    const States updated = reference_.update(step, agreed);
+    judge_.compare(fmt::format("step {}, update", step + 1), updated_, updated, after, [&](Samples samples) {
+      return reference_.update_bounds(step, agreed, reach, updated, samples);
     });
   }
 
@@ -183,104 +211,37 @@ class Comparison {
       return States{{"count", {static_cast<float>(evaluation.count)}},
                     {"loss", {static_cast<float>(evaluation.loss)}}};
     };
-    compare_all(
+    judge_.compare(
         "evaluation", {"count", "loss"}, states(reference_.evaluation()), states(run_.evaluation),
         [&](Samples samples) {
           return Bounds{{"count", {0}}, {"loss", {static_cast<float>(reference_.evaluation_bound(samples))}}};
         });
     const Evaluation &expected = reference_.evaluation(), &found = run_.evaluation;
     if (found.loss == expected.loss && found.correct != expected.correct)  // the same logits, then
-      bug(fmt::format("evaluation: {} targets are foretold right, by one rank {}", found.correct,
-                      expected.correct));
-  }
-
-  // What seems to be off, but not by so much that there is no doubt, is judged again by more samples.
-  void compare_all(const std::string& when, const std::vector<std::string>& names, const States& expected,
-                   const States& found, const std::function<Bounds(Samples)>& bounds_of) {
-    std::vector<Difference> differences;
-    for (const Samples samples : {Samples::kFew, Samples::kMany}) {
-      const Bounds bounds = bounds_of(samples);
-      differences.clear();
-      for (const std::string& name : names)
-        differences.push_back(difference(expected.at(name), found.at(name), bounds.at(name)));
-      double worst = 0;
-      // Where the samples moved nothing at all, the next ones may: a ReLU that lets one more value through.
-      for (const Difference& one : differences)
-        worst = std::max(worst, one.bound > 0 ? one.share : std::min(one.share, kNoDoubt));
-      if (worst <= 1 || worst > kNoDoubt) break;
-    }
-    for (size_t i = 0; i < names.size(); ++i)
-      note(when, names[i], expected.at(names[i]), found.at(names[i]), differences[i]);
-  }
-
-  // Of one tensor: where it is off most, as a share of what rounding may do there.
-  struct Difference {
-    double share = 0, bound = 0;
-    int64_t element = 0, beyond = 0;
-  };
-
-  static Difference difference(const std::vector<float>& expected, const std::vector<float>& found,
-                               const std::vector<float>& bounds) {
-    Difference worst;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (same(expected[i], found[i]) || expected[i] == found[i]) continue;
-      const double off = std::abs(static_cast<double>(expected[i]) - static_cast<double>(found[i]));
-      const double bound = static_cast<double>(bounds[i]);
-      const double share =
-          std::isfinite(off) && bound > 0 ? off / bound : std::numeric_limits<double>::infinity();
-      if (share > 1) ++worst.beyond;
-      if (share > worst.share) worst = {share, bound, static_cast<int64_t>(i), worst.beyond};
-    }
-    return worst;
-  }
-
-  void note(const std::string& when, const std::string& tensor, const std::vector<float>& expected,
-            const std::vector<float>& found, const Difference& worst) {
-    ++result_.tensors;
-    if (worst.share > result_.worst) {
-      result_.worst = worst.share;
-      result_.worst_tensor = fmt::format("{} ({})", tensor, when);
-    }
-    if (worst.beyond == 0) return;
-    const State* slot = reference_.program().find_state(tensor);
-    const float here = found[worst.element], there = expected[worst.element];
-    bug(fmt::format(
-        "{}: {} is {:.9g} at {} where one rank has {:.9g}; off by {:.3g}, and rounding explains {:.3g}; "
-        "{} of {} elements are off",
-        when, tensor, here, place(slot ? slot->part.whole : Shape{}, worst.element), there,
-        std::abs(static_cast<double>(here) - static_cast<double>(there)), worst.bound, worst.beyond,
-        expected.size()));
+      judge_.bug(fmt::format("evaluation: {} targets are foretold right, by one rank {}", found.correct,
+                             expected.correct));
   }
 
   void check_replicas(int64_t step, const Gathering& gathering, std::string_view when) {
     if (gathering.disagreement().empty()) return;
-    bug(fmt::format("step {}, {}: ranks that should have the same have not: {}", step + 1, when,
-                    gathering.disagreement()));
+    judge_.bug(fmt::format("step {}, {}: ranks that should have the same have not: {}", step + 1, when,
+                           gathering.disagreement()));
   }
 
-  bool is_bug() const { return result_.verdict == Verdict::kBug; }
-  void bug(std::string reason) {
-    if (result_.verdict != Verdict::kBug) result_.reason = std::move(reason);
-    raise(Verdict::kBug);
-  }
-  void raise(Verdict verdict) { result_.verdict = std::max(result_.verdict, verdict); }
+  bool is_bug() const { return judge_.is_bug(); }
 
   Reference& reference_;
+  const Agreement& how_;
   const PlanRun& run_;
   std::vector<std::string> left_, updated_;  // names, in program order
-  Result result_;
+  Judge judge_;
 };
 
 Result compare_runs(Reference& reference, const Plan& plan, std::vector<Program> programs) {
-  return Comparison(reference, run_plan(reference, plan, std::move(programs))).go();
+  return Comparison(reference, plan.agreement, run_plan(reference, plan, std::move(programs))).go();
 }
 
 }  // namespace
-
-std::string_view name(Verdict verdict) {
-  constexpr std::string_view names[] = {"equal", "rounding", "bug", "refused"};
-  return names[static_cast<int>(verdict)];
-}
 
 Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_program) {
   std::vector<Program> programs;
@@ -290,11 +251,11 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
           "it has a server, whose steps are those of a run (`trireme train`). Without the key exchange the "
           "rest of the plan can be verified; servers are held to plain data parallelism and to the order of "
           "arrivals by the project's own tests");
-    if (!plan.agreement.is_dense())
+    const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
+    if (compressed && features_of(plan).contains(Feature::kOtherAxes))
       throw_error(
-          "its exchange sends less than the gradients, so that no step is meant to equal one rank's, and "
-          "there is nothing to hold it to. Without the key exchange the rest of the plan can be verified; "
-          "the methods are held to their equations by the project's own tests");
+          "its exchange is verified on a mesh that has the axis data alone: on others each rank compresses "
+          "parts of gradients, which are not written out yet");
     axis_algorithms(plan, reference.training().train);
     programs = make_programs(reference.training(), plan, make_program);
   } catch (const Error& error) {
@@ -306,20 +267,17 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
     return {.verdict = Verdict::kBug,
             .reason = fmt::format("the ranks' programs are broken: {}", error.what())};
   }
+  if (plan.agreement.has_own_weights()) {
+    const Training& training = reference.training();
+    Result result = verify_agreeing(training, plan, Width::kAsItIs, programs);
+    if (precision_of(training.train) == DType::f32) return result;
+    return both_widths(std::move(result),
+                       verify_agreeing(training, plan, Width::kWidened, std::move(programs)));
+  }
   Result result = compare_runs(reference, plan, programs);
   if (precision_of(reference.training().train) == DType::f32) return result;
   // Also of a bug: where it begins is seen sharper.
-  const Result wide = compare_runs(reference.widened(), plan, std::move(programs));
-  result.tensors += wide.tensors;
-  if (wide.worst > result.worst) {
-    result.worst = wide.worst;
-    result.worst_tensor = "widened to f32, " + wide.worst_tensor;
-  }
-  if (wide.verdict == Verdict::kBug) {
-    result.verdict = Verdict::kBug;
-    result.reason = "widened to f32, " + wide.reason;
-  }
-  return result;
+  return both_widths(std::move(result), compare_runs(reference.widened(), plan, std::move(programs)));
 }
 
 }  // namespace trireme::parity

@@ -22,29 +22,11 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "trireme/plan/plan.h"
-#include "trireme/train/parity/reference.h"
+#include "trireme/train/parity/judge.h"
 
 namespace trireme::parity {
-
-enum class Verdict { kEqual, kRounding, kBug, kRefused };
-std::string_view name(Verdict verdict);  // "equal", …
-
-struct Result {
-  Verdict verdict = Verdict::kEqual;
-  // Why it is refused; of a bug, the first tensor in program order that is off, where and by how much.
-  std::string reason;
-  struct Losses {
-    double plan = 0, one_rank = 0;
-  };
-  std::vector<Losses> losses;  // per step
-  int64_t tensors = 0;         // compared, over all steps
-  double worst = 0;            // the largest difference, as a share of what rounding may do there
-  std::string worst_tensor;
-};
 
 // Makes the program of one rank; for tests that put mistakes in. Its default is step_program().
 using ProgramMaker = std::function<Program(const Training&, const Device&, const RankOptions&)>;

@@ -6,7 +6,7 @@
 
 #include "trireme/base/rng.h"
 
-namespace trireme::testing {
+namespace trireme::parity {
 
 // Of each number below `of`, whether it is one of the `count` that are drawn in this round.
 inline std::vector<bool> drawn_in(uint64_t seed, uint64_t stream, uint64_t round, int64_t count, int64_t of) {
@@ -21,4 +21,4 @@ inline std::vector<bool> drawn_in(uint64_t seed, uint64_t stream, uint64_t round
   return result;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::parity

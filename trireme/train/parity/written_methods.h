@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "trireme/base/shape.h"
+#include "trireme/exchange/choice.h"
 
-namespace trireme::testing {
+namespace trireme::parity {
 
 using Doubles = std::vector<double>;
 
@@ -21,7 +22,6 @@ struct Exchanged {
   Doubles sum;                                       // what all agree on
 };
 
-using ReferenceMethod = void (*)(Exchanged& x, const std::map<std::string, double>& settings);
-ReferenceMethod reference_of(const std::string& method);
+void run_written(const ExchangeChoice& choice, Exchanged& x);
 
-}  // namespace trireme::testing
+}  // namespace trireme::parity

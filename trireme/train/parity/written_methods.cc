@@ -1,19 +1,19 @@
-// See references.h.
-#include "tests/exchange/references.h"
+// See written_methods.h.
+#include "trireme/train/parity/written_methods.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "tests/support/largest.h"
-#include "tests/support/singular_parts.h"
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/train/parity/largest.h"
+#include "trireme/train/parity/singular_parts.h"
 
-namespace trireme::testing {
+namespace trireme::parity {
 namespace {
 
-using Settings = std::map<std::string, double>;
+using Settings = ExchangeSettings;
 
 Doubles operator+(Doubles a, const Doubles& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
@@ -49,21 +49,17 @@ Doubles zeros(const Exchanged& x) {
 void top_k(Exchanged& x, const Settings& settings) {
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
-    const bool feedback = !settings.contains("feedback");
+    const bool feedback = settings.whole("feedback") != 0;
     const Doubles all = feedback ? x.gradients[p] + x.kept["residual"][p] : x.gradients[p];
-    const Doubles sent = largest(all, kept_count(x, settings.at("ratio")));
+    const Doubles sent = largest(all, kept_count(x, settings.real("ratio")));
     x.sum = x.sum + sent;
     if (feedback) x.kept["residual"][p] = all - sent;
   }
 }
 
-double given(const Settings& settings, const std::string& name, double otherwise) {
-  return settings.contains(name) ? settings.at(name) : otherwise;
-}
-
 // 1/4, 1/16, … of all elements for as many steps each, until that is not more than the ratio.
 double ratio_with_warm_up(const Exchanged& x, const Settings& settings) {
-  const double ratio = settings.at("ratio"), steps = given(settings, "warmup", 0);
+  const double ratio = settings.real("ratio"), steps = settings.real("warmup");
   double stages = 0;
   while (std::pow(4, -(stages + 1)) > ratio) ++stages;
   for (double stage = 1; stage <= stages; ++stage) {
@@ -73,31 +69,30 @@ double ratio_with_warm_up(const Exchanged& x, const Settings& settings) {
 }
 
 void dgc(Exchanged& x, const Settings& settings) {
-  const double m = given(settings, "momentum", 0.9);
+  const double m = settings.real("momentum");
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const Doubles& g = x.gradients[p];
     Doubles &u = x.kept["velocity"][p], &v = x.kept["waiting"][p];
-    if (settings.contains("nesterov")) {
+    if (settings.whole("nesterov") != 0) {
       u = m * (u + g);
       v = v + u + g;
     } else {
       u = m * u + g;
       v = v + u;
     }
-    const Doubles sent =
-        largest(v, kept_count(x, ratio_with_warm_up(x, settings)), given(settings, "sampled", 0));
+    const Doubles sent = largest(v, kept_count(x, ratio_with_warm_up(x, settings)), settings.real("sampled"));
     x.sum = x.sum + sent;
     v = v - sent;
     for (size_t i = 0; i < u.size(); ++i) {
-      if (sent[i] != 0 && !settings.contains("masking")) u[i] = 0;
+      if (sent[i] != 0 && settings.whole("masking") != 0) u[i] = 0;
     }
   }
 }
 
 void power_sgd(Exchanged& x, const Settings& settings) {
   const size_t rows = x.shape[0], columns = x.shape.elements() / rows,
-               rank = static_cast<size_t>(settings.at("rank"));
+               rank = static_cast<size_t>(settings.real("rank"));
   const double ranks = static_cast<double>(x.gradients.size());
   std::vector<Doubles> all;
   Doubles mean = zeros(x);
@@ -179,7 +174,8 @@ void one_bit(Exchanged& x, const Settings&) {
 }
 
 void one_bit_adam(Exchanged& x, const Settings& settings) {
-  const double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, warmup = settings.at("warmup");
+  const double beta1 = settings.real("beta1"), beta2 = settings.real("beta2"), eps = settings.real("eps"),
+               warmup = settings.real("warmup");
   const double step = static_cast<double>(x.step), ranks = static_cast<double>(x.gradients.size());
   const Doubles before = x.kept["momentum"][0];
   Doubles m = beta1 * before, v = x.kept["variance"][0];
@@ -203,7 +199,7 @@ void one_bit_adam(Exchanged& x, const Settings& settings) {
 }
 
 void threshold(Exchanged& x, const Settings& settings) {
-  const double limit = settings.at("threshold");
+  const double limit = settings.real("threshold");
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const Doubles all = x.gradients[p] + x.kept["residual"][p];
@@ -216,12 +212,12 @@ void threshold(Exchanged& x, const Settings& settings) {
 
 RngKey key_of(const Exchanged& x, size_t rank, const Settings& settings) {
   const uint64_t stream = (stream_id(x.parameter) ^ (rank + 1) * 0x9E3779B97F4A7C15u) >> 2;
-  return {static_cast<uint64_t>(given(settings, "seed", 0)),
+  return {static_cast<uint64_t>(settings.real("seed")),
           stream + static_cast<uint64_t>(x.step) * 0x9E3779B97F4A7C15u};
 }
 
 void terngrad(Exchanged& x, const Settings& settings) {
-  const double clip = given(settings, "clip", 2.5);
+  const double clip = settings.real("clip");
   double limit = 0;
   for (const Doubles& g : x.gradients) {
     double most = 0;
@@ -240,8 +236,8 @@ void terngrad(Exchanged& x, const Settings& settings) {
 }
 
 void qsgd(Exchanged& x, const Settings& settings) {
-  const size_t bucket = static_cast<size_t>(settings.at("bucket"));
-  const double levels = std::pow(2, settings.at("bits") - 1) - 1;
+  const size_t bucket = static_cast<size_t>(settings.real("bucket"));
+  const double levels = std::pow(2, settings.real("bits") - 1) - 1;
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const Doubles& g = x.gradients[p];
@@ -260,8 +256,8 @@ void qsgd(Exchanged& x, const Settings& settings) {
 
 // Of a bucket by one number: where it, and 1 more, 2 more, … fall on what levels are above whole ones.
 void qsgd_elias(Exchanged& x, const Settings& settings) {
-  const size_t bucket = static_cast<size_t>(settings.at("bucket"));
-  const double levels = std::pow(2, settings.at("bits") - 1) - 1;
+  const size_t bucket = static_cast<size_t>(settings.real("bucket"));
+  const double levels = std::pow(2, settings.real("bits") - 1) - 1;
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const Doubles& g = x.gradients[p];
@@ -279,7 +275,7 @@ void qsgd_elias(Exchanged& x, const Settings& settings) {
 }
 
 void signum(Exchanged& x, const Settings& settings) {
-  const double beta = settings.contains("momentum") ? settings.at("momentum") : 0.9;
+  const double beta = settings.real("momentum");
   x.sum = zeros(x);
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     Doubles& m = x.kept["momentum"][p];
@@ -300,7 +296,7 @@ void atomo(Exchanged& x, const Settings& settings) {
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const double number = static_cast<double>(uniform(key_of(x, p, settings), 0));
     for (const SingularPart& part :
-         drawn_parts(x.gradients[p], rows, columns, static_cast<int64_t>(settings.at("rank")), number)) {
+         drawn_parts(x.gradients[p], rows, columns, static_cast<int64_t>(settings.real("rank")), number)) {
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) x.sum[i * columns + j] += part.left[i] * part.right[j];
       }
@@ -313,7 +309,7 @@ void pruned_ring(Exchanged& x, const Settings& settings) {
   const size_t ranks = x.gradients.size(), elements = static_cast<size_t>(x.shape.elements());
   const size_t part = (elements + ranks - 1) / ranks;
   const size_t k = std::max<size_t>(
-      1, static_cast<size_t>(std::llround(settings.at("ratio") * static_cast<double>(part))));
+      1, static_cast<size_t>(std::llround(settings.real("ratio") * static_cast<double>(part))));
   x.sum = zeros(x);
   for (size_t c = 0; c < ranks; ++c) {
     const size_t begin = std::min(elements, c * part), end = std::min(elements, begin + part);
@@ -331,7 +327,7 @@ void pruned_ring(Exchanged& x, const Settings& settings) {
 }
 
 void shared_pattern(Exchanged& x, const Settings& settings) {
-  const size_t block = static_cast<size_t>(settings.at("block"));
+  const size_t block = static_cast<size_t>(settings.real("block"));
   const size_t blocks = (static_cast<size_t>(x.shape.elements()) + block - 1) / block;
   Doubles norms(blocks, 0);
   std::vector<Doubles> all;
@@ -340,7 +336,7 @@ void shared_pattern(Exchanged& x, const Settings& settings) {
     for (size_t i = 0; i < all[p].size(); ++i) norms[i / block] += all[p][i] * all[p][i];
   }
   const size_t chosen = std::max<size_t>(
-      1, static_cast<size_t>(std::llround(settings.at("ratio") * static_cast<double>(blocks))));
+      1, static_cast<size_t>(std::llround(settings.real("ratio") * static_cast<double>(blocks))));
   const Doubles pattern = largest(norms, chosen);
   x.sum = zeros(x);
   for (size_t p = 0; p < all.size(); ++p) {
@@ -354,23 +350,25 @@ void shared_pattern(Exchanged& x, const Settings& settings) {
 
 }  // namespace
 
-ReferenceMethod reference_of(const std::string& method) {
-  static const std::map<std::string, ReferenceMethod> methods = {{"all_reduce", all_reduce},
-                                                                 {"top_k", top_k},
-                                                                 {"dgc", dgc},
-                                                                 {"power_sgd", power_sgd},
-                                                                 {"one_bit", one_bit},
-                                                                 {"one_bit_adam", one_bit_adam},
-                                                                 {"threshold", threshold},
-                                                                 {"qsgd", qsgd},
-                                                                 {"qsgd_elias", qsgd_elias},
-                                                                 {"terngrad", terngrad},
-                                                                 {"signum", signum},
-                                                                 {"pruned_ring", pruned_ring},
-                                                                 {"shared_pattern", shared_pattern},
-                                                                 {"atomo", atomo}};
-  TRIREME_CHECK(methods.contains(method));
-  return methods.at(method);
+void run_written(const ExchangeChoice& choice, Exchanged& x) {
+  using Written = void (*)(Exchanged & x, const Settings& settings);
+  static const std::map<std::string_view, Written> methods = {{"all_reduce", all_reduce},
+                                                              {"top_k", top_k},
+                                                              {"dgc", dgc},
+                                                              {"power_sgd", power_sgd},
+                                                              {"one_bit", one_bit},
+                                                              {"one_bit_adam", one_bit_adam},
+                                                              {"threshold", threshold},
+                                                              {"qsgd", qsgd},
+                                                              {"terngrad", terngrad},
+                                                              {"signum", signum},
+                                                              {"pruned_ring", pruned_ring},
+                                                              {"shared_pattern", shared_pattern},
+                                                              {"atomo", atomo}};
+  const auto found = methods.find(choice.method->name);
+  TRIREME_CHECK(found != methods.end());
+  const bool elias = found->first == "qsgd" && choice.settings.word("code") == "elias";
+  (elias ? qsgd_elias : found->second)(x, choice.settings);
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::parity

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace trireme::testing {
+namespace trireme::parity {
 
 struct SingularPart {
   std::vector<double> left, right;  // their product, divided by how likely it was drawn
@@ -84,4 +84,4 @@ inline std::vector<SingularPart> drawn_parts(const std::vector<double>& x, int64
   return parts;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::parity

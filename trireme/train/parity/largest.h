@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace trireme::testing {
+namespace trireme::parity {
 
 // Ascending. With `sampled`, those that are as large as what seems the k-th by every so many-th element,
 // where that are k at least; else all of these, and the first others.
@@ -32,4 +32,4 @@ inline std::vector<size_t> largest_of(std::span<const double> x, size_t k, doubl
   return order;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::parity

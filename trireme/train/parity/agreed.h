@@ -1,0 +1,71 @@
+// What ranks agree on (plan/agreement.h), written out for all of them at once in double precision: from what
+// each rank's own step makes of its states to what each has behind the step. Nothing of exchange/ but the
+// graphs of who talks to whom is used, so that a mistake there does not hide itself.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/ir/role.h"
+#include "trireme/plan/agreement.h"
+
+namespace trireme::parity {
+
+// Numbers, and how far rounding may have moved each.
+struct Estimate {
+  std::vector<double> values, bounds;
+
+  Estimate() = default;
+  explicit Estimate(const std::vector<float>& exact);
+  Estimate(const std::vector<float>& values, const std::vector<float>& bounds);
+
+  static Estimate zeros(size_t size);
+  // Adds so many times another one, as arithmetic in f32 would.
+  void add(double factor, const Estimate& other);
+};
+
+using OfRanks = std::vector<Estimate>;
+
+// Who counts for how much in a mean: all alike, or by the targets that each has counted in the round.
+class Shares {
+ public:
+  Shares(const Agreement& how, size_t ranks) : how_(how), counted_(ranks) {}
+
+  void count(const std::vector<double>& targets);  // of a step; 0 of one that a rank skipped
+  std::vector<double> of_round() const;            // among those who are drawn, all others 0
+  std::vector<double> of_meeting() const { return of_round(); }
+  void end_round();
+
+ private:
+  const Agreement& how_;
+  std::vector<double> counted_;
+  uint64_t rounds_ = 0;
+};
+
+// One state of all ranks, under agreements in which they have their own: averaged or mixed, in lockstep.
+class AgreedState {
+ public:
+  AgreedState(const Agreement& how, Role role, const Estimate& start, size_t ranks);
+
+  // `step` counts from 1. `before` is what ranks have, `own` what the step of each alone makes of it.
+  OfRanks after(int64_t step, const OfRanks& before, const OfRanks& own, const std::vector<double>& shares);
+
+ private:
+  OfRanks averaged(const OfRanks& own, const std::vector<double>& shares);
+  OfRanks delayed(int64_t step, const OfRanks& before, const OfRanks& own);
+  OfRanks mixed(const OfRanks& before, const OfRanks& own) const;
+  OfRanks pushed(int64_t step, const OfRanks& before, const OfRanks& own) const;
+  OfRanks paired(const OfRanks& own) const;
+
+  const Agreement& how_;
+  Role role_;
+  size_t ranks_;
+  Estimate anchor_, velocity_;
+  OfRanks changed_;
+  std::map<int64_t, OfRanks> sent_;  // by the step in which it is due
+};
+
+Estimate mean_of(const OfRanks& of, const std::vector<double>& shares);
+
+}  // namespace trireme::parity

@@ -1,0 +1,270 @@
+// See agreeing.h.
+#include "trireme/train/parity/agreeing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/context.h"
+#include "trireme/optim/update.h"
+#include "trireme/passes/pins.h"
+#include "trireme/runtime/mesh_communicator.h"
+#include "trireme/train/parity/agreed.h"
+
+namespace trireme::parity {
+namespace {
+
+constexpr double kAgreeingTimeoutSeconds = 300;
+constexpr int32_t kIgnoredTarget = -1;
+constexpr double kPartOfAByte = 0.5;  // shares of ranks are no whole numbers
+
+struct RankStep {
+  States before, left, after;
+  StepResult result;
+};
+
+// What all ranks together have sent. A sum that goes on while steps are made is sent some time between its
+// begin and its end; what travels in one collective fills lines of 64 bytes.
+struct SentBytes {
+  double counted = 0, begun = 0, awaited = 0, filling = 0;
+};
+
+struct AgreeingRun {
+  std::vector<std::vector<RankStep>> steps;  // by step and rank
+  std::vector<States> met, parted;           // by rank
+  std::vector<std::vector<Part>> rows;       // of a whole batch, by rank
+  SentBytes bytes;
+};
+
+double bytes_awaited(const Program& program, ActionList list) {
+  std::erase_if(list.actions, [](const Action& action) { return action.kind == Action::Kind::kReduce; });
+  for (Action& action : list.actions) {
+    if (action.kind == Action::Kind::kAwait) action.kind = Action::Kind::kReduce;
+  }
+  return bytes_sent(program, list);
+}
+
+void promise(const Program& program, int64_t steps, SentBytes& bytes) {
+  for (int64_t step = 1; step <= steps; ++step) {
+    const auto add = [&](const ActionList& list) {
+      const double begun = bytes_sent(program, list), awaited = bytes_awaited(program, list);
+      bytes.begun += begun;
+      bytes.awaited += awaited;
+      const bool sums = std::ranges::any_of(
+          list.actions, [](const Action& action) { return action.kind == Action::Kind::kRun; });
+      if (sums && begun > 0) bytes.filling += 2.0 * 64 * static_cast<double>(program.states.size());
+    };
+    add(program.step_list(step));
+    for (const ActionList& list : program.lists) {
+      if (list.when.is_due_after(step)) add(list);
+    }
+  }
+}
+
+AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vector<Program> programs) {
+  const Training& training = reference.training();
+  const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
+                                 left = states_of(reference.program(), StateGroup::kLeft);
+  const size_t ranks = static_cast<size_t>(plan.mesh.ranks());
+  AgreeingRun run;
+  run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<RankStep>(ranks));
+  run.met.resize(ranks);
+  run.parted.resize(ranks);
+  run.rows.resize(ranks);
+  std::mutex mutex;
+  const auto one_rank = [&](comm::Context& context) {
+    const auto rank = static_cast<size_t>(context.rank());
+    // Rings send what the closed forms say for any number of ranks and size.
+    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
+    const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
+    Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
+                    training.shape, *device, {plan, context.rank(), &communicator});
+    trainer.initialise(static_cast<uint64_t>(training.train.seed));
+    run.rows[rank] = trainer.own_rows();
+    communicator.take_bytes();
+    double sent = 0;
+    for (int64_t step = 0; step < reference.steps(); ++step) {
+      RankStep& record = run.steps[static_cast<size_t>(step)][rank];
+      Batch batch = training.batches[static_cast<size_t>(step)];
+      record.before = read_states(trainer, lasting);
+      trainer.forward_backward(batch, step);
+      record.left = read_states(trainer, left);
+      record.result = trainer.update(step, training.rates[static_cast<size_t>(step)]);
+      record.after = read_states(trainer, lasting);
+      sent += static_cast<double>(communicator.take_bytes());
+    }
+    {
+      const Trainer::Meeting meeting(trainer);
+      run.met[rank] = read_states(trainer, lasting);
+    }
+    run.parted[rank] = read_states(trainer, lasting);
+    const std::lock_guard lock(mutex);
+    run.bytes.counted += sent;
+    promise(trainer.program(), reference.steps(), run.bytes);
+  };
+  comm::run_rank_threads(plan.mesh.ranks(), one_rank, kAgreeingTimeoutSeconds);
+  return run;
+}
+
+class AgreeingComparison {
+ public:
+  AgreeingComparison(Reference& reference, const Plan& plan, const AgreeingRun& run)
+      : reference_(reference),
+        how_(plan.agreement),
+        run_(run),
+        ranks_(run.met.size()),
+        left_(states_of(reference.program(), StateGroup::kLeft)),
+        lasting_(states_of(reference.program(), StateGroup::kLasting)),
+        batches_(reference.training().batches),
+        shares_(how_, ranks_),
+        judge_(reference.program()) {
+    judge_.raise(Verdict::kRounding);
+    has_buffers_ = std::ranges::any_of(
+        lasting_, [&](const std::string& name) { return role_of(name) == Role::kBuffer; });
+    // Where other rows are dropped out, those that stand for them have other statistics.
+    if (has_buffers_ && reference.training().model.options.dropout > 0)
+      std::erase_if(left_, [&](const std::string& name) { return role_of(name) == Role::kPending; });
+    for (const std::string& name : lasting_)
+      states_.emplace(name,
+                      AgreedState(how_, role_of(name), Estimate(run.steps[0][0].before.at(name)), ranks_));
+  }
+
+  Result go() {
+    for (int64_t step = 0; step < reference_.steps() && !judge_.is_bug(); ++step) compare_step(step);
+    if (!judge_.is_bug()) compare_meeting();
+    if (!judge_.is_bug()) compare_bytes();
+    return std::move(judge_.result);
+  }
+
+ private:
+  Role role_of(const std::string& name) const { return reference_.program().find_state(name)->role; }
+
+  // The batch in which the targets of one rank's rows alone count. Batch norms of other groups than its own
+  // see its rows too, so that their statistics are those of its own.
+  Batch batch_of(int64_t step, size_t rank) const {
+    Batch batch = batches_[static_cast<size_t>(step)];
+    HostTensor& targets = batch.tensors.back().second;
+    const std::span<int32_t> all = targets.values<int32_t>();
+    const int64_t row = targets.shape.elements() / targets.shape[0];
+    std::vector<bool> is_own(static_cast<size_t>(targets.shape[0]));
+    for (const Part& part : run_.rows[rank]) std::fill_n(is_own.begin() + part.begin, part.size, true);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!is_own[i / static_cast<size_t>(row)]) all[i] = kIgnoredTarget;
+    }
+    if (has_buffers_) spread_rows(batch, rank);
+    return batch;
+  }
+
+  void spread_rows(Batch& batch, size_t rank) const {
+    HostTensor& input = batch.tensors.front().second;
+    const size_t row = input.bytes.size() / static_cast<size_t>(input.shape[0]);
+    for (size_t m = 0; m < run_.rows[rank].size(); ++m) {
+      const Part own = run_.rows[rank][m];
+      for (size_t other = 0; other < ranks_; ++other) {
+        const Part to = run_.rows[other][m];
+        if (other == rank) continue;
+        std::copy_n(input.bytes.begin() + own.begin * static_cast<int64_t>(row),
+                    static_cast<size_t>(own.size) * row,
+                    input.bytes.begin() + to.begin * static_cast<int64_t>(row));
+      }
+    }
+  }
+
+  void compare_step(int64_t step) {
+    const std::vector<RankStep>& found = run_.steps[static_cast<size_t>(step)];
+    std::vector<States> updated(ranks_), bounds(ranks_);
+    std::vector<double> counts;
+    for (size_t r = 0; r < ranks_ && !judge_.is_bug(); ++r) {
+      reference_.restart(step, found[r].before, batch_of(step, r));
+      const std::string when = fmt::format("step {}, rank {}", step + 1, r);
+      if (r == 0)
+        judge_.result.losses.push_back({found[r].result.loss, reference_.record()[step].result.loss});
+      judge_.compare(when + ", forward and backward", left_, reference_.record()[step].left, found[r].left,
+                     [&](Samples samples) { return reference_.left_bounds(step, samples); });
+      States none;
+      for (const auto& [name, values] : found[r].left) none[name].assign(values.size(), 0);
+      updated[r] = reference_.update(step, found[r].left);
+      bounds[r] = reference_.update_bounds(step, found[r].left, none, updated[r], Samples::kFew);
+      counts.push_back(
+          found[r].result.skipped ? 0 : static_cast<double>(found[r].left.at(std::string(kCountState))[0]));
+    }
+    if (judge_.is_bug()) return;
+    shares_.count(counts);
+    std::vector<States> expected(ranks_);
+    std::vector<Bounds> off(ranks_);
+    for (const std::string& name : lasting_) {
+      OfRanks before, own;
+      for (size_t r = 0; r < ranks_; ++r) {
+        before.emplace_back(found[r].before.at(name));
+        own.emplace_back(updated[r].at(name), bounds[r].at(name));
+      }
+      const OfRanks after = states_.at(name).after(step + 1, before, own, shares_.of_round());
+      for (size_t r = 0; r < ranks_; ++r) {
+        expected[r][name].assign(after[r].values.begin(), after[r].values.end());
+        off[r][name].assign(after[r].bounds.begin(), after[r].bounds.end());
+      }
+    }
+    for (size_t r = 0; r < ranks_; ++r)
+      judge_.compare(fmt::format("step {}, rank {}, update and agreement", step + 1, r), lasting_,
+                     expected[r], found[r].after, [&](Samples) { return off[r]; });
+    const bool ends_round = how_.kind() == Agreement::Kind::kAveraged &&
+                            how_.way() != ExchangeKind::Of::kLateMeans && (step + 1) % how_.period() == 0;
+    if (ends_round) shares_.end_round();
+  }
+
+  // One model: the mean of all, moments alike, weights and statistics by their shares.
+  void compare_meeting() {
+    const std::vector<RankStep>& last = run_.steps.back();
+    const std::vector<double> alike(ranks_, 1.0 / static_cast<double>(ranks_));
+    States expected;
+    Bounds off;
+    for (const std::string& name : lasting_) {
+      OfRanks own;
+      for (size_t r = 0; r < ranks_; ++r) own.emplace_back(last[r].after.at(name));
+      const Estimate mean = mean_of(own, role_of(name) == Role::kOptimizer ? alike : shares_.of_meeting());
+      expected[name].assign(mean.values.begin(), mean.values.end());
+      off[name].assign(mean.bounds.begin(), mean.bounds.end());
+    }
+    judge_.compare("the meeting", lasting_, expected, run_.met[0], [&](Samples) { return off; });
+    for (size_t r = 0; r < ranks_; ++r) {
+      for (const std::string& name : lasting_) {
+        if (!same(run_.met[r].at(name), run_.met[0].at(name)))
+          judge_.bug(fmt::format("the meeting: {} of rank {} is not that of rank 0", name, r));
+        if (!same(run_.parted[r].at(name), last[r].after.at(name)))
+          judge_.bug(fmt::format("{} of rank {} is not what it was before the meeting", name, r));
+      }
+    }
+  }
+
+  void compare_bytes() {
+    const auto& [counted, begun, awaited, filling] = run_.bytes;
+    if (counted > awaited - kPartOfAByte && counted < begun + filling + kPartOfAByte) return;
+    judge_.bug(fmt::format("ranks have sent {} bytes, and their programs promise {}", counted, begun));
+  }
+
+  Reference& reference_;
+  const Agreement& how_;
+  const AgreeingRun& run_;
+  const size_t ranks_;
+  std::vector<std::string> left_, lasting_;
+  const std::vector<Batch> batches_;  // the reference is given others
+  bool has_buffers_ = false;
+  Shares shares_;
+  std::map<std::string, AgreedState> states_;
+  Judge judge_;
+};
+
+}  // namespace
+
+Result verify_agreeing(const Training& training, const Plan& plan, Width width,
+                       std::vector<Program> programs) {
+  Training alone = training;
+  if (alone.model.options.batch_norm_groups == 1) alone.model.options.batch_norm_groups = batch_parts(plan);
+  Reference reference(std::move(alone), width);
+  const AgreeingRun run = run_agreeing(reference, plan, std::move(programs));
+  return AgreeingComparison(reference, plan, run).go();
+}
+
+}  // namespace trireme::parity

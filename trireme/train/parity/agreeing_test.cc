@@ -1,0 +1,105 @@
+// Every way of agreement is held to what its plan says, for all ranks; and one that does something else, be
+// it by little, is called a bug.
+#include "trireme/train/parity/agreeing.h"
+
+#include <gmock/gmock.h>
+
+#include "trireme/run/config.h"
+#include "trireme/run/plan_settings.h"
+#include "trireme/run/random_case.h"
+#include "trireme/train/parity/verify.h"
+
+namespace trireme::parity {
+namespace {
+
+Plan plan_with(const std::string& exchange, int ranks) {
+  return parse_plan(fmt::format(R"({{"mesh": "data:{}", "exchange": {}}})", ranks, exchange), "the plan");
+}
+
+// With programs of another plan, where that is given.
+Result verify_mlp(const std::string& exchange, int ranks, const std::string& done = "",
+                  const std::string& optimizer = "sgd") {
+  ResolvedConfig config =
+      resolve_config({.command_line = {"model.family=mlp", "model.layers=2", "model.hidden=17",
+                                       "model.classes=4", "train.batch=15", "train.clip_norm=0",
+                                       "optim.kind=" + optimizer, "optim.lr=0.05", "data.path=none"}});
+  const Plan plan = plan_with(exchange, ranks);
+  apply_plan(plan, config);
+  Reference reference(random_training(config.config, Shape{1, 3, 4}, kAgreeingCaseSteps));
+  if (done.empty()) return verify(reference, plan);
+  const Plan other = plan_with(done, ranks);
+  return verify(reference, plan,
+                [&](const Training& training, const Device& device, const RankOptions& rank) {
+                  return step_program(training.model, training.train, training.optim, training.shape, device,
+                                      {other, rank.rank, nullptr});
+                });
+}
+
+class EveryWay : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryWay,
+    testing::Values(R"({"method": "local", "steps": 2})",
+                    R"({"method": "fedavg", "steps": 2, "fraction": 0.6, "seed": 3})",
+                    R"({"method": "diloco", "steps": 2})",
+                    R"({"method": "delayed", "delay": 1, "period": 2})",
+                    R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")",
+                    R"({"method": "d_psgd", "staleness": 2})", R"("sgp")", R"("ad_psgd")",
+                    R"({"method": "all_reduce", "wire": "bf16"})", R"({"method": "top_k", "ratio": 0.1})",
+                    R"({"method": "dgc", "ratio": 0.1, "warmup": 2})",
+                    R"({"method": "power_sgd", "rank": 1})", R"("one_bit")", R"("threshold")",
+                    R"("terngrad")", R"({"method": "qsgd", "bucket": 16})", R"("signum")",
+                    R"({"method": "atomo", "rank": 1})", R"({"method": "one_bit_adam", "warmup": 2})",
+                    R"({"method": "shared_pattern", "ratio": 0.3, "block": 8})",
+                    R"({"method": "pruned_ring", "ratio": 0.2})"));
+
+TEST_P(EveryWay, IsWhatItSays) {
+  for (const int ranks : {2, 5}) {
+    const Result result = verify_mlp(GetParam(), ranks);
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+    EXPECT_GT(result.tensors, 20);
+  }
+}
+
+struct Otherwise {
+  const char *said, *done;
+};
+class Mistaken : public testing::TestWithParam<Otherwise> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, Mistaken,
+    testing::Values(Otherwise{R"({"method": "local", "steps": 2})", R"({"method": "local", "steps": 3})"},
+                    Otherwise{R"({"method": "fedavg", "steps": 2})", R"({"method": "local", "steps": 2})"},
+                    Otherwise{R"({"method": "diloco", "steps": 2})",
+                              R"({"method": "diloco", "steps": 2, "outer_rate": 0.701})"},
+                    Otherwise{R"({"method": "delayed", "delay": 1})", R"({"method": "delayed", "delay": 2})"},
+                    Otherwise{R"({"method": "delayed"})", R"({"method": "delayed", "correction": false})"},
+                    Otherwise{R"("d_psgd")", R"({"method": "d_psgd", "graph": "exponential"})"},
+                    Otherwise{R"("sgp")", R"({"method": "sgp", "graph": "ring"})"},
+                    Otherwise{R"({"method": "top_k", "ratio": 0.1})",
+                              R"({"method": "top_k", "ratio": 0.12})"},
+                    Otherwise{R"({"method": "dgc", "ratio": 0.1})",
+                              R"({"method": "dgc", "ratio": 0.1, "momentum": 0.89})"},
+                    Otherwise{R"("threshold")", R"({"method": "threshold", "threshold": 0.0011})"},
+                    Otherwise{R"("qsgd")", R"({"method": "qsgd", "seed": 1})"},
+                    Otherwise{R"("signum")", R"({"method": "signum", "momentum": 0.89})"}));
+
+TEST_P(Mistaken, IsABug) {
+  const Result result = verify_mlp(GetParam().said, 5, GetParam().done);
+  EXPECT_EQ(result.verdict, Verdict::kBug) << GetParam().said << " done as " << GetParam().done;
+}
+
+// Each rank by the rows that it has, with statistics of their own.
+TEST(Agreeing, OfAModelWithBatchNorm) {
+  for (const char* exchange :
+       {R"({"method":"local","steps":2})", R"({"method":"delayed"})", R"("d_psgd")", R"("ad_psgd")"}) {
+    const Result result =
+        verify_case({.image = Shape{3, 5, 4},
+                     .settings = {"model.family=resnet", "model.layers=8", "model.classes=3",
+                                  "train.accumulate=2", "train.batch=12", "optim.kind=adam"},
+                     .plan = fmt::format(R"({{"mesh":"data:3","exchange":{}}})", exchange),
+                     .exchange = exchange});
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << exchange << ": " << result.reason;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::parity

@@ -1,0 +1,147 @@
+// See compressed.h.
+#include "trireme/train/parity/compressed.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/rng.h"
+#include "trireme/exchange/choice.h"
+#include "trireme/optim/update.h"
+#include "trireme/train/parity/written_methods.h"
+
+namespace trireme::parity {
+namespace {
+
+// Of the largest number: what methods do in f32 with sums of the lengths that matrices here have. Those that
+// divide by lengths, or turn vectors, blow rounding up.
+constexpr double kUsual = 2e-5, kLengths = 2e-3, kHalf16 = 0x1p-9, kHalfBf16 = 0x1p-6;
+
+double tolerance_of(const ExchangeChoice& choice) {
+  const std::string_view method = choice.method->name;
+  if (method == "power_sgd" || method == "atomo" || method == "one_bit_adam") return kLengths;
+  if (!choice.settings.words.contains("wire")) return kUsual;
+  const std::string& wire = choice.settings.word("wire");
+  return wire == "bf16" ? kHalfBf16 : wire == "f16" ? kHalf16 : kUsual;
+}
+
+double largest_of_all(const Doubles& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+std::string kept_name(std::string_view what, std::string_view parameter) {
+  return fmt::format("{}{}.{}", kKeptPrefix, what, parameter);
+}
+
+// What a method makes of a step; and how far each number may be from that where rounding decides a choice:
+// which elements are sent, up or down, one sign or the other.
+struct Written {
+  Exchanged what, either;
+};
+
+// Where choices are of single numbers, by what becomes of them when all that is chosen from is moved a
+// little.
+Written written_out(const ExchangeChoice& choice, const Exchanged& before) {
+  Written result{before, before};
+  run_written(choice, result.what);
+  Exchanged& either = result.either;
+  either.sum.assign(result.what.sum.size(), 0);
+  for (auto& [what, of_ranks] : either.kept) {
+    for (size_t r = 0; r < of_ranks.size(); ++r) of_ranks[r].assign(result.what.kept.at(what)[r].size(), 0);
+  }
+  if (tolerance_of(choice) != kUsual) return result;
+  constexpr double kMove = 1e-6;
+  constexpr uint64_t kMoves = 6;  // the first two move all numbers alike
+  for (uint64_t sample = 0; sample < kMoves; ++sample) {
+    Exchanged moved = before;
+    uint64_t element = 0;
+    const RngKey key{sample, 0};
+    const auto move = [&](std::vector<Doubles>& of_ranks) {
+      for (Doubles& numbers : of_ranks) {
+        for (double& number : numbers)
+          number *= 1 + kMove * (sample == 0   ? 1
+                                 : sample == 1 ? -1
+                                               : 2 * static_cast<double>(uniform(key, element++)) - 1);
+      }
+    };
+    move(moved.gradients);
+    for (auto& [what, of_ranks] : moved.kept) move(of_ranks);
+    run_written(choice, moved);
+    const auto raise = [](Doubles& to, const Doubles& one, const Doubles& other) {
+      for (size_t i = 0; i < to.size(); ++i) to[i] = std::max(to[i], std::abs(one[i] - other[i]));
+    };
+    raise(either.sum, moved.sum, result.what.sum);
+    for (auto& [what, of_ranks] : either.kept) {
+      for (size_t r = 0; r < of_ranks.size(); ++r)
+        raise(of_ranks[r], moved.kept.at(what)[r], result.what.kept.at(what)[r]);
+    }
+  }
+  return result;
+}
+
+// What the written out methods call what is kept.
+constexpr const char* kWhat[] = {"residual",       "velocity", "waiting", "power_right",
+                                 "owner_residual", "momentum", "variance"};
+
+}  // namespace
+
+std::vector<std::string> kept_states(const Program& program) {
+  std::vector<std::string> names;
+  for (const State& state : program.states) {
+    if (state.role == Role::kResidual) names.push_back(state.name);
+  }
+  return names;
+}
+
+Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, double loss_scale,
+                   const States& summed, const std::vector<OfRank>& ranks) {
+  Agreed result{summed, {}, {}};
+  for (const auto& [name, values] : summed) result.left_bounds[name].assign(values.size(), 0);
+  const std::vector<ExchangeChoice> choices = exchange_choices(how);
+  const double unit = static_cast<double>(summed.at(std::string(kCountState))[0]) * loss_scale;
+  for (const State& state : whole.states) {
+    if (state.role != Role::kGradient || !state.attrs.has("of")) continue;
+    const std::string parameter(state.attrs.text("of"));
+    const Value value{.name = parameter, .type = state.type, .role = Role::kParameter};
+    const ExchangeChoice* choice = choice_for(choices, value, state.type.shape);
+    if (!choice) continue;
+    Exchanged x{parameter, state.type.shape, step, {}, {}, {}};
+    double addends = 0;
+    for (const OfRank& rank : ranks) {
+      Doubles& own = x.gradients.emplace_back();
+      for (const float number : rank.left.at(state.name)) own.push_back(static_cast<double>(number) / unit);
+      addends += largest_of_all(own);
+      for (const char* what : kWhat) {
+        if (const auto kept = rank.kept_before.find(kept_name(what, parameter));
+            kept != rank.kept_before.end())
+          x.kept[what].emplace_back(kept->second.begin(), kept->second.end());
+      }
+    }
+    const Written written = written_out(*choice, x);
+    const double tolerance = tolerance_of(*choice),
+                 bound = tolerance * (largest_of_all(written.what.sum) + addends);
+    for (size_t i = 0; i < written.what.sum.size(); ++i) {
+      result.left[state.name][i] = static_cast<float>(written.what.sum[i] * unit);
+      result.left_bounds[state.name][i] = static_cast<float>((bound + written.either.sum[i]) * unit);
+    }
+    for (const auto& [what, of_ranks] : written.what.kept) {
+      for (size_t r = 0; r < of_ranks.size(); ++r) {
+        const std::vector<float>& found = ranks[r].kept_after.at(kept_name(what, parameter));
+        const double may =
+            tolerance * (largest_of_all(of_ranks[r]) + largest_of_all(written.what.sum) + addends);
+        for (size_t i = 0; i < found.size() && result.problem.empty(); ++i) {
+          const double expected = of_ranks[r][i], all = may + written.either.kept.at(what)[r][i] + 1e-30;
+          if (std::abs(static_cast<double>(found[i]) - expected) <= all) continue;
+          result.problem = fmt::format(
+              "step {}: {} of rank {} is {:.9g} at element {} where the method written out keeps {:.9g}; "
+              "rounding explains {:.3g}",
+              step, kept_name(what, parameter), r, found[i], i, expected, all);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme::parity
