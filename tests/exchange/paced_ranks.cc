@@ -9,8 +9,8 @@
 
 namespace trireme::testing {
 
-std::vector<GossipSteps::Order> PacedRun::orders() const {
-  std::vector<GossipSteps::Order> result;
+std::vector<ArrivalOrder> PacedRun::orders() const {
+  std::vector<ArrivalOrder> result;
   for (const PacedRank& rank : ranks) result.push_back(rank.order);
   return result;
 }
@@ -28,11 +28,9 @@ PacedRun paced_run(const Plan& plan, const Training& training, const PacedOption
     trainer.initialise(1);
     if (number == 0) run.start = read(trainer, Role::kParameter);
     context.world().barrier().wait();
-    std::optional<GossipSteps::Order> replay;
+    std::optional<ArrivalOrder> replay;
     if (!options.replay.empty()) replay = options.replay[static_cast<size_t>(number)];
-    const bool paced = !plan.agreement.is_in_step();
-    const std::unique_ptr<GossipSteps> gossip =
-        paced ? GossipSteps::make(ranks, trainer, 0, std::move(replay)) : nullptr;
+    RankSteps steps(ranks, trainer, 0, training.steps, std::move(replay));
     bool stopped = false;
     for (int64_t step = 0; step < training.steps && !stopped; ++step) {
       if (options.before && !options.before(number, step, communicator)) {
@@ -40,8 +38,7 @@ PacedRun paced_run(const Plan& plan, const Training& training, const PacedOption
         break;
       }
       Batch batch = random_batch(training, step);
-      const StepResult result =
-          paced ? gossip->step(batch, step, training.rate) : trainer.step(batch, step, training.rate);
+      const StepResult result = steps.step(batch, step, training.rate);
       PacedRank::Step& record = own.steps.emplace_back();
       record.result = result;
       record.after = read(trainer, Role::kParameter);
@@ -50,11 +47,11 @@ PacedRun paced_run(const Plan& plan, const Training& training, const PacedOption
       for (auto& [name, values] : record.gradients) {
         for (float& value : values) value /= rows;
       }
-      stopped = paced && gossip->others_stop();
+      stopped = steps.arrivals() && steps.arrivals()->is_asked_to_stop();
     }
-    if (paced) {
-      gossip->finish(stopped ? GossipSteps::Why::kStopped : GossipSteps::Why::kThrough);
-      own.order = gossip->take_arrivals();
+    if (steps.arrivals()) {
+      steps.arrivals()->finish(stopped ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
+      own.order = steps.arrivals()->take_order();
     }
     own.left = read(trainer, Role::kParameter);
   };

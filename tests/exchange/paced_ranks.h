@@ -9,7 +9,7 @@
 
 #include "tests/exchange/ranks.h"
 #include "trireme/comm/collective/emulated_link.h"
-#include "trireme/train/gossip_steps.h"
+#include "trireme/train/rank_steps.h"
 
 namespace trireme::testing {
 
@@ -20,18 +20,18 @@ struct PacedRank {
   };
   std::vector<Step> steps;
   std::map<std::string, Floats> left;  // weights, when all were through
-  GossipSteps::Order order;            // as a log has it
+  ArrivalOrder order;                  // as a log has it
 };
 
 struct PacedRun {
   std::map<std::string, Floats> start;  // weights
   std::vector<PacedRank> ranks;
 
-  std::vector<GossipSteps::Order> orders() const;
+  std::vector<ArrivalOrder> orders() const;
 };
 
 struct PacedOptions {
-  std::vector<GossipSteps::Order> replay = {};  // by rank
+  std::vector<ArrivalOrder> replay = {};  // by rank
   std::optional<comm::EmulatedLink> link = {};
   // Called before each step; returns false where the rank is to be stopped there.
   std::function<bool(int rank, int64_t step, Communicator& communicator)> before = nullptr;

@@ -95,7 +95,7 @@ TEST(PacedGossip, MixesWhatItsOrderSays) {
 TEST(PacedGossip, InLockstepHasTheBitsOfDPsgd) {
   const Training training = training_of(6);
   const Plan plan = stale_plan(4, 2);
-  std::vector<GossipSteps::Order> lockstep(4);
+  std::vector<ArrivalOrder> lockstep(4);
   for (int r = 0; r < 4; ++r) {
     for (int64_t step = 1; step <= training.steps; ++step)
       lockstep[static_cast<size_t>(r)][step] = neighbours(GossipGraph::kRing, 4, r);
@@ -133,10 +133,10 @@ TEST(PacedGossip, AReplayHasTheSameBits) {
 
 TEST(PacedGossip, AnOrderThatCanNotBeIsRefused) {
   const Training training = training_of(3);
-  const auto error = [&](const Plan& plan, const GossipSteps::Order& order) {
+  const auto error = [&](const Plan& plan, const ArrivalOrder& order) {
     return error_of([&] { paced_run(plan, training, {.replay = std::vector(2, order)}); });
   };
-  EXPECT_THAT(error(stale_plan(2, 1), {{1, {}}}), HasSubstr("older than they may be"));
+  EXPECT_THAT(error(stale_plan(2, 1), {{1, {}}}), HasSubstr("is not through after the 0 arrivals"));
   EXPECT_THAT(error(stale_plan(2, 1), {{1, {0, 0, 0}}}),
               HasSubstr("it is the log of a run with another plan"));
   EXPECT_THAT(error(pair_plan(2), {{1, {1}}, {2, {1}}}),

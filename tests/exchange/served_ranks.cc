@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/server_steps.h"
+#include "trireme/train/rank_steps.h"
 
 namespace trireme::testing {
 namespace {
@@ -20,23 +20,26 @@ RankOptions alone(Communicator& communicator) {
 }
 
 // The first of several servers has all weights when they have met, each its own states of the optimizer.
-void serve(Trainer& trainer, Communicator& communicator, const Servers& servers, int number,
-           const Training& training, const ServedOptions& options, ServedRun& run, std::mutex& mutex) {
+void serve(Trainer& trainer, const RankOptions& ranks, const Training& training, const ServedOptions& options,
+           ServedRun& run, std::mutex& mutex) {
+  const Servers& servers = *ranks.plan.agreement.servers();
+  const int number = ranks.rank;
   std::vector<int> members(static_cast<size_t>(servers.count));
   std::iota(members.begin(), members.end(), 0);
-  if (servers.count > 1) communicator.add_group(std::string(kServerAxis), members);
-  std::optional<std::map<int64_t, Arrivals>> replay;
+  if (servers.count > 1) ranks.communicator->add_group(std::string(kServerAxis), members);
+  std::optional<ArrivalOrder> replay;
   if (!options.replay.empty()) replay = options.replay[static_cast<size_t>(number)];
-  ServerSteps server(servers, trainer, communicator, 0, training.steps, std::move(replay));
+  RankSteps server(ranks, trainer, 0, training.steps, std::move(replay));
+  Batch none;
   for (int64_t step = 0; step < training.steps && step != options.stop_after; ++step) {
-    const StepResult result = server.step(step, training.rate);
-    trainer.run_list(When::asked(When::What::kMeet));
-    run.orders[static_cast<size_t>(number)][step + 1] = server.arrivals();
+    const StepResult result = server.step(none, step, training.rate);
+    trainer.runner().run(When::asked(When::What::kMeet));
+    run.orders[static_cast<size_t>(number)][step + 1] = server.arrivals()->arrivals(step + 1);
     if (number == kLeadingServer)
-      run.steps.push_back(
-          {read(trainer, Role::kParameter), read(trainer, Role::kBuffer), result, server.arrivals()});
+      run.steps.push_back({read(trainer, Role::kParameter), read(trainer, Role::kBuffer), result,
+                           server.arrivals()->arrivals(step + 1)});
   }
-  server.finish(ServerSteps::Why::kThrough);
+  server.arrivals()->finish(ArrivalDriver::Why::kThrough);
   const std::lock_guard lock(mutex);
   run.optimizer.merge(read(trainer, Role::kOptimizer));
 }
@@ -53,14 +56,14 @@ ServedRun served_run(const Plan& plan, const Training& training, const ServedOpt
   std::mutex mutex;
   const auto rank = [&](comm::Context& context) {
     MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
+    const RankOptions ranks{plan, context.rank(), &communicator};
     const std::unique_ptr<Device> device = make_cpu_device(1);
-    Trainer trainer(step_program(training.model, training.train, training.optim, training.shape, *device,
-                                 {plan, context.rank(), &communicator}),
-                    training.train, training.shape, *device, alone(communicator));
+    Trainer trainer(
+        step_program(training.model, training.train, training.optim, training.shape, *device, ranks),
+        training.train, training.shape, *device, alone(communicator));
     trainer.initialise(1);
     context.world().barrier().wait();
-    if (servers.serves(context.rank()))
-      return serve(trainer, communicator, servers, context.rank(), training, options, run, mutex);
+    if (servers.serves(context.rank())) return serve(trainer, ranks, training, options, run, mutex);
     const int worker = context.rank() - servers.rank_of(0);
     trainer.loss_scale = options.loss_scale;
     communicator.take_bytes();

@@ -13,8 +13,7 @@
 
 namespace trireme::testing {
 
-// As logs have it, of each server.
-using Orders = std::vector<std::map<int64_t, Arrivals>>;
+using Orders = std::vector<ArrivalOrder>;  // as logs have it, of each server
 
 struct ServedRun {
   struct Step {

@@ -12,9 +12,12 @@
 #include "golden.h"
 #include "tests/support/temp_folder.h"
 #include "trireme/comm/context.h"
+#include "trireme/exchange/agreement_record.h"
+#include "trireme/run/run_setup.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/verify.h"
 #include "trireme/train/rank_states.h"
+#include "trireme/train/rank_steps.h"
 
 namespace trireme::parity {
 namespace {
@@ -345,6 +348,58 @@ INSTANTIATE_TEST_SUITE_P(Cases, CudaExchange,
                                          R"({"method": "fedavg", "steps": 2})",
                                          R"({"method": "diloco", "steps": 2})",
                                          R"({"method": "delayed", "delay": 2})", R"("d_psgd")", R"("sgp")"));
+
+// Of each rank after six steps, and in which order it took messages: that of `orders`, or, where there is
+// none, as they come.
+std::vector<States> states_as_messages_come(const std::string& device_kind, const Plan& plan,
+                                            std::vector<ArrivalOrder>& orders) {
+  constexpr int64_t kSteps = 6;
+  const Golden golden = read_golden("gpt");
+  std::vector<States> states(static_cast<size_t>(plan.mesh.ranks()));
+  const std::vector<ArrivalOrder> replay =
+      std::exchange(orders, std::vector<ArrivalOrder>(static_cast<size_t>(plan.mesh.ranks())));
+  comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const RankOptions ranks{plan, context.rank(), &communicator};
+    const std::unique_ptr<Device> device = make_device({.kind = device_kind});
+    Trainer trainer(step_program(golden.model, golden.train, golden.optim, golden.shape, *device, ranks),
+                    golden.train, golden.shape, *device, between_steps(ranks));
+    trainer.initialise(3);
+    context.world().barrier().wait();
+    const auto number = static_cast<size_t>(context.rank());
+    RankSteps steps(ranks, trainer, 0, kSteps, replay.empty() ? std::nullopt : std::optional(replay[number]));
+    const bool works = step_half(plan.agreement, context.rank()) == StepHalf::kGradients;
+    StepResult result;
+    for (int64_t step = 0; works ? result.over == StepResult::Over::kNo : step < kSteps; ++step) {
+      Batch batch = make_batch(golden, step);
+      result = steps.step(batch, step, golden.rates[step % golden.steps()]);
+    }
+    if (!works) steps.arrivals()->finish(ArrivalDriver::Why::kThrough);
+    if (!works) orders[number] = steps.arrivals()->take_order();
+    if (!works) states[number] = read_states(trainer);
+  });
+  return states;
+}
+
+// Ranks that go by arrivals, on one GPU, in the order that they had on the CPU.
+TEST(CudaArrivals, AreThoseOfTheCpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  for (const char* exchange :
+       {R"({"method": "d_psgd", "staleness": 2})", R"("ad_psgd")", R"("server")", R"("async_server")"}) {
+    const Plan plan =
+        parse_plan(fmt::format(R"({{"mesh": "data:4", "exchange": {}}})", exchange), "a plan of the test");
+    std::vector<ArrivalOrder> orders;
+    const std::vector<States> cpu = states_as_messages_come("cpu", plan, orders),
+                              gpu = states_as_messages_come("cuda", plan, orders);
+    for (size_t rank = 0; rank < cpu.size(); ++rank) {
+      for (const auto& [name, expected] : cpu[rank]) {
+        const double norm = norm_of(expected, std::vector<float>(expected.size(), 0.0f));
+        EXPECT_LE(norm_of(gpu[rank].at(name), expected), kWeightBound * norm)
+            << exchange << ": " << name << " of rank " << rank;
+      }
+    }
+  }
+}
 
 TEST(CudaExchangeRefusal, NamesTheOp) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";

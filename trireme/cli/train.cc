@@ -27,8 +27,8 @@
 #include "trireme/comm/context.h"
 #include "trireme/comm/launch/last_words.h"
 #include "trireme/comm/texts.h"
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/passes/plan_check.h"
-#include "trireme/plan/agreement.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/config.h"
 #include "trireme/run/loop.h"
@@ -228,17 +228,16 @@ void check_before_start(const Plan& plan, ResolvedConfig config, comm::DeviceLin
 }
 
 void check_replay(const std::string& path, const Plan& plan) {
-  const Servers* const servers = plan.agreement.servers();
-  if (!servers && !plan.agreement.is_in_step()) {
-    for (int rank = 0; rank < plan.mesh.ranks(); ++rank) read_arrivals(path, plan.mesh.ranks(), rank);
-    return;
+  bool any = false;
+  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+    if (!goes_by_arrivals(plan.agreement, rank)) continue;
+    read_arrivals(path, plan.agreement, plan.mesh.ranks(), rank);
+    any = true;
   }
-  if (!servers)
+  if (!any)
     throw_error(
         "--replay gives a server, or ranks that mix weights at their own pace, the order of an earlier run; "
-        "the "
-        "plan has neither, and gives the same bits again by itself");
-  for (int server = 0; server < servers->count; ++server) read_arrivals(path, *servers, server);
+        "the plan has neither, and gives the same bits again by itself");
 }
 
 }  // namespace
@@ -331,8 +330,7 @@ int train(std::span<const std::string> arguments) {
     check_before_start(plan, config, launch.device_links);
     if (!flags.replay.empty()) check_replay(flags.replay, plan);
     // Of the transports, tcp alone goes on without a rank.
-    const Servers* const servers = plan.agreement.servers();
-    if (servers && servers->count == 1 && launch.transport == "tcp") launch.needed_ranks = 1;
+    if (!dispensable_ranks(plan.agreement).empty() && launch.transport == "tcp") launch.needed_ranks = 1;
   }
   return comm::run_launched(
       launch, [&](comm::Context& context) { return train_rank(context, config, flags, screen); });

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/exchange/arrival_policy.h"
 #include "trireme/ir/builder.h"
 #include "trireme/mesh/layout.h"
 #include "trireme/plan/agreement.h"
@@ -57,9 +58,21 @@ struct AgreementRecord {
   } states;
   // Null: all that is added are nodes of the update (passes/exchange.h).
   AgreedSteps (*steps)(const AgreeingRank& rank);
+  // For ranks that go by arrivals; null where none does.
+  std::unique_ptr<ArrivalPolicy> (*policy)(const PolicyPlace& place, ListDriver& driver) = nullptr;
 };
 
 const AgreementRecord& record_of(const Agreement& agreement);
+
+// What of a step a rank makes: a worker gradients, a server the update, everybody else both.
+enum class StepHalf { kBoth, kGradients, kUpdate };
+StepHalf step_half(const Agreement& agreement, int rank);
+// Whether messages decide which list the rank runs next (arrival_policy.h).
+bool goes_by_arrivals(const Agreement& agreement, int rank);
+// The ranks that have all states that last, each some of them; none where every rank has some.
+std::vector<int> keepers(const Agreement& agreement);
+// Those that the others go on without, where the transport bears that.
+std::vector<int> dispensable_ranks(const Agreement& agreement);
 
 AgreementRecord averaged_record();  // averaged.cc
 AgreementRecord mixed_record();     // averaged.cc, with mixed.h

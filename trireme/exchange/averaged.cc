@@ -356,7 +356,7 @@ AgreementRecord averaged_record() {
   return {Agreement::Kind::kAveraged, AgreementRecord::States::kOwn, own_steps};
 }
 AgreementRecord mixed_record() {
-  return {Agreement::Kind::kMixed, AgreementRecord::States::kOwn, own_steps};
+  return {Agreement::Kind::kMixed, AgreementRecord::States::kOwn, own_steps, mixed_policy};
 }
 
 }  // namespace trireme

@@ -3,7 +3,7 @@
 // segments, messages and lists besides. All of a rank's weights go in one message.
 //
 // In lockstep, all ranks run the list `exchange` (or `push0`, `push1`, …) behind each step. Ranks at their
-// own pace have it too, but run these instead, as messages come (train/gossip_steps.h):
+// own pace have it too, but run these instead, as messages come (arrival_policy.h):
 //
 //   d_psgd, staleness > 0   from R to S   a message of its own weights, in one of sending_slots(), to S, or
 //                                         from R into one of the two slots of that neighbour

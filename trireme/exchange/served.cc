@@ -231,7 +231,7 @@ AgreedSteps served_steps(const AgreeingRank& rank) {
 }  // namespace
 
 AgreementRecord served_record() {
-  return {Agreement::Kind::kServed, AgreementRecord::States::kServed, served_steps};
+  return {Agreement::Kind::kServed, AgreementRecord::States::kServed, served_steps, served_policy};
 }
 
 }  // namespace trireme

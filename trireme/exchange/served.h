@@ -13,7 +13,7 @@
 //
 // Of several servers each has an update of some parameters, and a worker as many messages.
 // A worker runs its two in every step. In which order the server runs those of all workers is for it to
-// say: as messages come (train/server_steps.h).
+// say: as messages come (arrival_policy.h).
 #pragma once
 
 #include <string>

@@ -107,7 +107,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
     const bool elsewhere =  // on the server, whole
-        plan_.agreement.servers() && segment.kind != SegmentKind::kForwardBackward;
+        record_.states == AgreementRecord::States::kServed && segment.kind != SegmentKind::kForwardBackward;
     if (stage_plan_.mesh.ranks() == 1 || is_own(segment) || elsewhere) {
       again_.push_back(to_make_again(plan_, segment, segment.graph));
       continue;
@@ -190,8 +190,8 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
 
 ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule) const {
   if (pipeline_) return stage_part(rank);
-  const Servers* const servers = plan_.agreement.servers();
-  if (servers && servers->serves(rank)) return server_part(rank, schedule);
+  const StepHalf half = step_half(plan_.agreement, rank);
+  if (half == StepHalf::kUpdate) return server_part(rank, schedule);
   RankPart result = before_cut(plan_.rank_in_stage(rank), schedule);
   const std::vector<StepSegment> local = std::exchange(result.segments, {});
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
@@ -205,7 +205,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     if (common_[s]) segment.graph = bucket(segment.graph, common_[s]->leader, ops());
     result.layouts.push_back(layouts[s]);
   }
-  if (servers) keep_gradients_alone(result, rank);
+  if (half == StepHalf::kGradients) keep_gradients_alone(result, rank);
   return result;
 }
 
@@ -270,7 +270,7 @@ void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, con
 ActionList ProgramBuilder::with_rows(ActionList list, SegmentKind kind, int64_t microbatches,
                                      int rank) const {
   list.microbatches = microbatches;
-  const bool serves = plan_.agreement.servers() && plan_.agreement.servers()->serves(rank);
+  const bool serves = step_half(plan_.agreement, rank) == StepHalf::kUpdate;
   for (const StepSegment& segment : whole_) {
     const int64_t rows = segment.kind == kind ? rows_of(segment.graph) : 0;
     if (rows == 0 || list.actions.empty() || (serves && kind != SegmentKind::kEvaluate)) continue;

@@ -11,6 +11,7 @@
 #include "trireme/base/text.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/data/loader.h"
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/served.h"
 #include "trireme/ops/table.h"
@@ -29,9 +30,9 @@
 #include "trireme/run/stop_agreement.h"
 #include "trireme/run/verified_program.h"
 #include "trireme/run/weights.h"
-#include "trireme/train/gossip_steps.h"
+#include "trireme/train/arrival_order.h"
 #include "trireme/train/rank_states.h"
-#include "trireme/train/server_steps.h"
+#include "trireme/train/rank_steps.h"
 #include "trireme/train/step_programs.h"
 #include "trireme/train/trainer.h"
 
@@ -97,7 +98,7 @@ class Run {
                              .products = context.products,
                              .f32_products = f32_products_of(config_.train),
                              .links = context.device_links})),
-        servers_(context_.ranks.plan.agreement.servers()),
+        half_(step_half(context_.ranks.plan.agreement, context_.ranks.rank)),
         alike_(between_steps(context_.ranks)),
         trainer_(verified_program(), config_.train, step_shape(), *device_, alike_),
         loader_(data_.train, {.batch = config_.train.batch,
@@ -129,8 +130,7 @@ class Run {
     // A run that ended early does not go on with the same patience.
     const bool ended_early = held_out_.out_of_patience();
     const bool goes_on = first < config_.train.steps && !ended_early;
-    if (goes_on && servers_) begin_serving(first);
-    if (goes_on) begin_gossip(first);
+    if (goes_on) begin_steps(first);
     RunResult result{ended_early ? RunResult::End::kNoBetter : RunResult::End::kFinished, folder_, first, 0};
     const Clock::time_point start_of_steps = Clock::now();
     const double seconds_before = leads() ? metrics_->seconds() : 0;
@@ -145,12 +145,10 @@ class Run {
       }
       const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
       Batch& batch = loader_.next();
-      if (works()) trainer_.tell(kAsked, stop_.asked() ? 1 : 0);
+      if (works()) trainer_.executor().tell(kAsked, stop_.asked() ? 1 : 0);
       const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
                                         config_.train.steps, std::min(step, config_.train.steps - 1));
-      const StepResult done = server_   ? server_->step(step, rate)
-                              : gossip_ ? gossip_->step(batch, step, rate)
-                                        : trainer_.step(batch, step, rate, batches_ahead());
+      const StepResult done = steps_->step(batch, step, rate, batches_ahead());
       result.steps = step + 1;
       result.loss = done.loss;
       if (Trace* trace = context_.ranks.trace)
@@ -178,27 +176,25 @@ class Run {
           note(fmt::format("warning: {}; its lines are kept and tried again", problem));
       }
       if (done.skipped) note(skip_note(step + 1));
-      if (server_) tell_of_workers();
+      tell_of_workers();
       if (works() && done.over == StepResult::Over::kNo) continue;
       if (works()) {
-        if (done.over == StepResult::Over::kStopped)
-          result.end =
-              stop_.reason() == StopReason::kTimeIsUp ? RunResult::End::kTimeIsUp : RunResult::End::kStopped;
+        if (done.over == StepResult::Over::kStopped) result.end = end_of(stop_.reason());
         break;
       }
-      if (server_ && server_->is_asked_to_stop()) stop_.tell();
+      if (serves() && arrivals()->is_asked_to_stop()) stop_.tell();
 
       const bool last = step + 1 == config_.train.steps;
       const StopReason reason =
-          gossip_ ? gossip_ends(step + 1, last, stop_.reason()) : stop_.agreed_after(step + 1);
-      const bool stopping = reason != StopReason::kNone && (gossip_ || !last);
+          mixes() ? mixing_ends(step + 1, last, stop_.reason()) : stop_.agreed_after(step + 1);
+      const bool stopping = reason != StopReason::kNone && (mixes() || !last);
       bool best = false;  // so far
       if ((due(step + 1, config_.train.eval_every) || last) && !stopping) best = validate_now(step + 1);
       const bool early = !last && !stopping && held_out_.out_of_patience();
-      if (early && gossip_) gossip_ends(step + 1, /*last=*/false, StopReason::kTimeIsUp);
+      if (early && mixes()) mixing_ends(step + 1, /*last=*/false, StopReason::kTimeIsUp);
       if (last || stopping || early) {
         save(ended_with_ > 0 ? ended_with_ : step + 1);
-        if (server_) let_workers_go(stopping ? ServerSteps::Why::kStopped : ServerSteps::Why::kThrough);
+        if (serves()) let_workers_go(stopping ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
       } else if (best || due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
         try_to_save(step + 1);
       } else if (due(step + 1, config_.train.compare_every)) {
@@ -220,8 +216,10 @@ class Run {
 
  private:
   bool leads() const { return context_.ranks.rank == 0; }
-  bool serves() const { return servers_ && servers_->serves(context_.ranks.rank); }
-  bool works() const { return servers_ && !serves(); }
+  bool serves() const { return half_ == StepHalf::kUpdate; }
+  bool works() const { return half_ == StepHalf::kGradients; }
+  ArrivalDriver* arrivals() const { return steps_ ? steps_->arrivals() : nullptr; }
+  bool mixes() const { return arrivals() && !serves(); }  // at its own pace
   StepShape step_shape() const { return {config_.train.batch / config_.train.accumulate, data_.input}; }
   Program verified_program() const {
     Program own = step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks);
@@ -233,26 +231,26 @@ class Run {
     });
     return own;
   }
-  // All have the same weights now. From here on, a worker may be lost where the transport allows that, and
-  // there is one server: several would not all lose it at the same step.
-  void begin_serving(int64_t first) {
-    context_.world->barrier().wait();
-    std::vector<int> workers;
-    for (int worker = 0; worker < servers_->workers; ++worker) workers.push_back(servers_->rank_of(worker));
-    if (servers_->count == 1) context_.ranks.communicator->bear_loss_of(workers);
-    if (!serves()) return;
-    std::optional<std::map<int64_t, Arrivals>> replay;
-    if (!context_.replay.empty()) replay = read_arrivals(context_.replay, *servers_, context_.ranks.rank);
-    server_.emplace(*servers_, trainer_, *context_.ranks.communicator, first, config_.train.steps,
-                    std::move(replay));
+  // All have the same weights now. From here on, some ranks may be lost where the transport allows that.
+  void begin_steps(int64_t first) {
+    const Agreement& how = context_.ranks.plan.agreement;
+    const int ranks = context_.ranks.plan.mesh.ranks(), rank = context_.ranks.rank;
+    if (half_ != StepHalf::kBoth || goes_by_arrivals(how, rank)) context_.world->barrier().wait();
+    const std::vector<int> dispensable = dispensable_ranks(how);
+    if (!dispensable.empty()) context_.ranks.communicator->bear_loss_of(dispensable);
+    std::optional<ArrivalOrder> replay;
+    if (!context_.replay.empty() && goes_by_arrivals(how, rank))
+      replay = read_arrivals(context_.replay, how, ranks, rank);
+    steps_.emplace(context_.ranks, trainer_, first, config_.train.steps, std::move(replay));
   }
   // After all is saved: a worker that does not answer costs time, not the run.
-  void let_workers_go(ServerSteps::Why why) {
-    server_->finish(why);
+  void let_workers_go(ArrivalDriver::Why why) {
+    arrivals()->finish(why);
     tell_of_workers();
   }
   void tell_of_workers() {
-    for (const std::string& line : server_->take_notes()) note(line);
+    if (!arrivals()) return;
+    for (const std::string& line : arrivals()->take_notes()) note(line);
   }
   void note(const std::string& text) {
     if (leads()) observer_.note(text);
@@ -261,19 +259,11 @@ class Run {
     const Trainer::Meeting meeting(trainer_);
     replicas_.compare(step);
   }
-  void begin_gossip(int64_t first) {
-    if (servers_ || context_.ranks.plan.agreement.is_in_step()) return;
-    context_.world->barrier().wait();
-    std::optional<GossipSteps::Order> replay;
-    if (!context_.replay.empty())
-      replay = read_arrivals(context_.replay, context_.ranks.plan.mesh.ranks(), context_.ranks.rank);
-    gossip_ = GossipSteps::make(context_.ranks, trainer_, first, std::move(replay));
-  }
   // Ranks at their own pace tell each other where one is asked to stop, and end after different steps.
   // Why any has stopped before its last; then all have the number of steps that rank 0 has made.
-  StopReason gossip_ends(int64_t steps, bool last, StopReason reason) {
-    if (!last && reason == StopReason::kNone && !gossip_->others_stop()) return StopReason::kNone;
-    gossip_->finish(last ? GossipSteps::Why::kThrough : GossipSteps::Why::kStopped);
+  StopReason mixing_ends(int64_t steps, bool last, StopReason reason) {
+    if (!last && reason == StopReason::kNone && !arrivals()->is_asked_to_stop()) return StopReason::kNone;
+    arrivals()->finish(last ? ArrivalDriver::Why::kThrough : ArrivalDriver::Why::kStopped);
     const StopReason own = last ? StopReason::kNone : std::max(reason, StopReason::kTimeIsUp);
     std::array<int64_t, 2> all = {static_cast<int64_t>(own), leads() ? steps : 0};
     context_.ranks.communicator->all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()),
@@ -283,10 +273,11 @@ class Run {
   }
   // What several servers, or ranks at their own pace, have taken, for a replay.
   void log_arrivals() {
-    const bool several = server_ && servers_->count > 1;
-    if (!gossip_ && !several) return;
-    const auto all = gathered_arrivals(several ? server_->take_arrivals() : gossip_->take_arrivals(),
-                                       *context_.ranks.communicator, several ? kServerAxis : kReplicaAxis);
+    if (!arrivals()) return;
+    const ArrivalOrder own = arrivals()->take_order();
+    if (alike_.plan.mesh.ranks() == 1) return;  // the only one's is in its log already
+    const auto all =
+        gathered_arrivals(own, *context_.ranks.communicator, serves() ? kServerAxis : kReplicaAxis);
     for (size_t rank = 0; leads() && rank < all.size(); ++rank) {
       for (const auto& [step, arrivals] : all[rank]) {
         if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});
@@ -305,11 +296,11 @@ class Run {
   }
   // What the log says of an exchange, where the plan has one.
   void note_exchange(const StepResult& done, StepMetrics& line) {
-    if (server_ || gossip_) {
+    if (arrivals()) {
       line.waiting_share = line.comm_seconds / line.step_seconds;
       line.staleness_mean = done.staleness_mean;
       line.staleness_max = done.staleness_max;
-      line.arrivals = server_ ? server_->arrivals() : gossip_->arrivals(line.step);
+      line.arrivals = arrivals()->arrivals(line.step);
       logged_ = line.step;
     }
     if (dense_bytes_ == 0) return;
@@ -322,7 +313,7 @@ class Run {
   // That this rank would send in a step without the plan's exchange; 0 where it has none.
   double dense_bytes() const {
     RankOptions dense = context_.ranks;
-    if (dense.plan.agreement.is_dense() || servers_) return 0;
+    if (dense.plan.agreement.is_dense() || half_ != StepHalf::kBoth) return 0;
     dense.plan.agreement = {};
     const Program program = step_program(model_, config_.train, config_.optim, step_shape(), *device_, dense);
     return bytes_sent_in_step(program);
@@ -494,7 +485,7 @@ class Run {
   Facts facts_;
   HeldOutRecord held_out_;
   std::unique_ptr<Device> device_;
-  const Servers* servers_;  // of the plan; null where it has none
+  const StepHalf half_;  // that this rank makes
   RankOptions alike_;
   Trainer trainer_;
   Loader loader_;
@@ -504,7 +495,6 @@ class Run {
   const std::string folder_;
   Checkpoints checkpoints_;
   StopAgreement stop_;
-  std::unique_ptr<GossipSteps> gossip_;  // null: ranks are in step, or a server is there
   int64_t logged_ = 0,
           ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended
   CriticalBatch critical_batch_;
@@ -514,7 +504,7 @@ class Run {
   // Of rank 0 alone.
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
-  std::optional<ServerSteps> server_;  // that this rank is
+  std::optional<RankSteps> steps_;  // goes first
 };
 
 }  // namespace

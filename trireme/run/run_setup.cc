@@ -2,12 +2,12 @@
 #include "trireme/run/run_setup.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <thread>
 
 #include "trireme/base/error.h"
 #include "trireme/data/partition.h"
+#include "trireme/exchange/agreement_record.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/features.h"
 
@@ -82,14 +82,13 @@ std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, 
 }
 
 RankOptions between_steps(const RankOptions& ranks) {
-  const Servers* const servers = ranks.plan.agreement.servers();
-  if (!servers) return ranks;
+  const std::vector<int> members = keepers(ranks.plan.agreement);
+  if (members.empty()) return ranks;
   Plan plan;
-  if (servers->count == 1 || !servers->serves(ranks.rank)) return {plan, 0, ranks.communicator, ranks.trace};
-  std::vector<int> members(static_cast<size_t>(servers->count));
-  std::iota(members.begin(), members.end(), 0);
+  if (members.size() == 1 || std::ranges::find(members, ranks.rank) == members.end())
+    return {plan, 0, ranks.communicator, ranks.trace};
   ranks.communicator->add_group(std::string(kServerAxis), members);
-  plan.mesh = Mesh({{std::string(kServerAxis), servers->count}});
+  plan.mesh = Mesh({{std::string(kServerAxis), static_cast<int>(members.size())}});
   return {plan, ranks.rank, ranks.communicator, ranks.trace};
 }
 

@@ -502,6 +502,15 @@ void Executor::set_input(int segment, std::string_view name, const void* data, s
   stream_->upload(input_address(segment, name, bytes), data, bytes);
 }
 
+void Executor::tell(std::string_view name, float value) {
+  for (size_t s = 0; s < program_.segments.size(); ++s) {
+    const Graph& graph = program_.segments[s].graph;
+    const ValueId found = graph.find(name);
+    if (found != kNoValue && graph.values[found].kind == Value::Kind::kInput)
+      set_input(static_cast<int>(s), name, &value, sizeof value);
+  }
+}
+
 void Executor::read_output(int segment, std::string_view name, void* data, size_t bytes) {
   const Graph& graph = program_.segments.at(segment).graph;
   for (const Output& output : graph.outputs) {

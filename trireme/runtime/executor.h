@@ -38,6 +38,7 @@ class Executor {
 
   // Segments are named by Program::segment(). Inputs keep their contents from run to run.
   void set_input(int segment, std::string_view name, const void* data, size_t bytes);
+  void tell(std::string_view name, float value);  // a number, to all segments that have such an input
   // The same for the next run of the segment, while the last one may still compute. False, and nothing was
   // done, for an input that is small, or read until late.
   bool set_next_input(int segment, std::string_view name, const void* data, size_t bytes);

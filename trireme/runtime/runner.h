@@ -30,6 +30,7 @@ class Runner {
     std::vector<const Turn*> waits_behind = {};  // and behind it: of the last turn
     bool runs() const { return segment >= 0; }
   };
+  Executor& executor() const { return executor_; }
   // The actions of a list of the program. Those before the first update make the gradients.
   std::span<const Turn> turns(const ActionList& list) const {
     return lists_[static_cast<size_t>(&list - executor_.program().lists.data())];
@@ -45,6 +46,13 @@ class Runner {
   // Of a list that is one message: begins it and goes on. The communicator is told of it by the memory that
   // is returned, and waits for it there.
   const std::byte* begin(const ActionList& list, int64_t first_slot = 0);
+
+  // The list of the program for this, to which nothing is given; nothing where it has none.
+  void run(const When& when, int64_t first_slot = 0) {
+    const auto nothing = [](const Turn&) {};
+    if (const ActionList* list = executor_.program().find_list(when))
+      run(turns(*list), nothing, nothing, first_slot);
+  }
 
   // Does them in order. before(turn) and after(turn) are called around each that runs a segment. Slots are
   // counted from `first_slot` on: a pipeline that is not empty between steps goes on with the next ones.

@@ -62,14 +62,44 @@ void StagedCommunicator::start_receive(int peer, std::byte* data, int64_t bytes,
   under_way_.push_back({data, data, static_cast<size_t>(bytes), std::move(stage)});
 }
 
-void StagedCommunicator::wait(const std::byte* data) {
+std::vector<StagedCommunicator::Started>::iterator StagedCommunicator::first_on(const std::byte* data) {
   const auto found = std::ranges::find(under_way_, data, &Started::data);
   TRIREME_CHECK(found != under_way_.end());
-  inner_.wait(found->stage.memory.get());
+  return found;
+}
+
+void StagedCommunicator::end(std::vector<Started>::iterator one) {
   // When this returns the host's memory may be used again, even if the device has not got it yet.
-  if (found->back) stream_.upload(found->back, found->stage.memory.get(), found->bytes);
-  free_.push_back(std::move(found->stage));
-  under_way_.erase(found);  // keeps the order
+  if (one->back) stream_.upload(one->back, one->stage.memory.get(), one->bytes);
+  free_.push_back(std::move(one->stage));
+  under_way_.erase(one);  // keeps the order
+}
+
+void StagedCommunicator::wait(const std::byte* data) {
+  const auto found = first_on(data);
+  try {
+    inner_.wait(found->stage.memory.get());
+  } catch (...) {
+    under_way_.erase(found);  // others may go on from the same memory
+    throw;
+  }
+  end(found);
+}
+
+Communicator::Arrived StagedCommunicator::wait_any(std::span<const std::byte* const> data, Silence too_long) {
+  std::vector<const std::byte*> staged;
+  for (const std::byte* one : data) staged.push_back(first_on(one)->stage.memory.get());
+  const Arrived arrived = inner_.wait_any(staged, too_long);
+  const auto found = first_on(data[arrived.number]);
+  arrived.lost.empty() ? end(found) : void(under_way_.erase(found));
+  return arrived;
+}
+
+bool StagedCommunicator::try_wait(const std::byte* data) {
+  const auto found = first_on(data);
+  if (!inner_.try_wait(found->stage.memory.get())) return false;
+  end(found);
+  return true;
 }
 
 void StagedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,

@@ -25,6 +25,8 @@ class StagedCommunicator final : public WrappingCommunicator {
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
+  Arrived wait_any(std::span<const std::byte* const> data, Silence too_long) override;
+  bool try_wait(const std::byte* data) override;
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
 
@@ -43,6 +45,8 @@ class StagedCommunicator final : public WrappingCommunicator {
 
   Stage take(size_t bytes);
   Stage taken_with(const std::byte* data, size_t bytes);  // and what lies at `data`
+  std::vector<Started>::iterator first_on(const std::byte* data);
+  void end(std::vector<Started>::iterator one);  // it is through
 
   Stream& stream_;
   std::vector<Stage> free_;

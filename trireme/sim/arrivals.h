@@ -1,5 +1,5 @@
-// The order in which a server, and ranks at their own pace, run their lists: decided by simulated arrivals,
-// by the rules of train/server_steps.h and train/gossip_steps.h.
+// The order in which a server, and ranks at their own pace, run their lists: their own policies
+// (exchange/arrival_policy.h) say it, of simulated arrivals.
 #pragma once
 
 #include <memory>

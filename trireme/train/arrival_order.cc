@@ -37,17 +37,9 @@ Arrivals arrivals_of(const nlohmann::json& list, int64_t step, const std::string
   return arrivals;
 }
 
-std::ifstream opened(const std::string& path) {
-  expect_regular_file(path, "the metrics.jsonl of the run that is to be made again");
-  std::ifstream in(path);
-  if (!in)
-    throw_error("cannot read {}; the metrics.jsonl of the run that is to be made again expected", path);
-  return in;
-}
-
 // Lines that are about no rank are rank 0's.
-std::map<int64_t, Arrivals> parse(std::istream& in, const std::string& path, const Expected& expected) {
-  std::map<int64_t, Arrivals> result;
+ArrivalOrder parse(std::istream& in, const std::string& path, const Expected& expected) {
+  ArrivalOrder result;
   for (std::string line; std::getline(in, line);) {
     const nlohmann::json object = parse_json(line, path);
     if (!object.is_object() || !object.contains("arrivals") || !object["arrivals"].is_array()) continue;
@@ -63,33 +55,28 @@ std::map<int64_t, Arrivals> parse(std::istream& in, const std::string& path, con
 
 }  // namespace
 
-std::map<int64_t, Arrivals> parse_arrivals(std::istream& in, const std::string& path, const Servers& servers,
-                                           int server) {
-  return parse(in, path,
-               {server, servers.rank_of(0), servers.rank_of(servers.workers - 1), Expected::Losses::kBorne,
-                "workers", "server, async_server or ssp"});
-}
-
-std::map<int64_t, Arrivals> parse_arrivals(std::istream& in, const std::string& path, int ranks, int rank) {
+ArrivalOrder parse_arrivals(std::istream& in, const std::string& path, const Agreement& agreement, int ranks,
+                            int rank) {
+  if (const Servers* servers = agreement.servers())
+    return parse(in, path,
+                 {rank, servers->rank_of(0), ranks - 1, Expected::Losses::kBorne, "workers",
+                  "server, async_server or ssp"});
   return parse(
       in, path,
       {rank, 0, ranks - 1, Expected::Losses::kNone, "ranks", "ad_psgd, or d_psgd with a staleness,"});
 }
 
-std::map<int64_t, Arrivals> read_arrivals(const std::string& path, const Servers& servers, int server) {
-  std::ifstream in = opened(path);
-  return parse_arrivals(in, path, servers, server);
-}
-
-std::map<int64_t, Arrivals> read_arrivals(const std::string& path, int ranks, int rank) {
-  std::ifstream in = opened(path);
-  return parse_arrivals(in, path, ranks, rank);
+ArrivalOrder read_arrivals(const std::string& path, const Agreement& agreement, int ranks, int rank) {
+  expect_regular_file(path, "the metrics.jsonl of the run that is to be made again");
+  std::ifstream in(path);
+  if (!in)
+    throw_error("cannot read {}; the metrics.jsonl of the run that is to be made again expected", path);
+  return parse_arrivals(in, path, agreement, ranks, rank);
 }
 
 // As rows of numbers, as long as the longest: of each step its number, how many ranks follow, and these.
-std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_t, Arrivals>& own,
-                                                           Communicator& communicator,
-                                                           std::string_view axis) {
+std::vector<ArrivalOrder> gathered_arrivals(const ArrivalOrder& own, Communicator& communicator,
+                                            std::string_view axis) {
   const auto [rank, ranks] = communicator.place(axis);
   std::vector<int64_t> numbers = {std::ssize(own)};
   for (const auto& [step, arrivals] : own) {
@@ -103,7 +90,7 @@ std::vector<std::map<int64_t, Arrivals>> gathered_arrivals(const std::map<int64_
   std::vector<int64_t> all(static_cast<size_t>(width * ranks));
   std::ranges::copy(numbers, all.begin() + rank * width);
   communicator.all_gather(axis, reinterpret_cast<std::byte*>(all.data()), std::ssize(all), DType::i64);
-  std::vector<std::map<int64_t, Arrivals>> result(static_cast<size_t>(ranks));
+  std::vector<ArrivalOrder> result(static_cast<size_t>(ranks));
   for (int from = 0; from < ranks; ++from) {
     auto at = all.begin() + from * width;
     for (int64_t left = *at++; left > 0; --left) {

@@ -14,12 +14,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int rank = data[0] / 2 % 3;
   const bool served = data[0] % 2 == 0;
   try {
-    const std::map<int64_t, Arrivals> arrivals =
-        served ? parse_arrivals(log, "fuzz", Servers{.count = 3, .workers = 4}, rank)
-               : parse_arrivals(log, "fuzz", /*ranks=*/3, rank);
+    const int ranks = served ? 7 : 3;
+    const Agreement agreement({served ? ExchangeRule{.method = "server", .numbers = {{"servers", 3}}}
+                                      : ExchangeRule{.method = "ad_psgd"}},
+                              ranks);
+    const ArrivalOrder arrivals = parse_arrivals(log, "fuzz", agreement, ranks, rank);
     if (arrivals.empty()) std::abort();
-    for (const auto& [step, ranks] : arrivals) {
-      for (const int one : ranks) {
+    for (const auto& [step, taken] : arrivals) {
+      for (const int one : taken) {
         if (served ? std::abs(one) < 3 || std::abs(one) > 6 : one < 0 || one > 2) std::abort();
       }
     }

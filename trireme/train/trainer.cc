@@ -134,20 +134,8 @@ void Trainer::initialise(uint64_t seed) {
   begin_from_weights();
 }
 
-void Trainer::run_list(const When& when, int64_t first_slot) {
-  if (const ActionList* list = program().find_list(when)) run_list(*list, first_slot);
-}
-
-void Trainer::run_list(const ActionList& list, int64_t first_slot) {
-  runner_.run(
-      runner_.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {}, first_slot);
-}
-
-void Trainer::tell(std::string_view input, float value) {
-  for (size_t s = 0; s < program().segments.size(); ++s) {
-    if (has_input(program().segments[s].graph, input))
-      set_scalar(executor_, static_cast<int>(s), input, value);
-  }
+void Trainer::run_list(const ActionList& list) {
+  runner_.run(runner_.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
 }
 
 void Trainer::begin_sums_again(int64_t steps) {
@@ -286,7 +274,7 @@ void Trainer::fill(Batch& batch, int64_t step, std::span<Batch* const> ahead) {
 
 // The batch begins with microbatch `first`.
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
-                             std::span<Batch* const> ahead) {
+                             std::span<Batch* const> ahead, int64_t slot) {
   counted_targets_.reset();
   const auto batch_after = [&](int64_t steps) -> Batch& {
     if (steps == 0) return batch;
@@ -322,11 +310,16 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
     load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);  // to be looked at again
     explain_bad_loss({&turn, 1}, loss, step);
   };
-  runner_.run(turns, before, after, first_slot(step));
+  runner_.run(turns, before, after, first_slot(step) + slot);
+}
+
+StepResult Trainer::step_alone(Batch& batch, int64_t step, double rate, int64_t slot) {
+  make_gradients(runner_.gradient_turns(), 0, batch, step, {}, slot);
+  return update_alone(step, rate, slot);
 }
 
 StepResult Trainer::update(int64_t step, double rate) {
-  StepResult result = update_alone(step, rate);
+  StepResult result = update_alone(step, rate, /*slot=*/0);
   for (const ActionList& list : program().lists) {
     if (list.when.is_due_after(step + 1)) run_list(list);
   }

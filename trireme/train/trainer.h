@@ -29,8 +29,8 @@ struct StepResult {
   GradientSquares squares;  // with train.noise_scale
   std::optional<double> residual_norm =
       {};  // of what this rank's exchange has not sent yet, where it keeps that
-  // Of a server's step (server_steps.h): by how many updates the weights that gradients were of were behind;
-  // and of one at a rank's own pace (gossip_steps.h): by how many steps the weights that it took were.
+  // Of a server's step: by how many updates the weights that gradients were of were behind; and of one at a
+  // rank's own pace: by how many steps the weights that it took were.
   std::optional<double> staleness_mean = {}, staleness_max = {};
   // Of a worker's: the server needs no more of it, because the run is through or was stopped.
   enum class Over { kNo, kThrough, kStopped } over = Over::kNo;
@@ -97,9 +97,9 @@ class Trainer {
   // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
-  // The second half for who runs the lists by which ranks agree in an order of his own (gossip_steps.h): it
-  // runs none of them. What the update puts into a message goes into this slot.
-  StepResult update_alone(int64_t step, double rate, int64_t slot = 0);
+  // Both halves without the lists by which ranks agree, for who runs those in an order of his own
+  // (rank_steps.h). Messages that are taken or made lie in this slot.
+  StepResult step_alone(Batch& batch, int64_t step, double rate, int64_t slot);
 
   // Where the plan lets ranks go on by themselves for some steps (plan/agreement.h), they have
   // different states in between; elsewhere these do nothing. In a Meeting all have the means, so that there
@@ -107,7 +107,7 @@ class Trainer {
   class Meeting {
    public:
     explicit Meeting(Trainer& trainer) : trainer_(trainer) {
-      trainer.run_list(When::asked(When::What::kMeet));
+      trainer.runner_.run(When::asked(When::What::kMeet));
     }
     ~Meeting() { trainer_.part_from_meeting(); }  // sends nothing
     Meeting(const Meeting&) = delete;
@@ -119,14 +119,11 @@ class Trainer {
   // After weights were set by somebody else; and after the states of a meeting were.
   void begin_from_weights() {
     filled_for_ = -1;
-    run_list(When::asked(When::What::kBegin));
+    runner_.run(When::asked(When::What::kBegin));
   }
-  void part_from_meeting() { run_list(When::asked(When::What::kPart)); }
+  void part_from_meeting() { runner_.run(When::asked(When::What::kPart)); }
   // After the states of a run were set that has made so many steps: the sums that were under way then.
   void begin_sums_again(int64_t steps);
-  void run_list(const When& when, int64_t first_slot = 0);  // of the program; nothing where it has none
-  // Gives a number to all segments that have an input of this name.
-  void tell(std::string_view input, float value);
   // Whether ranks hear of each other after so many steps.
   bool agrees_after(int64_t steps) const;
 
@@ -164,11 +161,12 @@ class Trainer {
 
  private:
   std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
-  void run_list(const ActionList& list, int64_t first_slot = 0);
+  void run_list(const ActionList& list);
+  StepResult update_alone(int64_t step, double rate, int64_t slot);
   std::vector<Part> rows_of(const ActionList& list) const;
   void fill(Batch& batch, int64_t step, std::span<Batch* const> ahead);
   void make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
-                      std::span<Batch* const> ahead = {});
+                      std::span<Batch* const> ahead = {}, int64_t slot = 0);
   int64_t first_slot(int64_t step) const { return fill_list_ ? step * step_list_.microbatches : 0; }
   std::span<const std::byte> rows_for(int segment, const Value& input, const ActionList& list,
                                       int64_t microbatch, Batch& batch) const;
