@@ -63,12 +63,20 @@ Example example(Feature feature) {
       return plan({{"algorithm", "ring"}});
     case kSynchronisedNorm:
       return plan({{"batch_norm", "synchronised"}});
+    case kSharedBatch:
+      return {{{"mesh", "data:2 tensor:2"}, {"preset", "hybrid_cnn"}}, {"model.family=lenet"}};
     case kExchange:
+    case kCompressor:
       return plan({{"exchange", "top_k"}});
+    case kOwnMomentum:
+    case kOwnSteps:
+      return {{{"exchange", "signum"}}, {"optim.kind=sgd"}};
     case kWarmUp:
       return {{{"exchange", {{"method", "dgc"}, {"warmup", 2}}}}, {"optim.kind=sgd"}};
     case kOwnWeights:
       return plan({{"exchange", "local"}});
+    case kDrawnRanks:
+      return plan({{"exchange", {{"method", "fedavg"}, {"fraction", 0.5}}}});
     case kOwnPace:
       return plan({{"exchange", "ad_psgd"}});
     case kServed:
@@ -90,6 +98,8 @@ Example example(Feature feature) {
       return settings({"train.ema=0.9"});
     case kClipNorm:
       return settings({"train.clip_norm=1"});
+    case kMoments:
+      return settings({"optim.kind=adamw"});
     case kCuda:
       return settings({"train.device=cuda"});
     case kRunningStatistics:

@@ -137,10 +137,8 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   EXPECT_THAT(refusal(plan_of("data:2", top_k), shards), HasSubstr("train.shards"));
   Training momentum = small_mlp();
   momentum.optim.kind = "momentum";
-  EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "dgc"})"), momentum),
-              HasSubstr("has momentum of its own"));
-  EXPECT_THAT(refusal(plan_of("data:2", R"("one_bit_adam")"), momentum),
-              HasSubstr("has momentum of its own"));
+  EXPECT_THAT(refusal(plan_of("data:2", R"({"method": "dgc"})"), momentum), HasSubstr("momentum of its own"));
+  EXPECT_THAT(refusal(plan_of("data:2", R"("one_bit_adam")"), momentum), HasSubstr("momentum of its own"));
   EXPECT_EQ(refusal(plan_of("data:2", R"({"method": "dgc", "momentum": 0})"), momentum), "no error");
   EXPECT_EQ(refusal(plan_of("data:2", top_k), momentum), "no error");
   Training clipped = small_mlp();
@@ -153,8 +151,7 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   Training device = small_mlp();
   device.train.device = "cuda";
   for (const char* paced : {R"({"method": "ad_psgd"})", R"({"method": "d_psgd", "staleness": 1})"})
-    EXPECT_THAT(refusal(plan_of("data:4", paced), device),
-                HasSubstr("ranks mix weights in memory of the host"));
+    EXPECT_THAT(refusal(plan_of("data:4", paced), device), HasSubstr("memory of the host"));
 }
 
 // No step of such a plan is meant to equal one rank's; that is no bug.

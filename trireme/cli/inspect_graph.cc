@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -93,8 +94,10 @@ int print_parallelism(const bench::StepSource& source, const std::string& cluste
   const StepGraphs step = step_graphs(setup.config.model, setup.config.train, setup.config.optim, setup.shape,
                                       schedule_of(setup.config.train));
   std::vector<StepSegment> segments;
+  std::set<SegmentKind> seen;  // of microbatches, the first
   for (const StepSegment& segment : step.segments) {
-    if (segment.graph.name == "first" || segment.kind == SegmentKind::kUpdate)
+    if (segment.kind == SegmentKind::kUpdate ||
+        (segment.kind == SegmentKind::kForwardBackward && seen.insert(segment.kind).second))
       segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
   }
   const std::vector<sim::Parallelism> rows = sim::parallelism_of(segments);

@@ -8,6 +8,7 @@
 #include "trireme/base/text.h"
 #include "trireme/exchange/agreement_record.h"
 #include "trireme/ir/trained.h"
+#include "trireme/plan/combinations.h"
 
 namespace trireme {
 namespace {
@@ -36,21 +37,14 @@ void check_update(const ExchangeChoice& choice, const Value& parameter, const Gr
   for (const Value& value : update.values) {
     const bool is_moment = value.role == Role::kOptimizer && !value.attrs.has(kStartsAs);
     if (has_momentum && is_moment && value.attrs.text("of", "") == parameter.name)
-      throw_error(
-          "the exchange {} has momentum of its own, and so has this optimizer, for {}; use optim.kind=sgd, "
-          "or "
-          "\"momentum\": 0 for the exchange",
-          choice.method->name, parameter.name);
+      check_combinations({Feature::kOwnMomentum, Feature::kMoments},
+                         fmt::format("the exchange {} of {}", choice.method->name, parameter.name));
   }
   if (choice.method->direction != kOwnSteps) return;
   for (const Node& node : update.nodes) {
     if (node.attrs.has("max_norm") && node.attrs.real("max_norm") > 0)
-      throw_error(
-          "the exchange {} makes steps of a size of its own, whatever that of the gradient, so that "
-          "train.clip_norm = {} would do nothing but make all of them smaller alike; set train.clip_norm=0 "
-          "and "
-          "the rate instead",
-          choice.method->name, node.attrs.real("max_norm"));
+      check_combinations({Feature::kOwnSteps, Feature::kClipNorm},
+                         fmt::format("the exchange {} of {}", choice.method->name, parameter.name));
   }
 }
 

@@ -24,9 +24,14 @@ constexpr EnumNames<kFeatures> kNames = {
     "offload of weights or gradients",
     "an algorithm for an axis",
     "batch_norm: synchronised",
+    "a batch that other axes than data split too",
     "an exchange",
+    "an exchange that compresses gradients",
     "an exchange with a warm-up",
+    "an exchange with momentum of its own (dgc, signum, one_bit_adam)",
+    "an exchange whose steps have a size of their own (signum, one_bit_adam)",
     "an exchange of weights (local, fedavg, diloco, delayed, d_psgd, sgp, ad_psgd)",
+    "a fedavg of some ranks (fraction below 1)",
     "an exchange at ranks' own pace (ad_psgd, d_psgd with staleness)",
     "a parameter server",
     "several parameter servers",
@@ -37,6 +42,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "train.noise_scale",
     "train.ema",
     "train.clip_norm",
+    "an optimizer with moments",
     "data.partition",
     "train.device=cuda",
     "--transport nccl",
@@ -44,6 +50,14 @@ constexpr EnumNames<kFeatures> kNames = {
     "convolutions",
     "the preset megatron",
 };
+
+bool compresses(const Agreement& agreement) {
+  if (agreement.kind() != Agreement::Kind::kCompressed) return false;
+  for (size_t r = 0; r < agreement.rules().size(); ++r) {
+    if (!agreement.settings(r).words.contains("wire")) return true;  // which the plain sum alone has
+  }
+  return false;
+}
 
 bool has_warm_up(const Agreement& agreement) {
   for (size_t r = 0; r < agreement.rules().size(); ++r) {
@@ -159,6 +173,19 @@ const std::vector<Combination>& combinations() {
       {kServers, kClipNorm,
        "each server has the gradients of some parameters, and the norm is of all; servers would have to tell "
        "each other. Set train.clip_norm=0, or use one server"},
+      {kOwnMomentum, kMoments,
+       "both would keep a momentum of the same gradients; use optim.kind=sgd, or \"momentum\": 0 for the "
+       "exchange"},
+      {kOwnSteps, kClipNorm,
+       "clipping would do nothing but make all steps smaller alike; set train.clip_norm=0 and the rate "
+       "instead"},
+      {kOwnSamples, kSharedBatch,
+       "each rank along data has samples of its own, and the rows of a batch would be dealt out over other "
+       "axes too; those would have to read the same samples. Use data.partition=iid"},
+      {kOwnSamples, kServed,
+       "samples are dealt out over the axis data, servers included, and only workers compute; they would "
+       "have "
+       "to be counted alone. Use data.partition=iid"},
       // Models and machines.
       {kServed, kSynchronisedNorm,
        "workers compute by themselves, each with the statistics of its own rows; leave batch_norm out, or "
@@ -168,9 +195,21 @@ const std::vector<Combination>& combinations() {
        "ranks compute by themselves, each with the statistics of its own rows; leave batch_norm out, or say "
        "local"},
       {kServed, kCuda,
-       "the server works in memory of the host; it would have to reach states through the device"},
+       "a server's messages go through memory of the host, and its steps have not been compared with those "
+       "of "
+       "a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
       {kOwnPace, kCuda,
-       "ranks mix weights in memory of the host; they would have to reach states through the device"},
+       "messages go through memory of the host as they come, and such steps have not been compared with "
+       "those "
+       "of a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
+      {kCompressor, kCuda,
+       "what packs, selects and quantises gradients has kernels for CPUs alone; those for a GPU would have "
+       "to "
+       "be written. all_reduce with \"wire\": \"bf16\" works there"},
+      {kDrawnRanks, kCuda,
+       "ranks are drawn by an op that has a kernel for CPUs alone; one for a GPU would have to be written. "
+       "Use "
+       "a fraction of 1"},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -201,8 +240,11 @@ Features features_of(const Plan& plan) {
       std::ranges::any_of(plan.algorithms, [](const auto& one) { return one.second != "automatic"; }));
   add(kSynchronisedNorm, plan.batch_norm == Plan::BatchNorm::kSynchronised);
   add(kExchange, !agreement.is_dense());
+  add(kCompressor, compresses(agreement));
   add(kWarmUp, has_warm_up(agreement));
   add(kOwnWeights, agreement.has_own_weights());
+  add(kDrawnRanks,
+      agreement.way() == ExchangeKind::Of::kWeightedMeans && agreement.settings().real("fraction") < 1);
   add(kOwnPace, agreement.has_own_weights() && !agreement.is_in_step());
   add(kServed, agreement.servers() != nullptr);
   add(kServers, agreement.servers() && agreement.servers()->count > 1);

@@ -27,11 +27,16 @@ enum class Feature {
   kOffloadedModel,  // weights or gradients
   kAlgorithm,
   kSynchronisedNorm,  // asked for
+  kSharedBatch,       // axes besides data split it too
   // How replicas agree.
-  kExchange,  // anything but dense sums
-  kWarmUp,    // of a compressor
+  kExchange,    // anything but dense sums
+  kCompressor,  // any method but all_reduce
+  kWarmUp,      // of a compressor
+  kOwnMomentum,
+  kOwnSteps,
   kOwnWeights,
-  kOwnPace,  // mixed
+  kDrawnRanks,  // of which some take part in a round
+  kOwnPace,     // mixed
   kServed,
   kServers,  // several
   // Settings.
@@ -42,6 +47,7 @@ enum class Feature {
   kNoiseScale,
   kAverages,
   kClipNorm,
+  kMoments,  // of the optimizer
   kOwnSamples,
   // The machine.
   kCuda,

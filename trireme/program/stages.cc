@@ -10,6 +10,7 @@
 #include "trireme/ops/table.h"
 #include "trireme/passes/second_holder.h"
 #include "trireme/passes/weight_versions.h"
+#include "trireme/plan/combinations.h"
 
 namespace trireme {
 namespace {
@@ -32,13 +33,6 @@ Pipeline forward_only(const Pipeline& pipeline) {
 bool same_graph(Graph a, const Graph& b) {
   a.name = b.name;
   return print(a) == print(b);
-}
-
-[[noreturn]] void refuse_pending(std::string_view state) {
-  throw_error(
-      "every microbatch renews %{} from what the one before left, but the schedule has its microbatches "
-      "computed by two stages at once; use a schedule that has each chunk on one stage, such as 1f1b",
-      state);
 }
 
 // How the ranks along the axis tensor send what crosses chunks; nothing where each sends it whole.
@@ -126,7 +120,8 @@ void Stages::add_state_stages() {
         for (int s = 0; s < pipeline_.stages(); ++s) {
           if (std::ranges::find(pipeline_.holds[s], piece.chunk) == pipeline_.holds[s].end()) continue;
           const bool second = is_second_holder(piece.chunk, s);
-          if (second && value.role == Role::kPending) refuse_pending(value.name);
+          if (second && value.role == Role::kPending)
+            check_combinations({Feature::kChimera, Feature::kRunningStatistics});
           const bool apart = second && value.role == Role::kGradient;
           if (apart) held_twice_.insert(value.name);
           found[apart ? second_name(value.name) : value.name].insert(s);

@@ -8,7 +8,6 @@
 #include "trireme/base/error.h"
 #include "trireme/data/partition.h"
 #include "trireme/exchange/agreement_record.h"
-#include "trireme/passes/pins.h"
 #include "trireme/train/features.h"
 
 namespace trireme {
@@ -73,11 +72,6 @@ std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, 
   Features features = features_of(ranks.plan, config.train);
   features.insert(Feature::kOwnSamples);
   check_combinations(features);
-  if (batch_parts(ranks.plan) != clients)
-    throw_error(
-        "data.partition = {} gives each rank along data samples of its own, but here other axes split the "
-        "batch too; use data.partition=iid",
-        config.data.partition);
   return partitioned(*data.train, how, clients)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
 }
 
