@@ -106,6 +106,12 @@ class Exchanger {
             "preset",
             value.attrs.text("of"), mesh_.axes()[a].name);
     }
+    if (!rest[static_cast<size_t>(axis_)].is_partial())
+      throw_error(
+          "the plan has an exchange for {}, which its layout splits over the axis data, so that ranks have "
+          "no "
+          "addends of its gradient to agree on. Name other parameters (\"for\"), or take the layout away",
+          value.attrs.text("of"));
     const Shape& shape = whole_.type(whole_.find(value.name)).shape;
     if (local_shape(shape, rest, mesh_, 0) != local_shape(shape, rest, mesh_, mesh_.ranks() - 1))
       throw_error(

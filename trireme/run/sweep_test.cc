@@ -121,6 +121,19 @@ TEST(RandomCase, OfAnExchangeIsHeldToItsMethod) {
   }
 }
 
+// It once ended the process.
+TEST(RandomCase, AnExchangeOfAParameterThatDataSplitsIsRefused) {
+  const Result result =
+      verify_case({.settings = split("model.family=gpt model.layers=1 model.heads=2 model.hidden=12 "
+                                     "model.vocab=8 model.seq=4 train.batch=6 optim.kind=sgd",
+                                     ' '),
+                   .plan = R"({"mesh":"data:3","exchange":"top_k",
+                               "layouts":{"h.0.attn.c_proj.weight":"data:0"}})",
+                   .exchange = "top_k"});
+  EXPECT_EQ(result.verdict, Verdict::kRefused);
+  EXPECT_THAT(result.reason, HasSubstr("its layout splits over the axis data"));
+}
+
 TEST(RandomCase, SettingsThatAreGivenAreNotDrawn) {
   const CaseRanges ranges{
       .max_ranks = 2,
