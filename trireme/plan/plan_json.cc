@@ -10,6 +10,7 @@
 #include "trireme/base/text.h"
 #include "trireme/plan/combinations.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/schedule_names.h"
 
 namespace trireme {
 namespace {
@@ -154,9 +155,7 @@ std::vector<std::string> scopes_of(const Json& value, std::string_view key, std:
 }
 
 void read_schedule(const Json& value, Plan& plan, std::string_view source) {
-  check_word(value, "schedule",
-             {"gpipe", "1f1b", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v", "pipedream", "2bw"},
-             source);
+  check_word(value, "schedule", {std::begin(kScheduleNames), std::end(kScheduleNames)}, source);
   plan.schedule = value.get<std::string>();
 }
 

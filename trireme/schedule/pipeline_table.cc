@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/plan/schedule_names.h"
 #include "trireme/schedule/pipeline_schedules.h"
 
 namespace trireme {
@@ -15,10 +16,11 @@ namespace {
 
 using Needs = PipelineNeeds;
 using enum PipelineSchedule::Updates;
+constexpr auto kApart = PipelineSchedule::Weights::kApart;
 constexpr int kAnyNumber = 1 << 20;
 
 constexpr PipelineSchedule kSchedules[] = {
-    {"gpipe", "all forwards, then all backwards", gpipe},
+    {.name = "gpipe", .summary = "all forwards, then all backwards", .make = gpipe, .instead = "1f1b"},
     {"1f1b", "a forward for every backward; no more stashes than stages", one_forward_one_backward},
     {"interleaved",
      "1f1b over several chunks a stage: a smaller bubble, more messages",
@@ -30,13 +32,20 @@ constexpr PipelineSchedule kSchedules[] = {
      chimera,
      kAfterStep,
      {.stages = Needs::Stages::kEven}},
-    {"zb_h1", "1f1b with weight gradients apart, which fill the bubble at the end", zb_h1},
-    {"zb_h2", "and more forwards at the beginning: no bubble for equal times, twice the stashes", zb_h2},
+    {.name = "zb_h1",
+     .summary = "1f1b with weight gradients apart, which fill the bubble at the end",
+     .make = zb_h1,
+     .weights = kApart},
+    {.name = "zb_h2",
+     .summary = "and more forwards at the beginning: no bubble for equal times, twice the stashes",
+     .make = zb_h2,
+     .weights = kApart},
     {"zb_v",
      "two chunks a stage laid out as a V: no bubble for equal times, 1f1b's memory",
      zb_v,
      kAfterStep,
-     {.least_chunks = 2, .most_chunks = 2}},
+     {.least_chunks = 2, .most_chunks = 2},
+     kApart},
     {"pipedream",
      "asynchronous: an update after every microbatch, weights stashed",
      pipedream,
@@ -48,6 +57,9 @@ constexpr PipelineSchedule kSchedules[] = {
      kBetweenTurns,
      {.microbatches = Needs::Microbatches::kNoFewerThanStages}},
 };
+
+static_assert(std::ranges::equal(kSchedules, kScheduleNames, {}, &PipelineSchedule::name),
+              "plans can name other schedules than there are");
 
 int chunks_per_stage(const PipelineSchedule& schedule, const PipelineShape& shape) {
   return shape.chunks_per_stage == 0 ? schedule.needs.least_chunks : shape.chunks_per_stage;

@@ -25,6 +25,10 @@ struct PipelineSchedule {
   Pipeline (*make)(const PipelineShape& shape) = nullptr;
   enum class Updates { kAfterStep, kBetweenTurns } updates = Updates::kAfterStep;
   PipelineNeeds needs = {};
+  // Whether gradients of weights have turns of their own (Phase::kWeight).
+  enum class Weights { kWithInputs, kApart } weights = Weights::kWithInputs;
+  // A schedule that is never slower and never keeps more, for who looks for the best one; "": there is none.
+  std::string_view instead = "";
 };
 
 std::span<const PipelineSchedule> pipeline_schedules();

@@ -219,4 +219,10 @@ PipelineProof verify(const Pipeline& pipeline) {
   return proof;
 }
 
+std::vector<std::vector<int64_t>> live_slots(const Pipeline& pipeline) {
+  PipelineProof proof;
+  count_live(whole(pipeline), proof);
+  return proof.slots;
+}
+
 }  // namespace trireme

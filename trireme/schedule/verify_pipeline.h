@@ -31,4 +31,7 @@ struct PipelineProof {
 // An asynchronous schedule is seen over as many steps as it takes until all is under way, and one more.
 PipelineProof verify(const Pipeline& pipeline);
 
+// The slots of that proof alone, of a pipeline that is known to be right. Quick enough to ask for thousands.
+std::vector<std::vector<int64_t>> live_slots(const Pipeline& pipeline);
+
 }  // namespace trireme
