@@ -86,6 +86,22 @@ class Planner(ClusterCommands):
         self.assertRegex(said, r"with tensor=2\n +[+-][0-9.]+%")
         self.assertRegex(said, r"baseline inter\n +[+-][0-9.]+%")
 
+    def test_holds_itself_to_random_plans(self):
+        said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "--effort", "8", "--check", "6", "--seed", "3")
+        self.assertRegex(said, r"check of [1-6] random plans")
+        self.assertRegex(said, r"bounds +0 broken")
+        self.assertRegex(said, r"the fastest +.* of the plan above")
+
+    def test_looks_at_other_formats_and_other_agreement(self):
+        said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "--effort", "4", "--train.precision=bf16",
+                                "--formats", "any", "--exchange", "any")
+        self.assertRegex(said, r"train.weight_precision=bf16 train.gradient_precision=bf16: [0-9.]+ ms")
+        self.assertRegex(said, r"decides +(bandwidth|latency|neither)|nothing to agree on")
+
+    def test_time_that_is_up_is_no_claim(self):
+        said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "--seconds", "0.000001", code=3)
+        self.assertIn("before any plan was found to fit", said)
+
     def test_what_is_impossible_is_refused_with_the_limit(self):
         small = MACHINE.replace("4e9\nbytes_per_second = 8e9", "1e4\nbytes_per_second = 8e9")
         self.assertRegex(self.run_command("plan", *SMALL, "--cluster", self.machine(small), code=1),

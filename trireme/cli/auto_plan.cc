@@ -18,7 +18,9 @@ namespace trireme::cli {
 namespace {
 
 constexpr const char* kLocalCluster = "local.toml";
-constexpr double kSearchSeconds = 10;  // the other ranks wait for it
+// The other ranks wait for it: a few simulations, and on a busy machine no more than that takes.
+constexpr int kSearchEffort = 24;
+constexpr double kSearchSeconds = 120;
 
 Config completed(Config config, const OpenedData& data, int ranks_here) {
   config.model = complete_model(find_model(config.model.family), config, data);
@@ -61,7 +63,7 @@ ChosenPlan choose_plan(const ResolvedConfig& resolved, const OpenedData& data, c
     wish["microbatches"] = std::to_string(config.train.accumulate);
   const planner::Subject subject = plan_subject(completed(config, data, ranks_here), data.input);
   const planner::SearchResult found =
-      planner::search(subject, cluster, {.wish = wish, .seconds = kSearchSeconds});
+      planner::search(subject, cluster, {.wish = wish, .effort = kSearchEffort, .seconds = kSearchSeconds});
   const planner::Found& best = found.best();
   return {best.plan, fmt::format("{}; of {} plans on '{}', none is faster by more than {:.0f}%",
                                  to_string(best.choice), found.choices, cluster.name, 100 * found.gap())};

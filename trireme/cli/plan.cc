@@ -1,12 +1,15 @@
 // `trireme plan`: how a config's step is best spread over a cluster (planner/search.h), what it will take,
 // and what it will cost.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
@@ -16,8 +19,11 @@
 #include "trireme/cli/plan_fit.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
+#include "trireme/planner/check.h"
+#include "trireme/planner/exchange_options.h"
 #include "trireme/planner/report.h"
 #include "trireme/planner/search.h"
+#include "trireme/run/plan_formats.h"
 #include "trireme/run/plan_subject.h"
 
 namespace trireme::cli {
@@ -40,8 +46,12 @@ struct PlanFlags {
   std::string output, explain, baseline, space;
   double budget_tokens = 0;
   bool sensitivity = false;
+  int effort = planner::SearchOptions().effort;
   double seconds = planner::SearchOptions().seconds;
   int threads = planner::SearchOptions().threads;
+  int check = 0;
+  uint64_t seed = 1;
+  std::string formats = "given", exchange = "given";
 };
 
 std::string duration(double seconds) {
@@ -58,8 +68,10 @@ std::string_view why_ended(SearchResult::End end) {
     case SearchResult::End::kProved:
       return "no other plan of the space is faster";
     case SearchResult::End::kUnlikely:
-      return "by their estimates the others are slower";
-    case SearchResult::End::kLimit:
+      return "by their estimates, corrected by what was simulated, the others are slower";
+    case SearchResult::End::kEffort:
+      return "--effort was spent";
+    case SearchResult::End::kTime:
       return "time was up: --seconds gives it more";
     case SearchResult::End::kStopped:
       return "it was interrupted";
@@ -95,8 +107,10 @@ void print_best(const SearchResult& result, const planner::Subject& subject, con
                          : "none: not all plans of this space were looked at");
   if (options.budget_tokens > 0)
     print_budget(planner::budget_of(best, subject, cluster, options.budget_tokens));
+  const std::string looked_at =
+      result.estimated < result.choices ? fmt::format("{} of ", result.estimated) : "";
   plan_line("searched",
-            fmt::format("{} plans; {} too large, {} refused, {} simulated; {}", result.choices,
+            fmt::format("{}{} plans; {} too large, {} refused, {} simulated; {}", looked_at, result.choices,
                         result.too_large, result.refused, result.simulated, why_ended(result.end)));
 }
 
@@ -132,6 +146,90 @@ void print_part(const planner::Subject& subject, const Cluster& cluster, const S
   }
 }
 
+// One line that is written again and again, on a terminal alone.
+void show_search(const planner::SearchProgress& progress) {
+  const std::string found =
+      progress.best_seconds > 0 ? ", best " + duration(progress.best_seconds) : std::string();
+  fmt::print(stderr, "\r\033[Ksearching: {} of {} plans estimated, {} of {} simulations{}",
+             progress.estimated, progress.choices, progress.simulated, progress.effort, found);
+  std::fflush(stderr);
+}
+void clear_line() {
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+}
+
+// Random plans against their bounds, and against the plan that was found.
+int print_check(const planner::CheckReport& report, const SearchResult& result) {
+  fmt::print("\ncheck of {} random plans\n", report.simulated);
+  plan_line("refused", std::to_string(report.refused));
+  plan_line("too large", std::to_string(report.too_large));
+  plan_line("estimates", fmt::format("of what was simulated: {:.2f} to {:.2f} times, {:.2f} in the median",
+                                     report.least_ratio, report.largest_ratio, report.median_ratio));
+  plan_line("bounds", fmt::format("{} broken; in the median {:.0f}% of the step", report.broken.size(),
+                                  100 * report.median_tightness));
+  for (const planner::BrokenBound& broken : report.broken)
+    fmt::print("  {} {:.6g} is less than the bound of {:.6g}: {}\n    {}\n", broken.of, broken.simulated,
+               broken.bound, to_string(broken.choice), to_json(broken.plan));
+  if (report.fastest)
+    plan_line("the fastest",
+              fmt::format("{}, {:+.1f}% of the plan above: {}", duration(report.fastest->report.step_seconds),
+                          100 * (report.fastest->report.step_seconds / result.best().report.step_seconds - 1),
+                          to_string(report.fastest->choice)));
+  return report.broken.empty() ? kOk : kFailed;
+}
+
+// What other formats of weights and gradients would make of the step.
+void print_formats(const bench::StepSetup& setup, const Cluster& cluster, planner::SearchOptions search,
+                   double seconds_here) {
+  std::vector<NumberFormats> others = number_formats(setup.config);
+  others.erase(others.begin());
+  if (others.empty()) {
+    fmt::print("\nformats: with train.precision=f32 weights and gradients have no other\n");
+    return;
+  }
+  search.wish = {};
+  fmt::print("\nother formats of weights and gradients\n");
+  for (const FormatResult& one : search_formats(setup.config, setup.shape.sample, cluster, others, search)) {
+    if (!one.result) {
+      fmt::print("  {}: {}\n", to_string(one.formats), printable(one.why));
+      continue;
+    }
+    const Found& best = one.result->best();
+    const std::string change =
+        seconds_here > 0 ? fmt::format(" ({:+.1f}%)", 100 * (best.report.step_seconds / seconds_here - 1))
+                         : "";
+    fmt::print("  {}: {}{}: {}\n", to_string(one.formats), duration(best.report.step_seconds), change,
+               to_string(best.choice));
+  }
+}
+
+// Every method of exchange in the place of dense sums, and what these wait for.
+void print_exchange(const Found& best, const planner::Subject& subject, const Cluster& cluster) {
+  if (best.choice.data == 1) {
+    fmt::print("\nthe plan has one replica, so that there is nothing to agree on\n");
+    return;
+  }
+  const planner::ExchangeAnswer answer = planner::exchange_options(best, subject, cluster);
+  const double dense = answer.dense().step_seconds;
+  fmt::print("\nother ways for replicas to agree, with their default settings\n");
+  for (const planner::ExchangeOption& option : answer.options) {
+    if (option.refused.empty())
+      fmt::print("  {:>+6.1f}%  {:<16} {}, {} sent\n", 100 * (option.step_seconds / dense - 1), option.method,
+                 duration(option.step_seconds), format_bytes(static_cast<size_t>(option.bytes_sent)));
+    else
+      fmt::print("  refused  {:<16} {}\n", option.method, printable(option.refused));
+  }
+  const bool rate = answer.rate_seconds >= answer.latency_seconds;
+  plan_line("decides",
+            fmt::format("{}: with links of endless rate the step is {:.1f}% shorter, without latency {:.1f}%",
+                        std::max(answer.rate_seconds, answer.latency_seconds) < 0.01 * dense
+                            ? "neither rate nor latency"
+                        : rate ? "bandwidth"
+                               : "latency",
+                        100 * answer.rate_seconds / dense, 100 * answer.latency_seconds / dense));
+}
+
 // Every plan that may fit, for who wants to try them all.
 int write_space(const planner::Subject& subject, const Cluster& cluster,
                 const planner::SearchOptions& options, const std::string& path) {
@@ -148,6 +246,31 @@ int write_space(const planner::Subject& subject, const Cluster& cluster,
   return kOk;
 }
 
+// Without waiting for simulations whose results nobody wants any more.
+[[noreturn]] void end_at_once(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+// Where nothing fits: whether it would with weights and gradients in fewer bits.
+SearchResult found_or_hint(const bench::StepSetup& setup, const planner::Subject& subject,
+                           const Cluster& cluster, const planner::SearchOptions& options) {
+  try {
+    return planner::search(subject, cluster, options);
+  } catch (const planner::Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    std::vector<NumberFormats> others = number_formats(setup.config);
+    others.erase(others.begin());
+    const std::vector<FormatResult> results =
+        search_formats(setup.config, setup.shape.sample, cluster, others, options);
+    const FormatResult* const best = fastest(results);
+    if (!best) throw;
+    throw_error("{}. It fits with {}: {} a step", error.what(), to_string(best->formats),
+                duration(best->result->best().report.step_seconds));
+  }
+}
+
 int run(const PlanFlags& options) {
   const planner::Wish explained =
       options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
@@ -155,7 +278,10 @@ int run(const PlanFlags& options) {
   const bench::StepSetup setup = bench::set_up_step(options.source);
   const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
   const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
-  planner::SearchOptions search{.seconds = options.seconds, .threads = options.threads, .stop = &stop_search};
+  planner::SearchOptions search{
+      .effort = options.effort, .seconds = options.seconds, .threads = options.threads, .stop = &stop_search};
+  const bool shows_progress = isatty(STDERR_FILENO) != 0;
+  if (shows_progress) search.progress = show_search;
   std::signal(SIGINT, request_stop_of_search);
   fmt::print("{}: {}, batch {} of {} on {} devices of {}\n", setup.name, setup.config.model.family,
              setup.config.train.batch, to_string(setup.shape.sample), cluster.device_count(), cluster.name);
@@ -163,9 +289,12 @@ int run(const PlanFlags& options) {
     search.wish = explained;
     return write_space(subject, cluster, search, options.space);
   }
-  const SearchResult result = planner::search(subject, cluster, search);
+  const SearchResult result = found_or_hint(setup, subject, cluster, search);
+  if (shows_progress) clear_line();
   print_best(result, subject, cluster, options);
   print_others(result);
+  if (options.formats == "any") print_formats(setup, cluster, search, result.best().report.step_seconds);
+  if (options.exchange == "any") print_exchange(result.best(), subject, cluster);
   if (options.sensitivity) print_sensitivity(result.best(), subject, cluster);
   for (const auto& [wish, what] : {std::pair(explained, "with " + options.explain),
                                    std::pair(baseline, "baseline " + options.baseline)}) {
@@ -177,7 +306,15 @@ int run(const PlanFlags& options) {
     write_plan(options.output, to_json(result.best().plan));
     fmt::print("\nplan     {}: trireme train --plan {} runs it\n", options.output, options.output);
   }
-  return result.end == SearchResult::End::kStopped ? kInterrupted : kOk;
+  int code = result.end == SearchResult::End::kStopped ? kInterrupted : kOk;
+  if (options.check > 0 && code == kOk)
+    code = print_check(
+        planner::check_plans(
+            subject, cluster,
+            {.plans = options.check, .seed = options.seed, .threads = options.threads, .stop = &stop_search}),
+        result);
+  if (result.unfinished) end_at_once(code);
+  return code;
 }
 
 }  // namespace
@@ -212,14 +349,36 @@ int plan(std::span<const std::string> arguments) {
          "write all plans that may fit, with their estimates, to this file, and search for none; with "
          "--explain those that have it")
       ->type_name("FILE");
-  app.add_option("--seconds", options.seconds, "simulate no other plan after so long")
+  app.add_option("--formats", options.formats,
+                 "any: also search with the other number formats that weights and gradients can have")
+      ->check(CLI::IsMember({"given", "any"}));
+  app.add_option("--exchange", options.exchange,
+                 "any: also time the plan with every other way for replicas to agree, and say whether "
+                 "bandwidth or latency decides")
+      ->check(CLI::IsMember({"given", "any"}));
+  app.add_option("--effort", options.effort,
+                 "simulate at most so many plans; the same effort gives the same plan on any machine")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--check", options.check,
+                 "also simulate so many random plans: none may beat its bounds on time and memory, and none "
+                 "should be faster than the plan that was found")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--seed", options.seed, "which random plans --check draws")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "end the search after so long with what was found")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads, "plans that are simulated at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   if (const auto code = parse_arguments(app, split)) return *code;
-  return run(options);
+  try {
+    return run(options);
+  } catch (const planner::Interrupted& interrupted) {
+    fmt::print(stderr, "{}error: {}\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
+               printable(interrupted.what()));
+    end_at_once(kInterrupted);
+  }
 }
 
 }  // namespace trireme::cli

@@ -132,7 +132,7 @@ TEST(Search, FindsTensorParallelismByItself) {
   config.model.layers = 4;
   Subject subject = plan_subject(config, Shape{128});
   const Cluster cluster = cluster_of(2, 1e9, 2e9);
-  const SearchOptions options{.wish = {{"pipe", "1"}}, .seconds = 1e9, .simulations = 8};
+  const SearchOptions options{.wish = {{"pipe", "1"}}, .effort = 8, .seconds = 1e9};
   const SearchResult taught = search(subject, cluster, options);
   subject.tensor_presets.clear();
   const SearchResult alone = search(subject, cluster, options);
@@ -147,14 +147,14 @@ TEST(Search, FindsDataParallelismAndZero) {
   Config config = gpt();
   config.train.batch = 32;
   const Subject subject = plan_subject(config, Shape{128});
-  const SearchOptions options{.seconds = 1e9, .simulations = 12};
+  const SearchOptions options{.effort = 12, .seconds = 1e9};
   const Found roomy = search(subject, cluster_of(4, 4e9, 1e9), options).best();
   EXPECT_EQ(roomy.choice.data, 4);
   EXPECT_EQ(roomy.choice.recompute, Recompute::Kind::kNone);
   // States of a whole model take it all, and nothing is left for activations.
   const double states = static_cast<double>(roomy.report.parameters) * 16;
   const Found tight = search(subject, cluster_of(4, states, 2e8),
-                             {.wish = {{"pipe", "1"}, {"tensor", "1"}}, .seconds = 1e9, .simulations = 12})
+                             {.wish = {{"pipe", "1"}, {"tensor", "1"}}, .effort = 12, .seconds = 1e9})
                           .best();
   EXPECT_TRUE(tight.choice.sharing.starts_with("zero")) << to_string(tight.choice);
 }

@@ -10,17 +10,17 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/planner/layout_finder.h"
-#include "trireme/schedule/pipeline_table.h"
+#include "trireme/planner/schedule_book.h"
 
 namespace trireme::planner {
 namespace {
 
-constexpr std::string_view kSharings[] = {"data", "zero1", "zero2", "zero3"};
+constexpr Sharing kSharings[] = {{"data"},
+                                 {.name = "zero1", .states = true},
+                                 {.name = "zero2", .states = true, .gradients = true},
+                                 {.name = "zero3", .states = true, .gradients = true, .parameters = true}};
 constexpr Recompute::Kind kRecomputes[] = {Recompute::Kind::kNone, Recompute::Kind::kSelective,
                                            Recompute::Kind::kFull};
-// gpipe takes 1f1b's time and more memory; chimera holds all weights twice; asynchronous ones compute
-// something else.
-constexpr std::string_view kPipelines[] = {"1f1b", "interleaved", "zb_h1", "zb_h2", "zb_v"};
 constexpr int kMostChunks = 6;                // of a stage
 constexpr int64_t kMostRows = 1024;           // of a microbatch on one rank
 constexpr int64_t kMostMicrobatches = 65536;  // what train.accumulate may be
@@ -35,72 +35,135 @@ std::string tensor_words(const Choice& choice) {
   return choice.tensor_preset.empty() ? "layouts" : choice.tensor_preset + " with layouts";
 }
 
-std::map<std::string, std::string, std::less<>> words_of(const Choice& choice) {
-  return {{"data", std::to_string(choice.data)},
-          {"tensor", std::to_string(choice.tensor)},
-          {"pipe", std::to_string(choice.pipe)},
-          {"rows", std::to_string(choice.rows)},
-          {"microbatches", std::to_string(choice.microbatches)},
-          {"chunks", std::to_string(choice.chunks)},
-          {"sharing", choice.sharing},
-          {"tensor_preset", choice.layouts.empty() ? choice.tensor_preset : "layouts"},
-          {"schedule", choice.schedule},
-          {"recompute", std::string(name(choice.recompute))}};
-}
+// The value of a choice along an axis of the space, as people say it.
+struct ValueOnAxis {
+  std::string_view name;
+  std::string (*of)(const Choice& choice);
+};
+constexpr ValueOnAxis kAxes[] = {
+    {"data", [](const Choice& c) { return std::to_string(c.data); }},
+    {"tensor", [](const Choice& c) { return std::to_string(c.tensor); }},
+    {"pipe", [](const Choice& c) { return std::to_string(c.pipe); }},
+    {"tensor_preset", [](const Choice& c) { return c.layouts.empty() ? c.tensor_preset : "layouts"; }},
+    {"rows", [](const Choice& c) { return std::to_string(c.rows); }},
+    {"microbatches", [](const Choice& c) { return std::to_string(c.microbatches); }},
+    {"recompute", [](const Choice& c) { return std::string(name(c.recompute)); }},
+    {"sharing", [](const Choice& c) { return c.sharing; }},
+    {"schedule", [](const Choice& c) { return c.schedule; }},
+    {"chunks", [](const Choice& c) { return std::to_string(c.chunks); }},
+};
 
-struct Space {
-  const Subject& subject;
-  LayoutFinder layouts;
-  std::vector<Choice> found = {};
+// The values of all axes, one axis after another: each of these takes the choices so far and gives those with
+// every value of its own axis.
+class Space {
+ public:
+  Space(const Subject& subject, const Cluster& cluster)
+      : subject_(subject), cluster_(cluster), layouts_(subject, cluster) {}
 
-  void add_pipelines(Choice choice) {
-    if (choice.pipe == 1) {
-      found.push_back(choice);
-      return;
+  std::vector<Choice> all() {
+    constexpr void (Space::*kVaried[])(Choice, std::vector<Choice>&) = {
+        &Space::vary_mesh,      &Space::vary_tensor_preset, &Space::vary_rows,
+        &Space::vary_recompute, &Space::vary_sharing,       &Space::vary_schedule};
+    std::vector<Choice> choices = {{}};
+    for (const auto vary : kVaried) {
+      std::vector<Choice> varied;
+      for (const Choice& choice : choices) (this->*vary)(choice, varied);
+      choices = std::move(varied);
     }
-    for (const std::string_view schedule : kPipelines) {
-      choice.schedule = schedule;
-      const PipelineSchedule& known = find_schedule(schedule);
-      const int most = std::min(kMostChunks, known.needs.most_chunks);
-      for (choice.chunks = known.needs.least_chunks; choice.chunks <= most; ++choice.chunks) {
-        if (choice.pipe * choice.chunks > std::ssize(subject.units)) break;
-        if (choice.microbatches * choice.chunks > kMostTurns) break;
-        if (refusal(known, {choice.pipe, choice.microbatches, choice.chunks}).empty())
-          found.push_back(choice);
+    return choices;
+  }
+
+ private:
+  void vary_mesh(Choice, std::vector<Choice>& to) {
+    int in_host = 1 << 30;
+    for (const HostClass& host : cluster_.hosts) in_host = std::min(in_host, host.devices);
+    const int devices = cluster_.device_count(), units = static_cast<int>(subject_.units.size());
+    const int most_tensor = in_host > 1 ? in_host : devices;
+    for (int tensor = 1; tensor <= std::min(devices, most_tensor); ++tensor) {
+      if (devices % tensor != 0 || subject_.tensor_divides % tensor != 0) continue;
+      for (int pipe = 1; pipe <= std::min(devices / tensor, units); ++pipe) {
+        if (devices / tensor % pipe == 0)
+          to.push_back({.data = devices / tensor / pipe, .tensor = tensor, .pipe = pipe});
       }
     }
   }
 
-  // What is done along the axis tensor: what a choice's preset says, or what is found over it.
-  enum class Tensor { kPreset, kFound };
+  // What presets say. Layouts that are found over them depend on the rows.
+  void vary_tensor_preset(Choice choice, std::vector<Choice>& to) {
+    if (choice.tensor == 1) {
+      to.push_back(choice);
+      return;
+    }
+    for (const std::string& preset : subject_.tensor_presets) {
+      to.push_back(choice);
+      to.back().tensor_preset = preset;
+      if (to.back().split().row_parts() == 1) continue;
+      to.push_back(to.back());
+      to.back().layouts = kToBeFound;
+    }
+    to.push_back(choice);
+    to.back().layouts = kToBeFound;
+  }
 
-  void add_microbatches(Choice choice, Tensor tensor = Tensor::kPreset) {
-    const std::string given = choice.tensor_preset;
-    const int64_t own = subject.batch / choice.row_parts();
-    if (own == 0 || subject.batch % choice.row_parts() != 0) return;
+  void vary_rows(Choice choice, std::vector<Choice>& to) {
+    const Choice given = choice;
+    const int64_t own = subject_.batch / choice.row_parts();
+    if (own == 0 || subject_.batch % choice.row_parts() != 0) return;
     for (choice.rows = 1; choice.rows <= std::min(own, kMostRows); choice.rows *= 2) {
       if (own % choice.rows != 0) break;
       choice.microbatches = own / choice.rows;
       if (choice.microbatches > kMostMicrobatches) continue;
-      if (tensor == Tensor::kFound) {
+      if (given.layouts == kToBeFound) {
         const AxisQuestion::Rows rows =
-            given.empty() ? AxisQuestion::Rows::kSame : AxisQuestion::Rows::kShared;
+            given.tensor_preset.empty() ? AxisQuestion::Rows::kSame : AxisQuestion::Rows::kShared;
         const std::optional<TensorSplit> split =
-            layouts.find(choice.tensor, rows, choice.rows, choice.microbatches);
+            layouts_.find(choice.tensor, rows, choice.rows, choice.microbatches);
         if (!split) continue;
         choice.tensor_preset = split->preset;
         choice.layouts = split->layouts;
       }
-      for (const Recompute::Kind recompute : kRecomputes) {
-        choice.recompute = recompute;
-        for (const std::string_view sharing : kSharings) {
-          if (sharing != "data" && choice.data == 1) break;
-          choice.sharing = sharing;
-          add_pipelines(choice);
-        }
+      to.push_back(choice);
+    }
+  }
+
+  void vary_recompute(Choice choice, std::vector<Choice>& to) {
+    for (const Recompute::Kind recompute : kRecomputes) {
+      choice.recompute = recompute;
+      to.push_back(choice);
+    }
+  }
+
+  void vary_sharing(Choice choice, std::vector<Choice>& to) {
+    for (const Sharing& sharing : kSharings) {
+      choice.sharing = sharing.name;
+      to.push_back(choice);
+      if (choice.data == 1) return;
+    }
+  }
+
+  void vary_schedule(Choice choice, std::vector<Choice>& to) {
+    if (choice.pipe == 1) {
+      to.push_back(choice);
+      return;
+    }
+    for (const PipelineSchedule* schedule : schedules_) {
+      choice.schedule = schedule->name;
+      const int most = std::min(kMostChunks, schedule->needs.most_chunks);
+      for (choice.chunks = schedule->needs.least_chunks; choice.chunks <= most; ++choice.chunks) {
+        if (choice.pipe * choice.chunks > std::ssize(subject_.units)) break;
+        if (choice.microbatches * choice.chunks > kMostTurns) break;
+        if (refusal(*schedule, {choice.pipe, choice.microbatches, choice.chunks}).empty())
+          to.push_back(choice);
       }
     }
   }
+
+  static const inline LayoutTexts kToBeFound = {{"*", ""}};
+
+  const Subject& subject_;
+  const Cluster& cluster_;
+  LayoutFinder layouts_;
+  const std::vector<const PipelineSchedule*> schedules_ = searched_schedules();
 };
 
 }  // namespace
@@ -110,8 +173,15 @@ int64_t Choice::row_parts() const {
 }
 
 Split Choice::split() const {
-  const bool apart = schedule.starts_with("zb_");
+  const bool apart =
+      !schedule.empty() && find_schedule(schedule).weights == PipelineSchedule::Weights::kApart;
   return {tensor, tensor_preset, layouts, rows, recompute, apart ? WeightPhase::kApart : WeightPhase::kNone};
+}
+
+const Sharing& sharing_of(const Choice& choice) {
+  const auto found = std::ranges::find(kSharings, choice.sharing, &Sharing::name);
+  TRIREME_CHECK((found != std::end(kSharings)));
+  return *found;
 }
 
 std::string to_string(const Choice& choice) {
@@ -165,8 +235,7 @@ bool goes_with(const Choice& choice, const Features& settings) {
 
 Wish parse_wish(std::string_view text) {
   Wish wish;
-  std::vector<std::string> known;
-  for (const auto& [key, value] : words_of({})) known.push_back(key);
+  const std::vector<std::string> known = choice_axes();
   for (const std::string& part : split(text, ',')) {
     const size_t equals = part.find('=');
     const std::string key = part.substr(0, equals);
@@ -180,44 +249,30 @@ Wish parse_wish(std::string_view text) {
 }
 
 bool fits(const Choice& choice, const Wish& wish) {
-  const auto words = words_of(choice);
-  return std::ranges::all_of(wish, [&](const auto& entry) { return words.at(entry.first) == entry.second; });
+  return std::ranges::all_of(wish, [&](const auto& entry) {
+    const auto axis = std::ranges::find(kAxes, entry.first, &ValueOnAxis::name);
+    TRIREME_CHECK((axis != std::end(kAxes)));
+    return axis->of(choice) == entry.second;
+  });
+}
+
+std::vector<std::string> choice_axes() {
+  std::vector<std::string> names;
+  for (const ValueOnAxis& axis : kAxes) names.emplace_back(axis.name);
+  return names;
 }
 
 std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster) {
-  int in_host = 1 << 30;
-  for (const HostClass& host : cluster.hosts) in_host = std::min(in_host, host.devices);
-  const int devices = cluster.device_count();
-  const int most_tensor = in_host > 1 ? in_host : devices;
-  Space space{subject, LayoutFinder(subject, cluster)};
-  for (int tensor = 1; tensor <= std::min(devices, most_tensor); ++tensor) {
-    if (devices % tensor != 0 || subject.tensor_divides % tensor != 0) continue;
-    for (int pipe = 1; pipe <= std::min<int>(devices / tensor, static_cast<int>(subject.units.size()));
-         ++pipe) {
-      if (devices / tensor % pipe != 0) continue;
-      Choice choice{.data = devices / tensor / pipe, .tensor = tensor, .pipe = pipe};
-      if (tensor == 1) {
-        space.add_microbatches(choice);
-        continue;
-      }
-      for (const std::string& preset : subject.tensor_presets) {
-        choice.tensor_preset = preset;
-        space.add_microbatches(choice);
-        if (choice.split().row_parts() > 1) space.add_microbatches(choice, Space::Tensor::kFound);
-      }
-      choice.tensor_preset.clear();
-      space.add_microbatches(choice, Space::Tensor::kFound);
-    }
-  }
+  std::vector<Choice> choices = Space(subject, cluster).all();
   // By what of a choice is a feature; there are many choices of few kinds.
   std::map<std::tuple<bool, bool, bool, std::string, std::string, std::string>, bool> goes;
-  std::erase_if(space.found, [&](const Choice& choice) {
+  std::erase_if(choices, [&](const Choice& choice) {
     const auto [kind, is_new] = goes.try_emplace({choice.pipe > 1, choice.tensor > 1, choice.layouts.empty(),
                                                   choice.sharing, choice.tensor_preset, choice.schedule});
     if (is_new) kind->second = goes_with(choice, subject.features);
     return !kind->second;
   });
-  return std::move(space.found);
+  return choices;
 }
 
 }  // namespace trireme::planner

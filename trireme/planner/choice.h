@@ -36,23 +36,32 @@ struct Choice {
   friend auto operator<=>(const Choice&, const Choice&) = default;
 };
 
+// What ranks along the axis data share, by the name of its preset.
+struct Sharing {
+  std::string_view name;
+  bool states = false, gradients = false, parameters = false;
+};
+const Sharing& sharing_of(const Choice& choice);
+
 // "data 4, tensor 8, pipe 2 (1f1b), zero1, 16 microbatches of 2 rows a rank, recompute full".
 std::string to_string(const Choice& choice);
 
-// The plan of a choice that is cut before these units; none: where balanced_cut() cuts.
-// Whether a plan goes with the settings (plan/combinations.h).
+// Whether a choice goes with the settings (plan/combinations.h).
 bool goes_with(const Choice& choice, const Features& settings);
 
+// The plan of a choice that is cut before these units; none: where balanced_cut() cuts.
 Plan plan_of(const Choice& choice, const std::vector<std::string>& begins);
 
-// What choices are held to, by name: data, tensor, pipe, rows, microbatches, chunks (numbers), sharing,
-// tensor_preset, schedule, recompute (words).
+// What choices are held to: an axis of the space (choice_axes()) and its value as text.
 using Wish = std::map<std::string, std::string, std::less<>>;
 // "tensor=8,pipe=4". Throws Error for what is none, with the nearest name.
 Wish parse_wish(std::string_view text);
 bool fits(const Choice& choice, const Wish& wish);
+// The axes of the space, which a wish can name.
+std::vector<std::string> choice_axes();
 
-// Every choice that uses all devices. The axis tensor stays inside a host where hosts have several devices.
+// Every choice that uses all devices: every value of every axis of the space. The axis tensor stays inside a
+// host where hosts have several devices.
 std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster);
 
 }  // namespace trireme::planner

@@ -1,7 +1,6 @@
-// What a choice takes, in closed form from the costs of units: a time by which choices are ordered, and one
-// that no Program of it can beat under the simulator's clock, by which they are left out. Memory likewise is
-// what states, stashes and the largest unit's values need at least. A stage on devices of several classes
-// takes as long as the slowest of them, since all have as many rows.
+// What a choice takes, from the costs of units: a time by which choices are ordered, and bounds by which they
+// are left out. No Program of a choice beats its bounds under the simulator's clock. A stage on devices of
+// several classes takes as long as the slowest of them, since all have as many rows.
 #pragma once
 
 #include <map>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "trireme/planner/choice.h"
+#include "trireme/planner/schedule_book.h"
 #include "trireme/planner/unit_costs.h"
 
 namespace trireme::planner {
@@ -19,9 +19,13 @@ struct Estimate {
   double least_seconds = 0;
   double bytes = 0;                 // of the fullest stage
   double memory_bytes = 1;          // that a device of it has
+  double least_bytes = 0;           // of the stage that is certain to be the fullest
+  double least_memory_bytes = 1;    // that a device of that has
   std::vector<std::string> begins;  // the units before which chunks are cut
 
   double fill() const { return bytes / memory_bytes; }
+  // Above 1 the plan can not fit.
+  double least_fill() const { return least_bytes / least_memory_bytes; }
 };
 
 class Estimator {
@@ -36,18 +40,24 @@ class Estimator {
  private:
   struct Network;  // a mesh on the cluster
   struct Chunk;
+  struct Stage;
   using StageCosts = std::vector<const std::vector<UnitCost>*>;  // by stage: costs of the small model's units
   Network& network(const Choice& choice);
+  const BookedSchedule& schedule(const Choice& choice);
   const std::vector<size_t>& begins_of(const Choice& choice, const StageCosts& costs);
   std::vector<Chunk> chunks_of(const Choice& choice, const StageCosts& costs,
-                               const std::vector<size_t>& begins) const;
+                               const std::vector<size_t>& begins);
+  std::vector<Stage> stages_of(const Choice& choice, const std::vector<Chunk>& chunks, Network& links);
+  void add_memory(const Choice& choice, const std::vector<Stage>& stages, const Network& links,
+                  Estimate& result) const;
 
   const Subject& subject_;
   const Cluster& cluster_;
   UnitCosts& costs_;
+  ScheduleBook book_;
   std::map<std::tuple<int, int, int>, std::shared_ptr<Network>> networks_;
-  // By stages and chunks, and whether those lie as a V.
-  std::map<std::tuple<Split, int, int, bool>, std::vector<size_t>> begins_;
+  // By stages and chunks, and the stage of each chunk.
+  std::map<std::tuple<Split, int, std::vector<int>>, std::vector<size_t>> begins_;
 };
 
 }  // namespace trireme::planner

@@ -1,5 +1,5 @@
-// See search.h. Simulations are done in rounds of as many as there are threads, so that what is found does
-// not depend on which of them is done first, unless time runs out.
+// See search.h. Simulations are done in rounds of a fixed number, whatever the number of threads, so that
+// what is found depends neither on them nor on which is done first.
 #include "trireme/planner/search.h"
 
 #include <fmt/format.h>
@@ -8,72 +8,133 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <thread>
+#include <set>
 
-#include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/planner/corrections.h"
+#include "trireme/planner/jobs.h"
 
 namespace trireme::planner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How far below what a Program needs an estimate of memory may be, or above: chunks keep less of their inner
-// boundaries than single units. Choices beyond it are not simulated.
-constexpr double kMemorySlack = 0.8;
+constexpr size_t kRound = 4;  // simulations between two looks at what they showed
 // Times that differ by no more than this share are the same as far as the model knows.
 constexpr double kEqualTimes = 0.01;
-// Simulations without a faster one, after which estimates are believed.
-constexpr int kPatience = 4;
+// Of what an estimate says of memory: below, a plan is taken to fit, and above the second not to, until a
+// simulation shows something else.
+constexpr double kLikelyToFit = 1, kUnlikelyToFit = 1.15;
+// Of each of the steps after the search proper: fewer microbatches, boundaries in parts, offload.
+constexpr int kTries = 4;
+
+// When a search has to end. Asked by its threads too.
+struct Limit {
+  Clock::time_point begin = Clock::now();
+  double seconds = 0;
+  const std::atomic<bool>* stop = nullptr;
+
+  bool is_stopped() const { return stop && stop->load(); }
+  bool is_over() const {
+    return is_stopped() || std::chrono::duration<double>(Clock::now() - begin).count() > seconds;
+  }
+};
 
 struct Simulated {
   std::optional<sim::SimReport> report;
   std::string why;  // there is none
 };
 
+// What threads may still be at work on when a search has ended.
+struct Context {
+  Subject subject;
+  Cluster cluster;
+  Limit limit;
+  UnitCosts costs;
+  Jobs jobs;
+
+  Context(const Subject& subject_in, const Cluster& cluster_in, const SearchOptions& options)
+      : subject(subject_in),
+        cluster(cluster_in),
+        limit{.seconds = options.seconds, .stop = options.stop},
+        costs(subject, cluster),
+        jobs(options.threads, [this] { return limit.is_over(); }) {
+    // A simulation asks for one Program after another: between two of them it can end.
+    subject.programs = [this, programs = subject_in.programs](const Plan& plan, const BatchShape& shape,
+                                                              Subject::Model model) {
+      end_if_over();
+      return [this, of_rank = programs(plan, shape, model)](int rank) {
+        end_if_over();
+        return of_rank(rank);
+      };
+    };
+  }
+  void end_if_over() const {
+    if (limit.is_over()) throw_error("the search is over");
+  }
+  Simulated simulated(const Choice& choice, const Plan& plan) const {
+    try {
+      return {simulate(subject, cluster, choice, plan), ""};
+    } catch (const Error& error) {
+      return {std::nullopt, error.what()};
+    }
+  }
+};
+
 class Search {
  public:
   Search(const Subject& subject, const Cluster& cluster, const SearchOptions& options)
-      : subject_(subject), cluster_(cluster), options_(options), costs_(subject, cluster) {}
+      : options_(options),
+        context_(std::make_shared<Context>(subject, cluster, options)),
+        subject_(context_->subject),
+        cluster_(context_->cluster) {}
 
   std::vector<Candidate> all() {
     estimate_all();
+    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.estimate.seconds; });
     return std::move(candidates_);
   }
 
   SearchResult run() {
     estimate_all();
     done_.resize(candidates_.size());
-    while (true) {
-      const std::vector<size_t> round = next_round();
-      if (round.empty()) break;
-      simulate(round);
+    for (std::vector<size_t> round = next_round(); !round.empty(); round = next_round()) {
+      if (!simulate_round(round)) break;
     }
     if (result_.fitting.empty()) try_offload();
     if (result_.fitting.empty()) refuse();
-    if (!all_estimated_) return std::move(result_);  // and nothing is known of larger microbatches
     if (result_.best().choice.offload != Choice::Offload::kNothing) {
-      result_.end = SearchResult::End::kUnlikely;  // the same
-      return std::move(result_);
+      if (result_.end == SearchResult::End::kProved) result_.end = SearchResult::End::kUnlikely;
+    } else if (all_estimated_) {
+      settle();
     }
-    result_.least_seconds = result_.best().report.step_seconds;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (!done_[i])
-        result_.least_seconds = std::min(result_.least_seconds, candidates_[i].estimate.least_seconds);
-    }
-    if (result_.least_seconds >= result_.best().report.step_seconds) result_.end = SearchResult::End::kProved;
-    prefer_few_microbatches();
-    try_boundaries_in_parts();
+    note_limits();
+    if (context_->jobs.has_left_any()) result_.unfinished = context_;
     return std::move(result_);
   }
 
  private:
-  bool is_over() const {
-    return (options_.stop && options_.stop->load()) ||
-           std::chrono::duration<double>(Clock::now() - begin_).count() > options_.seconds;
+  bool is_over() const { return context_->limit.is_over(); }
+  bool is_spent() const { return tried_ >= options_.effort; }
+  void note_limits() {
+    if (!was_cut_short_) return;
+    result_.end = context_->limit.is_stopped() ? SearchResult::End::kStopped : SearchResult::End::kTime;
+  }
+  // Whether the search has to end here; remembered, so that it does not claim to have seen everything.
+  bool cut_short() {
+    was_cut_short_ = was_cut_short_ || is_over();
+    return was_cut_short_;
+  }
+  void report_progress() const {
+    if (!options_.progress) return;
+    options_.progress({.choices = result_.choices,
+                       .estimated = result_.estimated,
+                       .simulated = tried_,
+                       .effort = options_.effort,
+                       .best_seconds = result_.fitting.empty() ? 0 : best_seconds()});
   }
 
-  // Larger microbatches need more memory: once the smallest that a mesh allows is too large, the others are
+  // Larger microbatches need more memory: once the smallest that a mesh allows can not fit, the others are
   // not looked at.
   void estimate_all() {
     std::vector<Choice> choices = all_choices(subject_, cluster_);
@@ -82,51 +143,65 @@ class Search {
     if (choices.empty()) refuse_wish();
     result_.choices = std::ssize(choices);
     std::ranges::stable_sort(choices, {}, &Choice::rows);
-    Estimator estimator(subject_, cluster_, costs_);
+    Estimator estimator(subject_, cluster_, context_->costs);
     for (auto first = choices.begin(); first != choices.end();) {
-      if (is_over() && !candidates_.empty()) {
-        all_estimated_ = false;
-        break;
-      }
       const auto last = std::find_if(first, choices.end(),
                                      [&](const Choice& choice) { return choice.rows != first->rows; });
-      std::vector<Split> splits;
-      for (auto choice = first; choice != last; ++choice) splits.push_back(choice->split());
-      std::ranges::sort(splits);
-      splits.erase(std::ranges::unique(splits).begin(), splits.end());
-      std::erase_if(splits, [&](const Split& split) { return outgrown(split); });
-      costs_.measure(splits, options_.threads);
-      std::map<Split, double> least;  // fill, over meshes and schedules
-      for (; first != last; ++first) {
-        const Split split = first->split();
-        if (outgrown(split)) {
-          ++result_.too_large;
-          continue;
-        }
-        const UnitCosts::Table& table = costs_.of(split);
-        if (table.on.empty()) {
-          ++result_.refused;
-          why_refused_ = table.why;
-          continue;
-        }
-        Estimate estimate = estimator.of(*first);
-        const auto [smallest, is_new] = least.emplace(split, estimate.fill());
-        smallest->second = std::min(smallest->second, estimate.fill());
-        if (!nearest_ || estimate.fill() < nearest_->estimate.fill()) nearest_ = {*first, estimate};
-        if (estimate.fill() * kMemorySlack > 1) {
-          ++result_.too_large;
-          if (can_offload(*first)) outgrown_candidates_.push_back({*first, std::move(estimate)});
-          continue;
-        }
-        candidates_.push_back({*first, std::move(estimate)});
+      if (!estimate_rows(estimator, {first, last})) {
+        all_estimated_ = false;
+        return;
       }
-      for (const auto& [split, fill] : least) {
-        Split any_rows = split;
-        any_rows.rows = 0;
-        if (fill * kMemorySlack > 1) outgrown_.insert(any_rows);
-      }
+      first = last;
     }
-    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.estimate.seconds; });
+  }
+
+  // Choices of the same number of rows. False where the search is over.
+  bool estimate_rows(Estimator& estimator, std::span<const Choice> choices) {
+    std::vector<Split> splits;
+    for (const Choice& choice : choices) splits.push_back(choice.split());
+    std::ranges::sort(splits);
+    splits.erase(std::ranges::unique(splits).begin(), splits.end());
+    std::erase_if(splits, [&](const Split& split) { return outgrown(split); });
+    report_progress();
+    if (!context_->costs.measure(splits, context_->jobs)) {
+      cut_short();
+      return false;
+    }
+    std::map<Split, double> least;  // fill, over meshes and schedules
+    for (const Choice& choice : choices) {
+      if (++result_.estimated % 256 == 0) {
+        if (cut_short()) return false;
+        report_progress();
+      }
+      const Split split = choice.split();
+      if (outgrown(split)) {
+        ++result_.too_large;
+        continue;
+      }
+      const UnitCosts::Table& table = context_->costs.of(split);
+      if (table.on.empty()) {
+        ++result_.refused;
+        why_refused_ = table.why;
+        continue;
+      }
+      Estimate estimate = estimator.of(choice);
+      const double fill = estimate.least_fill();
+      const auto [smallest, is_new] = least.emplace(split, fill);
+      smallest->second = std::min(smallest->second, fill);
+      if (!nearest_ || fill < nearest_->estimate.least_fill()) nearest_ = {choice, estimate};
+      if (fill > 1) {
+        ++result_.too_large;
+        if (can_offload(choice)) outgrown_candidates_.push_back({choice, std::move(estimate)});
+        continue;
+      }
+      candidates_.push_back({choice, std::move(estimate)});
+    }
+    for (const auto& [split, fill] : least) {
+      Split any_rows = split;
+      any_rows.rows = 0;
+      if (fill > 1) outgrown_.insert(any_rows);
+    }
+    return true;
   }
   bool outgrown(Split split) const {
     split.rows = 0;
@@ -137,70 +212,165 @@ class Search {
     return result_.fitting.empty() ? std::numeric_limits<double>::infinity()
                                    : result_.best().report.step_seconds;
   }
+  double corrected_seconds(const Candidate& c) const { return corrections_.seconds(c.choice, c.estimate); }
+  double corrected_fill(const Candidate& c) const { return corrections_.fill(c.choice, c.estimate); }
 
-  // Plans of one kind: what one's estimates were off by, the others' are too.
-  using Kind = std::tuple<bool, std::string, std::string, Recompute::Kind>;
-  static Kind kind_of(const Choice& choice) {
-    return {choice.pipe > 1, choice.schedule, choice.sharing, choice.recompute};
-  }
-  // By the least that such plans were off by: what is simulated next is what may be the fastest.
-  double corrected_seconds(const Candidate& candidate) const {
-    const auto known = time_ratio_.find(kind_of(candidate.choice));
-    return candidate.estimate.seconds * (known == time_ratio_.end() ? 1 : known->second);
-  }
-  double corrected_fill(const Candidate& candidate) const {
-    const auto known = memory_ratio_.find(kind_of(candidate.choice));
-    return candidate.estimate.fill() * (known == memory_ratio_.end() ? usual_memory_ratio_ : known->second);
-  }
-
-  // While nothing fits: first what is fast, then what is small, and no more when that does not fit either.
-  std::vector<size_t> round_for_room() {
-    std::vector<size_t> open;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (!done_[i]) open.push_back(i);
-    }
-    if (tried_ >= 3 * kPatience) return {};
-    if (tried_ >= kPatience)
-      std::ranges::stable_sort(open, {}, [&](size_t i) { return corrected_fill(candidates_[i]); });
-    else
-      std::ranges::stable_partition(open, [&](size_t i) { return corrected_fill(candidates_[i]) <= 1; });
-    open.resize(std::min(open.size(), static_cast<size_t>(options_.threads)));
-    return open;
-  }
-
-  std::vector<size_t> next_round() {
-    const bool stopped = options_.stop && options_.stop->load();
-    if (result_.fitting.empty()) return stopped ? std::vector<size_t>() : round_for_room();
-    std::vector<size_t> round;
-    if (is_over() || result_.simulated >= options_.simulations) {
-      result_.end = stopped ? SearchResult::End::kStopped : SearchResult::End::kLimit;
-      return round;
-    }
-    bool unlikely = false;
+  // Candidates that may be faster than the best so far, by their bounds; sorted by when to try them.
+  std::vector<size_t> open_candidates() const {
+    struct Open {
+      size_t number;
+      bool likely;
+      double seconds, fill;
+    };
+    std::vector<Open> open;
     for (size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
       if (done_[i] || candidate.estimate.least_seconds >= best_seconds()) continue;
-      // Estimates are believed, with the errors that were seen, once a few have not led to anything faster.
-      const bool slower = candidate.estimate.seconds * lowest_ratio_ >= best_seconds();
-      if (corrected_fill(candidate) > 1 || (slower && since_better_ >= kPatience) ||
-          since_better_ >= 3 * kPatience) {
-        unlikely = true;
-        continue;
-      }
-      round.push_back(i);
+      const double fill = corrected_fill(candidate), seconds = corrected_seconds(candidate);
+      open.push_back({i, fill <= kUnlikelyToFit, fill <= kLikelyToFit ? seconds : fill * seconds, fill});
     }
-    std::ranges::stable_sort(round, {}, [&](size_t i) { return corrected_seconds(candidates_[i]); });
-    round.resize(std::min(round.size(), static_cast<size_t>(options_.threads)));
-    if (round.empty()) result_.end = unlikely ? SearchResult::End::kUnlikely : SearchResult::End::kProved;
+    // First those that should fit, the fastest first, then the others, the smallest first.
+    std::ranges::stable_sort(open, [](const Open& a, const Open& b) {
+      if (a.likely != b.likely) return a.likely;
+      return a.likely ? a.seconds < b.seconds : a.fill < b.fill;
+    });
+    std::vector<size_t> numbers;
+    for (const Open& one : open) numbers.push_back(one.number);
+    return numbers;
+  }
+
+  // What is believed to be the fastest; of those, one that differs from the best in one respect alone, and
+  // one of a family of which nothing is known. While nothing fits, half of them are the smallest instead.
+  std::vector<size_t> next_round() {
+    if (cut_short()) return {};
+    report_progress();
+    if (is_spent()) {
+      result_.end = SearchResult::End::kEffort;
+      return {};
+    }
+    const std::vector<size_t> open = open_candidates();
+    if (open.empty()) return {};
+    if (!result_.fitting.empty() && std::ranges::none_of(open, [&](size_t i) { return may_be_faster(i); })) {
+      result_.end = SearchResult::End::kUnlikely;
+      return {};
+    }
+    std::vector<size_t> round;
+    const auto add_first = [&](auto is_wanted) {
+      const auto found = std::ranges::find_if(
+          open, [&](size_t i) { return std::ranges::find(round, i) == round.end() && is_wanted(i); });
+      if (found != open.end()) round.push_back(*found);
+    };
+    const auto any = [](size_t) { return true; };
+    const size_t room = std::min(kRound, static_cast<size_t>(options_.effort - tried_));
+    add_first(any);
+    if (result_.fitting.empty()) {
+      std::vector<size_t> smallest = open;
+      std::ranges::stable_sort(smallest, {}, [&](size_t i) { return corrected_fill(candidates_[i]); });
+      for (size_t i = 0; i < std::min<size_t>(2, smallest.size()); ++i) {
+        if (std::ranges::find(round, smallest[i]) == round.end()) round.push_back(smallest[i]);
+      }
+    } else {
+      add_first([&](size_t i) { return may_be_faster(i) && is_neighbour(candidates_[i].choice); });
+      add_first([&](size_t i) { return may_be_faster(i) && !corrections_.knows(candidates_[i].choice); });
+    }
+    while (round.size() < std::min(room, open.size())) add_first(any);
+    round.resize(std::min(round.size(), room));
     return round;
   }
 
-  Simulated simulate_one(const Choice& choice, const Plan& plan) const {
-    try {
-      return {planner::simulate(subject_, cluster_, choice, plan), ""};
-    } catch (const Error& error) {
-      return {std::nullopt, error.what()};
+  // As far as simulations have shown how much faster than their estimates plans can be.
+  bool may_be_faster(size_t i) const {
+    const auto& [choice, estimate] = candidates_[i];
+    return corrected_fill(candidates_[i]) <= kUnlikelyToFit &&
+           corrections_.least_seconds(choice, estimate) < best_seconds();
+  }
+
+  // Of the best so far: on the same mesh, different in one of the other respects.
+  bool is_neighbour(const Choice& choice) const {
+    const Choice& best = result_.best().choice;
+    if (choice.data != best.data || choice.tensor != best.tensor || choice.pipe != best.pipe) return false;
+    const int differences = (choice.sharing != best.sharing) + (choice.rows != best.rows) +
+                            (choice.recompute != best.recompute) +
+                            (choice.tensor_preset != best.tensor_preset || choice.layouts != best.layouts) +
+                            (choice.schedule != best.schedule || choice.chunks != best.chunks);
+    return differences == 1;
+  }
+
+  struct Asked {
+    Choice choice;
+    Plan plan;
+  };
+  // Those that were not done when the search was over have no report and no reason.
+  std::vector<std::optional<Simulated>> simulate_all(std::vector<Asked> plans) {
+    const auto asked = std::make_shared<const std::vector<Asked>>(std::move(plans));
+    std::vector<std::optional<Simulated>> all =
+        context_->jobs.run<Simulated>(asked->size(), [context = context_.get(), asked](size_t i) {
+          return context->simulated((*asked)[i].choice, (*asked)[i].plan);
+        });
+    for (std::optional<Simulated>& one : all) {
+      if (one && !one->report && is_over()) one.reset();
+      if (!one) cut_short();
     }
+    return all;
+  }
+
+  // False where the search was over before all of them were done; what was done counts.
+  bool simulate_round(const std::vector<size_t>& round) {
+    std::vector<Asked> asked;
+    for (const size_t i : round)
+      asked.push_back(
+          {candidates_[i].choice, plan_of(candidates_[i].choice, candidates_[i].estimate.begins)});
+    std::vector<std::optional<Simulated>> done = simulate_all(asked);
+    for (size_t i = 0; i < round.size(); ++i) {
+      if (!done[i]) return false;
+      done_[round[i]] = true;
+      take(candidates_[round[i]], std::move(asked[i].plan), std::move(*done[i]));
+    }
+    return true;
+  }
+
+  // Counts a simulation, learns from it and, if it fits, puts it among the others by its time.
+  void take(const Candidate& candidate, Plan plan, Simulated simulated) {
+    ++tried_;
+    if (!simulated.report) {
+      ++result_.refused;
+      why_refused_ = simulated.why;
+      return;
+    }
+    ++result_.simulated;
+    sim::SimReport& report = *simulated.report;
+    const sim::RankReport& fullest = report.fullest();
+    const double bytes = static_cast<double>(fullest.memory.peak_bytes);
+    if (candidate.choice.offload == Choice::Offload::kNothing)
+      corrections_.learn(candidate.choice, candidate.estimate, report.step_seconds,
+                         bytes / fullest.device->memory_bytes);
+    if (bytes > fullest.device->memory_bytes) {
+      ++result_.too_large;
+      if (bytes - fullest.device->memory_bytes < simulated_over_) {
+        simulated_over_ = bytes - fullest.device->memory_bytes;
+        simulated_memory_ = fullest.device->memory_bytes;
+        nearest_simulated_ = candidate.choice;
+      }
+      return;
+    }
+    insert({candidate.choice, std::move(plan), candidate.estimate, std::move(report)});
+  }
+  void insert(Found found) {
+    const auto place = std::ranges::upper_bound(result_.fitting, found.report.step_seconds, {},
+                                                [](const Found& f) { return f.report.step_seconds; });
+    result_.fitting.insert(place, std::move(found));
+  }
+
+  // The bound, and what is decided beside the search.
+  void settle() {
+    double least = best_seconds();
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (!done_[i]) least = std::min(least, candidates_[i].estimate.least_seconds);
+    }
+    if (least >= best_seconds()) result_.end = SearchResult::End::kProved;
+    try_boundaries_in_parts();
+    result_.least_seconds = std::min(least, best_seconds());
+    prefer_few_microbatches();
   }
 
   // Of plans that take the same time as far as the model knows, one with fewer microbatches asks for less of
@@ -217,15 +387,16 @@ class Search {
     };
     std::vector<size_t> open;
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      const Candidate& candidate = candidates_[i];
-      if (!done_[i] && candidate.estimate.least_seconds <= enough && corrected_fill(candidate) <= 1)
+      const auto& [choice, estimate] = candidates_[i];
+      if (!done_[i] && corrections_.least_seconds(choice, estimate) <= enough &&
+          corrected_fill(candidates_[i]) <= kLikelyToFit)
         open.push_back(i);
     }
     std::ranges::stable_sort(open, {}, [&](size_t i) { return candidates_[i].choice.microbatches; });
-    open.resize(std::min<size_t>(open.size(), 2 * kPatience));
+    open.resize(std::min<size_t>(open.size(), 2 * kTries));
     for (const size_t i : open) {
-      if (is_over() || candidates_[i].choice.microbatches >= fewest()->choice.microbatches) break;
-      simulate({i});
+      if (candidates_[i].choice.microbatches >= fewest()->choice.microbatches) break;
+      if (cut_short() || !simulate_round({i})) break;
     }
     const auto chosen = fewest();
     std::rotate(result_.fitting.begin(), chosen, std::next(chosen));
@@ -234,27 +405,25 @@ class Search {
   // Of the fastest that have boundaries. It saves bytes of messages and costs gathers, so links decide, and a
   // plan that sends more may gain more than the one before it.
   void try_boundaries_in_parts() {
-    std::vector<Found> in_parts;
-    int tried = 0;
-    for (const Found& whole : result_.fitting) {
-      if (tried == kPatience || (is_over() && tried > 0)) break;
-      if (whole.choice.tensor == 1 || whole.choice.pipe == 1) continue;
-      ++tried;
-      Choice choice = whole.choice;
+    std::vector<Found> whole;
+    std::vector<Asked> asked;
+    for (const Found& found : result_.fitting) {
+      if (found.choice.tensor == 1 || found.choice.pipe == 1) continue;
+      Choice choice = found.choice;
       choice.boundaries = Plan::Boundaries::kParts;
-      Plan plan = plan_of(choice, whole.estimate.begins);
-      Simulated parts = simulate_one(choice, plan);
-      if (!parts.report || parts.report->step_seconds >= whole.report.step_seconds) continue;
-      const sim::RankReport& fullest = parts.report->fullest();
-      if (static_cast<double>(fullest.memory.peak_bytes) > fullest.device->memory_bytes) continue;
-      in_parts.push_back({choice, std::move(plan), whole.estimate, std::move(*parts.report)});
+      asked.push_back({choice, plan_of(choice, found.estimate.begins)});
+      whole.push_back(found);
+      if (asked.size() == static_cast<size_t>(kTries)) break;
     }
-    for (Found& found : in_parts) {
-      const auto slower = std::ranges::find_if(result_.fitting, [&](const Found& other) {
-        return other.report.step_seconds > found.report.step_seconds;
-      });
-      result_.least_seconds = std::min(result_.least_seconds, found.report.step_seconds);
-      result_.fitting.insert(slower, std::move(found));
+    if (asked.empty() || cut_short()) return;
+    std::vector<std::optional<Simulated>> done = simulate_all(asked);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (!done[i] || !done[i]->report) continue;
+      sim::SimReport& report = *done[i]->report;
+      const sim::RankReport& fullest = report.fullest();
+      if (report.step_seconds < whole[i].report.step_seconds &&
+          static_cast<double>(fullest.memory.peak_bytes) <= fullest.device->memory_bytes)
+        insert({asked[i].choice, std::move(asked[i].plan), whole[i].estimate, std::move(report)});
     }
   }
 
@@ -275,76 +444,23 @@ class Search {
     std::vector<Candidate> tried;
     const auto add_first = [&](auto key) {
       std::ranges::stable_sort(all, {}, key);
-      tried.insert(tried.end(), all.begin(), all.begin() + std::min<int64_t>(std::ssize(all), kPatience));
+      tried.insert(tried.end(), all.begin(), all.begin() + std::min<int64_t>(std::ssize(all), kTries));
     };
     add_first([](const Candidate& candidate) { return candidate.estimate.seconds; });
     add_first([](const Candidate& candidate) { return candidate.estimate.fill(); });
     for (Candidate& candidate : tried) {
       for (const auto what : {Choice::Offload::kOptimizer, Choice::Offload::kAllStates}) {
-        if (is_over() && !result_.fitting.empty()) return;
+        if (cut_short()) return;
         candidate.choice.offload = what;
         if (!goes_with(candidate.choice, subject_.features)) continue;
         Plan plan = plan_of(candidate.choice, candidate.estimate.begins);
-        Simulated done = simulate_one(candidate.choice, plan);
+        std::optional<Simulated> done = simulate_all({{candidate.choice, plan}})[0];
+        if (!done) return;
         const size_t before = result_.fitting.size();
-        take(candidate, std::move(plan), std::move(done));
+        take(candidate, std::move(plan), std::move(*done));
         if (result_.fitting.size() > before) break;
       }
     }
-  }
-
-  void simulate(const std::vector<size_t>& round) {
-    std::vector<Simulated> done(round.size());
-    std::vector<Plan> plans;
-    for (const size_t i : round)
-      plans.push_back(plan_of(candidates_[i].choice, candidates_[i].estimate.begins));
-    {
-      std::vector<std::jthread> others;
-      for (size_t i = 1; i < round.size(); ++i)
-        others.emplace_back([&, i] { done[i] = simulate_one(candidates_[round[i]].choice, plans[i]); });
-      done[0] = simulate_one(candidates_[round[0]].choice, plans[0]);
-    }
-    const double before = best_seconds();
-    for (size_t i = 0; i < round.size(); ++i) {
-      done_[round[i]] = true;
-      ++tried_;
-      take(candidates_[round[i]], std::move(plans[i]), std::move(done[i]));
-    }
-    since_better_ = best_seconds() < before ? 0 : since_better_ + static_cast<int>(round.size());
-  }
-
-  void take(const Candidate& candidate, Plan plan, Simulated simulated) {
-    if (!simulated.report) {
-      ++result_.refused;
-      why_refused_ = simulated.why;
-      return;
-    }
-    ++result_.simulated;
-    sim::SimReport& report = *simulated.report;
-    const sim::RankReport& fullest = report.fullest();
-    const double bytes = static_cast<double>(fullest.memory.peak_bytes);
-    memory_ratio_[kind_of(candidate.choice)] =
-        bytes / fullest.device->memory_bytes / candidate.estimate.fill();
-    usual_memory_ratio_ = 0;
-    for (const auto& [kind, ratio] : memory_ratio_)
-      usual_memory_ratio_ += ratio / static_cast<double>(memory_ratio_.size());
-    if (bytes > fullest.device->memory_bytes) {
-      ++result_.too_large;
-      if (bytes - fullest.device->memory_bytes < simulated_over_) {
-        simulated_over_ = bytes - fullest.device->memory_bytes;
-        simulated_memory_ = fullest.device->memory_bytes;
-        nearest_simulated_ = candidate.choice;
-      }
-      return;
-    }
-    const double ratio = report.step_seconds / candidate.estimate.seconds;
-    double& known = time_ratio_.try_emplace(kind_of(candidate.choice), ratio).first->second;
-    known = std::min(known, ratio);
-    lowest_ratio_ = std::min(lowest_ratio_, ratio);
-    Found found{candidate.choice, std::move(plan), candidate.estimate, std::move(report)};
-    const auto place = std::ranges::upper_bound(result_.fitting, found.report.step_seconds, {},
-                                                [](const Found& f) { return f.report.step_seconds; });
-    result_.fitting.insert(place, std::move(found));
   }
 
   [[noreturn]] void refuse_space() const {
@@ -366,46 +482,49 @@ class Search {
   }
 
   [[noreturn]] void refuse() const {
-    if (options_.stop && options_.stop->load())
-      throw_error("the search was ended before any plan was simulated");
+    if (was_cut_short_)
+      throw Interrupted(
+          fmt::format(
+              "the search {} before any plan was found to fit: {} of {} plans were estimated, {} of them can "
+              "not fit, and {} were simulated",
+              context_->limit.is_stopped() ? "was ended" : "had no more time (--seconds)", result_.estimated,
+              result_.choices, result_.too_large, result_.simulated),
+          context_);
     if (std::isfinite(simulated_over_))
       throw_error(
           "nothing fits: of the {} plans that were simulated, the fastest and the smallest by their "
-          "estimates, {} "
-          "comes nearest, and needs {} more than the {} of a device; more devices, a smaller batch or "
-          "sequence, "
-          "or a smaller model are needed",
+          "estimates, {} comes nearest, and needs {} more than the {} of a device; {}more devices, a smaller "
+          "batch or sequence, or a smaller model are needed",
           result_.simulated, to_string(nearest_simulated_),
           format_bytes(static_cast<size_t>(simulated_over_)),
-          format_bytes(static_cast<size_t>(simulated_memory_)));
-    if (nearest_ && nearest_->estimate.fill() > kMemorySlack) {
+          format_bytes(static_cast<size_t>(simulated_memory_)),
+          is_spent() ? fmt::format("{} others were not tried (--effort); ", std::ranges::count(done_, false))
+                     : "");
+    if (nearest_ && nearest_->estimate.least_fill() > 1) {
       const Estimate& estimate = nearest_->estimate;
       throw_error(
-          "nothing fits: a device has {}, and at least about {} are needed, {} too much, even with {}; more "
+          "nothing fits: a device has {}, and at least {} are needed, {} too much, even with {}; more "
           "devices, a smaller batch or sequence, or a smaller model are needed",
-          format_bytes(static_cast<size_t>(estimate.memory_bytes)),
-          format_bytes(static_cast<size_t>(estimate.bytes)),
-          format_bytes(static_cast<size_t>(std::max(0.0, estimate.bytes - estimate.memory_bytes))),
+          format_bytes(static_cast<size_t>(estimate.least_memory_bytes)),
+          format_bytes(static_cast<size_t>(estimate.least_bytes)),
+          format_bytes(static_cast<size_t>(estimate.least_bytes - estimate.least_memory_bytes)),
           to_string(nearest_->choice));
     }
     throw_error("none of {} plans can work; the last one: {}", result_.choices, why_refused_);
   }
 
+  const SearchOptions& options_;
+  const std::shared_ptr<Context> context_;
   const Subject& subject_;
   const Cluster& cluster_;
-  const SearchOptions& options_;
-  const Clock::time_point begin_ = Clock::now();
-  UnitCosts costs_;
-  std::vector<Candidate> candidates_;           // by estimate
+  std::vector<Candidate> candidates_;           // those that may fit
   std::vector<Candidate> outgrown_candidates_;  // too large, unless states are offloaded
   std::vector<bool> done_;                      // of candidates: simulated, or refused
   std::set<Split> outgrown_;                    // with any rows
-  bool all_estimated_ = true;
-  std::map<Kind, double> memory_ratio_, time_ratio_;
-  double usual_memory_ratio_ = 1;  // of kinds of which none was simulated
-  double lowest_ratio_ = 1;        // of what was simulated to what was estimated
-  int since_better_ = 0, tried_ = 0;
-  std::optional<Candidate> nearest_;  // to fitting, by its estimate
+  bool all_estimated_ = true, was_cut_short_ = false;
+  Corrections corrections_;
+  int tried_ = 0;                     // simulations, with those that were refused
+  std::optional<Candidate> nearest_;  // to fitting, by its bound
   double simulated_over_ = std::numeric_limits<double>::infinity(), simulated_memory_ = 0;
   Choice nearest_simulated_;
   std::string why_refused_;

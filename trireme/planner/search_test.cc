@@ -74,7 +74,7 @@ Cluster mixed_cluster(double memory_bytes) {
 
 // Ends by a number of simulations, never by time: a busy machine must find the same.
 SearchResult quick_search(const Subject& subject, const Cluster& cluster, const Wish& wish = {}) {
-  return search(subject, cluster, {.wish = wish, .seconds = 1e9, .simulations = 16});
+  return search(subject, cluster, {.wish = wish, .effort = 24, .seconds = 1e9});
 }
 
 sim::SimReport simulated(const Subject& subject, const Cluster& cluster, const Choice& choice,
@@ -232,7 +232,7 @@ TEST(Search, StatesAreOffloadedWhereNothingFitsWithout) {
     Cluster cluster = cluster_of(2, memory, 2e9);
     cluster.devices[0].offload_bytes_per_second = offload_bytes_per_second;
     try {
-      return std::optional(quick_search(subject, cluster));
+      return std::optional(search(subject, cluster, {.effort = 8, .seconds = 1e9}));
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("nothing fits"));
       return std::optional<SearchResult>();
@@ -263,7 +263,32 @@ TEST(Search, AWishIsHeldToOrRefused) {
 
 TEST(Search, StoppedBeforeItBeginsItSaysSo) {
   const std::atomic<bool> stop{true};
-  EXPECT_THROW(search(subject_of(small_gpt()), cluster_of(2, 1e9, 1e9), {.stop = &stop}), Error);
+  EXPECT_THROW(search(subject_of(small_gpt()), cluster_of(2, 1e9, 1e9), {.stop = &stop}), Interrupted);
+}
+
+// The plan depends on the effort alone: not on threads, which end in any order.
+TEST(Search, ThreadsFindTheSame) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = cluster_of(4, 4e6, 1e8);
+  const SearchResult one = search(subject, cluster, {.effort = 12, .seconds = 1e9, .threads = 1});
+  const SearchResult five = search(subject, cluster, {.effort = 12, .seconds = 1e9, .threads = 5});
+  EXPECT_EQ(to_json(one.best().plan), to_json(five.best().plan));
+  EXPECT_EQ(one.fitting.size(), five.fitting.size());
+  EXPECT_EQ(one.simulated, five.simulated);
+}
+
+// Ended in the middle: the plan is one that was simulated, and nothing is claimed of the others.
+TEST(Search, StoppedInTheMiddleItClaimsNothing) {
+  std::atomic<bool> stop{false};
+  const SearchResult result =
+      search(subject_of(small_gpt()), cluster_of(4, 1e9, 1e9),
+             {.effort = 1000, .seconds = 1e9, .stop = &stop, .progress = [&](const SearchProgress& progress) {
+                if (progress.best_seconds > 0) stop = true;
+              }});
+  EXPECT_EQ(result.end, SearchResult::End::kStopped);
+  EXPECT_GE(result.simulated, 1);
+  EXPECT_LT(result.simulated, 20);
+  EXPECT_LE(result.least_seconds, result.best().report.step_seconds);
 }
 
 TEST(Search, SlowLinksKeepDataParallelismApart) {

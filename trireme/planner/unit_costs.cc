@@ -2,12 +2,12 @@
 #include "trireme/planner/unit_costs.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/plan/preset.h"
+#include "trireme/planner/schedule_book.h"
 #include "trireme/sim/track.h"
 
 namespace trireme::planner {
@@ -82,13 +82,20 @@ Parts parts_of(const Program& program, const sim::Track& track) {
   return parts;
 }
 
-void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
+void add_states(UnitCost& cost, const Program& program, const Parts& parts, DType precision) {
   // What one part leaves for another of the same unit.
   std::map<std::string_view, int> readers;
+  const auto forward = parts.passes.find(std::string(name(Phase::kForward)));
+  std::set<std::string_view> of_forward;
+  if (forward != parts.passes.end()) {
+    for (const Value& value : forward->second.segment->graph.values) of_forward.insert(value.name);
+  }
   for (const auto& [phase, part] : parts.passes) {
     for (const Value& value : part.segment->graph.values) {
-      if (value.role == Role::kStash && ++readers[value.name] == 2)
-        cost.kept_bytes += static_cast<double>(program.find_state(value.name)->type.bytes());
+      if (value.role != Role::kStash || ++readers[value.name] != 2) continue;
+      const double bytes = static_cast<double>(program.find_state(value.name)->type.bytes());
+      cost.kept_bytes += bytes;
+      if (of_forward.contains(value.name)) cost.kept_forward_bytes += bytes;
     }
   }
   std::map<std::string, UnitCost::Weight> weights;
@@ -96,11 +103,15 @@ void add_states(UnitCost& cost, const Program& program, const Parts& parts) {
     const double bytes = static_cast<double>(state.type.bytes());
     // A chunk's own gradient of a shared weight is called after it, and so are moments.
     const std::string of(state.attrs.text("of", state.name));
-    if (state.role == Role::kParameter) weights[of].parameter_bytes += bytes;
+    if (state.role == Role::kParameter) {
+      weights[of].parameter_bytes += bytes;
+      const double shorter = static_cast<double>(size_of(precision)) / size_of(state.type.dtype);
+      weights[of].gathered_bytes += bytes * std::min(1.0, shorter);
+    }
     // Of a weight that two stages read each has two sums, its own and that of both; a stage alone has one.
     if (state.role == Role::kGradient)
       weights[of].gradient_bytes = std::max(weights[of].gradient_bytes, bytes);
-    if (state.role == Role::kOptimizer) weights[of].optimizer_bytes += bytes;
+    if (state.role == Role::kOptimizer || state.role == Role::kMaster) weights[of].optimizer_bytes += bytes;
   }
   for (auto& [name, weight] : weights) {
     weight.name = name;
@@ -129,9 +140,19 @@ Cluster beginning_with(const DeviceClass& device, Cluster cluster) {
   return cluster;
 }
 
-// What a unit takes, by the Program of the stage that has it alone.
-UnitCost times_of(const Program& program, const DeviceClass& device, sim::CollectiveTimes& times,
+// Updates are of weights: each takes a share by its bytes.
+void share_update(UnitCost& cost, const std::vector<sim::Item>& items, const std::vector<double>& meetings,
                   Meets meets) {
+  const double seconds = pass_of(items, meetings, meets).seconds;
+  double bytes = 0;
+  for (const UnitCost::Weight& weight : cost.weights) bytes += weight.parameter_bytes;
+  for (UnitCost::Weight& weight : cost.weights)
+    weight.update_seconds = bytes > 0 ? seconds * weight.parameter_bytes / bytes : 0;
+}
+
+// What a unit takes, by the Program of the stage that has it alone.
+UnitCost times_of(const Program& program, const DeviceClass& device, sim::CollectiveTimes& times, Meets meets,
+                  DType precision) {
   const sim::Track track = sim::track_of(program, device);
   const std::vector<double> meetings = meeting_seconds(track, program.mesh.axis("tensor"), times);
   const Parts parts = parts_of(program, track);
@@ -145,18 +166,53 @@ UnitCost times_of(const Program& program, const DeviceClass& device, sim::Collec
         std::min(pass.least, pass_of(track.segments[part.first_items], meetings, meets).least);
     sum = {sum.seconds + pass.seconds, sum.least + least};
   }
-  if (parts.update_items >= 0)
-    cost.update_seconds = pass_of(track.segments[parts.update_items], meetings, meets).seconds;
-  add_states(cost, program, parts);
+  add_states(cost, program, parts, precision);
+  if (parts.update_items >= 0) share_update(cost, track.segments[parts.update_items], meetings, meets);
   return cost;
 }
 
+// A unit by itself does a little more than among others: sums of a weight that two units read are made twice,
+// and ops that could be one with those of the next unit are not. By the Program of the whole small model on
+// one stage, bounds are brought down to what units take together.
+void bring_down(std::vector<UnitCost>& units, const UnitCost& whole) {
+  double passes = 0, update = 0, whole_update = 0;
+  std::map<std::string, double> updates;
+  for (const UnitCost& unit : units) {
+    passes += unit.forward.least + unit.backward.least + unit.weight.least;
+    for (const UnitCost::Weight& weight : unit.weights) {
+      const auto [known, is_new] = updates.try_emplace(weight.name, weight.update_seconds);
+      known->second = std::min(known->second, weight.update_seconds);
+    }
+  }
+  for (const auto& [name, seconds] : updates) update += seconds;
+  for (const UnitCost::Weight& weight : whole.weights) whole_update += weight.update_seconds;
+  const double whole_passes = whole.forward.least + whole.backward.least + whole.weight.least;
+  for (UnitCost& unit : units) {
+    for (Pass* const pass : {&unit.forward, &unit.backward, &unit.weight}) {
+      // Which of them it is that takes less is not known: it is taken off twice.
+      if (whole_passes < passes) pass->least *= std::max(0.0, 2 * whole_passes / passes - 1);
+    }
+    for (UnitCost::Weight& weight : unit.weights) {
+      weight.update_seconds = std::min(weight.update_seconds, updates[weight.name]);
+      if (whole_update < update) weight.update_seconds *= whole_update / update;
+    }
+  }
+}
+
 }  // namespace
+
+Pass& Pass::operator+=(const Pass& other) {
+  seconds += other.seconds;
+  least += other.least;
+  return *this;
+}
 
 UnitCost::Weight& UnitCost::Weight::operator+=(const Weight& other) {
   parameter_bytes += other.parameter_bytes;
   gradient_bytes += other.gradient_bytes;
   optimizer_bytes += other.optimizer_bytes;
+  gathered_bytes += other.gathered_bytes;
+  update_seconds += other.update_seconds;
   return *this;
 }
 
@@ -178,9 +234,11 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
   plan.layouts = layouts_on(plan.mesh, split.layouts);
   if (stages > 1) plan.stages.assign(subject_.small_units.begin() + 1, subject_.small_units.end());
   plan.recompute = Recompute{split.recompute};
-  plan.schedule = split.weights == WeightPhase::kApart ? "zb_h1" : "1f1b";
+  plan.schedule = one_chunk_schedule(split.weights).name;
   constexpr int64_t kMicrobatches = 2;  // the first, and one like all others
-  const Meets meets = split.layouts.empty() ? Meets::kCertainly : Meets::kPerhaps;
+  // Where ranks share rows, layouts change between units too.
+  const bool certainly = split.layouts.empty() && split.row_parts() == 1;
+  const Meets meets = certainly ? Meets::kCertainly : Meets::kPerhaps;
   Table table;
   try {
     const sim::ProgramSource programs =
@@ -189,6 +247,13 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
     for (const int stage : subject_.kind) {
       if (!stage_programs.contains(stage)) stage_programs.emplace(stage, programs(stage * split.tensor));
     }
+    Plan on_one_stage = plan;
+    on_one_stage.mesh = Mesh({{"tensor", split.tensor}});
+    on_one_stage.layouts = layouts_on(on_one_stage.mesh, split.layouts);
+    on_one_stage.stages.clear();
+    on_one_stage.schedule.reset();
+    const Program whole = subject_.programs(on_one_stage, {split.rows * split.row_parts(), kMicrobatches},
+                                            Subject::Model::kSmall)(0);
     const Mesh tensor({{"tensor", split.tensor}});
     for (const DeviceClass& device : cluster_.devices) {
       const Cluster cluster = beginning_with(device, cluster_);
@@ -196,12 +261,15 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
       sim::CollectiveTimes times(device_map, sim::CollectiveModel::kClosedForms, {});
       std::vector<UnitCost>& units = table.on.emplace_back(static_cast<size_t>(stages));
       for (const auto& [stage, program] : stage_programs) {
-        UnitCost& cost = units[static_cast<size_t>(stage)] = times_of(program, device, times, meets);
+        UnitCost& cost = units[static_cast<size_t>(stage)] =
+            times_of(program, device, times, meets, subject_.precision);
         if (stage + 1 == stages) continue;
         const int next = (stage + 1) * split.tensor;
         cost.ahead_bytes = message_bytes(program, Action::Kind::kSend, next);
         cost.back_bytes = message_bytes(program, Action::Kind::kReceive, next);
       }
+      if (std::ssize(stage_programs) == stages)
+        bring_down(units, times_of(whole, device, times, meets, subject_.precision));
     }
   } catch (const Error& error) {
     table = {{}, error.what()};
@@ -209,19 +277,19 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
   return table;
 }
 
-void UnitCosts::measure(const std::vector<Split>& splits, int threads) {
-  std::vector<std::pair<const Split*, Table*>> fresh;
+bool UnitCosts::measure(const std::vector<Split>& splits, Jobs& jobs) {
+  const auto fresh = std::make_shared<std::vector<Split>>();  // a job may outlast this call
   for (const Split& split : splits) {
-    const auto [entry, is_new] = known_.try_emplace(split);
-    if (is_new) fresh.emplace_back(&entry->first, &entry->second);
+    if (!known_.contains(split)) fresh->push_back(split);
   }
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < fresh.size(); i = next++) *fresh[i].second = measured(*fresh[i].first);
-  };
-  std::vector<std::jthread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(work);
-  work();
+  std::vector<std::optional<Table>> tables =
+      jobs.run<Table>(fresh->size(), [this, fresh](size_t i) { return measured((*fresh)[i]); });
+  if (jobs.is_over()) return false;  // and what was refused may have been refused for that
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (!tables[i]) return false;
+    known_.emplace((*fresh)[i], std::move(*tables[i]));
+  }
+  return true;
 }
 
 const UnitCosts::Table& UnitCosts::of(const Split& split) {

@@ -10,6 +10,7 @@
 
 #include "trireme/mesh/cluster.h"
 #include "trireme/passes/stage.h"
+#include "trireme/planner/jobs.h"
 #include "trireme/planner/subject.h"
 
 namespace trireme::planner {
@@ -40,21 +41,28 @@ struct Pass {
   // Work, or collectives where they take longer: no order of nodes is faster. Work alone where layouts are
   // given: units by themselves hand on all whole, and together they may need no collective between them.
   double least = 0;
+
+  Pass& operator+=(const Pass& other);
 };
 
 struct UnitCost {
   Pass forward, backward;
   Pass weight;  // gradients of weights, where they have a phase of their own (Split::weights)
-  double update_seconds = 0;
   // By name: a weight that several units read is counted once where they are on one stage.
   struct Weight {
     std::string name;
-    double parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
+    double parameter_bytes = 0, gradient_bytes = 0;
+    double optimizer_bytes = 0;  // with masters
+    double gathered_bytes = 0;   // in the format of the products, if that is shorter
+    double update_seconds = 0;   // its share of the unit's update
 
-    Weight& operator+=(const Weight& other);  // bytes
+    Weight& operator+=(const Weight& other);
   };
   std::vector<Weight> weights;
-  double kept_bytes = 0;     // of a microbatch, from its forward part to its backward part
+  double kept_bytes = 0;  // of a microbatch, from one of its parts to another
+  // Of that, what is kept from the forward part to the backward part at least. What the backward part leaves
+  // for the gradients of weights is not kept as long.
+  double kept_forward_bytes = 0;
   double working_bytes = 0;  // while a part of it runs
   double ahead_bytes = 0;    // that the unit hands to the next, of a microbatch
   double back_bytes = 0;     // that it is handed back by the next
@@ -71,8 +79,8 @@ class UnitCosts {
     std::vector<std::vector<UnitCost>> on;
     std::string why;
   };
-  // Measures those that are not known yet, several at a time.
-  void measure(const std::vector<Split>& splits, int threads);
+  // Measures those that are not known yet, several at a time. False where it was over before.
+  bool measure(const std::vector<Split>& splits, Jobs& jobs);
   const Table& of(const Split& split);
 
  private:
