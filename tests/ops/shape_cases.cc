@@ -122,6 +122,8 @@ void add_reorderings(std::vector<OpCase>& cases) {
   transposed("matrix", {{3, 37}}, {1, 0});
   transposed("tiles", {{70, 45}}, {1, 0});
   transposed("batch", {{3, 5, 7}}, {0, 2, 1});
+  transposed("of_weights", {{2, 45, 3, 3}}, {0, 2, 3, 1});
+  transposed("of_weights_back", {{2, 3, 3, 64}}, {0, 3, 1, 2});
   transposed("heads", {{2, 5, 3, 7}}, {0, 2, 1, 3});
   transposed("windows", {{2, 3, 2, 4, 16}}, {0, 2, 1, 3, 4});
   transposed("to_the_front", {{2, 3, 40, 16}}, {3, 0, 2, 1});

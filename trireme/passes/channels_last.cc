@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "trireme/base/error.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ir/channels_last.h"
 #include "trireme/ir/verify.h"
@@ -11,17 +12,41 @@
 namespace trireme {
 namespace {
 
-// Whether all operands run along the same indices, each element on its own: then they may all be turned.
-bool is_elementwise(const Graph& graph, const Node& node) {
+bool may_turn(const TensorType& type) {
+  return type.shape.rank() == 3 || type.shape.rank() == 4;
+}
+TensorType turned_type(TensorType type) {
+  if (may_turn(type)) type.shape = channels_last(type.shape);
+  return type;
+}
+
+// Whether the op does the same at each [c y x], so that all operands may be turned: they end with the same
+// three indices, in front of which some have one more. A sum over the images of a batch is such an op, and so
+// is the addition of a bias that was spread over the pixels.
+bool is_pointwise(const Graph& graph, const Node& node) {
   if (node.op->collective || node.op->memory == OpRecord::Memory::kShared) return false;
-  const std::vector<TensorType> inputs = graph.types_of(node.inputs);
+  const std::vector<TensorType> inputs = graph.types_of(node.inputs), outputs = graph.types_of(node.outputs);
   const IndexRule rule = node.op->index({node.op->name, inputs, node.attrs});
-  const IndexRule::Operand& first = rule.outputs.at(0);
-  const auto alike = [&](const IndexRule::Operand& operand) { return operand == first; };
-  return first.size() == 4 && std::ranges::all_of(rule.inputs, alike) &&
-         std::ranges::all_of(rule.outputs, alike) &&
-         std::ranges::none_of(rule.indices,
-                              [](const Index& index) { return index.split == Index::Split::kWhole; });
+  const IndexRule::Operand& first = rule.inputs.at(0);
+  if (first.size() < 3) return false;
+  const auto ends_alike = [&](const IndexRule::Operand& operand) {
+    return (operand.size() == 3 || operand.size() == 4) &&
+           std::equal(operand.end() - 3, operand.end(), first.end() - 3);
+  };
+  if (!std::ranges::all_of(rule.inputs, ends_alike) || !std::ranges::all_of(rule.outputs, ends_alike))
+    return false;
+  if (std::ranges::any_of(rule.indices,
+                          [](const Index& index) { return index.split == Index::Split::kWhole; }))
+    return false;
+  // Attributes that speak of extents would have to be turned too.
+  std::vector<TensorType> turned_inputs, turned_outputs;
+  std::ranges::transform(inputs, std::back_inserter(turned_inputs), turned_type);
+  std::ranges::transform(outputs, std::back_inserter(turned_outputs), turned_type);
+  try {
+    return infer_types(*node.op, turned_inputs, node.attrs) == turned_outputs;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 class Turner {
@@ -36,7 +61,7 @@ class Turner {
     for (const Node& node : graph_.nodes) {
       if (turns(node))
         turn(node);
-      else if (reads_last(node) && is_elementwise(graph_, node))
+      else if (reads_last(node) && is_pointwise(graph_, node))
         follow(node);
       else
         keep(node);
@@ -55,22 +80,21 @@ class Turner {
     Order made = Order::kFirst;
   };
 
-  bool is_image(ValueId value) const { return graph_.type(value).shape.rank() == 4; }
+  bool is_image(ValueId value) const { return may_turn(graph_.type(value)); }
   const OpRecord& form(const Node& node) const { return ops_.at(node.op->channels_last.op); }
 
   // Asked with the types that the operands would have.
   bool turns(const Node& node) const {
     if (node.op->channels_last.op.empty() || !is_image(node.inputs[0])) return false;
     if (node.attrs.integer("groups", 1) != 1) return false;
-    if (node.op->channels_last.when == OpRecord::ChannelsLast::When::kFollowing && !reads_last(node)) return false;
+    if (node.op->channels_last.when == OpRecord::ChannelsLast::When::kFollowing && !reads_last(node))
+      return false;
     Graph alone;
     Node asked{&form(node), {}, {}, node.attrs};
     const auto add = [&](const std::vector<ValueId>& from, std::vector<ValueId>& to) {
       for (ValueId value : from) {
-        TensorType type = graph_.type(value);
-        if (is_image(value)) type.shape = channels_last(type.shape);
         to.push_back(static_cast<ValueId>(alone.values.size()));
-        alone.values.push_back({.name = "", .type = type});
+        alone.values.push_back({.name = "", .type = turned_type(graph_.type(value))});
       }
     };
     add(node.inputs, asked.inputs);
@@ -78,8 +102,7 @@ class Turner {
     return gains_(alone, asked);
   }
   bool reads_last(const Node& node) const {
-    return std::ranges::any_of(node.inputs,
-                               [&](ValueId value) { return held_[value].made == Order::kLast; });
+    return std::ranges::any_of(node.inputs, [&](ValueId value) { return held_[value].made == Order::kLast; });
   }
 
   void turn(const Node& node) {
@@ -126,15 +149,17 @@ class Turner {
   }
   ValueId turned(ValueId value, ValueId from, Order to) {
     const Shape& first = graph_.type(value).shape;
+    const int channels = first.rank() - 3;  // the dim
     const std::string name =
         graph_.values[value].name + (to == Order::kFirst ? ".channels_first" : ".channels_last");
     // Nothing moves where there is one channel, or one pixel.
-    if (first[1] == 1 || first[2] * first[3] == 1) {
+    if (first[channels] == 1 || first[channels + 1] * first[channels + 2] == 1) {
       const Shape shape = to == Order::kFirst ? first : channels_last(first);
       const std::vector<int64_t> extents(shape.begin(), shape.end());
       return builder_.op("reshape", {from}, {{"shape", extents}}, name);
     }
-    const std::vector<int64_t> perm = to == Order::kFirst ? perm_to_channels_first() : perm_to_channels_last();
+    const std::vector<int64_t> perm =
+        to == Order::kFirst ? perm_to_channels_first(first.rank()) : perm_to_channels_last(first.rank());
     return builder_.op("transpose", {from}, {{"perm", perm}}, name);
   }
 

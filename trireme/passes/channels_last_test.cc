@@ -83,6 +83,33 @@ TEST(ChannelsLast, NormsAndPoolsFollowButDoNotBegin) {
   EXPECT_NE(behind.find("= max_pool2d_nhwc(%y)"), std::string::npos) << behind;
 }
 
+// A bias spread over the pixels is turned, which is little to move, and the images stay as they lie; so does
+// the gradient of the bias until it is small.
+TEST(ChannelsLast, ABiasAndItsGradientFollow) {
+  const std::string text =
+      turned_text(kHead +
+                  "state %h: bf16[16]\n"
+                  "%a: bf16[2,16,8,8] = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1]}\n"
+                  "%s: bf16[16,8,8] = broadcast(%h) {shape=[16,8,8], dims=[0]}\n"
+                  "%b: bf16[2,16,8,8] = add(%a, %s)\n"
+                  "%c: bf16[2,8,8,8] = conv2d(%b, %v) {stride=[1,1], padding=[0,0], dilation=[1,1]}\n"
+                  "%d: bf16[16,8,8] = sum(%b) {dims=[0]}\n"
+                  "%e: bf16[16] = sum(%d) {dims=[1,2]}\n"
+                  "%f: bf16[2,16,8,8] = broadcast(%d) {shape=[2,16,8,8], dims=[1,2,3]}\n"
+                  "output c = %c\noutput e = %e\noutput f = %f\n");
+  const auto has = [&](const char* line) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << '\n' << text;
+  };
+  has("%s.channels_last: bf16[8,8,16] = transpose(%s) {perm=[1,2,0]}");
+  has("%b: bf16[2,8,8,16] = add(%a, %s.channels_last)");
+  has("= conv2d_nhwc(%b, ");
+  has("%d: bf16[8,8,16] = sum(%b) {dims=[0]}");
+  has("%d.channels_first: bf16[16,8,8] = transpose(%d) {perm=[2,0,1]}");
+  has("%e: bf16[16] = sum(%d.channels_first) {dims=[1,2]}");
+  // Its attributes speak of extents.
+  has("%f: bf16[2,16,8,8] = broadcast(%d.channels_first)");
+}
+
 TEST(ChannelsLast, NothingIsTurnedWhereNothingIsGained) {
   const std::string text = kHead + kConvs + "output c = %c\n";
   EXPECT_EQ(turned_text(text, kNever), text);

@@ -14,19 +14,20 @@ namespace {
 constexpr int kThreads = 256, kMostLanes = 32;
 constexpr int64_t kWantedBlocks = 1056, kLeastRowsOfThread = 4;
 
-// [rows channels], of which a block takes `lanes` packs of channels side by side and kThreads / lanes rows at
-// a time.
+// [rows channels], of which a block takes `lanes` packs of channels side by side and `lines` rows at a time:
+// as many lanes as leave none idle, or nearly.
 template <typename T>
 struct Grid {
   int64_t rows, channels;
   int lanes, lines, tiles;
 
-  Grid(const Shape& x) : rows(x.elements(0, x.rank() - 1)), channels(x.back()), lanes(1) {
+  Grid(const Shape& x) : rows(x.elements(0, x.rank() - 1)), channels(x.back()) {
     const int64_t packs = channels / kPack<T>;
-    while (lanes < packs && lanes < kMostLanes) lanes *= 2;
+    tiles = static_cast<int>(ceil_div(packs, kMostLanes));
+    lanes = static_cast<int>(ceil_div(packs, tiles));
     lines = kThreads / lanes;
-    tiles = static_cast<int>(ceil_div(packs, lanes));
   }
+  int threads() const { return lanes * lines; }
   int64_t parts() const {  // of the rows, for sums
     return std::clamp<int64_t>(kWantedBlocks / tiles, 1,
                                std::max<int64_t>(1, rows / (lines * kLeastRowsOfThread)));
@@ -58,7 +59,8 @@ __device__ __forceinline__ float normalized(float x, float mean, float scale, fl
 
 // Calls body(offset of a pack, row) for the rows of this thread from `first` to `last`.
 template <int kUnroll, typename T, typename Body>
-__device__ __forceinline__ void for_each_row(const Grid<T>& g, int64_t first, int64_t last, const Body& body) {
+__device__ __forceinline__ void for_each_row(const Grid<T>& g, int64_t first, int64_t last,
+                                             const Body& body) {
   const int channel = g.first_channel();
 #pragma unroll kUnroll
   for (int64_t row = first + g.line(); row < last; row += g.lines) body(row * g.channels + channel);
@@ -79,10 +81,11 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(Grid<T> g, Values values
   }
 #pragma unroll
   for (int j = 0; j < kWidth; ++j)
-    shared[(g.line() * g.lanes + static_cast<int>(threadIdx.x) % g.lanes) * kWidth + j] = {first[j], second[j]};
+    shared[(g.line() * g.lanes + static_cast<int>(threadIdx.x) % g.lanes) * kWidth + j] = {first[j],
+                                                                                           second[j]};
   __syncthreads();
   const int columns = g.lanes * kWidth;
-  for (int column = threadIdx.x; column < columns; column += kThreads) {
+  for (int column = threadIdx.x; column < columns; column += blockDim.x) {
     const int64_t whole = int64_t{blockIdx.x} * columns + column;
     if (whole >= g.channels) return;
     double2 sum{0, 0};
@@ -227,12 +230,12 @@ void batch_norm_nhwc(const KernelContext& context) {
     using T = decltype(zero);
     const Grid<T> g(shape);
     const T* const x = in<T>(context, 0);
-    sums_kernel<T><<<g.sum_blocks(), kThreads, 0, stream>>>(g, Moments<T>{x}, partial);
+    sums_kernel<T><<<g.sum_blocks(), g.threads(), 0, stream>>>(g, Moments<T>{x}, partial);
     statistics_kernel<<<warp_blocks(g.channels), kThreads, 0, stream>>>(g.rows, g.channels, x, partial,
                                                                         g.parts(), statistics);
     with_epilogue(context.attrs, [&](auto epilogue) {
       const T* const more = epilogue == Epilogue::kAddRelu ? in<T>(context, 5) : nullptr;
-      normalize_kernel<T, epilogue><<<g.apply_blocks(), kThreads, 0, stream>>>(
+      normalize_kernel<T, epilogue><<<g.apply_blocks(), g.threads(), 0, stream>>>(
           g, {x, in<T>(context, 1), in<T>(context, 2), more, statistics.mean, statistics.rstd,
               out<T>(context, 0)});
     });
@@ -299,9 +302,9 @@ struct GradSums {  // Σ g and Σ g · (x − mean)
 };
 
 template <typename T>
-__global__ void grad_coefficients_kernel(int64_t rows, int64_t channels, const double2* partial, int64_t parts,
-                                         const T* gain, const float* rstd, GradCoefficients* coefficients,
-                                         T* dgain, T* dbias) {
+__global__ void grad_coefficients_kernel(int64_t rows, int64_t channels, const double2* partial,
+                                         int64_t parts, const T* gain, const float* rstd,
+                                         GradCoefficients* coefficients, T* dgain, T* dbias) {
   const int64_t channel = warp_channel();
   if (channel >= channels) return;
   const double2 sum = channel_sums(partial, parts, channel);
@@ -360,12 +363,12 @@ void batch_norm_nhwc_grad(const KernelContext& context) {
                             .mean = in<float>(context, 3),
                             .rstd = in<float>(context, 4),
                             .ds = epilogue == Epilogue::kAddRelu ? out<T>(context, 3) : nullptr};
-      sums_kernel<T><<<g.sum_blocks(), kThreads, 0, stream>>>(g, GradSums<T, epilogue>{m}, partial);
+      sums_kernel<T><<<g.sum_blocks(), g.threads(), 0, stream>>>(g, GradSums<T, epilogue>{m}, partial);
       grad_coefficients_kernel<<<warp_blocks(g.channels), kThreads, 0, stream>>>(
           g.rows, g.channels, partial, g.parts(), m.gain, m.rstd, coefficients, out<T>(context, 1),
           out<T>(context, 2));
       input_gradient_kernel<T, epilogue>
-          <<<g.apply_blocks(), kThreads, 0, stream>>>(g, m, coefficients, out<T>(context, 0));
+          <<<g.apply_blocks(), g.threads(), 0, stream>>>(g, m, coefficients, out<T>(context, 0));
     });
   });
 }
@@ -393,9 +396,8 @@ bool gains(const KernelShape& shape) {
 }  // namespace
 
 void add_batch_norm_nhwc(KernelTable& table) {
-  add_for_all_formats(
-      table, "batch_norm_nhwc",
-      {.run = batch_norm_nhwc, .workspace_bytes = workspace<Apart, 0>, .gains = gains<0>});
+  add_for_all_formats(table, "batch_norm_nhwc",
+                      {.run = batch_norm_nhwc, .workspace_bytes = workspace<Apart, 0>, .gains = gains<0>});
   add_for_all_formats(
       table, "batch_norm_nhwc_grad",
       {.run = batch_norm_nhwc_grad, .workspace_bytes = workspace<ApartGrad, 1>, .gains = gains<1>});

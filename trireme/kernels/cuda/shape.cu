@@ -1,7 +1,7 @@
 // Ops that move elements: by units of 1 to 16 bytes, whatever the elements are. A transpose or broadcast
 // looks up for each unit of the result where it comes from; where the last dim moves, a transpose goes by
-// tiles through shared memory, so that both sides are touched in runs. Slices, splits, concats and pads move
-// rectangles of bytes.
+// tiles through shared memory, or by small matrices as a whole, so that both sides are touched in runs.
+// Slices, splits, concats and pads move rectangles of bytes.
 #include <algorithm>
 #include <numeric>
 
@@ -117,6 +117,40 @@ __global__ void transpose_kernel(const U* x, U* y, Matrices m, int64_t row_tiles
   }
 }
 
+// Matrices that follow one another in x and in y alike, each small enough for shared memory: weights of
+// convolutions. Rows are apart by an odd number of words there, so that a column is in different banks.
+template <typename U>
+__global__ void transpose_whole_kernel(const U* x, U* y, int rows, int columns, int pitch) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  U* const matrix = reinterpret_cast<U*>(shared);
+  const int count = rows * columns;
+  x += int64_t{blockIdx.x} * count;
+  y += int64_t{blockIdx.x} * count;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) matrix[i / rows * pitch + i % rows] = x[i];
+  __syncthreads();
+  for (int i = threadIdx.x; i < count; i += blockDim.x) y[i] = matrix[i % columns * pitch + i / columns];
+}
+
+bool transpose_whole(const KernelContext& context, const Matrices& m) {
+  const TensorView& y = context.outputs[0];
+  const int64_t count = m.rows * m.columns, size = static_cast<int64_t>(size_of(y.dtype));
+  const int64_t words = ceil_div(m.rows * size, 4) | 1, pitch = size > 4 ? m.rows : words * 4 / size;
+  const bool fits_tiles = std::min(m.rows, m.columns) >= kTile || count < kThreads;
+  const bool follow = m.row_step == m.columns && m.column_step == m.rows &&
+                      (m.others.rank == 0 ||
+                       (m.others.rank == 1 && m.others.strides[0] == count && m.others_in_y[0] == count));
+  constexpr int64_t kMostShared = int64_t{48} << 10;
+  if (fits_tiles || !follow || m.columns * pitch * size > kMostShared) return false;
+  with_unit(size, [&](auto unit) {
+    using U = decltype(unit);
+    transpose_whole_kernel<U>
+        <<<blocks(y.elements() / count), kThreads, static_cast<size_t>(m.columns * pitch * size),
+           stream_of(context)>>>(in<U>(context, 0), out<U>(context, 0), static_cast<int>(m.rows),
+                                 static_cast<int>(m.columns), static_cast<int>(pitch));
+  });
+  return true;
+}
+
 // Says whether it did: not where tiles would be nearly empty.
 bool transpose_by_tiles(const KernelContext& context, const Strides& map) {
   constexpr int64_t kFewest = 8;
@@ -134,6 +168,8 @@ bool transpose_by_tiles(const KernelContext& context, const Strides& map) {
       m.others_in_y[m.others.rank++] = step;
     }
   }
+  if (m.rows == 0) return false;
+  if (transpose_whole(context, m)) return true;
   if (m.rows < kFewest || m.columns < kFewest) return false;
   const int64_t row_tiles = ceil_div(m.rows, kTile), column_tiles = ceil_div(m.columns, kTile);
   const TensorView& y = context.outputs[0];
