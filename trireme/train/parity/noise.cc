@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "trireme/base/rng.h"
 #include "trireme/base/with_type.h"
@@ -31,6 +32,10 @@ double balanced(RngKey key, int64_t element) {
   return 2.0 * uniform(key, static_cast<uint64_t>(element)) - 1;
 }
 
+// Below 2^-14 numbers of f16 are this far apart, however small they are: gradients get there.
+template <typename T>
+constexpr double kLeastUnit = std::is_same_v<T, F16> ? 0x1p-24 : 0;
+
 template <typename T>
 void move(const TensorView& view, double ulp, double terms, RngKey key) {
   T* values = view.as<T>();
@@ -43,7 +48,8 @@ void move(const TensorView& view, double ulp, double terms, RngKey key) {
     for (int64_t i = begin; i < end; ++i) {
       const double value = value_at(i);
       if (value == 0) continue;
-      values[i] = T(static_cast<float>(value + reach * std::max(std::abs(value), rms) * balanced(key, i)));
+      const double far = std::max(reach * std::max(std::abs(value), rms), kLeastUnit<T>);
+      values[i] = T(static_cast<float>(value + far * balanced(key, i)));
     }
   });
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "trireme/ir/builder.h"
@@ -51,6 +52,17 @@ TEST(RoundingNoise, MovesByUnitsInTheLastPlace) {
   EXPECT_GT(largest_move<float>(0), 5 * 0x1p-23);
   EXPECT_LE(largest_move<float>(0), 12 * 0x1p-23);
   EXPECT_EQ(largest_move<Bf16>(1), 0x1p-7);
+}
+
+// Small numbers of f16 lie as far apart as others do not.
+TEST(RoundingNoise, MovesTheSmallestNumbersOfF16) {
+  const RoundingNoise noise(product());
+  std::vector<F16> values(32, F16(3 * 0x1p-24f));
+  noise.sample(1)(0, 1, 0, {values.data(), DType::f16, {4, 8}});
+  EXPECT_TRUE(
+      std::ranges::any_of(values, [](F16 value) { return static_cast<float>(value) == 2 * 0x1p-24f; }));
+  EXPECT_TRUE(
+      std::ranges::any_of(values, [](F16 value) { return static_cast<float>(value) == 4 * 0x1p-24f; }));
 }
 
 // A row of large numbers does not move one of small ones.
