@@ -6,7 +6,6 @@
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define TRIREME_X86_BF16 1
 #endif
 
 namespace trireme::cpu {
@@ -14,7 +13,7 @@ namespace {
 
 constexpr int64_t kTileElements = 512;  // of a tile of either operand
 
-#if TRIREME_X86_BF16
+#if defined(__x86_64__) && defined(__linux__)
 
 // Four tiles of sums, two of each operand: tile 0 to 3, 4 and 5, 6 and 7.
 struct alignas(64) TileConfig {
@@ -134,7 +133,7 @@ void plain_block(const Bf16* a, const Bf16* b, int64_t steps, float* c) {
 }  // namespace
 
 const Bf16Instructions* bf16_instructions() {
-#if TRIREME_X86_BF16
+#if defined(__x86_64__) && defined(__linux__)
   static const CpuFlags flags;
   static constexpr Bf16Instructions kAmx{amx_block, amx_begin, amx_end}, kAvx512{avx512_block};
   if (flags.amx) return &kAmx;
