@@ -154,20 +154,21 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
     EXPECT_THAT(refusal(plan_of("data:4", paced), device), HasSubstr("memory of the host"));
 }
 
-// No step of such a plan is meant to equal one rank's; that is no bug.
-TEST(ExchangeRefusal, OfAComparisonWithOneRank) {
-  const auto verdict = [](const char* exchange) {
+// verify knows what a compressor does to a step, but not yet a server.
+TEST(ExchangeRefusal, OfAServerByVerify) {
+  const auto verdict = [](const char* mesh, const char* exchange) {
     return parity::verify_case({"mlp",
                                 "f32",
                                 Shape{1, 3, 2},
                                 {"model.family=mlp", "model.layers=2", "model.hidden=6", "model.classes=4",
                                  "train.batch=6", "optim.lr=0.001"},
-                                fmt::format(R"({{"mesh": "data:2", "exchange": {}}})", exchange)});
+                                fmt::format(R"({{"mesh": "{}", "exchange": {}}})", mesh, exchange)});
   };
-  const parity::Result lossy = verdict(R"({"method": "top_k", "ratio": 0.1})");
-  EXPECT_EQ(lossy.verdict, parity::Verdict::kRefused);
-  EXPECT_THAT(lossy.reason, HasSubstr("no step is meant to equal one rank's"));
-  EXPECT_EQ(verdict(R"("all_reduce")").verdict, parity::Verdict::kRounding);
+  const parity::Result served = verdict("data:3", R"("server")");
+  EXPECT_EQ(served.verdict, parity::Verdict::kRefused);
+  EXPECT_THAT(served.reason, HasSubstr("it has a server"));
+  EXPECT_EQ(verdict("data:2", R"({"method": "top_k", "ratio": 0.1})").verdict, parity::Verdict::kRounding);
+  EXPECT_EQ(verdict("data:2", R"("all_reduce")").verdict, parity::Verdict::kRounding);
 }
 
 }  // namespace
