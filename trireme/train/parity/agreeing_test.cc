@@ -101,5 +101,15 @@ TEST(Agreeing, OfAModelWithBatchNorm) {
   }
 }
 
+// The recurrent weight of one time step has no gradient, and a matrix of zeros no direction.
+TEST(Agreeing, OfAGradientOfZeros) {
+  const Result result =
+      verify_case({.settings = {"model.family=lstm", "model.layers=1", "model.hidden=9", "model.vocab=18",
+                                "model.seq=1", "train.batch=10", "train.clip_norm=0", "optim.kind=sgd"},
+                   .plan = R"({"mesh":"data:2","exchange":{"method":"power_sgd","rank":1}})",
+                   .exchange = R"({"method":"power_sgd","rank":1})"});
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
 }  // namespace
 }  // namespace trireme::parity

@@ -90,6 +90,28 @@ void dgc(Exchanged& x, const Settings& settings) {
   }
 }
 
+// Makes column r of a matrix with so many orthogonal to those before it, and of length 1. False where hardly
+// anything is left of it: the first unit vector of which more is left then takes its place.
+bool settle_column(Doubles& matrix, size_t columns, size_t r) {
+  const size_t rows = matrix.size() / columns;
+  const auto product = [&](size_t a, size_t b) {
+    double sum = 0;
+    for (size_t i = 0; i < rows; ++i) sum += matrix[i * columns + a] * matrix[i * columns + b];
+    return sum;
+  };
+  const double before = std::sqrt(product(r, r));
+  for (int twice = 0; twice < 2; ++twice) {
+    for (size_t q = 0; q < r; ++q) {
+      const double along = product(r, q);
+      for (size_t i = 0; i < rows; ++i) matrix[i * columns + r] -= along * matrix[i * columns + q];
+    }
+  }
+  const double length = std::sqrt(product(r, r));
+  if (!(length > 1e-6 * before)) return false;
+  for (size_t i = 0; i < rows; ++i) matrix[i * columns + r] /= length;
+  return true;
+}
+
 void power_sgd(Exchanged& x, const Settings& settings) {
   const size_t rows = x.shape[0], columns = x.shape.elements() / rows,
                rank = static_cast<size_t>(settings.real("rank"));
@@ -108,16 +130,11 @@ void power_sgd(Exchanged& x, const Settings& settings) {
     }
   }
   for (size_t r = 0; r < rank; ++r) {
-    for (int twice = 0; twice < 2; ++twice) {
-      for (size_t q = 0; q < r; ++q) {
-        double product = 0;
-        for (size_t i = 0; i < rows; ++i) product += left[i * rank + r] * left[i * rank + q];
-        for (size_t i = 0; i < rows; ++i) left[i * rank + r] -= product * left[i * rank + q];
-      }
+    bool settled = settle_column(left, rank, r);
+    for (size_t row = 0; row < rows && !settled; ++row) {
+      for (size_t i = 0; i < rows; ++i) left[i * rank + r] = i == row ? 1 : 0;
+      settled = settle_column(left, rank, r);
     }
-    double length = 0;
-    for (size_t i = 0; i < rows; ++i) length += left[i * rank + r] * left[i * rank + r];
-    for (size_t i = 0; i < rows; ++i) left[i * rank + r] /= std::sqrt(length);
   }
   std::ranges::fill(right, 0);
   for (size_t i = 0; i < rows; ++i) {
