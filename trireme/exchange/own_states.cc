@@ -57,6 +57,14 @@ bool is_sum_over_ranks(const Node& node) {
 
 }  // namespace
 
+void refuse_joint(std::string_view value) {
+  throw_error(
+      "the plan has an exchange by which ranks compute by themselves, but {} is put together over all of "
+      "them "
+      "in every step. Use another exchange, or take away what the plan says of layouts",
+      value);
+}
+
 Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops) {
   Builder b(ops, graph.name);
   std::vector<ValueId> locals(graph.values.size(), kNoValue);
@@ -65,7 +73,8 @@ Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops) {
   }
   for (const Node& node : graph.nodes) {
     if (is_sum_over_ranks(node) && (which == LeftOut::kAllSums || renews_a_buffer(graph, node.outputs[0]))) {
-      TRIREME_CHECK(node.op->collective->kind == CollectiveKind::kAllReduce);
+      if (node.op->collective->kind != CollectiveKind::kAllReduce)
+        refuse_joint(graph.values[node.outputs[0]].name);  // a layout splits it over the ranks
       locals[node.outputs[0]] = locals[node.inputs[0]];
       continue;
     }

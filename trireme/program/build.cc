@@ -55,10 +55,7 @@ bool is_own(const StepSegment& segment) {
 void check_alone(const Graph& forward) {
   for (const Node& node : forward.nodes) {
     if (node.op->collective && node.attrs.text("axis", "") == "data")
-      throw_error(
-          "the plan has an exchange by which ranks compute by themselves, but {} is put together over all of "
-          "them in every step. Use another exchange, or take away what the plan says of layouts",
-          forward.values[node.outputs[0]].name);
+      refuse_joint(forward.values[node.outputs[0]].name);
   }
 }
 

@@ -134,6 +134,19 @@ TEST(RandomCase, AnExchangeOfAParameterThatDataSplitsIsRefused) {
   EXPECT_THAT(result.reason, HasSubstr("its layout splits over the axis data"));
 }
 
+// A layout has the gradient of a bias put together over the ranks.
+TEST(RandomCase, AnExchangeOfWeightsThatDataSplitsIsRefused) {
+  const Result result =
+      verify_case({.image = Shape{1, 28, 28},
+                   .settings = split("model.family=lenet model.classes=9 train.batch=12 optim.kind=lamb "
+                                     "train.freeze=*1*",
+                                     ' '),
+                   .plan = R"({"mesh":"data:5","exchange":"sgp","layouts":{"fc3/grad/sum":"data:0"}})",
+                   .exchange = "sgp"});
+  EXPECT_EQ(result.verdict, Verdict::kRefused);
+  EXPECT_THAT(result.reason, HasSubstr("ranks compute by themselves"));
+}
+
 TEST(RandomCase, SettingsThatAreGivenAreNotDrawn) {
   const CaseRanges ranges{
       .max_ranks = 2,
