@@ -1,12 +1,12 @@
-// Which list a rank runs next where messages decide that: of a server, and of ranks that mix weights at their
-// own pace. A policy says it, and a driver does what it says: runtime/arrivals.h runs the lists of a Program,
-// sim/arrivals.h times the same ones. Both take what has come by the same rules, because there is one policy.
+// Servers, and ranks that mix weights at their own pace, run whichever list the next message calls for. A
+// policy decides which one, and a driver carries it out: runtime/arrivals.h runs the lists of a Program,
+// sim/arrivals.h times them. Both follow the same policy, so the simulator takes messages by the same rules.
 //
 //   server   takes gradients as they come, lets them make updates and gives weights back   served_policy.cc
 //   stale    d_psgd with a staleness: mixes in the newest weights of each neighbour up to  stale_policy.cc
-//            its own step, and waits where those are too old
-//   pairs    ad_psgd: one who asks goes on until the answer is there; one who answers does  pair_policy.cc
-//            so behind its own steps. Nobody waits
+//            its own step, and waits if those are too old
+//   pairs    ad_psgd: a rank that asks continues until the answer arrives; the other rank  pair_policy.cc
+//            answers between its own steps. Nobody waits
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace trireme {
 
-// Of one step: the ranks whose messages were taken, in order; −r where rank r was lost. It is all that chance
-// decides of such a run.
+// The ranks whose messages one step took, in order; −r if rank r was lost. Nothing else in such a run depends
+// on chance.
 using Arrivals = std::vector<int>;
 using ArrivalOrder = std::map<int64_t, Arrivals>;  // by step, counted from 1
 
@@ -30,26 +30,26 @@ class ListDriver {
  public:
   virtual ~ListDriver() = default;
 
-  // The message of `rank` that was expected, if it has come; then it is taken. Its last number is the news.
+  // Takes the expected message of `rank`, if it has arrived, and returns its last number, the news.
   virtual std::optional<float> take(int rank) = 0;
-  // The first that comes from any of these. −1: none has yet, or a rank was lost instead (see lose()).
+  // The first message from any of these ranks. −1: none has arrived yet, or a rank was lost (see lose()).
   struct Arrival {
     int rank = -1;
     float news = 0;
   };
   virtual Arrival take_first_of(const std::vector<int>& ranks) = 0;
 
-  // Begin a message of the lists for `arrival from rank` and `asked tell rank`, and go on. False where the
+  // Start a message of the lists for `arrival from rank` and `asked tell rank` without waiting. False if the
   // rank is lost.
   virtual bool expect(int rank, int64_t slot = 0) = 0;
   virtual void begin_telling(int rank, int64_t slot = 0) = 0;
-  virtual bool tell(int rank) = 0;  // and wait until it is through
+  virtual bool tell(int rank) = 0;  // and waits until it was sent
   virtual void run(When::What what, int64_t slot = 0) = 0;
   // The list `step`: gradients and the update with this number, counted from 0. The learning rate is divided.
   virtual void update(int64_t number, int64_t slot, double divisor = 1) = 0;
 
-  // What is told with messages: an input of segments that make one, or its last number, where it is made
-  // already; and what an expected message of a lost rank counts as, which is zeros.
+  // Set what a message carries besides data: an input of the segments that make it, or the last number of one
+  // that is made already. clear() replaces the expected message of a lost rank by zeros.
   virtual void set(std::string_view /*input*/, float /*value*/) {}
   virtual void set_news(int /*rank*/, int64_t /*slot*/, float /*news*/) {}
   virtual void clear(int /*rank*/, int64_t /*slot*/) {}
@@ -72,7 +72,7 @@ class ArrivalPolicy {
   // Behind the last step, which may be another one on each rank: until nobody sends anything any more.
   virtual void end(Why why) = 0;
   virtual bool is_replayed_at_end() const { return false; }  // or what is taken then changes no bit
-  // A rank whose loss is borne. In a replay it is there still, and has to be let go.
+  // The run continues without this rank. In a replay the rank still exists and has to be dismissed.
   enum class Lost { kGone, kReplayed };
   virtual void lose(int /*rank*/, Lost /*how*/) {}
 

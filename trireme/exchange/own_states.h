@@ -40,7 +40,7 @@ class OwnStates {
 // kSumsOfBuffers: without those alone that make what buffers become (Role::kPending).
 enum class LeftOut { kAllSums, kSumsOfBuffers };
 Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops);
-// Where ranks compute by themselves, and a layout has `value` put together over all of them.
+// Throws the Error for an exchange whose ranks compute by themselves while a layout joins `value` over them.
 [[noreturn]] void refuse_joint(std::string_view value);
 
 // […] as [1, …], and back.

@@ -31,7 +31,7 @@ struct SearchOptions {
   // Simulations at most. The same effort gives the same answer, however busy the machine is and however many
   // threads there are, unless time is up before.
   int effort = 48;
-  double seconds = 300;                     // after which the search ends with what there is
+  double seconds = 300;                     // the search then ends with the best plan so far
   int threads = 2;                          // that estimate and simulate beside one another
   const std::atomic<bool>* stop = nullptr;  // ends the search likewise; outlives the result
   std::function<void(const SearchProgress&)> progress = {};
@@ -72,9 +72,9 @@ struct SearchResult {
   // No choice takes less, as long as stages send all whole (Choice::boundaries); 0, so nothing is known,
   // where time was over before all choices were estimated, and where states had to be offloaded.
   double least_seconds = 0;
-  // Too large are those that can not fit by their bound, and those that were simulated and do not.
+  // `too_large` counts choices whose bound does not fit, and simulated ones that do not.
   int64_t choices = 0, estimated = 0, too_large = 0, refused = 0, simulated = 0;
-  // What was still at work when the search ended: whoever destroys the last copy waits for it.
+  // Simulations that still ran when the search ended. Destroying the last copy waits for them.
   std::shared_ptr<const void> unfinished = nullptr;
 
   const Found& best() const { return fitting.front(); }

@@ -34,7 +34,6 @@ void Judge::bug(std::string reason) {
   raise(Verdict::kBug);
 }
 
-// What seems to be off, but not by so much that there is no doubt, is judged again by more samples.
 void Judge::compare(const std::string& when, const std::vector<std::string>& names, const States& expected,
                     const States& found, const std::function<Bounds(Samples)>& bounds_of) {
   std::vector<Difference> differences;

@@ -1,5 +1,5 @@
-// What comes of comparisons: tensors against what they should be, each element within what rounding may do to
-// it, and one verdict over all of them.
+// Compares tensors with their references, each element within what rounding may do to it, and combines all
+// comparisons into one verdict.
 #pragma once
 
 #include <functional>
@@ -31,12 +31,12 @@ class Judge {
   // Of a program that has all states whole.
   explicit Judge(const Program& program) : program_(program) {}
 
-  // What seems to be off, but not by so much that there is no doubt, is judged again by more samples.
+  // Small differences beyond the bound are judged again with more samples.
   void compare(const std::string& when, const std::vector<std::string>& names, const States& expected,
                const States& found, const std::function<Bounds(Samples)>& bounds_of);
 
   bool is_bug() const { return result.verdict == Verdict::kBug; }
-  void bug(std::string reason);  // the first is what is told
+  void bug(std::string reason);  // the first reason is reported
   void raise(Verdict verdict) { result.verdict = std::max(result.verdict, verdict); }
 
   Result result;

@@ -32,7 +32,7 @@ double balanced(RngKey key, int64_t element) {
   return 2.0 * uniform(key, static_cast<uint64_t>(element)) - 1;
 }
 
-// Below 2^-14 numbers of f16 are this far apart, however small they are: gradients get there.
+// Numbers of f16 below 2^-14 are this far apart, however small they are. Gradients can be that small.
 template <typename T>
 constexpr double kLeastUnit = std::is_same_v<T, F16> ? 0x1p-24 : 0;
 

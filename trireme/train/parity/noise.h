@@ -9,7 +9,8 @@
 //   ulp · |y|                                    where each element is computed from its own operands alone
 //   (ulp + 2^-23 · √n) · max(|y|, rms of its row)  where an element is a sum of n terms
 //
-// and of f16 by 2^-24 at least, which is as close as its small numbers lie.
+// and in f16 by at least 2^-24, the distance between its smallest numbers.
+//
 // All kernels add up in f32 and round once. Errors of n additions grow as √n, and are errors of the terms'
 // size, not of the sum's, which may have cancelled: hence the rms, of a row (row_groups.h), since rows of one
 // tensor may be of very different size. Where a whole row has cancelled, what its terms were made of has been

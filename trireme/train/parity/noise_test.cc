@@ -54,7 +54,7 @@ TEST(RoundingNoise, MovesByUnitsInTheLastPlace) {
   EXPECT_EQ(largest_move<Bf16>(1), 0x1p-7);
 }
 
-// Small numbers of f16 lie as far apart as others do not.
+// The smallest numbers of f16 are 2^-24 apart, which is more than a unit in the last place.
 TEST(RoundingNoise, MovesTheSmallestNumbersOfF16) {
   const RoundingNoise noise(product());
   std::vector<F16> values(32, F16(3 * 0x1p-24f));

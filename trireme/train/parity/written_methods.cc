@@ -252,7 +252,10 @@ void terngrad(Exchanged& x, const Settings& settings) {
   }
 }
 
-void qsgd(Exchanged& x, const Settings& settings) {
+// Levels of a bucket's norm. rounding(rank, number of the bucket) makes the function that rounds the levels
+// of a bucket: it is called with (level, element), in the order of the elements.
+template <typename Rounding>
+void add_levels(Exchanged& x, const Settings& settings, const Rounding& rounding) {
   const size_t bucket = static_cast<size_t>(settings.real("bucket"));
   const double levels = std::pow(2, settings.real("bits") - 1) - 1;
   x.sum = zeros(x);
@@ -261,34 +264,32 @@ void qsgd(Exchanged& x, const Settings& settings) {
     for (size_t first = 0; first < g.size(); first += bucket) {
       const size_t end = std::min(g.size(), first + bucket);
       const double norm = std::sqrt(squares({g.begin() + first, g.begin() + end}));
-      for (size_t i = first; i < end && norm > 0; ++i) {
-        const double level = std::abs(g[i]) / norm * levels;
-        const double rounded =
-            std::floor(level) + (uniform(key_of(x, p, settings), i) < level - std::floor(level) ? 1 : 0);
-        x.sum[i] += (g[i] < 0 ? -1 : 1) * rounded * norm / levels;
-      }
+      auto rounded = rounding(p, first / bucket);
+      for (size_t i = first; i < end && norm > 0; ++i)
+        x.sum[i] += (g[i] < 0 ? -1 : 1) * rounded(std::abs(g[i]) / norm * levels, i) * norm / levels;
     }
   }
 }
 
-// Of a bucket by one number: where it, and 1 more, 2 more, … fall on what levels are above whole ones.
+void qsgd(Exchanged& x, const Settings& settings) {
+  add_levels(x, settings, [&](size_t p, size_t) {
+    return [&, p](double level, size_t i) {
+      const double below = std::floor(level);
+      return below + (uniform(key_of(x, p, settings), i) < level - below ? 1 : 0);
+    };
+  });
+}
+
+// One number rounds a whole bucket: it grows by the fraction of each level, and a level is rounded up where
+// the number passes an integer.
 void qsgd_elias(Exchanged& x, const Settings& settings) {
-  const size_t bucket = static_cast<size_t>(settings.real("bucket"));
-  const double levels = std::pow(2, settings.real("bits") - 1) - 1;
-  x.sum = zeros(x);
-  for (size_t p = 0; p < x.gradients.size(); ++p) {
-    const Doubles& g = x.gradients[p];
-    for (size_t first = 0; first < g.size(); first += bucket) {
-      const size_t end = std::min(g.size(), first + bucket);
-      const double norm = std::sqrt(squares({g.begin() + first, g.begin() + end}));
-      double number = uniform(key_of(x, p, settings), first / bucket);
-      for (size_t i = first; i < end && norm > 0; ++i) {
-        const double level = std::abs(g[i]) / norm * levels, before = std::floor(number);
-        number += level - std::floor(level);
-        x.sum[i] += (g[i] < 0 ? -1 : 1) * (std::floor(level) + std::floor(number) - before) * norm / levels;
-      }
-    }
-  }
+  add_levels(x, settings, [&](size_t p, size_t bucket) {
+    return [number = double{uniform(key_of(x, p, settings), bucket)}](double level, size_t) mutable {
+      const double before = std::floor(number), below = std::floor(level);
+      number += level - below;
+      return below + std::floor(number) - before;
+    };
+  });
 }
 
 void signum(Exchanged& x, const Settings& settings) {
