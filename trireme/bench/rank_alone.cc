@@ -36,10 +36,21 @@ void EchoCommunicator::start_all_gather(std::string_view axis, std::byte* data, 
   }
 }
 
+void EchoCommunicator::start_receive(int, std::byte* data, int64_t bytes, int tag) {
+  std::memset(data, 0, static_cast<size_t>(bytes));
+  awaited_.push_back({data, bytes, tag});
+}
+
 void EchoCommunicator::start_send(int, const std::byte* data, int64_t bytes, int tag) {
-  if (awaited_.data && awaited_.bytes == bytes && awaited_.tag == tag)
-    std::memcpy(awaited_.data, data, static_cast<size_t>(bytes));
-  awaited_ = {};
+  std::erase_if(awaited_, [&](const Message& message) {
+    if (message.bytes != bytes || message.tag != tag) return false;
+    std::memcpy(message.data, data, static_cast<size_t>(bytes));
+    return true;
+  });
+}
+
+void EchoCommunicator::wait(const std::byte* data) {
+  std::erase_if(awaited_, [&](const Message& message) { return message.data == data; });
 }
 
 void EchoCommunicator::all_to_all(std::string_view, const std::byte* from, std::byte* to, int64_t count,

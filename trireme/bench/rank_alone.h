@@ -9,9 +9,8 @@
 
 namespace trireme::bench {
 
-// Peers that say what this rank says, and take no time for it. Sums are this rank's own; a message that is
-// awaited is the next one that this rank sends of the same kind and size, and is not written to where there
-// is none.
+// Peers that say what this rank says, and take no time for it. Sums are this rank's own. Every message that
+// this rank awaits becomes its own next one of the same tag and size; until it has sent one, it reads zeros.
 class EchoCommunicator final : public Communicator {
  public:
   EchoCommunicator(const Mesh& mesh, int rank) : mesh_(mesh), rank_(rank) {}
@@ -20,8 +19,8 @@ class EchoCommunicator final : public Communicator {
   void start_reduce_scatter(std::string_view, std::byte*, int64_t, DType, Reduction) override {}
   void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
-  void start_receive(int, std::byte* data, int64_t bytes, int tag) override { awaited_ = {data, bytes, tag}; }
-  void wait(const std::byte*) override {}
+  void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
+  void wait(const std::byte* data) override;
   void progress() override {}
   void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                   DType dtype) override;
@@ -34,14 +33,14 @@ class EchoCommunicator final : public Communicator {
 
  private:
   struct Message {
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
-    int tag = 0;
+    std::byte* data;
+    int64_t bytes;
+    int tag;
   };
 
   Mesh mesh_;
   int rank_;
-  Message awaited_;
+  std::vector<Message> awaited_;
 };
 
 // Seconds of a step of rank 0, the least of a few: others who use the machine only make it slower, and

@@ -34,6 +34,20 @@ TEST(EchoCommunicator, PeersSayWhatThisRankSays) {
   EXPECT_EQ(to, from);
 }
 
+// Two neighbours are awaited at once, and a third one whose kind of message this rank never sends.
+TEST(EchoCommunicator, EveryMessageThatIsAwaitedIsWritten) {
+  EchoCommunicator echo(Mesh({{"data", 4}}), 0);
+  const int32_t own = 5;
+  std::array<int32_t, 3> to = {-1, -1, -1};
+  const auto bytes = [](int32_t& of) { return reinterpret_cast<std::byte*>(&of); };
+  echo.start_receive(1, bytes(to[0]), 4, /*tag=*/1);
+  echo.start_receive(2, bytes(to[1]), 4, /*tag=*/1);
+  echo.start_receive(3, bytes(to[2]), 4, /*tag=*/2);
+  echo.start_send(1, reinterpret_cast<const std::byte*>(&own), 4, /*tag=*/1);
+  for (int32_t& message : to) echo.wait(bytes(message));
+  EXPECT_EQ(to, (std::array<int32_t, 3>{5, 5, 0}));
+}
+
 // The time of a step is no more than all that it took to find it, and no less than its products take on a
 // machine of 10 TFLOP/s a thread.
 void expect_plausible(const std::string& optimizer, const Plan& plan) {
