@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exchange/method.h"
 #include "trireme/exchange/packed.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/schedule/schedule.h"
 
 namespace trireme {
@@ -66,26 +67,19 @@ void refuse_joint(std::string_view value) {
 }
 
 Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops) {
-  Builder b(ops, graph.name);
-  std::vector<ValueId> locals(graph.values.size(), kNoValue);
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].kind != Value::Kind::kResult) locals[v] = b.declare(graph.values[v]);
-  }
+  GraphCopy copy(graph, ops, graph.name);
+  copy.declare_all();
   for (const Node& node : graph.nodes) {
     if (is_sum_over_ranks(node) && (which == LeftOut::kAllSums || renews_a_buffer(graph, node.outputs[0]))) {
       if (node.op->collective->kind != CollectiveKind::kAllReduce)
         refuse_joint(graph.values[node.outputs[0]].name);  // a layout splits it over the ranks
-      locals[node.outputs[0]] = locals[node.inputs[0]];
-      continue;
+      copy.set(node.outputs[0], copy[node.inputs[0]]);
+    } else {
+      copy.add(node);
     }
-    std::vector<ValueId> inputs;
-    for (ValueId input : node.inputs) inputs.push_back(locals[input]);
-    const std::vector<ValueId> outputs = b.copy(graph, node, inputs, node.attrs);
-    for (size_t i = 0; i < outputs.size(); ++i) locals[node.outputs[i]] = outputs[i];
   }
-  for (const Update& update : graph.updates) b.update(locals[update.state], locals[update.value]);
-  for (const Output& output : graph.outputs) b.output(output.name, locals[output.value], output.role);
-  return b.take();
+  copy.finish();
+  return copy.take();
 }
 
 ValueId in_row(Builder& b, ValueId value) {

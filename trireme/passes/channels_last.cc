@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/ir/builder.h"
 #include "trireme/ir/channels_last.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -52,12 +52,10 @@ bool is_pointwise(const Graph& graph, const Node& node) {
 class Turner {
  public:
   Turner(const Graph& graph, const OpTable& ops, const GainQuery& gains)
-      : graph_(graph), ops_(ops), gains_(gains), builder_(ops, graph.name), held_(graph.values.size()) {}
+      : graph_(graph), ops_(ops), gains_(gains), copy_(graph, ops, graph.name), held_(graph.values.size()) {}
 
   Graph run() {
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      if (graph_.values[i].kind != Value::Kind::kResult) held_[i].first = builder_.declare(graph_.values[i]);
-    }
+    copy_.declare_all();
     for (const Node& node : graph_.nodes) {
       if (turns(node))
         turn(node);
@@ -66,17 +64,14 @@ class Turner {
       else
         keep(node);
     }
-    for (const Update& update : graph_.updates)
-      builder_.update(held_[update.state].first, first(update.value));
-    for (const Output& output : graph_.outputs)
-      builder_.output(output.name, first(output.value), output.role);
-    return builder_.take();
+    copy_.finish([&](ValueId value) { return first(value); });
+    return copy_.take();
   }
 
  private:
   enum class Order { kFirst, kLast };
   struct Held {
-    ValueId first = kNoValue, last = kNoValue;  // by where the channels are
+    ValueId last = kNoValue;  // with channels last; as it lay, it is in `copy_`
     Order made = Order::kFirst;
   };
 
@@ -110,22 +105,22 @@ class Turner {
     for (size_t i = 0; i < made.size(); ++i) {
       const ValueId output = node.outputs[i];
       if (!is_image(output)) {
-        held_[output].first = made[i];
+        copy_.set(output, made[i]);
       } else if (node.op->channels_last.makes == OpRecord::ChannelsLast::Makes::kWeights) {
         held_[output].last = made[i];
         first(output);  // whoever reads the gradient of a weight wants it as the weight lies
       } else {
-        held_[output] = {kNoValue, made[i], Order::kLast};
+        held_[output] = {made[i], Order::kLast};
       }
     }
   }
   void follow(const Node& node) {
     const std::vector<ValueId> made = copy(node, *node.op, Order::kLast);
-    for (size_t i = 0; i < made.size(); ++i) held_[node.outputs[i]] = {kNoValue, made[i], Order::kLast};
+    for (size_t i = 0; i < made.size(); ++i) held_[node.outputs[i]] = {made[i], Order::kLast};
   }
   void keep(const Node& node) {
     const std::vector<ValueId> made = copy(node, *node.op, Order::kFirst);
-    for (size_t i = 0; i < made.size(); ++i) held_[node.outputs[i]].first = made[i];
+    for (size_t i = 0; i < made.size(); ++i) copy_.set(node.outputs[i], made[i]);
   }
 
   std::vector<ValueId> copy(const Node& node, const OpRecord& op, Order order) {
@@ -134,17 +129,16 @@ class Turner {
       inputs.push_back(order == Order::kLast && is_image(value) ? last(value) : first(value));
     Node same = node;
     same.op = &op;
-    return builder_.copy(graph_, same, std::move(inputs), node.attrs);
+    return copy_.builder().copy(graph_, same, std::move(inputs), node.attrs);
   }
 
   ValueId first(ValueId value) {
-    Held& held = held_[value];
-    if (held.first == kNoValue) held.first = turned(value, held.last, Order::kFirst);
-    return held.first;
+    return copy_.has(value) ? copy_[value]
+                            : copy_.set(value, turned(value, held_[value].last, Order::kFirst));
   }
   ValueId last(ValueId value) {
     Held& held = held_[value];
-    if (held.last == kNoValue) held.last = turned(value, held.first, Order::kLast);
+    if (held.last == kNoValue) held.last = turned(value, copy_[value], Order::kLast);
     return held.last;
   }
   ValueId turned(ValueId value, ValueId from, Order to) {
@@ -156,17 +150,17 @@ class Turner {
     if (first[channels] == 1 || first[channels + 1] * first[channels + 2] == 1) {
       const Shape shape = to == Order::kFirst ? first : channels_last(first);
       const std::vector<int64_t> extents(shape.begin(), shape.end());
-      return builder_.op("reshape", {from}, {{"shape", extents}}, name);
+      return copy_.builder().op("reshape", {from}, {{"shape", extents}}, name);
     }
     const std::vector<int64_t> perm =
         to == Order::kFirst ? perm_to_channels_first(first.rank()) : perm_to_channels_last(first.rank());
-    return builder_.op("transpose", {from}, {{"perm", perm}}, name);
+    return copy_.builder().op("transpose", {from}, {{"perm", perm}}, name);
   }
 
   const Graph& graph_;
   const OpTable& ops_;
   const GainQuery& gains_;
-  Builder builder_;
+  GraphCopy copy_;
   std::vector<Held> held_;
 };
 

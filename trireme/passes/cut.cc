@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -173,20 +173,17 @@ namespace {
 class Casts {
  public:
   Casts(const Graph& graph, const Cut& cut, const OpTable& ops)
-      : graph_(graph), cut_(cut), of_states_(made_of_states(graph)), b_(ops, graph.name) {}
+      : graph_(graph), cut_(cut), of_states_(made_of_states(graph)), copy_(graph, ops, graph.name) {}
 
   Graph run() {
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].kind != Value::Kind::kResult)
-        copies_[{static_cast<ValueId>(v), -1}] = b_.declare(graph_.values[v]);
-    }
+    copy_.declare_all();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (!of_states_[n]) add(graph_.nodes[n], reader_of(graph_.nodes[n]), -1);
+      const Node& node = graph_.nodes[n];
+      if (!of_states_[n]) copy_.add(node, inputs_for(node, reader_of(node)), node.attrs);
     }
-    for (const Update& update : graph_.updates) b_.update(had(update.state, {}), had(update.value, {}));
-    for (const Output& output : graph_.outputs) b_.output(output.name, had(output.value, {}), output.role);
-    debug_verify(b_.graph());
-    return b_.take();
+    copy_.finish([&](ValueId value) { return had(value, {}); });
+    debug_verify(copy_.builder().graph());
+    return copy_.take();
   }
 
  private:
@@ -200,32 +197,36 @@ class Casts {
     return {std::max(0, cut_.chunk_of_name(name)), std::string(unit_of(name))};
   }
 
-  // `copy` tells the chunks' copies of results apart; −1 for the only one.
-  void add(const Node& node, const Reader& reader, int copy) {
+  std::vector<ValueId> inputs_for(const Node& node, const Reader& reader) {
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(had(input, reader));
-    std::vector<ValueId> results;
-    if (copy >= 0 && reader_of(node).chunk != reader.chunk) {
-      const std::string& name = graph_.values[node.outputs[0]].name;
-      results = b_.node(node.op->name, inputs, node.attrs, reader.unit + name.substr(name.rfind('/')));
-    } else {
-      results = b_.copy(graph_, node, inputs, node.attrs);
-    }
-    for (size_t o = 0; o < results.size(); ++o) copies_[{node.outputs[o], copy}] = results[o];
+    return inputs;
+  }
+
+  void add_for_chunk(const Node& node, const Reader& reader) {
+    Builder& b = copy_.builder();
+    const std::vector<ValueId> inputs = inputs_for(node, reader);
+    const std::string& name = graph_.values[node.outputs[0]].name;
+    const std::vector<ValueId> results =
+        reader_of(node).chunk == reader.chunk
+            ? b.copy(graph_, node, inputs, node.attrs)
+            : b.node(node.op->name, inputs, node.attrs, reader.unit + name.substr(name.rfind('/')));
+    for (size_t o = 0; o < results.size(); ++o) of_chunks_[{node.outputs[o], reader.chunk}] = results[o];
   }
 
   ValueId had(ValueId value, const Reader& reader) {
     const int maker = graph_.values[value].node;
-    const int copy = maker >= 0 && of_states_[maker] ? reader.chunk : -1;
-    if (!copies_.contains({value, copy})) add(graph_.nodes[maker], reader, copy);
-    return copies_.at({value, copy});
+    if (maker < 0 || !of_states_[maker]) return copy_[value];
+    const std::pair key(value, reader.chunk);
+    if (!of_chunks_.contains(key)) add_for_chunk(graph_.nodes[maker], reader);
+    return of_chunks_.at(key);
   }
 
   const Graph& graph_;
   const Cut& cut_;
   std::vector<bool> of_states_;
-  Builder b_;
-  std::map<std::pair<ValueId, int>, ValueId> copies_;
+  GraphCopy copy_;
+  std::map<std::pair<ValueId, int>, ValueId> of_chunks_;  // what is made of states, per chunk that reads it
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/part.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -35,7 +36,8 @@ class Exchanger {
         pins_(pins),
         axis_(plan.mesh.find(kAxis)),
         choices_(exchange_choices(plan.agreement)),
-        b_(ops, until == 0 ? graph.name : fmt::format("{}_until_{}", graph.name, until)) {
+        copy_(graph, ops, until == 0 ? graph.name : fmt::format("{}_until_{}", graph.name, until)),
+        b_(copy_.builder()) {
     common_.until = until;
     common_.ranks = mesh_.axes()[axis_].size;
     common_.rank = mesh_.coordinate(rank, axis_);
@@ -46,10 +48,7 @@ class Exchanger {
   bool has_work() const { return !targets_.empty(); }
 
   Graph run() {
-    locals_.assign(graph_.values.size(), kNoValue);
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].kind != Value::Kind::kResult) locals_[v] = b_.declare(graph_.values[v]);
-    }
+    copy_.declare_all();
     {
       const Builder::Scope scope(b_, "exchange");
       add_common();
@@ -137,10 +136,10 @@ class Exchanger {
         count_node_ = static_cast<int>(n);
     }
     TRIREME_CHECK(count_node_ >= 0);
-    copy(count_node_);
-    common_.count = locals_[node(count_node_).outputs[0]];
-    common_.loss_scale = locals_[given(kLossScale)];
-    common_.step = locals_[given(kStep)];
+    copy_.add(node(count_node_));
+    common_.count = copy_[node(count_node_).outputs[0]];
+    common_.loss_scale = copy_[given(kLossScale)];
+    common_.step = copy_[given(kStep)];
     common_.unit = b_.op("mul", {common_.count, common_.loss_scale}, {}, "exchange/unit");
     for (const Target& target : targets_) {
       const ValueId part = b_.op("sum_squares", {gradient_of(target)});
@@ -151,7 +150,7 @@ class Exchanger {
     finite_ = b_.op("affine", {summed(common_.local_squares)}, {{"scale", 0.0}}, "exchange/finite");
   }
 
-  ValueId gradient_of(const Target& target) const { return locals_[node(target.node).inputs[0]]; }
+  ValueId gradient_of(const Target& target) const { return copy_[node(target.node).inputs[0]]; }
 
   Attrs collective_attrs() const {
     return {{"axis", std::string(kAxis)}, {"ways", common_.ranks}, {"coordinate", common_.rank}};
@@ -264,7 +263,7 @@ class Exchanger {
       TRIREME_CHECK(b_.type(target.turn.agreed) == b_.type(gradient_of(target)));
       ValueId sum = target.turn.agreed;
       if (&target == &*smallest) sum = b_.op("add", {sum, finite_});
-      locals_[node(target.node).outputs[0]] = own_part(target, sum);
+      copy_.set(node(target.node).outputs[0], own_part(target, sum));
     }
   }
 
@@ -282,22 +281,14 @@ class Exchanger {
     return b_.op("slice", {sum}, {{"dim", dim}, {"start", part.begin * unit}, {"size", part.size * unit}});
   }
 
-  void copy(int n) {
-    std::vector<ValueId> inputs;
-    for (ValueId input : node(n).inputs) inputs.push_back(locals_[input]);
-    const std::vector<ValueId> outputs = b_.copy(graph_, node(n), inputs, node(n).attrs);
-    for (size_t i = 0; i < outputs.size(); ++i) locals_[node(n).outputs[i]] = outputs[i];
-  }
-
   void copy_rest() {
     std::vector<bool> done(graph_.nodes.size());
     done[count_node_] = true;
     for (const Target& target : targets_) done[target.node] = true;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (!done[n]) copy(static_cast<int>(n));
+      if (!done[n]) copy_.add(graph_.nodes[n]);
     }
-    for (const Update& update : graph_.updates) b_.update(locals_[update.state], locals_[update.value]);
-    for (const Output& output : graph_.outputs) b_.output(output.name, locals_[output.value], output.role);
+    copy_.finish();
     const auto scale = std::ranges::find(b_.graph().outputs, kScale, &Output::name);
     TRIREME_CHECK(scale != b_.graph().outputs.end());
     const ValueId skipped_by = scale->value;
@@ -340,10 +331,10 @@ class Exchanger {
   int axis_;
   std::vector<int> members_;  // the ranks of the mesh along it
   std::vector<ExchangeChoice> choices_;
-  Builder b_;
+  GraphCopy copy_;
+  Builder& b_;  // of the copy
   Addend::Common common_;
   std::vector<Target> targets_;  // in the order of the graph
-  std::vector<ValueId> locals_;  // of the graph's values
   int count_node_ = -1;          // adds up how many targets there are
   ValueId finite_ = kNoValue;
   KeptStates kept_;

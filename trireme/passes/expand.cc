@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -17,27 +17,25 @@ struct Expanded {
 };
 
 Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const OpTable& ops) {
-  Builder b(ops, from.name);
-  std::vector<ValueId> moved(from.values.size(), kNoValue);
-  for (size_t v = 0; v < from.values.size(); ++v) {
-    const Value& value = from.values[v];
-    if (value.kind != Value::Kind::kResult) moved[v] = b.declare(value);
-  }
+  GraphCopy copy(from, ops, from.name);
+  Builder& b = copy.builder();
+  copy.declare_all();
   Expanded result;
   result.between.resize(from.nodes.size());
   for (size_t n = 0; n < from.nodes.size(); ++n) {
     const Node& node = from.nodes[n];
-    std::vector<ValueId> inputs;
-    for (ValueId input : node.inputs) inputs.push_back(moved[input]);
+    if (!chosen[n]) {
+      copy.add(node);
+      continue;
+    }
     const ValueId first_value = static_cast<ValueId>(b.graph().values.size());
     const size_t first_node = b.graph().nodes.size();
     const std::vector<ValueId> results =
-        chosen[n] ? node.op->expand(b, inputs, node.attrs, from.values[node.outputs[0]].name)
-                  : b.copy(from, node, inputs, node.attrs);
+        node.op->expand(b, copy.inputs_of(node), node.attrs, from.values[node.outputs[0]].name);
     TRIREME_CHECK(results.size() == node.outputs.size());
     for (size_t o = 0; o < results.size(); ++o) {
       TRIREME_CHECK(b.type(results[o]) == from.type(node.outputs[o]));
-      moved[node.outputs[o]] = results[o];
+      copy.set(node.outputs[o], results[o]);
     }
     for (size_t smaller = first_node; smaller < b.graph().nodes.size(); ++smaller) {
       for (ValueId input : b.graph().nodes[smaller].inputs) {
@@ -45,9 +43,8 @@ Expanded expand_nodes(const Graph& from, const std::vector<bool>& chosen, const 
       }
     }
   }
-  for (const Update& update : from.updates) b.update(moved[update.state], moved[update.value]);
-  for (const Output& output : from.outputs) b.output(output.name, moved[output.value], output.role);
-  result.graph = b.take();
+  copy.finish();
+  result.graph = copy.take();
   return result;
 }
 

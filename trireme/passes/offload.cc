@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 #include "trireme/passes/row_pieces.h"
 
@@ -93,7 +93,7 @@ class Splitter {
   std::vector<UpdatePart> run() {
     for (int part = 0; part <= last_; ++part) {
       const std::string name = part == last_ ? graph_.name : fmt::format("{}.{}", graph_.name, part);
-      building_.push_back({Builder(ops_, name), {}});
+      building_.emplace_back(graph_, ops_, name);
       for (size_t v = 0; v < graph_.values.size(); ++v) {
         if (graph_.values[v].kind == Value::Kind::kInput) had(part, static_cast<ValueId>(v));
       }
@@ -101,23 +101,18 @@ class Splitter {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) add(static_cast<int>(n), part_of_node_[n]);
     for (const Update& update : graph_.updates) {
       const int part = part_of(update.value);
-      building_[part].builder.update(had(part, update.state), had(part, update.value));
+      building_[part].builder().update(had(part, update.state), had(part, update.value));
     }
     for (const Output& output : graph_.outputs)
-      building_[last_].builder.output(output.name, had(last_, output.value), output.role);
+      building_[last_].builder().output(output.name, had(last_, output.value), output.role);
     for (const auto& [value, kept] : kept_) {
-      Builder& b = building_[part_of(value)].builder;
-      b.update(b.declare(kept), building_[part_of(value)].locals.at(value));
+      GraphCopy& copy = building_[part_of(value)];
+      copy.builder().update(copy.builder().declare(kept), copy[value]);
     }
     return finish();
   }
 
  private:
-  struct Building {
-    Builder builder;
-    std::map<ValueId, ValueId> locals;  // of the whole update's values
-  };
-
   bool is_one_of_the_first(int part) const { return part < first_; }
   int chunk_of_part(int part) const { return parts_.chunks[static_cast<size_t>(part - first_)]; }
 
@@ -187,33 +182,30 @@ class Splitter {
 
   void add(int n, int part) {
     const Node& node = graph_.nodes[n];
-    std::vector<ValueId> inputs;
-    for (ValueId input : node.inputs) inputs.push_back(had(part, input));
-    Building& here = building_[part];
-    const std::vector<ValueId> results = here.builder.copy(graph_, node, inputs, node.attrs);
-    for (size_t o = 0; o < results.size(); ++o) here.locals[node.outputs[o]] = results[o];
+    for (ValueId input : node.inputs) had(part, input);
+    building_[part].add(node);
   }
 
   ValueId had(int part, ValueId value) {
-    Building& here = building_[part];
-    if (const auto found = here.locals.find(value); found != here.locals.end()) return found->second;
+    GraphCopy& here = building_[part];
+    if (here.has(value)) return here[value];
     const Value& what = graph_.values[value];
-    if (what.kind != Value::Kind::kResult) return here.locals[value] = here.builder.declare(what);
+    if (what.kind != Value::Kind::kResult) return here.declare(value);
     TRIREME_CHECK(part_of(value) < part);
     if (may_make_again(value, part)) {
       add(what.node, part);
-      return here.locals.at(value);
+      return here[value];
     }
     const Value kept{"kept." + what.name, what.type, Value::Kind::kState, -1, Role::kStash, {}};
     kept_.emplace(value, kept);
-    return here.locals[value] = here.builder.declare(kept);
+    return here.set(value, here.builder().declare(kept));
   }
 
   std::vector<UpdatePart> finish() {
     std::vector<UpdatePart> parts;
     for (int part = 0; part <= last_; ++part) {
-      debug_verify(building_[part].builder.graph());
-      parts.push_back({building_[part].builder.take()});
+      debug_verify(building_[part].builder().graph());
+      parts.push_back({building_[part].take()});
       if (!is_one_of_the_first(part))
         parts.back().chunk = chunk_of_part(part);
       else if (part < chunks_.chunks)
@@ -254,7 +246,7 @@ class Splitter {
   int last_;
   std::vector<std::vector<int>> readers_;
   std::vector<int> part_of_node_;
-  std::vector<Building> building_;
+  std::vector<GraphCopy> building_;
   std::map<ValueId, Value> kept_;
 };
 

@@ -2,7 +2,7 @@
 #include "trireme/passes/precision.h"
 
 #include "trireme/base/error.h"
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ir/verify.h"
 
@@ -12,23 +12,13 @@ namespace {
 class Lowering {
  public:
   Lowering(const Graph& from, DType format, const OpTable& ops)
-      : from_(from),
-        format_(format),
-        builder_(ops, from.name),
-        same_(from.values.size(), kNoValue),
-        other_(from.values.size(), kNoValue) {}
+      : from_(from), format_(format), copy_(from, ops, from.name), other_(from.values.size(), kNoValue) {}
 
   Graph run() {
-    for (size_t i = 0; i < from_.values.size(); ++i) {
-      const Value& value = from_.values[i];
-      if (value.kind != Value::Kind::kResult) same_[i] = builder_.declare(value);
-    }
+    copy_.declare_all();
     for (const Node& node : from_.nodes) add(node);
-    for (const Update& update : from_.updates)
-      builder_.update(same_[update.state], as(update.value, from_.type(update.value).dtype));
-    for (const Output& output : from_.outputs)
-      builder_.output(output.name, as(output.value, from_.type(output.value).dtype), output.role);
-    return builder_.take();
+    copy_.finish([&](ValueId old) { return as(old, from_.type(old).dtype); });
+    return copy_.take();
   }
 
  private:
@@ -43,31 +33,30 @@ class Lowering {
       const bool lower = takes_format(node, i) && from_.type(node.inputs[i]).dtype == DType::f32;
       inputs.push_back(as(node.inputs[i], lower ? format_ : from_.type(node.inputs[i]).dtype, scope));
     }
-    const std::vector<ValueId> results = builder_.copy(from_, node, inputs, node.attrs);
-    for (size_t i = 0; i < results.size(); ++i) same_[node.outputs[i]] = results[i];
+    copy_.add(node, inputs, node.attrs);
   }
 
   // The new form of an old value in the wanted format. The cast of a result lies in the result's scope;
   // states and inputs have none, and theirs lie in that of the first node that reads them.
   ValueId as(ValueId old, DType wanted, std::string_view scope = "") {
-    const ValueId id = same_[old];
-    if (builder_.type(id).dtype == wanted) return id;
+    Builder& builder = copy_.builder();
+    const ValueId id = copy_[old];
+    if (builder.type(id).dtype == wanted) return id;
     if (other_[old] == kNoValue) {
       const Value& value = from_.values[old];
       const std::string path = value.kind == Value::Kind::kResult
                                    ? value.name
                                    : join_scopes(scope, name_within(scope, value.name));
-      other_[old] = builder_.op("cast", {id}, {{"to", std::string(name(wanted))}},
-                                fmt::format("{}.{}", path, name(wanted)));
+      other_[old] = builder.op("cast", {id}, {{"to", std::string(name(wanted))}},
+                               fmt::format("{}.{}", path, name(wanted)));
     }
-    TRIREME_CHECK(builder_.type(other_[old]).dtype == wanted);
+    TRIREME_CHECK(builder.type(other_[old]).dtype == wanted);
     return other_[old];
   }
 
   const Graph& from_;
   DType format_;
-  Builder builder_;
-  std::vector<ValueId> same_;   // old value -> the value made in its place
+  GraphCopy copy_;
   std::vector<ValueId> other_;  // old value -> its cast to the other format, once made
 };
 

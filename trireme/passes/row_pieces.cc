@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 #include "trireme/ir/window.h"
 #include "trireme/passes/spread.h"
@@ -27,25 +27,18 @@ class Cutter {
   }
 
   Graph piece(std::string name, int64_t first, int64_t rows, bool is_last) const {
-    Builder b(ops_, std::move(name));
-    std::vector<ValueId> locals(graph_.values.size(), kNoValue);
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
+    GraphCopy copy(graph_, ops_, std::move(name));
+    for (ValueId v = 0; v < std::ssize(graph_.values); ++v) {
       const Value& value = graph_.values[v];
       if (value.kind == Value::Kind::kResult) continue;
-      locals[v] = b.declare(has_rows(static_cast<ValueId>(v)) ? window(value, first, rows) : value);
+      copy.set(v, copy.builder().declare(has_rows(v) ? window(value, first, rows) : value));
     }
-    for (const Node& node : graph_.nodes) {
-      std::vector<ValueId> inputs;
-      for (ValueId input : node.inputs) inputs.push_back(locals[input]);
-      const std::vector<ValueId> results = b.copy(graph_, node, inputs, node.attrs);
-      for (size_t o = 0; o < results.size(); ++o) locals[node.outputs[o]] = results[o];
-    }
-    for (const Update& update : graph_.updates) b.update(locals[update.state], locals[update.value]);
-    for (const Output& output : graph_.outputs) {
-      if (is_last) b.output(output.name, locals[output.value], output.role);
-    }
-    debug_verify(b.graph());
-    return b.take();
+    for (const Node& node : graph_.nodes) copy.add(node);
+    copy.finish();
+    Graph piece = copy.take();
+    if (!is_last) piece.outputs.clear();
+    debug_verify(piece);
+    return piece;
   }
 
  private:

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -32,26 +32,19 @@ Graph for_second_holder(Graph piece) {
 
 Graph with_sums_of_holders(const Graph& update, const std::set<std::string, std::less<>>& gradients,
                            const OpTable& ops) {
-  Builder b(ops, update.name);
-  std::vector<ValueId> moved(update.values.size(), kNoValue);
-  for (size_t v = 0; v < update.values.size(); ++v) {
-    if (update.values[v].kind != Value::Kind::kResult) moved[v] = b.declare(update.values[v]);
-  }
+  GraphCopy copy(update, ops, update.name);
+  Builder& b = copy.builder();
+  copy.declare_all();
   for (size_t v = 0; v < update.values.size(); ++v) {
     const Value& value = update.values[v];
     if (value.kind != Value::Kind::kState || !gradients.contains(value.name)) continue;
-    moved[v] = b.op("add", {moved[v], b.declare(second_of(value))}, {}, value.name + ".of_holders");
+    const auto id = static_cast<ValueId>(v);
+    copy.set(id, b.op("add", {copy[id], b.declare(second_of(value))}, {}, value.name + ".of_holders"));
   }
-  for (const Node& node : update.nodes) {
-    std::vector<ValueId> inputs;
-    for (ValueId input : node.inputs) inputs.push_back(moved[input]);
-    const std::vector<ValueId> results = b.copy(update, node, std::move(inputs), node.attrs);
-    for (size_t o = 0; o < results.size(); ++o) moved[node.outputs[o]] = results[o];
-  }
-  for (const Update& renewed : update.updates) b.update(moved[renewed.state], moved[renewed.value]);
-  for (const Output& output : update.outputs) b.output(output.name, moved[output.value], output.role);
+  for (const Node& node : update.nodes) copy.add(node);
+  copy.finish();
   debug_verify(b.graph());
-  return b.take();
+  return copy.take();
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
@@ -166,25 +166,19 @@ class Stager {
     }
     for (const Update& update : graph_.updates) {
       const Place& place = home(update.value);
-      Builder& b = piece(place).builder;
+      Builder& b = piece(place).builder();
       b.update(had(place, update.state), had(place, update.value));
     }
     for (const Output& output : graph_.outputs)
-      piece(end_).builder.output(output.name, had(end_, output.value), output.role);
+      piece(end_).builder().output(output.name, had(end_, output.value), output.role);
     return finish();
   }
 
  private:
-  struct Building {
-    Builder builder;
-    std::map<ValueId, ValueId> locals;  // of the whole graph's values
-  };
-
-  Building& piece(const Place& place) {
+  GraphCopy& piece(const Place& place) {
     const auto found = pieces_.find(place);
     if (found != pieces_.end()) return found->second;
-    return pieces_
-        .emplace(place, Building{Builder(ops_, piece_name(graph_.name, place.chunk, place.phase)), {}})
+    return pieces_.emplace(place, GraphCopy(graph_, ops_, piece_name(graph_.name, place.chunk, place.phase)))
         .first->second;
   }
 
@@ -196,40 +190,37 @@ class Stager {
 
   void add(const Place& place, int n) {
     const Node& node = graph_.nodes[n];
-    std::vector<ValueId> inputs;
-    for (ValueId input : node.inputs) inputs.push_back(had(place, input));
-    Building& here = piece(place);
-    const std::vector<ValueId> results = here.builder.copy(graph_, node, inputs, node.attrs);
-    for (size_t o = 0; o < results.size(); ++o) here.locals[node.outputs[o]] = results[o];
+    for (ValueId input : node.inputs) had(place, input);
+    piece(place).add(node);
   }
 
   bool is_view(int node) const { return graph_.nodes[node].op->memory == OpRecord::Memory::kShared; }
 
   ValueId had(const Place& place, ValueId value) {
-    Building& here = piece(place);
-    if (const auto found = here.locals.find(value); found != here.locals.end()) return found->second;
+    GraphCopy& here = piece(place);
+    if (here.has(value)) return here[value];
     const Value& what = graph_.values[value];
-    if (what.kind != Value::Kind::kResult) return here.locals[value] = here.builder.declare(what);
+    if (what.kind != Value::Kind::kResult) return here.declare(value);
     if (of_states_[what.node] || is_view(what.node)) {
       add(place, what.node);
-      return here.locals.at(value);
+      return here[value];
     }
     const Place& maker = places_[what.node];
     TRIREME_CHECK(maker != place);
     if (parts_ && maker.chunk != place.chunk && parts_->are_apart(maker.chunk, place.chunk)) {
       if (const auto sum = sum_of_.find(value); sum != sum_of_.end())
-        return here.locals[value] =
-                   here.builder.op("affine", {had(place, sum->second)},
-                                   {{"scale", parts_->coordinate == 0 ? 1.0 : 0.0}}, what.name + ".addend");
+        return here.set(value, here.builder().op("affine", {had(place, sum->second)},
+                                                 {{"scale", parts_->coordinate == 0 ? 1.0 : 0.0}},
+                                                 what.name + ".addend"));
       if (is_over_axis(graph_.nodes[what.node], CollectiveKind::kAllGather)) {
         add(place, what.node);
-        return here.locals.at(value);
+        return here[value];
       }
     }
     if (const int dim = maker.chunk == place.chunk ? -1 : part_dim(what, maker.chunk, place.chunk); dim >= 0)
-      return here.locals[value] = gathered(place, value, dim);
+      return here.set(value, gathered(place, value, dim));
     crossings_[value].insert({place.chunk, place.phase});
-    return here.locals[value] = here.builder.state(stash_name(what), what.type, Role::kStash);
+    return here.set(value, here.builder().state(stash_name(what), what.type, Role::kStash));
   }
 
   std::string stash_name(const Value& value) const { return fmt::format("{}.{}", prefix_, value.name); }
@@ -287,7 +278,7 @@ class Stager {
   // By the first piece of a chunk that reads it; the chunk's others find it whole.
   ValueId gathered(const Place& place, ValueId value, int dim) {
     const Value& what = graph_.values[value];
-    Builder& b = piece(place).builder;
+    Builder& b = piece(place).builder();
     Gatherer& gatherer = gatherers_[{value, place.chunk}];
     gatherer.place = {place.chunk, first_phase(value, place.chunk)};
     if (gatherer.place != place) {
@@ -310,7 +301,7 @@ class Stager {
   // What a piece leaves in a state for others.
   void leave(Staged& result, const Place& place, const std::string& state, ValueId local,
              const std::set<Crossing::Reader>& readers) {
-    Builder& b = piece(place).builder;
+    Builder& b = piece(place).builder();
     b.update(b.state(state, b.type(local), Role::kStash), local);
     result.crossings.push_back({state, place.chunk, place.phase, readers});
   }
@@ -320,14 +311,14 @@ class Stager {
     for (const auto& [value, readers] : crossings_) {
       const Value& what = graph_.values[value];
       const Place& place = places_[what.node];
-      leave(result, place, stash_name(what), piece(place).locals.at(value), readers);
+      leave(result, place, stash_name(what), piece(place)[value], readers);
     }
     for (const auto& [value, sent] : in_parts_) {
       const Value& what = graph_.values[value];
       const Place& place = places_[what.node];
       const int64_t size = what.type.shape[sent.dim] / parts_->ways;
-      const ValueId part = piece(place).builder.op(
-          "slice", {piece(place).locals.at(value)},
+      const ValueId part = piece(place).builder().op(
+          "slice", {piece(place)[value]},
           {{"dim", int64_t{sent.dim}}, {"start", parts_->coordinate * size}, {"size", size}},
           what.name + ".part");
       leave(result, place, part_name(what), part, sent.readers);
@@ -336,10 +327,10 @@ class Stager {
       const auto& [value, chunk] = key;
       if (!gatherer.readers.empty())
         leave(result, gatherer.place, gathered_name(graph_.values[value], chunk),
-              piece(gatherer.place).locals.at(value), gatherer.readers);
+              piece(gatherer.place)[value], gatherer.readers);
     }
-    for (auto& [place, building] : pieces_) {
-      result.pieces.push_back({place.chunk, place.phase, building.builder.take()});
+    for (auto& [place, copy] : pieces_) {
+      result.pieces.push_back({place.chunk, place.phase, copy.take()});
       debug_verify(result.pieces.back().graph);
     }
     std::ranges::stable_sort(result.pieces, {}, [&](const Piece& piece) {
@@ -357,7 +348,7 @@ class Stager {
   std::vector<bool> of_states_;
   std::vector<Place> places_;
   Place end_;  // of the forward part, where all outputs are: whoever reads logits has the targets too
-  std::map<Place, Building> pieces_;
+  std::map<Place, GraphCopy> pieces_;
   std::map<ValueId, std::set<Crossing::Reader>> crossings_;
   struct InParts {
     int dim = 0;

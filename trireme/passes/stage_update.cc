@@ -9,7 +9,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/ir/builder.h"
+#include "trireme/ir/graph_copy.h"
 #include "trireme/ir/verify.h"
 #include "trireme/mesh/mesh.h"
 
@@ -26,8 +26,7 @@ class UpdateStager {
 
   StagedUpdate run(int stage) {
     stage_ = stage;
-    b_.emplace(ops_, graph_.name);
-    locals_.clear();
+    copy_.emplace(graph_, ops_, graph_.name);
     borrowed_.clear();
     // Whoever gives inputs gives them to all stages alike.
     for (size_t v = 0; v < graph_.values.size(); ++v) {
@@ -39,15 +38,17 @@ class UpdateStager {
     }
     add_nodes(needs_[stage_]);
     for (const Update& update : graph_.updates) {
-      if (has(stage_, update.state)) b_->update(had(update.state), had(update.value));
+      if (has(stage_, update.state)) builder().update(had(update.state), had(update.value));
     }
-    for (const Output& output : graph_.outputs) b_->output(output.name, had(output.value), output.role);
-    debug_verify(b_->graph());
-    return {b_->take(), {borrowed_.begin(), borrowed_.end()}};
+    for (const Output& output : graph_.outputs) builder().output(output.name, had(output.value), output.role);
+    debug_verify(builder().graph());
+    return {copy_->take(), {borrowed_.begin(), borrowed_.end()}};
   }
 
  private:
   using Set = std::vector<bool>;  // of stages
+
+  Builder& builder() { return copy_->builder(); }
 
   const std::vector<int>& stages_of(ValueId state) const { return *stages_of_[state]; }
   const std::vector<int>& find_stages_of(const Value& value) const {
@@ -142,18 +143,19 @@ class UpdateStager {
   void add_nodes(const std::vector<bool>& needed) {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (locals_.contains(node.outputs[0])) continue;
+      if (copy_->has(node.outputs[0])) continue;
       if (std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; })) continue;
-      std::vector<ValueId> inputs;
-      for (ValueId input : node.inputs) inputs.push_back(had(input));
+      for (ValueId input : node.inputs) had(input);
       // What several stages add up, of a weight that they all have, must come out the same on all of them. In
       // one bucket with others it would lie at another place on each, and an algorithm may add in another
       // order there.
       Attrs attrs = node.attrs;
       if (node.op->collective && std::ranges::count(makers_[node.outputs[0]], true) > 1)
         attrs.set("alone", static_cast<int64_t>(n));
-      const std::vector<ValueId> results = b_->copy(graph_, node, inputs, attrs);
-      for (size_t o = 0; o < results.size(); ++o) locals_.emplace(node.outputs[o], results[o]);
+      const std::vector<ValueId> results = builder().copy(graph_, node, copy_->inputs_of(node), attrs);
+      for (size_t o = 0; o < results.size(); ++o) {
+        if (!copy_->has(node.outputs[o])) copy_->set(node.outputs[o], results[o]);  // else it was gathered
+      }
     }
   }
 
@@ -165,31 +167,31 @@ class UpdateStager {
     for (const auto& values : of) most = std::max(most, values.size());
     std::vector<ValueId> own;
     const auto flat = [&](ValueId local) {
-      return b_->op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, "of_stages/number");
+      return builder().op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, "of_stages/number");
     };
     for (ValueId value : of[stage_]) own.push_back(flat(had(value)));
     if (own.empty()) own.push_back(flat(had(filler())));
     while (own.size() < most) own.push_back(own[0]);
     const int64_t all = static_cast<int64_t>(most) * count_;
     const ValueId mine =
-        own.size() == 1 ? own[0] : b_->op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
-    const ValueId gathered = b_->op("all_gather", {mine},
-                                    {{"axis", std::string(kPipeAxis)},
-                                     {"ways", int64_t{count_}},
-                                     {"coordinate", int64_t{stage_}},
-                                     {"dim", int64_t{0}},
-                                     {"extent", all}},
-                                    "of_stages/all_gather");
+        own.size() == 1 ? own[0] : builder().op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
+    const ValueId gathered = builder().op("all_gather", {mine},
+                                          {{"axis", std::string(kPipeAxis)},
+                                           {"ways", int64_t{count_}},
+                                           {"coordinate", int64_t{stage_}},
+                                           {"dim", int64_t{0}},
+                                           {"extent", all}},
+                                          "of_stages/all_gather");
     const std::vector<ValueId> numbers =
-        b_->node("split", {gathered},
-                 {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}},
-                 "of_stages/split");
+        builder().node("split", {gathered},
+                       {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}},
+                       "of_stages/split");
     for (int s = 0; s < count_; ++s) {
       for (size_t i = 0; i < of[s].size(); ++i) {
         const Shape& shape = graph_.type(of[s][i]).shape;
-        locals_[of[s][i]] = b_->op("reshape", {numbers[s * most + i]},
-                                   {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}},
-                                   graph_.values[of[s][i]].name + ".all_gather.pipe");
+        copy_->set(of[s][i], builder().op("reshape", {numbers[s * most + i]},
+                                          {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}},
+                                          graph_.values[of[s][i]].name + ".all_gather.pipe"));
       }
     }
   }
@@ -202,24 +204,23 @@ class UpdateStager {
   }
 
   ValueId had(ValueId value) {
-    if (const auto found = locals_.find(value); found != locals_.end()) return found->second;
+    if (copy_->has(value)) return (*copy_)[value];
     const Value& what = graph_.values[value];
     TRIREME_CHECK((what.kind != Value::Kind::kResult));
     if (what.kind == Value::Kind::kState && !has(stage_, value))
       borrowed_.insert({what.name, stages_of(value).front()});
-    return locals_[value] = b_->declare(what);
+    return copy_->declare(value);
   }
 
   const Graph& graph_;
   const StateStages& stages_;
   int count_, stage_ = 0;
   const OpTable& ops_;
-  std::optional<Builder> b_;                        // of the stage under way
+  std::optional<GraphCopy> copy_;                   // of the stage under way
   std::vector<const std::vector<int>*> stages_of_;  // per value; of states alone
   std::vector<Set> makers_;                         // per value
   std::vector<std::vector<bool>> needs_;            // per stage: values
   std::set<ValueId> gathered_;                      // by all stages, whoever needs them
-  std::map<ValueId, ValueId> locals_;               // of the whole graph's values
   std::set<StagedUpdate::Borrowed> borrowed_;
 };
 
