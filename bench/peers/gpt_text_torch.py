@@ -20,8 +20,10 @@ from torch.nn import functional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "parity"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "exchange_tables"))
 import gpt_torch
 import philox
+import plot
 
 VALIDATION = 0.1  # data.validation_fraction
 
@@ -89,27 +91,6 @@ def load(model, folder):
     assert not unknown and all(name.endswith("hidden_keys") for name in missing), (missing, unknown)
 
 
-def plot(path, curves):
-    """An SVG with a line for each name in `curves`."""
-    width, height, left, bottom = 640, 360, 48, 32
-    losses = [loss for curve in curves.values() for loss in curve]
-    low, high, steps = 0.0, max(losses) * 1.02, max(map(len, curves.values()))
-    x = lambda step: left + (width - left - 12) * step / steps
-    y = lambda loss: 12 + (height - bottom - 12) * (high - loss) / (high - low)
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
-             f'<rect width="{width}" height="{height}" fill="white"/>']
-    for loss in range(int(high) + 1):
-        lines.append(f'<path d="M{left} {y(loss):.1f}H{width - 12}" stroke="#ddd"/>'
-                     f'<text x="{left - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
-    for step in range(0, steps + 1, 100):
-        lines.append(f'<text x="{x(step):.1f}" y="{height - 12}" text-anchor="middle">{step}</text>')
-    for i, ((name, curve), (color, stroke)) in enumerate(zip(curves.items(), (("#1f77b4", 3), ("#ff7f0e", 1)))):
-        points = " ".join(f"{x(step + 1):.1f},{y(loss):.1f}" for step, loss in enumerate(curve))
-        lines.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="{stroke}"/>'
-                     f'<text x="{width - 120}" y="{30 + 18 * i}" fill="{color}">{name}</text>')
-    pathlib.Path(path).write_text("\n".join(lines) + "\n</svg>\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     gpt_torch.add_arguments(parser)
@@ -150,7 +131,8 @@ def main():
         with open(a.csv, "w", newline="") as file:
             csv.writer(file).writerows([("step", "trireme", "pytorch"), *zip(range(1, len(found) + 1), found, losses)])
     if a.svg:
-        plot(a.svg, {"Trireme": found, "PyTorch": losses})
+        curves = {name: list(enumerate(values, 1)) for name, values in (("Trireme", found), ("PyTorch", losses))}
+        pathlib.Path(a.svg).write_text(plot.curves(curves, "step", "training loss"))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import math
 
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 52, 216, 14, 44
+PLOT, HEIGHT, LEFT, TOP, BOTTOM = 452, 380, 52, 14, 44  # PLOT: the width of the curves without the legend
 
 
 def ticks(low, high):
@@ -20,25 +20,27 @@ def curves(lines, across, up):
     points = [point for line in lines.values() for point in line]
     low_x, high_x = 0, max(x for x, _ in points)
     low_y, high_y = min(y for _, y in points), max(y for _, y in points)
-    x = lambda value: LEFT + (WIDTH - LEFT - RIGHT) * (value - low_x) / ((high_x - low_x) or 1)
+    right = LEFT + PLOT
+    width = right + 34 + 7 * max(map(len, lines))  # the longest name is not cut off
+    x = lambda value: LEFT + PLOT * (value - low_x) / ((high_x - low_x) or 1)
     y = lambda value: TOP + (HEIGHT - TOP - BOTTOM) * (high_y - value) / ((high_y - low_y) or 1)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-           'font-size="12">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" font-family="sans-serif" '
+           'font-size="12">', f'<rect width="{width}" height="{HEIGHT}" fill="white"/>']
     for value in ticks(low_y, high_y):
-        out.append(f'<path d="M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
+        out.append(f'<path d="M{LEFT} {y(value):.1f}H{right}" stroke="#ddd"/>'
                    f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
     for value in ticks(low_x, high_x):
         out.append(f'<path d="M{x(value):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>'
                    f'<text x="{x(value):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:g}</text>')
-    out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{across}</text>'
+    out.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{across}</text>'
                f'<text x="12" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
                f'transform="rotate(-90 12 {(TOP + HEIGHT - BOTTOM) / 2})">{up}</text>')
     for i, (name, line) in enumerate(lines.items()):
         color, below = COLORS[i % len(COLORS)], TOP + 14 + 18 * i
         path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in line)
         out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.6"/>'
-                   f'<path d="M{WIDTH - RIGHT + 10} {below - 4}h18" stroke="{color}" stroke-width="3"/>'
-                   f'<text x="{WIDTH - RIGHT + 34}" y="{below}">{name}</text>')
+                   f'<path d="M{right + 10} {below - 4}h18" stroke="{color}" stroke-width="3"/>'
+                   f'<text x="{right + 34}" y="{below}">{name}</text>')
     return "\n".join(out) + "\n</svg>\n"
 
 

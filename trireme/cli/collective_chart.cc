@@ -1,4 +1,4 @@
-// Plain text, no library: axes, lines, a legend. See collective_chart.h.
+// Axes, lines, a legend. See collective_chart.h.
 #include "trireme/cli/collective_chart.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "trireme/base/svg.h"
 #include "trireme/cli/size_list.h"
 #include "trireme/cli/write_file.h"
 
@@ -16,25 +17,12 @@ namespace {
 using comm::Algorithm;
 
 constexpr double kWidth = 960, kHeight = 600;
-constexpr double kLeft = 84, kRight = 712, kTop = 78, kBottom = 530;
+constexpr double kLeft = 84, kRight = 712, kTop = 78, kBottom = 530, kLegend = kRight + 20;
+constexpr std::string_view kMiddle = R"(text-anchor="middle")";
 
 // Told apart also by who sees few colours, by their order of brightness.
 constexpr std::array<const char*, 10> kColours = {"#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                   "#e69f00", "#56b4e9", "#7f3c8d", "#8c6d31", "#888888"};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 std::string time_text(int power) {  // of ten, in seconds
   const int unit = power < -6 ? 0 : power < -3 ? 1 : power < 0 ? 2 : 3;
@@ -76,7 +64,8 @@ Axes axes_of(const std::vector<bench::CollectiveTime>& times) {
 
 class Chart {
  public:
-  Chart(const std::vector<bench::CollectiveTime>& times) : times_(times), axes_(axes_of(times)) {
+  explicit Chart(const std::vector<bench::CollectiveTime>& times)
+      : times_(times), axes_(axes_of(times)), svg_(kWidth, kHeight, 13) {
     for (const bench::CollectiveTime& time : times) {
       if (std::ranges::find(algorithms_, time.asked) == algorithms_.end()) algorithms_.push_back(time.asked);
     }
@@ -85,18 +74,11 @@ class Chart {
   std::string draw(const std::string& title, const std::string& subtitle);
 
  private:
-  template <typename... Arguments>
-  void add(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(svg_), text, std::forward<Arguments>(arguments)...);
-    svg_ += '\n';
-  }
-  void text(double x, double y, const char* anchor, const std::string& words, const char* more = "") {
-    add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" {}>{}</text>)", x, y, anchor, more, escaped(words));
-  }
   void draw_grid();
   void draw_lines(Algorithm algorithm, const char* colour);
   void draw_automatic();
   void draw_legend();
+  void entry(double y, std::string_view words, const std::string& stroke);
   std::string path(Algorithm algorithm, double bench::CollectiveTime::*seconds) const;
   const char* colour_of(Algorithm algorithm) const {
     const auto at = static_cast<size_t>(std::ranges::find(algorithms_, algorithm) - algorithms_.begin());
@@ -106,18 +88,17 @@ class Chart {
   const std::vector<bench::CollectiveTime>& times_;
   Axes axes_;
   std::vector<Algorithm> algorithms_;
-  std::string svg_;
+  Svg svg_;
 };
 
 void Chart::draw_grid() {
-  add(R"(<g stroke="#dddddd" stroke-width="1">)");
+  svg_.add(R"(<g stroke="#dddddd" stroke-width="1">)");
   for (int power = -10; power <= 4; ++power) {
     for (int digit = 1; digit <= 9; ++digit) {
       const double seconds = digit * std::pow(10, power);
       const double y = axes_.y(seconds);
       if (y < kTop - 0.1 || y > kBottom + 0.1) continue;
-      add(R"(<line x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}"{}/>)", kLeft, y, kRight, y,
-          digit == 1 ? R"( stroke="#bbbbbb")" : R"( stroke="#eeeeee")");
+      svg_.line(kLeft, y, kRight, y, digit == 1 ? R"(stroke="#bbbbbb")" : R"(stroke="#eeeeee")");
     }
   }
   std::vector<size_t> sizes;
@@ -125,25 +106,26 @@ void Chart::draw_grid() {
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   for (const size_t bytes : sizes) {
     const double x = axes_.x(static_cast<double>(bytes));
-    add(R"(<line x1="{:.1f}" y1="{}" x2="{:.1f}" y2="{}"/>)", x, kTop, x, kBottom);
+    svg_.line(x, kTop, x, kBottom);
   }
-  add("</g>");
-  add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#444444"/>)", kLeft, kTop,
-      kRight - kLeft, kBottom - kTop);
+  svg_.add("</g>");
+  svg_.rect(kLeft, kTop, kRight - kLeft, kBottom - kTop, "none", R"(stroke="#444444")");
   double last_x = -100;
   for (const size_t bytes : sizes) {
     const double x = axes_.x(static_cast<double>(bytes));
     if (x - last_x < 34) continue;  // no room for the words
     last_x = x;
-    text(x, kBottom + 18, "middle", size_text(bytes));
+    svg_.text(x, kBottom + 18, size_text(bytes), kMiddle);
   }
   for (int power = -10; power <= 4; ++power) {
     const double y = axes_.y(std::pow(10, power));
-    if (y >= kTop - 0.1 && y <= kBottom + 0.1) text(kLeft - 8, y + 4, "end", time_text(power));
+    if (y >= kTop - 0.1 && y <= kBottom + 0.1)
+      svg_.text(kLeft - 8, y + 4, time_text(power), R"(text-anchor="end")");
   }
-  text((kLeft + kRight) / 2, kBottom + 44, "middle", "size of the vector, bytes");
-  add(R"svg(<text x="20" y="{0}" text-anchor="middle" transform="rotate(-90 20 {0})">time, median of the slowest rank</text>)svg",
-      (kTop + kBottom) / 2);
+  svg_.text((kLeft + kRight) / 2, kBottom + 44, "size of the vector, bytes", kMiddle);
+  const double middle = (kTop + kBottom) / 2;
+  svg_.text(20, middle, "time, median of the slowest rank",
+            fmt::format(R"svg({} transform="rotate(-90 20 {})")svg", kMiddle, middle));
 }
 
 std::string Chart::path(Algorithm algorithm, double bench::CollectiveTime::*seconds) const {
@@ -157,23 +139,29 @@ std::string Chart::path(Algorithm algorithm, double bench::CollectiveTime::*seco
 }
 
 void Chart::draw_lines(Algorithm algorithm, const char* colour) {
-  add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.8"/>)",
-      path(algorithm, &bench::CollectiveTime::median_seconds), colour);
+  svg_.add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.8"/>)",
+           path(algorithm, &bench::CollectiveTime::median_seconds), colour);
   for (const bench::CollectiveTime& time : times_) {
     if (time.asked != algorithm) continue;
-    add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.8" fill="{}"/>)", axes_.x(static_cast<double>(time.bytes)),
-        axes_.y(time.median_seconds), colour);
+    svg_.add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.8" fill="{}"/>)",
+             axes_.x(static_cast<double>(time.bytes)), axes_.y(time.median_seconds), colour);
   }
-  add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.4" stroke-dasharray="5 4" opacity="0.9"/>)",
+  svg_.add(
+      R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.4" stroke-dasharray="5 4" opacity="0.9"/>)",
       path(algorithm, &bench::CollectiveTime::predicted_seconds), colour);
 }
 
 void Chart::draw_automatic() {
   for (const bench::CollectiveTime& time : times_) {
     if (time.asked != Algorithm::automatic) continue;
-    add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)",
-        axes_.x(static_cast<double>(time.bytes)), axes_.y(time.median_seconds));
+    svg_.add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)",
+             axes_.x(static_cast<double>(time.bytes)), axes_.y(time.median_seconds));
   }
+}
+
+void Chart::entry(double y, std::string_view words, const std::string& stroke) {
+  svg_.line(kLegend, y - 4, kLegend + 24, y - 4, stroke);
+  svg_.text(kLegend + 32, y, words);
 }
 
 // From the slowest to the fastest at the largest size, as the lines end.
@@ -185,35 +173,22 @@ void Chart::draw_legend() {
     if (algorithm != Algorithm::automatic || algorithms_.size() == 1) last.push_back(*found);
   }
   std::ranges::stable_sort(last, std::ranges::greater{}, &bench::CollectiveTime::median_seconds);
-  const double x = kRight + 20;
   double y = kTop + 14;
   for (const bench::CollectiveTime& time : last) {
-    const char* const colour = colour_of(time.asked);
-    add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="2.5"/>)", x, y - 4, x + 24, y - 4,
-        colour);
-    text(x + 32, y, "start", std::string(name(time.asked)));
+    entry(y, name(time.asked), fmt::format(R"(stroke="{}" stroke-width="2.5")", colour_of(time.asked)));
     y += 22;
   }
-  y += 12;
-  add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="#444444" stroke-width="2"/>)", x, y - 4, x + 24,
-      y - 4);
-  text(x + 32, y, "start", "measured");
-  y += 22;
-  add(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="#444444" stroke-width="1.4" stroke-dasharray="5 4"/>)",
-      x, y - 4, x + 24, y - 4);
-  text(x + 32, y, "start", "predicted");
+  entry(y += 12, "measured", R"(stroke="#444444" stroke-width="2")");
+  entry(y += 22, "predicted", R"(stroke="#444444" stroke-width="1.4" stroke-dasharray="5 4")");
   if (algorithms_.size() == 1 || algorithms_[0] != Algorithm::automatic) return;
   y += 22;
-  add(R"(<circle cx="{}" cy="{}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)", x + 12, y - 4);
-  text(x + 32, y, "start", "automatic choice");
+  svg_.add(R"(<circle cx="{}" cy="{}" r="6" fill="none" stroke="#111111" stroke-width="1.4"/>)", kLegend + 12,
+           y - 4);
+  svg_.text(kLegend + 32, y, "automatic choice");
 }
 
 std::string Chart::draw(const std::string& title, const std::string& subtitle) {
-  add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#222222">)",
-      kWidth, kHeight);
-  add(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
-  text(kLeft, 34, "start", title, R"(font-size="18" font-weight="bold")");
-  text(kLeft, 56, "start", subtitle, R"(fill="#666666")");
+  svg_.heading(kLeft, title, subtitle);
   draw_grid();
   for (const Algorithm algorithm : algorithms_) {
     if (algorithm != Algorithm::automatic || algorithms_.size() == 1)
@@ -221,8 +196,7 @@ std::string Chart::draw(const std::string& title, const std::string& subtitle) {
   }
   if (algorithms_.size() > 1) draw_automatic();
   draw_legend();
-  svg_ += "</svg>\n";
-  return std::move(svg_);
+  return svg_.take();
 }
 
 }  // namespace

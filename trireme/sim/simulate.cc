@@ -43,9 +43,14 @@ struct Simulated {
 };
 
 Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for) {
-  return {std::make_unique<Track>(track_of(program, device_map.device(rank))),
-          {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
-          program.parameters};
+  Simulated result{
+      std::make_unique<Track>(track_of(program, device_map.device(rank))),
+      {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
+      program.parameters};
+  for (const Segment& segment : program.segments) {
+    if (segment.kind == SegmentKind::kUpdate) result.report.updates.insert(segment.graph.name);
+  }
+  return result;
 }
 
 // Whether all its messages are to other stages. Others are to neighbours, who lie differently for each rank.

@@ -219,7 +219,7 @@ TEST(Simulate, EventsAreWhatTimesAreMadeOf) {
   }
   EXPECT_NE(trace_of(report, what.plan.mesh).find("first.0.forward"), std::string::npos);
   const std::string svg = draw_svg(report, what.plan.mesh, "a title");
-  for (const char* text : {"a title", ">backward<", ">communication<", "0: pipe 0, data 0", "</svg>"})
+  for (const char* text : {"a title", ">backward<", ">update<", ">communication<", "0: pipe 0, data 0", "</svg>"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;
   EXPECT_TRUE(simulate_case(what, read_cluster("a100")).ranks[0].time.events.empty());
 }
