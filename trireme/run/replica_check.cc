@@ -9,6 +9,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/text.h"
 #include "trireme/run/agreement.h"
+#include "trireme/runtime/agree.h"
 
 namespace trireme {
 namespace {
@@ -61,11 +62,7 @@ void ReplicaCheck::gather(uint64_t own) {
   std::ranges::fill(words_, 0);
   words_[static_cast<size_t>(ranks_.rank)] = static_cast<int64_t>(own);
   // A rank's word is 0 on all others, so adding up along one axis after the other spreads it.
-  for (const Axis& axis : ranks_.plan.mesh.axes()) {
-    if (axis.size == 1) continue;
-    ranks_.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(words_.data()),
-                                    std::ssize(words_), DType::i64, Communicator::Reduction::kSum);
-  }
+  agree(ranks_.communicator, ranks_.plan.mesh, std::span(words_), Communicator::Reduction::kSum);
 }
 
 void ReplicaCheck::compare(int64_t step) {
@@ -118,11 +115,9 @@ std::string ReplicaCheck::difference(size_t number) {
 
 // Stages of a pipeline, and servers, have different numbers of states.
 size_t ReplicaCheck::most_states() {
-  int64_t most = std::ssize(states_);
-  if (!parts_axis_.empty())
-    ranks_.communicator->all_reduce(parts_axis_, reinterpret_cast<std::byte*>(&most), 1, DType::i64,
-                                    Communicator::Reduction::kMax);
-  return static_cast<size_t>(most);
+  if (parts_axis_.empty()) return states_.size();
+  return static_cast<size_t>(agreed(ranks_.communicator, parts_axis_, int64_t{std::ssize(states_)},
+                                    Communicator::Reduction::kMax));
 }
 
 int ReplicaCheck::first_of_stage() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/runtime/agree.h"
 
 namespace trireme {
 
@@ -41,13 +42,8 @@ StopReason StopAgreement::agreed_after(int64_t steps) {
 }
 
 StopReason StopAgreement::agreed_now() {
-  int32_t last = static_cast<int32_t>(reason());
-  for (const Axis& axis : ranks_.plan.mesh.axes()) {
-    if (axis.size == 1) continue;
-    ranks_.communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&last), 1, DType::i32,
-                                    Communicator::Reduction::kMax);
-  }
-  return static_cast<StopReason>(last);
+  return static_cast<StopReason>(agreed(ranks_.communicator, ranks_.plan.mesh,
+                                        static_cast<int32_t>(reason()), Communicator::Reduction::kMax));
 }
 
 }  // namespace trireme

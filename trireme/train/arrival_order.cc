@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 #include "trireme/base/json.h"
+#include "trireme/runtime/agree.h"
 
 namespace trireme {
 namespace {
@@ -84,9 +85,8 @@ std::vector<ArrivalOrder> gathered_arrivals(const ArrivalOrder& own, Communicato
     numbers.push_back(std::ssize(arrivals));
     numbers.insert(numbers.end(), arrivals.begin(), arrivals.end());
   }
-  int64_t width = std::ssize(numbers);
-  communicator.all_reduce(axis, reinterpret_cast<std::byte*>(&width), 1, DType::i64,
-                          Communicator::Reduction::kMax);
+  const auto width =
+      agreed(&communicator, axis, int64_t{std::ssize(numbers)}, Communicator::Reduction::kMax);
   std::vector<int64_t> all(static_cast<size_t>(width * ranks));
   std::ranges::copy(numbers, all.begin() + rank * width);
   communicator.all_gather(axis, reinterpret_cast<std::byte*>(all.data()), std::ssize(all), DType::i64);

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
-#include "trireme/kernels/communicator.h"
 #include "trireme/optim/update.h"
 #include "trireme/passes/second_holder.h"
+#include "trireme/runtime/agree.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {
@@ -52,11 +52,8 @@ CountedTargets::CountedTargets(Executor& executor) : program_(executor.program()
   };
   add(std::string(kCountState), 0);
   add(second_name(kCountState), ranks);
-  if (must_ask_others(program_)) {
-    for (const Axis& axis : mesh.axes())
-      executor.communicator()->all_reduce(axis.name, reinterpret_cast<std::byte*>(all.data()),
-                                          std::ssize(all), DType::f64, Communicator::Reduction::kSum);
-  }
+  if (must_ask_others(program_))
+    agree(executor.communicator(), mesh, std::span(all), Communicator::Reduction::kSum);
   first_.assign(all.begin(), all.begin() + mesh.ranks());
   second_.assign(all.begin() + mesh.ranks(), all.begin() + 2 * mesh.ranks());
   for (size_t a = 0; a < axes; ++a) added_.push_back(all[2 * ranks + a] > 0);

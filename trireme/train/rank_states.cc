@@ -7,6 +7,7 @@
 #include "trireme/exchange/method.h"
 #include "trireme/ir/trained.h"
 #include "trireme/optim/update.h"
+#include "trireme/runtime/agree.h"
 #include "trireme/train/state_reach.h"
 
 namespace trireme {
@@ -124,14 +125,8 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
   if (ranks.plan.mesh.ranks() == 1) return {};
   return {.index = ranks.rank,
           .count = ranks.plan.mesh.ranks(),
-          .agree = [axes = ranks.plan.mesh.axes(), communicator = ranks.communicator](bool yes) {
-            int32_t no = yes ? 0 : 1;
-            for (const Axis& axis : axes) {
-              if (axis.size == 1) continue;
-              communicator->all_reduce(axis.name, reinterpret_cast<std::byte*>(&no), 1, DType::i32,
-                                       Communicator::Reduction::kMax);
-            }
-            return no == 0;
+          .agree = [mesh = ranks.plan.mesh, communicator = ranks.communicator](bool yes) {
+            return agreed(communicator, mesh, int32_t{!yes}, Communicator::Reduction::kMax) == 0;
           }};
 }
 

@@ -16,6 +16,7 @@
 #include "trireme/passes/pins.h"
 #include "trireme/plan/agreement.h"
 #include "trireme/program/build.h"
+#include "trireme/runtime/agree.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/step_programs.h"
 
@@ -435,8 +436,7 @@ void Trainer::evaluate(Batch& batch, Evaluation& total, const OnRow& on_row) {
   runner_.run(runner_.turns(evaluation_list_), before, after);
   if (const std::string axis = ranks_.plan.parts_axis_name();
       !axis.empty())  // one stage, or server, has them
-    ranks_.communicator->all_reduce(axis, reinterpret_cast<std::byte*>(sums.data()), std::ssize(sums),
-                                    DType::f64, Communicator::Reduction::kSum);
+    agree(ranks_.communicator, axis, std::span(sums), Communicator::Reduction::kSum);
   total.loss = (total.loss * total.count + sums[0]) / std::max(1.0, total.count + sums[1]);
   total.count += sums[1];
   total.correct += sums[2];
@@ -462,11 +462,9 @@ double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, con
       correct += std::max_element(logit, logit + width) - logit == targets[first + row];
       if (on_row) on_row(first + row, {logit, static_cast<size_t>(width)});
     }
-    for (const int axis : batch_axes(ranks_.plan)) {  // the other ranks have the rest
-      ranks_.communicator->all_reduce(ranks_.plan.mesh.axes()[axis].name,
-                                      reinterpret_cast<std::byte*>(&correct), 1, DType::f64,
-                                      Communicator::Reduction::kSum);
-    }
+    for (const int axis : batch_axes(ranks_.plan))  // the other ranks have the rest
+      correct = agreed(ranks_.communicator, ranks_.plan.mesh.axes()[axis].name, correct,
+                       Communicator::Reduction::kSum);
     total += correct;
   }
   return total;
