@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
+#include "tests/exchange/agreed_weights.h"
 #include "tests/exchange/local_ranks.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/text.h"
@@ -72,71 +71,6 @@ void PrintTo(const Case& one, std::ostream* out) {
   *out << one.exchange << " of " << one.ranks << " ranks";
 }
 
-// All ranks' weights of one parameter, and what is pushed with them.
-class Reference {
- public:
-  Reference(const Case& how, const Floats& start)
-      : how_(how), x_(how.ranks, Doubles(start.begin(), start.end())), y_(how.ranks, 1.0) {
-    velocity_.assign(x_.size(), Doubles(start.size(), 0));
-  }
-
-  void advance(int64_t step, const std::vector<Floats>& gradients, double rate) {
-    std::vector<Doubles> steps(x_.size(), Doubles(x_[0].size()));
-    for (size_t r = 0; r < x_.size(); ++r) {
-      for (size_t i = 0; i < x_[r].size(); ++i) {
-        velocity_[r][i] = how_.momentum * velocity_[r][i] + static_cast<double>(gradients[r][i]);
-        steps[r][i] = -rate * velocity_[r][i];
-      }
-    }
-    how_.pushes ? push(step, steps) : mix(steps);
-  }
-  // Of a buffer: what each has made of it is mixed, or pushed.
-  void advance_statistics(int64_t step, const std::vector<Floats>& made) {
-    const std::vector<Doubles> nothing(x_.size(), Doubles(x_[0].size(), 0));
-    for (size_t r = 0; r < x_.size(); ++r) {
-      for (size_t i = 0; i < x_[r].size(); ++i) x_[r][i] = y_[r] * static_cast<double>(made[r][i]);
-    }
-    how_.pushes ? push(step, nothing) : mix(nothing);
-  }
-  double weight(size_t rank, size_t i) const { return x_[rank][i] / y_[rank]; }
-  double sum(size_t i) const {
-    return std::accumulate(x_.begin(), x_.end(), 0.0,
-                           [&](double all, const Doubles& x) { return all + x[i]; });
-  }
-
- private:
-  void mix(const std::vector<Doubles>& steps) {
-    std::vector<Doubles> next = steps;
-    for (int r = 0; r < how_.ranks; ++r) {
-      const std::vector<int> around = neighbours(how_.graph, how_.ranks, r);
-      const double share = 1.0 / (1.0 + static_cast<double>(around.size()));
-      for (size_t i = 0; i < next[r].size(); ++i) {
-        next[r][i] += share * x_[r][i];
-        for (const int other : around) next[r][i] += share * x_[other][i];
-      }
-    }
-    x_ = next;
-  }
-  void push(int64_t step, const std::vector<Doubles>& steps) {
-    const std::vector<int> distances = push_distances(how_.graph, how_.ranks);
-    const int distance = distances[static_cast<size_t>(step - 1) % distances.size()];
-    std::vector<Doubles> next(x_.size(), Doubles(x_[0].size(), 0));
-    Doubles weights(x_.size(), 0);
-    for (int r = 0; r < how_.ranks; ++r) {
-      for (const int to : {r, (r + distance) % how_.ranks}) {
-        weights[to] += 0.5 * y_[r];
-        for (size_t i = 0; i < next[r].size(); ++i) next[to][i] += 0.5 * (x_[r][i] + steps[r][i]);
-      }
-    }
-    x_ = next;
-    y_ = weights;
-  }
-
-  const Case& how_;
-  std::vector<Doubles> x_, velocity_;
-  Doubles y_;
-};
-
 Training training_for(const Case& how) {
   Training training = small_mlp();
   training.steps = 9;
@@ -158,17 +92,18 @@ INSTANTIATE_TEST_SUITE_P(All, Gossip, ::testing::ValuesIn(cases()),
 
 TEST_P(Gossip, IsWhatItSaysAndKeepsTheMean) {
   const Training training = training_for(GetParam());
-  const LocalRun run = run_of(plan_for(GetParam()), training);
+  const Plan plan = plan_for(GetParam());
+  const LocalRun run = run_of(plan, training);
   bool apart = false;
   for (const auto& [name, start] : run.start) {
-    Reference reference(GetParam(), start);
+    AgreedWeights reference(plan.agreement, Role::kParameter, training.optim, start, plan.mesh.ranks());
     Doubles together(start.size());  // that steps alone change
     Doubles velocity(start.size(), 0);
     for (size_t i = 0; i < start.size(); ++i) together[i] = GetParam().ranks * static_cast<double>(start[i]);
     for (size_t step = 0; step < run.steps.size(); ++step) {
       const std::vector<Floats>&gradients = run.steps[step].gradients.at(name),
             &after = run.steps[step].after.at(name);
-      reference.advance(static_cast<int64_t>(step) + 1, gradients, training.rate);
+      reference.advance(static_cast<int64_t>(step) + 1, gradients, run.steps[step].counts, training.rate);
       for (size_t i = 0; i < start.size(); ++i) {
         double all = 0;
         for (const Floats& of_rank : gradients) all += static_cast<double>(of_rank[i]);
@@ -178,7 +113,7 @@ TEST_P(Gossip, IsWhatItSaysAndKeepsTheMean) {
         for (size_t r = 0; r < after.size(); ++r) {
           sum += static_cast<double>(after[r][i]);
           apart |= after[r][i] != after[0][i];
-          ASSERT_NEAR(static_cast<double>(after[r][i]), reference.weight(r, i), 3e-6)
+          ASSERT_NEAR(static_cast<double>(after[r][i]), reference.of_rank(r)[i], 3e-6)
               << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
         }
         ASSERT_NEAR(sum, together[i], 3e-6 * GetParam().ranks) << name << ", step " << step + 1;
@@ -194,17 +129,18 @@ TEST_P(Gossip, MixesRunningStatistics) {
   Training training = small_resnet();
   training.steps = 6;
   training.rate = 0.03;
-  const LocalRun run = run_of(plan_for(GetParam()), training);
+  const Plan plan = plan_for(GetParam());
+  const LocalRun run = run_of(plan, training);
   for (const auto& [name, of_ranks] : run.steps[0].statistics) {
-    Reference reference(GetParam(), of_ranks[0]);
+    AgreedWeights reference(plan.agreement, Role::kBuffer, training.optim, of_ranks[0], plan.mesh.ranks());
     for (size_t step = 0; step < run.steps.size(); ++step) {
       const std::vector<Floats>&made = run.steps[step].made.at(name),
             &after = run.steps[step].statistics.at(name);
       EXPECT_NE(made[0], made[1]) << name;
-      reference.advance_statistics(static_cast<int64_t>(step) + 1, made);
+      reference.advance_statistics(static_cast<int64_t>(step) + 1, made, run.steps[step].counts);
       for (size_t r = 0; r < after.size(); ++r) {
         for (size_t i = 0; i < after[r].size(); ++i)
-          ASSERT_NEAR(static_cast<double>(after[r][i]), reference.weight(r, i), 3e-6)
+          ASSERT_NEAR(static_cast<double>(after[r][i]), reference.of_rank(r)[i], 3e-6)
               << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
       }
     }

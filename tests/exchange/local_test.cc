@@ -1,13 +1,13 @@
 // Ranks that go on by themselves for some steps, against the same written out in double precision for all
-// ranks at once, from the gradients that they had; what agrees in every step is the dense sum; a meeting
-// shows one model and leaves all as it was; nothing is sent in between.
+// ranks at once (agreed_weights.h), from the gradients that they had; what agrees in every step is the dense
+// sum; a meeting shows one model and leaves all as it was; nothing is sent in between.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <mutex>
 
-#include "tests/exchange/adam.h"
+#include "tests/exchange/agreed_weights.h"
 #include "tests/exchange/local_ranks.h"
 #include "tests/support/error_of.h"
 #include "trireme/ops/table.h"
@@ -15,201 +15,35 @@
 #include "trireme/program/text.h"
 #include "trireme/program/verify.h"
 #include "trireme/runtime/mesh_communicator.h"
-#include "trireme/train/parity/drawn.h"
 
 namespace trireme::testing {
 namespace {
 
-using Doubles = std::vector<double>;
-
 struct LocalCase {
   std::string name, exchange;
-  std::string method;
-  int64_t steps = 1, delay = 0;
-  double outer_rate = 1, outer_momentum = 0;
-  bool corrects = true;
-  double momentum = 0;      // of the optimizer
-  bool adamw = false;       // instead of it
-  int64_t taking_part = 0;  // of all ranks in a round; 0: all
+  std::string optimizer = "sgd";
 };
 
 std::vector<LocalCase> local_cases() {
   return {
-      {.name = "local", .exchange = R"({"method": "local", "steps": 3})", .method = "local", .steps = 3},
-      {.name = "local_momentum",
-       .exchange = R"({"method": "local", "steps": 2})",
-       .method = "local",
-       .steps = 2,
-       .momentum = 0.9},
-      {.name = "fedavg", .exchange = R"({"method": "fedavg", "steps": 2})", .method = "fedavg", .steps = 2},
-      {.name = "fedavg_of_some",
-       .exchange = R"({"method": "fedavg", "steps": 2, "fraction": 0.6, "seed": 5})",
-       .method = "fedavg",
-       .steps = 2,
-       .taking_part = 2},
-      {.name = "diloco",
-       .exchange = R"({"method": "diloco", "steps": 2, "outer_rate": 0.7, "outer_momentum": 0.9})",
-       .method = "diloco",
-       .steps = 2,
-       .outer_rate = 0.7,
-       .outer_momentum = 0.9},
-      {.name = "delayed",
-       .exchange = R"({"method": "delayed", "delay": 2})",
-       .method = "delayed",
-       .delay = 2},
-      {.name = "delayed_uncorrected",
-       .exchange = R"({"method": "delayed", "delay": 2, "correction": false})",
-       .method = "delayed",
-       .delay = 2,
-       .corrects = false},
-      {.name = "delayed_uncorrected_adamw",
-       .exchange = R"({"method": "delayed", "delay": 5, "correction": false})",
-       .method = "delayed",
-       .delay = 5,
-       .corrects = false,
-       .adamw = true},
-      {.name = "delayed_less_than_a_period",
-       .exchange = R"({"method": "delayed", "delay": 1, "period": 3})",
-       .method = "delayed",
-       .steps = 3,
-       .delay = 1},
-      {.name = "delayed_by_periods",
-       .exchange = R"({"method": "delayed", "delay": 5, "period": 2})",
-       .method = "delayed",
-       .steps = 2,
-       .delay = 5},
-      {.name = "delayed_by_one_period",
-       .exchange = R"({"method": "delayed", "delay": 2, "period": 2, "correction": false})",
-       .method = "delayed",
-       .steps = 2,
-       .delay = 2,
-       .corrects = false},
-      {.name = "not_delayed",
-       .exchange = R"({"method": "delayed", "delay": 0, "period": 2})",
-       .method = "delayed",
-       .steps = 2},
+      {"local", R"({"method": "local", "steps": 3})"},
+      {"local_momentum", R"({"method": "local", "steps": 2})", "momentum"},
+      {"fedavg", R"({"method": "fedavg", "steps": 2})"},
+      {"fedavg_of_some", R"({"method": "fedavg", "steps": 2, "fraction": 0.6, "seed": 5})"},
+      {"diloco", R"({"method": "diloco", "steps": 2, "outer_rate": 0.7, "outer_momentum": 0.9})"},
+      {"delayed", R"({"method": "delayed", "delay": 2})"},
+      {"delayed_uncorrected", R"({"method": "delayed", "delay": 2, "correction": false})"},
+      {"delayed_uncorrected_adamw", R"({"method": "delayed", "delay": 5, "correction": false})", "adamw"},
+      {"delayed_less_than_a_period", R"({"method": "delayed", "delay": 1, "period": 3})"},
+      {"delayed_by_periods", R"({"method": "delayed", "delay": 5, "period": 2})"},
+      {"delayed_by_one_period", R"({"method": "delayed", "delay": 2, "period": 2, "correction": false})"},
+      {"not_delayed", R"({"method": "delayed", "delay": 0, "period": 2})"},
   };
 }
 
 void PrintTo(const LocalCase& one, std::ostream* out) {
   *out << one.exchange;
 }
-
-// All ranks' weights of one parameter, in double precision.
-class Reference {
- public:
-  Reference(const LocalCase& how, const Floats& start, size_t ranks)
-      : how_(how),
-        weights_(ranks, Doubles(start.begin(), start.end())),
-        velocity_(ranks, Doubles(start.size())),
-        adam_(ranks, WrittenOutAdam(OptimOptions())),
-        changed_(ranks, Doubles(start.size())),
-        anchor_(start.begin(), start.end()),
-        outer_(start.size()),
-        counted_(ranks) {}
-
-  // `step` counts from 1.
-  void advance(int64_t step, const std::vector<Floats>& gradients, const std::vector<double>& counts,
-               double rate) {
-    for (size_t r = 0; r < weights_.size(); ++r) {
-      counted_[r] += counts[r];
-      const Doubles change = own_change(r, {gradients[r].begin(), gradients[r].end()}, rate);
-      for (size_t i = 0; i < weights_[r].size(); ++i) {
-        if (how_.corrects) weights_[r][i] += change[i];
-        changed_[r][i] += change[i];
-      }
-    }
-    if (how_.method == "delayed")
-      delayed(step);
-    else if (step % how_.steps == 0)
-      agree();
-  }
-
-  // Of a buffer: what ranks have made of their own in the step; means where weights become means.
-  void advance_statistics(int64_t step, const std::vector<Floats>& made, const std::vector<double>& counts) {
-    for (size_t r = 0; r < weights_.size(); ++r) {
-      counted_[r] += counts[r];
-      weights_[r].assign(made[r].begin(), made[r].end());
-    }
-    if (how_.method == "delayed" || step % how_.steps != 0) return;
-    weights_.assign(weights_.size(), met());
-    std::ranges::fill(counted_, 0);
-  }
-
-  const std::vector<Doubles>& weights() const { return weights_; }
-
- private:
-  // Of the rank's own optimizer.
-  Doubles own_change(size_t rank, const Doubles& gradient, double rate) {
-    if (how_.adamw) return adam_[rank].change(gradient, rate);
-    Doubles change(gradient.size());
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      velocity_[rank][i] = how_.momentum * velocity_[rank][i] + gradient[i];
-      change[i] = -rate * velocity_[rank][i];
-    }
-    return change;
-  }
-
-  Doubles mean(const std::vector<Doubles>& of, const std::vector<double>& shares) const {
-    Doubles result(of[0].size());
-    double total = 0;
-    for (double share : shares) total += share;
-    for (size_t r = 0; r < of.size(); ++r) {
-      for (size_t i = 0; i < result.size(); ++i) result[i] += shares[r] / total * of[r][i];
-    }
-    return result;
-  }
-
-  // What those count for who are not drawn is nothing.
-  void draw() {
-    const std::vector<bool> drawn = parity::drawn_in(5, stream_id("exchange.clients") >> 2, rounds_++,
-                                                     how_.taking_part, std::ssize(weights_));
-    for (size_t r = 0; r < counted_.size(); ++r) counted_[r] *= drawn[r] ? 1 : 0;
-  }
-
-  Doubles met() {
-    if (how_.taking_part > 0) draw();
-    return mean(weights_, how_.method == "fedavg" ? counted_ : std::vector<double>(weights_.size(), 1.0));
-  }
-
-  void agree() {
-    const Doubles met = this->met();
-    for (size_t i = 0; i < met.size(); ++i) {
-      if (how_.method != "diloco") {
-        anchor_[i] = met[i];
-        continue;
-      }
-      const double difference = anchor_[i] - met[i];
-      outer_[i] = how_.outer_momentum * outer_[i] + difference;
-      anchor_[i] -= how_.outer_rate * (difference + how_.outer_momentum * outer_[i]);
-    }
-    for (Doubles& own : weights_) own = anchor_;
-    std::ranges::fill(counted_, 0);
-  }
-
-  void delayed(int64_t step) {
-    if (step % how_.steps == 0) {
-      sent_[step + how_.delay] = changed_;
-      for (Doubles& own : changed_) std::ranges::fill(own, 0);
-    }
-    const auto due = sent_.find(step);
-    if (due == sent_.end()) return;
-    const Doubles arrived = mean(due->second, std::vector<double>(weights_.size(), 1.0));
-    for (size_t r = 0; r < weights_.size(); ++r) {
-      for (size_t i = 0; i < arrived.size(); ++i)
-        weights_[r][i] += arrived[i] - (how_.corrects ? due->second[r][i] : 0);
-    }
-  }
-
-  const LocalCase& how_;
-  std::vector<Doubles> weights_, velocity_;
-  std::vector<WrittenOutAdam> adam_;
-  std::vector<Doubles> changed_;
-  Doubles anchor_, outer_;
-  std::vector<double> counted_;
-  uint64_t rounds_ = 0;
-  std::map<int64_t, std::vector<Doubles>> sent_;  // by the step in which it is due
-};
 
 class Local : public ::testing::TestWithParam<LocalCase> {};
 INSTANTIATE_TEST_SUITE_P(All, Local, ::testing::ValuesIn(local_cases()),
@@ -229,19 +63,15 @@ TEST_P(Local, IsWhatItSaysWithBatchNorm) {
 void expect_what_it_says(const LocalCase& how, Training training) {
   training.steps = 13;
   training.rate = training.model.family == "mlp" ? 0.3 : 0.03;
-  if (how.momentum > 0) {
-    training.optim.kind = "momentum";
-    training.optim.momentum = how.momentum;
-  }
-  if (how.adamw) {
-    training.optim.kind = "adamw";
-    training.rate = 0.01;
-  }
+  training.optim.kind = how.optimizer;
+  training.optim.momentum = 0.9;
+  if (how.optimizer == "adamw") training.rate = 0.01;
   constexpr size_t kRanks = 3;
-  const LocalRun run = run_of(plan_of("data:3", how.exchange), training);
+  const Plan plan = plan_of("data:3", how.exchange);
+  const LocalRun run = run_of(plan, training);
   bool apart = false;
   for (const auto& [name, start] : run.start) {
-    Reference reference(how, start, kRanks);
+    AgreedWeights reference(plan.agreement, Role::kParameter, training.optim, start, kRanks);
     for (size_t step = 0; step < run.steps.size(); ++step) {
       const LocalStep& record = run.steps[step];
       reference.advance(static_cast<int64_t>(step) + 1, record.gradients.at(name), record.counts,
@@ -250,26 +80,26 @@ void expect_what_it_says(const LocalCase& how, Training training) {
         const Floats& found = record.after.at(name)[r];
         apart |= found != record.after.at(name)[0];
         for (size_t i = 0; i < found.size(); ++i)
-          ASSERT_NEAR(static_cast<double>(found[i]), reference.weights()[r][i], 3e-6)
+          ASSERT_NEAR(static_cast<double>(found[i]), reference.of_rank(r)[i], 3e-6)
               << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
       }
     }
   }
   for (const auto& [name, of_ranks] : run.steps[0].statistics) {
-    Reference reference(how, of_ranks[0], kRanks);
+    AgreedWeights reference(plan.agreement, Role::kBuffer, training.optim, of_ranks[0], kRanks);
     for (size_t step = 0; step < run.steps.size(); ++step) {
       const LocalStep& record = run.steps[step];
       EXPECT_NE(record.made.at(name)[0], record.made.at(name)[1]) << name;
       reference.advance_statistics(static_cast<int64_t>(step) + 1, record.made.at(name), record.counts);
       for (size_t r = 0; r < kRanks; ++r) {
         for (size_t i = 0; i < of_ranks[r].size(); ++i)
-          ASSERT_NEAR(static_cast<double>(record.statistics.at(name)[r][i]), reference.weights()[r][i], 3e-6)
+          ASSERT_NEAR(static_cast<double>(record.statistics.at(name)[r][i]), reference.of_rank(r)[i], 3e-6)
               << name << " of rank " << r << ", step " << step + 1 << ", element " << i;
       }
     }
   }
   // Or the test would not tell it from a dense sum.
-  const bool same_weights = how.method == "delayed" && !how.corrects;
+  const bool same_weights = how.exchange.find("\"correction\": false") != std::string::npos;
   EXPECT_EQ(apart, !same_weights);
 }
 
