@@ -259,10 +259,6 @@ void Loader::seek(const DataPosition& position) {
   state.error = state.thrown = nullptr;
 }
 
-int64_t Loader::batches_per_epoch() const {
-  return (state_->data->size() + state_->options.batch - 1) / state_->options.batch;
-}
-
 const DataSet& Loader::data() const {
   return *state_->data;
 }

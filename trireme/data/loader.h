@@ -67,7 +67,6 @@ class Loader {
   DataPosition position() const;
   void seek(const DataPosition& position);  // throws Error when the data set has no such sample
 
-  int64_t batches_per_epoch() const;  // rounded up
   const DataSet& data() const;
 
  private:

@@ -39,8 +39,7 @@ Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::
   Backward result;
   std::map<ValueId, std::vector<ValueId>> addends;
   for (ValueId value : wanted) addends[value] = {};
-  result.first_node = static_cast<int>(builder.graph().nodes.size());
-  for (int n = result.first_node - 1; n >= 0; --n) {
+  for (int n = static_cast<int>(builder.graph().nodes.size()) - 1; n >= 0; --n) {
     const Node node = builder.graph().nodes[n];  // a copy: the graph grows below
     std::vector<ValueId> dy;
     for (ValueId output : node.outputs) dy.push_back(gradient[output]);
@@ -71,7 +70,6 @@ Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::
         found->second.push_back(contributions[i]);
       sum = sum == kNoValue ? contributions[i] : builder.op("add", {sum, contributions[i]});
     }
-    result.sources.resize(builder.graph().nodes.size() - result.first_node, n);
   }
   for (ValueId value : wanted) {
     result.gradients.push_back(gradient[value]);

@@ -13,9 +13,6 @@ struct Backward {
   std::vector<ValueId> gradients;  // one for each of `wanted`
   // And what each is the sum of: one addend for each place where it is used.
   std::vector<std::vector<ValueId>> addends;
-  // Of the nodes from `first_node` on, which are those that were added: the forward node that each came from.
-  int first_node = 0;
-  std::vector<int> sources;
 };
 
 // The gradients of the scalar `loss`, times the scalar `seed`, with respect to each of `wanted`. A value

@@ -22,7 +22,6 @@ struct Differentiated {
   std::vector<ValueId> gradients;
   std::vector<std::string> added;    // ops of the nodes that came in
   std::vector<std::string> results;  // their first results
-  std::vector<std::string> sources;  // first results of the nodes that they came from
 };
 
 Differentiated differentiated(std::string_view text, const std::vector<std::string>& wanted) {
@@ -35,8 +34,6 @@ Differentiated differentiated(std::string_view text, const std::vector<std::stri
   const ValueId seed = b.input("seed", {DType::f32, {}});
   Differentiated result;
   const Backward backward = differentiate(b, loss, seed, ids);
-  EXPECT_EQ(backward.first_node, before);
-  EXPECT_EQ(backward.sources.size(), b.graph().nodes.size() - before);
   result.gradients = backward.gradients;
   result.graph = b.take();
   verify(result.graph);
@@ -44,7 +41,6 @@ Differentiated differentiated(std::string_view text, const std::vector<std::stri
   for (int n = before; n < std::ssize(result.graph.nodes); ++n) {
     result.added.emplace_back(result.graph.nodes[n].op->name);
     result.results.push_back(name(n));
-    result.sources.push_back(name(backward.sources.at(n - before)));
   }
   return result;
 }
@@ -84,7 +80,7 @@ TEST(Autodiff, AddsUpTheGradientsOfSeveralUses) {
   EXPECT_THAT(d.added, ElementsAre("broadcast", "mul", "mul", "mul", "add"));
 }
 
-TEST(Autodiff, SaysWhereEachNodeCameFrom) {
+TEST(Autodiff, NamesNodesByWhereTheyCameFrom) {
   const Differentiated d = differentiated(
       "state %w: f32[4,4]\n"
       "input %x: f32[2,4]\n"
@@ -94,7 +90,6 @@ TEST(Autodiff, SaysWhereEachNodeCameFrom) {
       {"w"});
   EXPECT_THAT(d.results, ElementsAre("grad/broadcast", "h.1/mlp/grad/matmul", "h.1/mlp/grad/matmul~2",
                                      "h.0/grad/matmul", "h.0/grad/add"));
-  EXPECT_THAT(d.sources, ElementsAre("loss", "h.1/mlp/matmul", "h.1/mlp/matmul", "h.0/matmul", "h.0/matmul"));
 }
 
 TEST(Autodiff, AValueWithoutInfluenceHasNoGradient) {
