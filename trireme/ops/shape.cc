@@ -231,11 +231,14 @@ IndexRule write_at_rule(const OpInstance& op) {
   return rule(op, "x[b s i…] rows[b t i…] position[] -> y[b s i…]"_rule).whole("s t");
 }
 
-}  // namespace
+using G = GradBuilder;
 
-void add_shape(OpTable& table) {
-  using G = GradBuilder;
-  const auto no_flops = [](const OpInstance&, const IndexRule&) { return 0.0; };
+double no_work(const OpInstance&, const IndexRule&) {
+  return 0;
+}
+
+// All elements, in another order or shape, or many times over.
+void add_rearrangements(OpTable& table) {
   table.add({.name = "reshape",
              .index = reshape_rule,
              .gradient =
@@ -244,7 +247,7 @@ void add_shape(OpTable& table) {
                    return std::vector{g.op("reshape", {g.dy()},
                                            {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}})};
                  },
-             .flops = no_flops,
+             .flops = no_work,
              .memory = OpRecord::Memory::kShared,
              .linear = always_linear,
              .localize = set_output_extent,
@@ -258,7 +261,7 @@ void add_shape(OpTable& table) {
                    for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
                    return std::vector{g.op("transpose", {g.dy()}, {{"perm", inverse}})};
                  },
-             .flops = no_flops,
+             .flops = no_work,
              .linear = always_linear});
   table.add({.name = "broadcast",
              .index = broadcast_rule,
@@ -271,10 +274,14 @@ void add_shape(OpTable& table) {
                    }
                    return std::vector{added.empty() ? g.dy() : g.op("sum", {g.dy()}, {{"dims", added}})};
                  },
-             .flops = no_flops,
+             .flops = no_work,
              .linear = always_linear,
              .localize = set_output_extent,
              .localizes = OpRecord::Localizes::kExtents});
+}
+
+// Parts of tensors, and tensors of parts.
+void add_parts_of_tensors(OpTable& table) {
   table.add({.name = "slice",
              .index = slice_rule,
              .gradient =
@@ -284,7 +291,7 @@ void add_shape(OpTable& table) {
                        g.shape(g.in(0))[static_cast<int>(dim)] - low - g.attrs().integer("size");
                    return std::vector{g.op("pad", {g.dy()}, {{"dim", dim}, {"low", low}, {"high", high}})};
                  },
-             .flops = no_flops,
+             .flops = no_work,
              .linear = always_linear});
   table.add({.name = "split",
              .index = split_rule,
@@ -303,7 +310,7 @@ void add_shape(OpTable& table) {
                    return std::vector{g.op("concat", parts, {{"dim", dim}})};
                  },
              .differentiable = OpRecord::Results::kAll,
-             .flops = no_flops,
+             .flops = no_work,
              .linear = always_linear,
              .localize = localize_split,
              .localizes = OpRecord::Localizes::kExtents});
@@ -323,7 +330,7 @@ void add_shape(OpTable& table) {
                    }
                    return gradients;
                  },
-             .flops = no_flops,
+             .flops = no_work,
              .linear = always_linear});
   table.add({.name = "pad",
              .index = pad_rule,
@@ -335,14 +342,21 @@ void add_shape(OpTable& table) {
                                             {"start", g.attrs().integer("low")},
                                             {"size", g.shape(g.in(0))[static_cast<int>(dim)]}})};
                  },
-             .flops = no_flops,
+             .flops = no_work,
              .linear = always_linear});
   table.add({.name = "write_at",
              .index = write_at_rule,
              .inputs = {DTypeRule::kFormat, DTypeRule::kFormat, DTypeRule::kI32},
              .gradient = kGeneratingOp,
-             .flops = no_flops,
+             .flops = no_work,
              .in_place = {{0, 0}}});
+}
+
+}  // namespace
+
+void add_shape(OpTable& table) {
+  add_rearrangements(table);
+  add_parts_of_tensors(table);
 }
 
 }  // namespace trireme

@@ -39,6 +39,15 @@ std::string without_numbers(const std::string& name) {
   return result;
 }
 
+// The first segment that is a phase of a chunk; null where the program has none.
+const Segment* piece_of(const Program& program, int chunk, Phase phase) {
+  const auto found = std::ranges::find_if(program.segments, [&](const Segment& segment) {
+    return segment.kind == SegmentKind::kForwardBackward &&
+           segment.graph.name.ends_with(piece_name("", chunk, phase));
+  });
+  return found == program.segments.end() ? nullptr : &*found;
+}
+
 StageSummary summary_of(const Program& program) {
   StageSummary result{.working = program.arena_bytes,
                       .comm = program.comm_bytes,
@@ -77,7 +86,7 @@ std::vector<StageSummary> summarise(std::span<const Program> ranks, const Cut& c
   for (const std::string& unit : cut.units) {
     const int chunk = cut.chunk_of.at(unit);
     for (size_t s = 0; s < ranks.size(); ++s) {
-      if (ranks[s].segment(piece_name("first", chunk, Phase::kForward)) >= 0) result[s].units.push_back(unit);
+      if (piece_of(ranks[s], chunk, Phase::kForward)) result[s].units.push_back(unit);
     }
   }
   return result;
@@ -107,8 +116,8 @@ std::vector<ChunkTimes> chunk_costs(std::span<const Program> ranks, const Pipeli
     });
     const Program& program = ranks[holder - pipeline.holds.begin()];
     const auto cost = [&](Phase phase) {
-      const int segment = program.segment(piece_name("first", chunk, phase));
-      return segment < 0 ? 0.0 : whole_cost(program.segments[segment].graph);
+      const Segment* const segment = piece_of(program, chunk, phase);
+      return segment ? whole_cost(segment->graph) : 0.0;
     };
     // Where weights have no turns of their own, what a backward costs has theirs in it.
     result.push_back({.forward = cost(Phase::kForward),

@@ -30,6 +30,7 @@
 #include "trireme/run/stop_agreement.h"
 #include "trireme/run/verified_program.h"
 #include "trireme/run/weights.h"
+#include "trireme/runtime/agree.h"
 #include "trireme/train/arrival_order.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/rank_steps.h"
@@ -118,100 +119,22 @@ class Run {
   RunResult go() {
     const int64_t first = start();
     compare_replicas(first);
-    if (leads()) {
-      observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
-                         trainer_.parameter_count(), flops_per_step(), device_->description(), folder_,
-                         first});
-      if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
-        note(line);
-      metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
-    }
+    if (leads()) announce(first);
     context_.on_signal(RunContext::OnSignal::kStop);  // on all ranks, before any is some steps ahead
     // A run that ended early does not go on with the same patience.
     const bool ended_early = held_out_.out_of_patience();
-    const bool goes_on = first < config_.train.steps && !ended_early;
-    if (goes_on) begin_steps(first);
-    RunResult result{ended_early ? RunResult::End::kNoBetter : RunResult::End::kFinished, folder_, first, 0};
-    const Clock::time_point start_of_steps = Clock::now();
-    const double seconds_before = leads() ? metrics_->seconds() : 0;
-    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
-    // A worker goes on until it is told that the run is over.
-    for (int64_t step = first; goes_on && (works() || step < config_.train.steps); ++step) {
-      const Clock::time_point begin = Clock::now();
-      Communicator* const communicator = trainer_.executor().communicator();
-      if (communicator) {  // what is done between steps is not the step's
-        communicator->take_bytes();
-        communicator->take_seconds();
-      }
-      const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
-      Batch& batch = loader_.next();
-      if (works()) trainer_.executor().tell(kAsked, stop_.asked() ? 1 : 0);
-      const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
-                                        config_.train.steps, std::min(step, config_.train.steps - 1));
-      const StepResult done = steps_->step(batch, step, rate, batches_ahead());
-      result.steps = step + 1;
-      result.loss = done.loss;
-      if (Trace* trace = context_.ranks.trace)
-        trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
-      const double seconds = seconds_since(begin);
-      critical_batch_.add(done.squares);
-      StepMetrics line{step + 1,
-                       done.loss,
-                       rate,
-                       done.norm,
-                       static_cast<double>(config_.train.batch) * per_sample / seconds,
-                       seconds,
-                       communicator ? communicator->take_seconds() : 0,
-                       communicator ? communicator->take_bytes() : 0,
-                       trainer_.program().peak_bytes(),
-                       samples_seen(),
-                       seconds_before + seconds_since(start_of_steps),
-                       critical_batch(done)};
-      note_exchange(done, line);
-      line.expected = context_.expected;
-      if (leads()) {
-        metrics_->write(line);
-        observer_.stepped(line);
-        if (const std::string problem = metrics_->take_problem(); !problem.empty())
-          note(fmt::format("warning: {}; its lines are kept and tried again", problem));
-      }
-      if (done.skipped) note(skip_note(step + 1));
-      tell_of_workers();
-      if (works() && done.over == StepResult::Over::kNo) continue;
-      if (works()) {
-        if (done.over == StepResult::Over::kStopped) result.end = end_of(stop_.reason());
-        break;
-      }
-      if (serves() && arrivals()->is_asked_to_stop()) stop_.tell();
-
-      const bool last = step + 1 == config_.train.steps;
-      const StopReason reason =
-          mixes() ? mixing_ends(step + 1, last, stop_.reason()) : stop_.agreed_after(step + 1);
-      const bool stopping = reason != StopReason::kNone && (mixes() || !last);
-      bool best = false;  // so far
-      if ((due(step + 1, config_.train.eval_every) || last) && !stopping) best = validate_now(step + 1);
-      const bool early = !last && !stopping && held_out_.out_of_patience();
-      if (early && mixes()) mixing_ends(step + 1, /*last=*/false, StopReason::kTimeIsUp);
-      if (last || stopping || early) {
-        save(ended_with_ > 0 ? ended_with_ : step + 1);
-        if (serves()) let_workers_go(stopping ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
-      } else if (best || due(step + 1, config_.run.checkpoint_every) || step + 1 == retry_at_) {
-        try_to_save(step + 1);
-      } else if (due(step + 1, config_.train.compare_every)) {
-        compare_replicas(step + 1);
-      }
-      if (stopping || early) {
-        result.end = early ? RunResult::End::kNoBetter : end_of(reason);
-        break;
-      }
+    result_ = {ended_early ? RunResult::End::kNoBetter : RunResult::End::kFinished, folder_, first, 0};
+    if (first < config_.train.steps && !ended_early) {
+      begin_steps(first);
+      make_steps(first);
     }
     context_.on_signal(RunContext::OnSignal::kEndAtOnce);
     if (leads()) {
       metrics_->finish();
-      observer_.ended(result);
+      observer_.ended(result_);
     }
-    if (result.end == RunResult::End::kFinished || result.end == RunResult::End::kNoBetter) show_sample();
-    return result;
+    if (result_.end == RunResult::End::kFinished || result_.end == RunResult::End::kNoBetter) show_sample();
+    return result_;
   }
 
  private:
@@ -231,6 +154,13 @@ class Run {
     });
     return own;
   }
+  void announce(int64_t first) {
+    observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
+                       trainer_.parameter_count(), flops_per_step(), device_->description(), folder_, first});
+    if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
+      note(line);
+    metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
+  }
   // All have the same weights now. From here on, some ranks may be lost where the transport allows that.
   void begin_steps(int64_t first) {
     const Agreement& how = context_.ranks.plan.agreement;
@@ -242,6 +172,88 @@ class Run {
     if (!context_.replay.empty() && goes_by_arrivals(how, rank))
       replay = read_arrivals(context_.replay, how, ranks, rank);
     steps_.emplace(context_.ranks, trainer_, first, config_.train.steps, std::move(replay));
+  }
+  // A worker goes on until it is told that the run is over.
+  void make_steps(int64_t first) {
+    start_of_steps_ = Clock::now();
+    seconds_before_ = leads() ? metrics_->seconds() : 0;
+    for (int64_t step = first; works() || step < config_.train.steps; ++step) {
+      const StepResult done = make_step(step);
+      if (done.skipped) note(skip_note(step + 1));
+      tell_of_workers();
+      if (works() ? is_told_to_end(done) : ends_after(step + 1)) return;
+    }
+  }
+
+  // One step, and its line of metrics.
+  StepResult make_step(int64_t step) {
+    const Clock::time_point begin = Clock::now();
+    Communicator* const communicator = trainer_.executor().communicator();
+    if (communicator) {  // what is done between steps is not the step's
+      communicator->take_bytes();
+      communicator->take_seconds();
+    }
+    const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
+    Batch& batch = loader_.next();
+    if (works()) trainer_.executor().tell(kAsked, stop_.asked() ? 1 : 0);
+    const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
+                                      config_.train.steps, std::min(step, config_.train.steps - 1));
+    const StepResult done = steps_->step(batch, step, rate, batches_ahead());
+    result_.steps = step + 1;
+    result_.loss = done.loss;
+    if (Trace* trace = context_.ranks.trace)
+      trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
+    const double seconds = seconds_since(begin);
+    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
+    critical_batch_.add(done.squares);
+    StepMetrics line{step + 1,
+                     done.loss,
+                     rate,
+                     done.norm,
+                     static_cast<double>(config_.train.batch) * per_sample / seconds,
+                     seconds,
+                     communicator ? communicator->take_seconds() : 0,
+                     communicator ? communicator->take_bytes() : 0,
+                     trainer_.program().peak_bytes(),
+                     samples_seen(),
+                     seconds_before_ + seconds_since(start_of_steps_),
+                     critical_batch(done)};
+    note_exchange(done, line);
+    line.expected = context_.expected;
+    if (leads()) {
+      metrics_->write(line);
+      observer_.stepped(line);
+      if (const std::string problem = metrics_->take_problem(); !problem.empty())
+        note(fmt::format("warning: {}; its lines are kept and tried again", problem));
+    }
+    return done;
+  }
+
+  bool is_told_to_end(const StepResult& done) {
+    if (done.over == StepResult::Over::kStopped) result_.end = end_of(stop_.reason());
+    return done.over != StepResult::Over::kNo;
+  }
+
+  // Validates and saves what is due after so many steps. Returns whether they are the last.
+  bool ends_after(int64_t steps) {
+    if (serves() && arrivals()->is_asked_to_stop()) stop_.tell();
+    const bool last = steps == config_.train.steps;
+    const StopReason reason = mixes() ? mixing_ends(steps, last, stop_.reason()) : stop_.agreed_after(steps);
+    const bool stopping = reason != StopReason::kNone && (mixes() || !last);
+    bool best = false;  // so far
+    if ((due(steps, config_.train.eval_every) || last) && !stopping) best = validate_now(steps);
+    const bool early = !last && !stopping && held_out_.out_of_patience();
+    if (early && mixes()) mixing_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
+    if (last || stopping || early) {
+      save(ended_with_ > 0 ? ended_with_ : steps);
+      if (serves()) let_workers_go(stopping ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
+    } else if (best || due(steps, config_.run.checkpoint_every) || steps == retry_at_) {
+      try_to_save(steps);
+    } else if (due(steps, config_.train.compare_every)) {
+      compare_replicas(steps);
+    }
+    if (stopping || early) result_.end = early ? RunResult::End::kNoBetter : end_of(reason);
+    return stopping || early;
   }
   // After all is saved: a worker that does not answer costs time, not the run.
   void let_workers_go(ArrivalDriver::Why why) {
@@ -266,8 +278,7 @@ class Run {
     arrivals()->finish(last ? ArrivalDriver::Why::kThrough : ArrivalDriver::Why::kStopped);
     const StopReason own = last ? StopReason::kNone : std::max(reason, StopReason::kTimeIsUp);
     std::array<int64_t, 2> all = {static_cast<int64_t>(own), leads() ? steps : 0};
-    context_.ranks.communicator->all_reduce(kReplicaAxis, reinterpret_cast<std::byte*>(all.data()),
-                                            std::ssize(all), DType::i64, Communicator::Reduction::kMax);
+    agree(context_.ranks.communicator, kReplicaAxis, std::span(all), Communicator::Reduction::kMax);
     ended_with_ = all[1];
     return static_cast<StopReason>(all[0]);
   }
@@ -497,6 +508,9 @@ class Run {
   StopAgreement stop_;
   int64_t logged_ = 0,
           ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended
+  RunResult result_;        // so far
+  Clock::time_point start_of_steps_;
+  double seconds_before_ = 0;  // that the run's earlier parts took
   CriticalBatch critical_batch_;
   double dense_bytes_ = 0, would_have_sent_ = 0, sent_ = 0;  // by this rank, in a step and in all
   std::string saved_;                                        // the newest checkpoint
