@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Two "hosts" with two ranks each and a slow link between them: does the hierarchical all-reduce beat the flat
-ring?
+"""Two "hosts" with several ranks each and a slow link between them: do two levels beat the flat ring?
 
-  bench/compare_hosts.py [--rate 400mbit] [--sizes 64K-16M] [--json FILE]
+  bench/compare_hosts.py [--rate 400mbit] [--ranks 4] [--collectives all_reduce,…] [--sizes 64K-16M] [--rounds 1] [--json FILE]
 
-The hosts are network namespaces (two_hosts.py). The links are calibrated, then both algorithms are timed in turns.
-Ends with 77 where namespaces or tbf are not permitted.
+The hosts are network namespaces (two_hosts.py). The links are calibrated, then both algorithms are timed in turns; of
+several rounds the median counts. Ends with 77 where namespaces or tbf are not permitted.
 """
 
 import argparse
 import json
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -17,19 +17,25 @@ from compare_torch import find_trireme
 from two_hosts import TwoHosts
 
 HERE = Path(__file__).resolve().parent
-RANKS = 4
+FIELDS = ("median_seconds", "predicted_seconds")
 
 
-def measure(hosts, trireme, sizes, seconds):
+def measure(hosts, trireme, ranks, collective, sizes, seconds, rounds):
+    """Rows of the benchmark, with the medians of the rounds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        result = folder / "result.json"
-        hosts.run(RANKS, trireme, "bench", "collectives", "--calibrate", folder / "links.json", "--algorithm",
-                  "ring,hierarchical", "--sizes", sizes, "--seconds", seconds, "--json", result)
-        return json.loads(result.read_text())
+        runs = []
+        for one in range(rounds):
+            result = folder / "result.json"
+            calibrate = [] if one else ["--calibrate", folder / "links.json"]
+            hosts.run(ranks, trireme, "bench", "collectives", *calibrate, "--collective", collective, "--algorithm",
+                      "ring,hierarchical", "--sizes", sizes, "--seconds", seconds, "--json", result)
+            runs.append(json.loads(result.read_text()))
+    return [{**same[0], **{field: statistics.median(row[field] for row in same if row[field]) for field in FIELDS}}
+            for same in zip(*runs)]
 
 
-def compare(rows):
+def compare(rows, collective):
     """One object for each size."""
     by_size = {}
     for row in rows:
@@ -37,7 +43,7 @@ def compare(rows):
     comparisons = []
     for size, row in by_size.items():
         ring, levels = row["ring"], row["hierarchical"]
-        comparisons.append({"benchmark": "hosts_ratio", "bytes": size,
+        comparisons.append({"benchmark": "hosts_ratio", "collective": collective, "bytes": size,
                             "ring_seconds": ring["median_seconds"], "hierarchical_seconds": levels["median_seconds"],
                             "ring_predicted_seconds": ring["predicted_seconds"],
                             "hierarchical_predicted_seconds": levels["predicted_seconds"],
@@ -60,16 +66,23 @@ def table(comparisons):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", default="400mbit", help="of the link, as tc writes it")
+    parser.add_argument("--ranks", type=int, default=4, help="half of them on each host")
+    parser.add_argument("--collectives", default="all_reduce")
     parser.add_argument("--sizes", default="64K-16M")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1, help="of timing for each size and algorithm")
     parser.add_argument("--trireme", default=None, help="the binary; build/release's, if not said")
     parser.add_argument("--json", help="write the comparison to this file")
     arguments = parser.parse_args()
     trireme = arguments.trireme or find_trireme(HERE.parent)
+    comparisons = []
     with TwoHosts(arguments.rate) as hosts:
-        rows = measure(hosts, trireme, arguments.sizes, arguments.seconds)
-    comparisons = compare(rows)
-    print(f"all-reduce of f32, {RANKS} ranks on 2 hosts with {arguments.rate}/s between them\n\n" + table(comparisons))
+        for collective in arguments.collectives.split(","):
+            rows = measure(hosts, trireme, arguments.ranks, collective, arguments.sizes, arguments.seconds,
+                           arguments.rounds)
+            comparisons += compare(rows, collective)
+            print(f"{collective} of f32, {arguments.ranks} ranks on 2 hosts with {arguments.rate}/s between them\n\n"
+                  + table(compare(rows, collective)) + "\n", flush=True)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(comparisons, indent=1) + "\n")
 

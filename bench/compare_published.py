@@ -120,8 +120,9 @@ class Simulator:
                         str(hosts), "--json", str(result), *settings], check=True, stdout=subprocess.DEVNULL)
         return json.loads(result.read_text())[0]
 
-    def step(self, model, axes, batch, microbatch, recompute, preset=None, chunks=1, schedule=None, tokens=SEQUENCE):
-        """Seconds and the largest rank's bytes of a step; axes: pipe, data, tensor."""
+    def step(self, model, axes, batch, microbatch, recompute, preset=None, chunks=1, schedule=None, tokens=SEQUENCE,
+             algorithms=None):
+        """Seconds and the largest rank's bytes of a step; axes: pipe, data, tensor; algorithms of collectives by axis."""
         heads, hidden, layers = model
         pipe, data, tensor = axes
         microbatches = batch // data // microbatch
@@ -129,6 +130,8 @@ class Simulator:
                                  if extent > 1),
                 "preset": preset or ("megatron" if tensor > 1 else "data"), "recompute": recompute,
                 "precision": "bf16", "accumulate": microbatches}
+        if algorithms:
+            plan["algorithm"] = algorithms
         if pipe > 1:
             plan |= {"schedule": schedule or ("1f1b" if chunks == 1 else "interleaved"), "chunks": chunks}
             if tensor > 1:
@@ -189,7 +192,9 @@ def compare_table1(simulator, names, scan):
 
 
 def compare_table2(simulator, names, _scan):
-    """Printed as TFLOP/s a GPU: FLOPs of a step with everything made again, by the same formula, and time."""
+    """Printed as TFLOP/s a GPU: FLOPs of a step with everything made again, by the same formula, and time. The runs with
+    ZeRO-3 are simulated by one ring over all GPUs: by two levels, our own choice, they come out twice as fast as
+    published."""
     errors = []
     for scheme, rows in (("ZeRO-3", ZERO3), ("PTD-P", PTD)):
         for name, gpus, batch, microbatch, published in rows:
@@ -200,7 +205,8 @@ def compare_table2(simulator, names, _scan):
                      * (1 + SEQUENCE / (6 * hidden) + VOCABULARY / (16 * layers * hidden)))
             axes = (1, gpus, 1) if scheme == "ZeRO-3" else (pipe, gpus // (8 * pipe), 8)
             seconds, memory = simulator.step((heads, hidden, layers), axes, batch, microbatch, "full",
-                                             "zero3" if scheme == "ZeRO-3" else None)
+                                             "zero3" if scheme == "ZeRO-3" else None,
+                                             algorithms={"data": "ring"} if scheme == "ZeRO-3" else None)
             show(f"{scheme} {name}, {gpus}", flops / seconds / gpus / 1e12, published, errors,
                  f"TFLOP/s a GPU, {memory / 1e9:.0f} GB")
     return errors

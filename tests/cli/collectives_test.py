@@ -1,4 +1,5 @@
-"""`trireme bench collectives` as a person runs it, on real ranks: what it prints, writes and refuses.
+"""`trireme bench collectives` as a person runs it, on real ranks: what it prints, writes and refuses. And what `trireme
+inspect collectives` prints without any.
 
 Run by ctest; alone: python3 tests/cli/collectives_test.py build/release/trireme/cli/trireme.
 """
@@ -32,14 +33,27 @@ class Collectives(unittest.TestCase):
     def path(self, name):
         return str(Path(self.folder.name) / name)
 
-    def run_command(self, *arguments, code=0):
-        done = subprocess.run([self.trireme, *BENCH, *arguments], capture_output=True, text=True, timeout=300)
+    def run_command(self, *arguments, command=BENCH, code=0):
+        done = subprocess.run([self.trireme, *command, *arguments], capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
     def run_json(self, *arguments):
         text = self.run_command(*arguments, "--json", self.path("result.json"))
         return text, json.loads(Path(self.path("result.json")).read_text())
+
+    def test_two_levels_are_beside_the_others_where_there_are_hosts(self):
+        def inspect(*arguments, code=0):
+            return self.run_command(*arguments, command=["inspect", "collectives"], code=code)
+
+        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast"):
+            self.assertNotIn("hierarchical", inspect("--collective", collective))
+            said = inspect("--collective", collective, "--hosts", "2")
+            self.assertRegex(said, r"\| `hierarchical` \| \d+ \| .* \| \d+ α \+ [0-9.]+ nβ \|")
+        self.assertIn("| `hierarchical` | 5 | 7 n | 0.875 n | 2 | 7 α + 0.875 nβ |",
+                      inspect("--collective", "all_gather", "--hosts", "2", "-n", "8"))
+        self.assertIn("--hosts is 9 for 8 ranks", inspect("--hosts", "9", code=1))
+        self.assertIn("--collective is 'gossip'", inspect("--collective", "gossip", code=1))
 
     def test_times_and_predicts_on_every_transport(self):
         for transport in ("shm", "tcp", "inproc"):

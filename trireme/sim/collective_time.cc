@@ -116,7 +116,7 @@ std::vector<Algorithm> CollectiveTimes::candidates(const Group& group, Collectiv
     if (!std::has_single_bit(static_cast<unsigned>(group.ranks()))) return result;
     result.push_back(Algorithm::butterfly);
     if (all_reduce) result.push_back(Algorithm::reduce_scatter_gather);
-  } else if (all_reduce && group.has_levels()) {
+  } else if (group.has_levels()) {
     result.push_back(Algorithm::hierarchical);
   }
   return result;
@@ -127,9 +127,18 @@ double CollectiveTimes::closed_seconds(const Group& group, Collective collective
   if (algorithm != Algorithm::hierarchical)
     return formula_time(collective, algorithm, group.ranks(), bytes, group.widest);
   const int inside = group.per_host, hosts = group.host_count();
-  return formula_time(Collective::reduce_scatter, Algorithm::ring, inside, bytes, group.inside) +
-         formula_time(Collective::all_reduce, Algorithm::ring, hosts, bytes / inside, group.widest) +
-         formula_time(Collective::all_gather, Algorithm::ring, inside, bytes, group.inside);
+  const auto level = [&](Collective of, int ranks, double of_bytes, const Path& path) {
+    return formula_time(of, Algorithm::ring, ranks, of_bytes, path);
+  };
+  if (collective != Collective::all_reduce) {
+    // Inside, what is for each host is a message of its own.
+    const double more_messages = (hosts - 1.0) * (inside - 1);
+    return level(collective, inside, bytes, group.inside) + more_messages * group.inside.alpha_seconds +
+           level(collective, hosts, bytes / inside, group.widest);
+  }
+  return level(Collective::reduce_scatter, inside, bytes, group.inside) +
+         level(Collective::all_reduce, hosts, bytes / inside, group.widest) +
+         level(Collective::all_gather, inside, bytes, group.inside);
 }
 
 double CollectiveTimes::steps_seconds(const Group& group, Collective collective, Algorithm algorithm,
@@ -154,7 +163,7 @@ double CollectiveTimes::steps_seconds(const Group& group, Collective collective,
 double CollectiveTimes::run_seconds(const Group& group, Collective collective, double bytes) const {
   const comm::Call call{
       .collective = collective, .dtype = DType::u8, .count = static_cast<int64_t>(std::llround(bytes))};
-  const comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false);
+  const comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false, group.hosts);
   const comm::Steps steps = comm::make_steps(collective, choice.algorithm, group.ranks(), 0, group.hosts);
   const auto transfer = [&](int from, int to, size_t message) -> comm::Transfer {
     const Path& path = group.paths[from][to];
@@ -214,8 +223,10 @@ PerReach CollectiveTimes::reaches(int group_class, CollectiveKind kind, double b
   const Group& group = groups_[group_class];
   PerReach result = {};
   if (group.ranks() < 2) return result;
-  if (fastest(group, collective_of(kind), bytes) == Algorithm::hierarchical) {
-    const double inside = 2.0 * (group.per_host - 1) / group.per_host * bytes;
+  const Collective collective = collective_of(kind);
+  if (fastest(group, collective, bytes) == Algorithm::hierarchical && kind != CollectiveKind::kShift) {
+    const double rings = collective == Collective::all_reduce ? 2 : 1;
+    const double inside = rings * (group.per_host - 1) / group.per_host * bytes;
     result[static_cast<size_t>(Reach::kInside)] = inside;
     result[static_cast<size_t>(group.widest.reach)] += sent - inside;
     return result;

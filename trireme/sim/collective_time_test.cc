@@ -39,11 +39,33 @@ TEST(CollectiveTimes, ClosedFormsAndStepsAgreeOnAnIdleNetwork) {
           SCOPED_TRACE(fmt::format("{} axis {} {} {}", text, axis, name(kind), bytes));
           const double a = closed.seconds(closed.group_class(0, axis), kind, bytes);
           const double b = steps.seconds(steps.group_class(0, axis), kind, bytes);
-          EXPECT_NEAR(a / b, 1, 0.02);
+          // In the all-gather of two levels, messages inside that could go early keep some across waiting.
+          const bool waits = kind == CollectiveKind::kAllGather && mesh.axes()[axis].size > 8;
+          EXPECT_NEAR(a / b, 1, waits ? 0.06 : 0.02);
         }
       }
     }
   }
+}
+
+// An all-reduce of two levels is a reduce-scatter and an all-gather of two levels, but for the latency of
+// messages that their parts of ranks have more.
+TEST(CollectiveTimes, HalvesOfAnAllReduceTakeWhatItTakes) {
+  const Cluster cluster = with_hosts(read_cluster("a100"), 4);
+  const Mesh mesh = parse_mesh("data:32");
+  const DeviceMap device_map(mesh, cluster);
+  CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {});
+  const int group = times.group_class(0, 0);
+  const double bytes = 1 << 28;
+  const double whole = times.seconds(group, CollectiveKind::kAllReduce, bytes);
+  const double scatter = times.seconds(group, CollectiveKind::kReduceScatter, bytes);
+  const double gather = times.seconds(group, CollectiveKind::kAllGather, bytes);
+  const double inside = device_map.path(0, 1).alpha_seconds;
+  EXPECT_NEAR(scatter + gather, whole + 2 * 7 * (4 - 1) * inside, 1e-9);
+  const double sent = 31.0 / 32 * bytes;
+  const PerReach reaches = times.reaches(group, CollectiveKind::kReduceScatter, bytes, sent);
+  EXPECT_DOUBLE_EQ(reaches[0], 7.0 / 8 * bytes);
+  EXPECT_DOUBLE_EQ(reaches[0] + reaches[1], sent);
 }
 
 // Bytes over links add up to what was sent, and a group in one host sends none across.

@@ -27,6 +27,8 @@ Steps butterfly_reduce_scatter(int ranks);
 Steps naive_all_gather(int ranks);
 Steps ring_all_gather(int ranks);
 Steps butterfly_all_gather(int ranks);
+Steps hierarchical_reduce_scatter(int ranks, std::span<const int> hosts);
+Steps hierarchical_all_gather(int ranks, std::span<const int> hosts);
 Steps naive_gather(int ranks, int root);
 Steps tree_gather(int ranks, int root);
 Steps naive_scatter(int ranks, int root);
@@ -36,6 +38,7 @@ Steps tree_scatter(int ranks, int root);
 Steps naive_broadcast(int ranks, int root);
 Steps ring_broadcast(int ranks, int root);
 Steps tree_broadcast(int ranks, int root);
+Steps hierarchical_broadcast(int ranks, int root, std::span<const int> hosts);  // as many as it finds best
 Steps naive_reduce(int ranks, int root);
 Steps linear_reduce(int ranks, int root);
 Steps tree_reduce(int ranks, int root);

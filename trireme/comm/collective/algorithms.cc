@@ -40,6 +40,10 @@ template <Steps (*kFunction)(int, std::span<const int>)>
 Steps of_hosts(const Shape& shape) {
   return kFunction(shape.ranks, shape.hosts);
 }
+template <Steps (*kFunction)(int, int, std::span<const int>)>
+Steps of_root_and_hosts(const Shape& shape) {
+  return kFunction(shape.ranks, shape.root, shape.hosts);
+}
 template <Formula (*kFunction)(int)>
 Formula cost(int ranks, Hosts) {
   return kFunction(ranks);
@@ -68,13 +72,19 @@ constexpr Entry kTable[] = {
      cost<ring_reduce_scatter_formula>},
     {Collective::reduce_scatter, Algorithm::butterfly, of_ranks<butterfly_reduce_scatter>,
      cost<butterfly_reduce_scatter_formula>},
+    {Collective::reduce_scatter, Algorithm::hierarchical, of_hosts<hierarchical_reduce_scatter>,
+     hierarchical_reduce_scatter_formula},
     {Collective::all_gather, Algorithm::naive, of_ranks<naive_all_gather>, cost<part_to_each_formula>},
     {Collective::all_gather, Algorithm::ring, of_ranks<ring_all_gather>, cost<ring_all_gather_formula>},
     {Collective::all_gather, Algorithm::butterfly, of_ranks<butterfly_all_gather>,
      cost<butterfly_all_gather_formula>},
+    {Collective::all_gather, Algorithm::hierarchical, of_hosts<hierarchical_all_gather>,
+     hierarchical_all_gather_formula},
     {Collective::broadcast, Algorithm::naive, of_root<naive_broadcast>, cost<naive_broadcast_formula>},
     {Collective::broadcast, Algorithm::ring, of_root<ring_broadcast>, cost<ring_broadcast_formula>},
     {Collective::broadcast, Algorithm::tree, of_root<tree_broadcast>, cost<tree_broadcast_formula>},
+    {Collective::broadcast, Algorithm::hierarchical, of_root_and_hosts<hierarchical_broadcast>,
+     hierarchical_broadcast_formula},
     {Collective::reduce, Algorithm::naive, of_root<naive_reduce>, cost<naive_reduce_formula>},
     {Collective::reduce, Algorithm::tree, of_root<tree_reduce>, cost<tree_reduce_formula>},
     {Collective::reduce, Algorithm::linear, of_root<linear_reduce>, cost<linear_reduce_formula>},

@@ -76,26 +76,58 @@ INSTANTIATE_TEST_SUITE_P(Steps, EveryAlgorithm, testing::ValuesIn(all_cases()), 
   return std::string(name(instance.param.collective)) + "_" + std::string(name(instance.param.algorithm));
 });
 
+std::vector<Collective> of_two_levels() {
+  std::vector<Collective> result;
+  for (const Case& test : all_cases()) {
+    if (test.algorithm == Algorithm::hierarchical) result.push_back(test.collective);
+  }
+  return result;
+}
+
+// Host numbers of ranks: hosts one after another, the same moved on by one, and dealt out in turns.
+std::vector<std::vector<int>> placements(const std::vector<int>& sizes) {
+  std::vector<int> blocked;
+  for (size_t host = 0; host < sizes.size(); ++host)
+    blocked.insert(blocked.end(), sizes[host], static_cast<int>(7 * host));
+  std::vector<int> rotated = blocked, dealt;
+  std::rotate(rotated.begin(), rotated.begin() + 1, rotated.end());
+  for (int turn = 0; turn < *std::max_element(sizes.begin(), sizes.end()); ++turn) {
+    for (size_t host = 0; host < sizes.size(); ++host) {
+      if (turn < sizes[host]) dealt.push_back(static_cast<int>(7 * host));
+    }
+  }
+  return {blocked, rotated, dealt};
+}
+
 TEST(Hierarchical, IsProvedForHostsOfAnySize) {
-  const std::vector<std::vector<int>> sizes = {{2, 2}, {4, 4, 4}, {1, 1, 1}, {3, 1}, {1, 5, 2}, {7, 3, 3, 8}};
-  // Folding takes a round each way, but no part need take both.
-  for (const std::vector<int>& hosts : sizes) {
-    const bool even = std::adjacent_find(hosts.begin(), hosts.end(), std::not_equal_to<>()) == hosts.end();
-    std::vector<int> blocked;
-    for (size_t host = 0; host < hosts.size(); ++host) blocked.insert(blocked.end(), hosts[host], 7 * host);
-    std::vector<int> scattered = blocked;
-    std::rotate(scattered.begin(), scattered.begin() + 1, scattered.end());
-    for (const std::vector<int>& numbers : {blocked, scattered}) {
-      expect_proved({Collective::all_reduce, Algorithm::hierarchical}, static_cast<int>(numbers.size()), 0,
-                    numbers, /*saved_rounds=*/even ? 0 : 1);
+  const std::vector<std::vector<int>> all_sizes = {
+      {2, 2},   {4, 4, 4}, {1, 1, 1}, {4, 4},       {5, 5, 5}, {8, 8, 8, 8},           std::vector<int>(8, 8),
+      {32, 32}, {3, 1},    {1, 5, 2}, {7, 3, 3, 8}, {16, 17},  std::vector<int>(16, 4)};
+  for (const Collective collective : of_two_levels()) {
+    for (const std::vector<int>& sizes : all_sizes) {
+      const bool even = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+      // Where ranks speak for others, giving and taking is a round each, but no part need take both.
+      const int saved_rounds = even ? 0 : 2;
+      for (const std::vector<int>& hosts : placements(sizes)) {
+        const int ranks = static_cast<int>(hosts.size());
+        const size_t largest = std::max_element(sizes.begin(), sizes.end()) - sizes.begin();
+        const int every = ranks <= kAllRootsUpTo ? 1 : ranks / 2;  // root
+        for (int root = 0; root < (has_root(collective) ? ranks : 1); root += every) {
+          SCOPED_TRACE(std::string(name(collective)) + testing::PrintToString(hosts));
+          check_steps(make_steps(collective, Algorithm::hierarchical, ranks, root, hosts), collective, root);
+          if (has_root(collective) && hosts[root] != static_cast<int>(7 * largest)) continue;
+          expect_proved({collective, Algorithm::hierarchical}, ranks, root, hosts, saved_rounds);
+        }
+      }
     }
   }
 }
 
+// In vectors, what two hosts of four ranks send one another.
 TEST(Hierarchical, SendsLessAcrossHostsThanTheRing) {
   const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1};
-  const auto chunks_across = [&](Algorithm algorithm) {
-    const Steps steps = make_steps(Collective::all_reduce, algorithm, 8, 0, hosts);
+  const auto across = [&](Collective collective, Algorithm algorithm) {
+    const Steps steps = make_steps(collective, algorithm, 8, 0, hosts);
     int chunks = 0;
     for (int rank = 0; rank < 8; ++rank) {
       for (const Step& step : steps.of(rank)) {
@@ -104,8 +136,14 @@ TEST(Hierarchical, SendsLessAcrossHostsThanTheRing) {
     }
     return 1.0 * chunks / steps.chunks();
   };
-  EXPECT_DOUBLE_EQ(chunks_across(Algorithm::hierarchical), 2.0);  // one vector each way
-  EXPECT_DOUBLE_EQ(chunks_across(Algorithm::ring), 2 * 2 * 7 / 8.0);
+  EXPECT_DOUBLE_EQ(across(Collective::all_reduce, Algorithm::hierarchical), 2.0);  // one vector each way
+  EXPECT_DOUBLE_EQ(across(Collective::all_reduce, Algorithm::ring), 2 * 2 * 7 / 8.0);
+  for (const Collective half : {Collective::reduce_scatter, Collective::all_gather}) {
+    EXPECT_DOUBLE_EQ(across(half, Algorithm::hierarchical), 1.0);
+    EXPECT_DOUBLE_EQ(across(half, Algorithm::ring), 2 * 7 / 8.0);
+  }
+  // One vector there, and half of one back: nobody asks whether the root has it already.
+  EXPECT_DOUBLE_EQ(across(Collective::broadcast, Algorithm::hierarchical), 1.5);
 }
 
 TEST(DoubleTree, HasAtMostTwoChildrenInBothTreesTogether) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 
 #include "trireme/comm/collective/call.h"
 
@@ -20,7 +21,8 @@ using Chooser = std::function<Choice(const Call& call, int ranks, bool native_of
 
 constexpr size_t kDefaultSegmentBytes = 256 * 1024;  // a few of them stay in a core's cache
 
-// The transport's own way where it has one, few rounds for small vectors, few bytes for large ones.
-Choice fixed_choice(const Call& call, bool native_offered);
+// The transport's own way where it has one, few rounds for small vectors, few bytes for large ones, and of
+// those few between hosts. `hosts`: host number of each rank; empty: all on one.
+Choice fixed_choice(const Call& call, bool native_offered, std::span<const int> hosts = {});
 
 }  // namespace trireme::comm

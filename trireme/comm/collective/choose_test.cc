@@ -99,6 +99,36 @@ TEST(Choose, ByClosedFormsForOtherGroups) {
   EXPECT_EQ(choose(all_reduce(10 << 20), 7, {}, network(), false).algorithm, Algorithm::ring);
 }
 
+TEST(Choose, TwoLevelsWhereTheyWereTimedAsTheFastest) {
+  const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1};
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::broadcast}) {
+    LinkTable table = network();
+    table.timed[collective] = {{Algorithm::ring, {{1024, 40e-6}, {1 << 20, 2e-3}}},
+                               {Algorithm::hierarchical, {{1024, 90e-6}, {1 << 20, 1e-3}}}};
+    Call call{.collective = collective, .dtype = DType::f32, .count = 256};
+    EXPECT_EQ(choose(call, 8, hosts, table, false).algorithm, Algorithm::ring) << name(collective);
+    call.count = 1 << 18;
+    EXPECT_EQ(choose(call, 8, hosts, table, false).algorithm, Algorithm::hierarchical) << name(collective);
+  }
+}
+
+TEST(FixedChoice, TwoLevelsForLongVectorsOnHostsOfSeveral) {
+  const std::vector<int> shared = {0, 0, 1, 1}, apart = {0, 1, 2, 3}, uneven = {0, 0, 0, 1};
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::broadcast}) {
+    const Call small{.collective = collective, .dtype = DType::f32, .count = 64};
+    const Call large{.collective = collective, .dtype = DType::f32, .count = 1 << 20};
+    EXPECT_EQ(fixed_choice(large, false, shared).algorithm, Algorithm::hierarchical) << name(collective);
+    EXPECT_EQ(fixed_choice(large, true, shared).algorithm, Algorithm::native) << name(collective);
+    EXPECT_NE(fixed_choice(small, false, shared).algorithm, Algorithm::hierarchical) << name(collective);
+    for (const std::vector<int>& hosts : {apart, uneven, std::vector<int>()})
+      EXPECT_NE(fixed_choice(large, false, hosts).algorithm, Algorithm::hierarchical) << name(collective);
+  }
+  const Call gather{.collective = Collective::gather, .dtype = DType::f32, .count = 1 << 20};
+  EXPECT_EQ(fixed_choice(gather, false, shared).algorithm, Algorithm::naive);
+}
+
 TEST(Choose, ANamedAlgorithmStays) {
   const Choice choice = choose(all_reduce(1 << 18, Algorithm::butterfly), 8, {}, timed(), true);
   EXPECT_EQ(choice.algorithm, Algorithm::butterfly);

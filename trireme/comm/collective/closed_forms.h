@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <span>
 #include <vector>
 
 #include "trireme/comm/collective/formula.h"
+#include "trireme/comm/collective/levels.h"
 
 namespace trireme::comm {
 
@@ -103,20 +103,97 @@ inline Formula butterfly_all_gather_formula(int ranks) {
 }
 
 inline Formula hierarchical_formula(int ranks, std::span<const int> host_of_rank) {
-  std::map<int, int> sizes;
-  for (int rank = 0; rank < ranks; ++rank) ++sizes[host_of_rank.empty() ? 0 : host_of_rank[rank]];
-  int lanes = ranks;
-  int largest = 0;
-  for (const auto& [host, size] : sizes) {
-    lanes = std::min(lanes, size);
-    largest = std::max(largest, size);
-  }
-  const int hosts = static_cast<int>(sizes.size());
-  const int folded = (largest - 1) / lanes;  // ranks that one lane of the largest host speaks for
+  const Levels levels(ranks, host_of_rank);
+  const int lanes = levels.lanes, hosts = levels.host_count(), further = levels.most_further();
   const int ring_rounds = 2 * (lanes - 1) + 2 * (hosts - 1);
   const double scattered = all_but_one(lanes) + all_but_one(hosts) / lanes;
-  return {ring_rounds + (folded > 0 ? 2 : 0), 2 * scattered + folded, ring_rounds + 2 * folded,
-          2 * scattered + 2 * folded, scattered + folded};
+  return {ring_rounds + (further > 0 ? 2 : 0), 2 * scattered + further, ring_rounds + 2 * further,
+          2 * scattered + 2 * further, scattered + further};
+}
+
+// Messages of parts of ranks, and the parts in them.
+struct Load {
+  int messages = 0;
+  int parts = 0;
+};
+inline Load load_of(const std::vector<Chunks>& runs) {
+  Load load{.messages = static_cast<int>(runs.size()), .parts = 0};
+  for (const Chunks run : runs) load.parts += run.count;
+  return load;
+}
+// What a ring sends: all blocks but the smallest.
+inline Load all_but_smallest(const std::vector<Load>& blocks) {
+  const Load& smallest = *std::ranges::min_element(blocks, {}, &Load::parts);
+  Load sum{.messages = -smallest.messages, .parts = -smallest.parts};
+  for (const Load& block : blocks) sum = {sum.messages + block.messages, sum.parts + block.parts};
+  return sum;
+}
+// The rings inside, one for each host's parts, and one across, as reduce-scatter and all-gather of two levels
+// have them.
+inline Load two_levels(const Levels& levels) {
+  std::vector<std::vector<Load>> of_lane(levels.lanes);
+  Load sum, across;
+  for (int host = 0; host < levels.host_count(); ++host) {
+    std::vector<Load> of_host;
+    for (int lane = 0; lane < levels.lanes; ++lane) {
+      of_host.push_back(load_of(levels.chunks_of(host, lane)));
+      of_lane[lane].push_back(of_host.back());
+    }
+    const Load inside = all_but_smallest(of_host);
+    sum = {sum.messages + inside.messages, sum.parts + inside.parts};
+  }
+  for (const std::vector<Load>& hosts : of_lane) {
+    const Load ring = all_but_smallest(hosts);
+    across = {std::max(across.messages, ring.messages), std::max(across.parts, ring.parts)};
+  }
+  return {sum.messages + across.messages, sum.parts + across.parts};
+}
+
+// Neighbours inside send each other the parts of one host after those of another, a round less for each.
+inline int rounds_of_two_levels(const Levels& levels) {
+  const int more_hosts = levels.host_count() - 1;
+  return levels.lanes - 1 + more_hosts * std::max(1, levels.lanes - 2) + (levels.most_further() > 0 ? 2 : 0);
+}
+
+inline Formula hierarchical_reduce_scatter_formula(int ranks, std::span<const int> host_of_rank) {
+  const Levels levels(ranks, host_of_rank);
+  const int further = levels.most_further();
+  const Load rings = two_levels(levels);
+  const double carried = 1.0 * rings.parts / ranks;
+  // A lane sends every part but its own once, a rank without one all of its vector.
+  return {rounds_of_two_levels(levels), further > 0 ? 1 : all_but_one(ranks), rings.messages + 2 * further,
+          carried + further + 1.0 * further / ranks, carried + further};
+}
+
+inline Formula hierarchical_all_gather_formula(int ranks, std::span<const int> host_of_rank) {
+  const Levels levels(ranks, host_of_rank);
+  const int further = levels.most_further(), hosts = levels.host_count();
+  const Load rings = two_levels(levels);
+  int most = 0;  // parts that a lane sends
+  for (int host = 0; host < hosts; ++host) {
+    for (int lane = 0; lane < levels.lanes; ++lane) {
+      const auto of_host = [&](int other) { return load_of(levels.chunks_of(other, lane)).parts; };
+      const auto of_lane = [&](int other) {
+        int parts = 0;
+        for (int each = 0; each < hosts; ++each) parts += load_of(levels.chunks_of(each, other)).parts;
+        return parts;
+      };
+      const int across = of_lane(lane) - of_host((host + 1) % hosts);
+      const int inside = ranks - of_lane((lane + 1) % levels.lanes);
+      most = std::max(most, across + inside + (of_host(host) - 1) * (ranks - 1));
+    }
+  }
+  return {rounds_of_two_levels(levels), 1.0 * most / ranks, rings.messages + 3 * further,
+          1.0 * rings.parts / ranks + further, 0};
+}
+
+// The root on a largest host.
+inline Formula hierarchical_broadcast_formula(int ranks, std::span<const int> host_of_rank) {
+  const Levels levels(ranks, host_of_rank);
+  const int lanes = levels.lanes, hosts = levels.host_count(), further = levels.most_further();
+  const double scattered = all_but_one(lanes) + all_but_one(hosts) / lanes;
+  return {(lanes > 1) + (hosts > 1) + hosts - 1 + lanes - 1 + (further > 0), 2 * scattered + further,
+          2 * (lanes - 1) + 2 * (hosts - 1) + further, 2 * scattered + further, 0};
 }
 
 // The largest subtree of the binomial tree but the whole, in parts.

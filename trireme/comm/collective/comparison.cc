@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "trireme/base/part.h"
 #include "trireme/comm/collective/algorithms.h"
@@ -27,9 +28,14 @@ int fan_in(const Steps& steps) {
 }  // namespace
 
 Costs costs_over(const EmulatedLink& link) {
+  return costs_between_hosts(link, {});
+}
+
+Costs costs_between_hosts(const EmulatedLink& link, std::vector<int> hosts) {
   const Link costs = link.costs();
   return {.transfer =
-              [costs](int, int, size_t bytes) {
+              [costs, hosts = std::move(hosts)](int from, int to, size_t bytes) {
+                if (!hosts.empty() && hosts[from] == hosts[to]) return Transfer{};
                 const double on_wire = static_cast<double>(bytes) * costs.beta_seconds_per_byte;
                 return Transfer{.send_seconds = on_wire,
                                 .delay_seconds = costs.alpha_seconds,
@@ -39,20 +45,24 @@ Costs costs_over(const EmulatedLink& link) {
           .ports = Ports::one_each_way};
 }
 
-std::vector<Compared> compared(Collective collective, int ranks, size_t bytes, size_t segment_bytes,
-                               const Costs& costs) {
+std::vector<Compared> compared(Collective collective, std::span<const int> hosts, size_t bytes,
+                               size_t segment_bytes, const Costs& costs) {
+  const int ranks = static_cast<int>(hosts.size());
   std::vector<Compared> result;
-  for (const Algorithm algorithm : algorithms_for(collective, std::vector<int>(ranks, 0))) {
-    const Steps steps = make_steps(collective, algorithm, ranks);
+  for (const Algorithm algorithm : algorithms_for(collective, hosts)) {
+    const Steps steps = make_steps(collective, algorithm, ranks, /*root=*/0, hosts);
+    // What a rank of an all-to-all gives is cut for each, and so of all ranks together each time.
+    const int cuts = collective == Collective::all_to_all ? ranks : steps.chunks();
     std::vector<size_t> chunks;
     for (int chunk = 0; chunk < steps.chunks(); ++chunk)
-      chunks.push_back(static_cast<size_t>(part_of(static_cast<int64_t>(bytes), steps.chunks(), chunk).size));
+      chunks.push_back(static_cast<size_t>(part_of(static_cast<int64_t>(bytes), cuts, chunk % cuts).size));
     const std::vector<size_t> sent = bytes_sent(steps, chunks);
     result.push_back({.algorithm = algorithm,
                       .rounds = check_steps(steps, collective).rounds,
                       .total_bytes = std::accumulate(sent.begin(), sent.end(), size_t{0}),
                       .busiest_bytes = *std::ranges::max_element(sent),
                       .fan_in = fan_in(steps),
+                      .form = formula(collective, algorithm, ranks, hosts),
                       .seconds = predict_seconds(steps, chunks, segment_bytes, costs)});
   }
   return result;

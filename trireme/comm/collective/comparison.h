@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "trireme/comm/collective/call.h"
 #include "trireme/comm/collective/cost.h"
 #include "trireme/comm/collective/emulated_link.h"
+#include "trireme/comm/collective/formula.h"
 
 namespace trireme::comm {
 
@@ -16,6 +18,7 @@ struct Compared {
   size_t total_bytes = 0;    // that all ranks send
   size_t busiest_bytes = 0;  // of the rank that sends most
   int fan_in = 0;            // ranks that one rank takes messages from, at most
+  Formula form{};            // closed, of one segment
   double seconds = 0;        // by the cost model, in segments where it is given a size of them
 };
 
@@ -23,9 +26,13 @@ struct Compared {
 // latency later, as comm/transport/emulated does it. Adding costs nothing.
 Costs costs_over(const EmulatedLink& link);
 
-// From the Steps of each, for a vector of `bytes`, on ranks of one host; in the order of the table of
-// algorithms.
-std::vector<Compared> compared(Collective collective, int ranks, size_t bytes, size_t segment_bytes,
-                               const Costs& costs);
+// The same where only messages between hosts go over the link, each rank by a way of its own, and those
+// inside of a host take no time. `hosts`: host number of each rank.
+Costs costs_between_hosts(const EmulatedLink& link, std::vector<int> hosts);
+
+// From the Steps of each that is of use on these hosts, for a vector of `bytes` (all_to_all: what a rank
+// gives); in the order of the table of algorithms. `hosts`: host number of each rank.
+std::vector<Compared> compared(Collective collective, std::span<const int> hosts, size_t bytes,
+                               size_t segment_bytes, const Costs& costs);
 
 }  // namespace trireme::comm

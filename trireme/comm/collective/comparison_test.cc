@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 #include "trireme/comm/collective/formula.h"
 
@@ -16,8 +17,8 @@ const Link kLink{.alpha_seconds = 1e-5, .beta_seconds_per_byte = 1e-8, .gamma_se
 
 std::map<Algorithm, Compared> by_algorithm() {
   std::map<Algorithm, Compared> result;
-  for (const Compared& one :
-       compared(Collective::all_reduce, kRanks, kBytes, kUncut, uniform_costs(kLink, Ports::one_each_way)))
+  for (const Compared& one : compared(Collective::all_reduce, std::vector<int>(kRanks, 0), kBytes, kUncut,
+                                      uniform_costs(kLink, Ports::one_each_way)))
     result[one.algorithm] = one;
   return result;
 }
@@ -46,6 +47,26 @@ TEST(Comparison, AChainTakesAsManyMessagesAsThereAreLinksInIt) {
   EXPECT_EQ(chain.total_bytes, 2 * (kRanks - 1) * kBytes);
   const double message = kLink.alpha_seconds + kBytes * kLink.beta_seconds_per_byte;
   EXPECT_NEAR(chain.seconds, (kRanks - 1) * (2 * message + kBytes * kLink.gamma_seconds_per_byte), 1e-9);
+}
+
+// 2 hosts of 4 ranks: a rank sends its like on the other host an eighth of the vector, and the last of a host
+// in a ring seven. Where messages inside and across take turns in a rank's sends, some of the former wait.
+TEST(Comparison, TwoLevelsWhereThereAreHosts) {
+  const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1};
+  const EmulatedLink link = parse_emulated_link("latency=1us,bandwidth=1Gbit");
+  const size_t bytes = 8 << 20;
+  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
+    std::map<Algorithm, Compared> found;
+    for (const Compared& one :
+         compared(collective, hosts, bytes, /*segment_bytes=*/1 << 14, costs_between_hosts(link, hosts)))
+      found[one.algorithm] = one;
+    const double vector_seconds = bytes * link.costs().beta_seconds_per_byte;
+    EXPECT_NEAR(found.at(Algorithm::ring).seconds, 7.0 / 8 * vector_seconds, 0.02 * vector_seconds);
+    EXPECT_GT(found.at(Algorithm::hierarchical).seconds, 0.99 / 8 * vector_seconds);
+    EXPECT_LT(found.at(Algorithm::hierarchical).seconds, 2.1 / 8 * vector_seconds);
+    EXPECT_EQ(found.at(Algorithm::hierarchical).form.rounds, 5);
+  }
+  EXPECT_EQ(compared(Collective::gather, hosts, 64, kUncut, costs_over(link)).size(), 2);  // without
 }
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace trireme::comm {
 namespace {
 
 Ring ring_of_all(int ranks) {
-  Ring ring{.members = std::vector<int>(ranks)};
-  std::iota(ring.members.begin(), ring.members.end(), 0);
-  return ring;
+  std::vector<int> members(ranks);
+  std::iota(members.begin(), members.end(), 0);
+  return even_ring(std::move(members), /*first_chunk=*/0, /*block_chunks=*/1);
 }
 
 }  // namespace

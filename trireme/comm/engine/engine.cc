@@ -63,7 +63,7 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_byt
     // Who names an algorithm gets it; the chooser says what it should cost and in which segments.
     if (call.algorithm != Algorithm::automatic) choice.algorithm = call.algorithm;
   } else if (call.algorithm == Algorithm::automatic) {
-    choice = fixed_choice(call, offered);
+    choice = fixed_choice(call, offered, options_.hosts);
   }
   if (choice.algorithm == Algorithm::native && !offered) {
     throw_error("{}: {} has no way of its own to do this; choose another algorithm, or automatic",
