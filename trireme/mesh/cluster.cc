@@ -152,6 +152,13 @@ double DeviceClass::bytes_per_second(double bytes) const {
 }
 
 double DeviceClass::peak(DType dtype) const {
+  // Who has hardware for f16 and says nothing of bf16 has none for it: f32's rate would be a guess.
+  if (dtype == DType::bf16 && !flops_per_second.contains(dtype) && flops_per_second.contains(DType::f16))
+    throw_error(
+        "the device class '{}' has a peak for f16 and none for bf16; choose --train.precision=f16, or add "
+        "bf16 "
+        "to its flops_per_second",
+        name);
   for (const DType wanted : {dtype, DType::f32}) {
     if (const auto found = flops_per_second.find(wanted); found != flops_per_second.end())
       return found->second;

@@ -149,6 +149,14 @@ TEST(Cluster, EfficiencyAndBandwidthLieBetweenTheirPoints) {
   EXPECT_EQ(device.peak(DType::f16), 20e12);  // not said, so that of f32
 }
 
+TEST(Cluster, AFormatThatTheDeviceDoesNotHaveIsRefused) {
+  const DeviceClass v100 = read_cluster("v100").devices[0];
+  EXPECT_EQ(v100.peak(DType::f16), 125e12);
+  EXPECT_THAT(
+      error_of([&] { v100.peak(DType::bf16); }),
+      AllOf(HasSubstr("'v100' has a peak for f16 and none for bf16"), HasSubstr("--train.precision=f16")));
+}
+
 TEST(DeviceMap, TensorStaysInsideAHostWhereverTheMeshHasIt) {
   const Cluster cluster = parse_cluster(kTwoHosts, "my.toml");
   for (const char* text : {"data:2 tensor:4", "tensor:4 data:2"}) {

@@ -83,16 +83,18 @@ bytes_per_second = 20e9
 )"},
     {"h100", R"(
 name = "HGX H100"
-source = "makers' figures; attention as measured on an H200, other efficiencies as of a100; not fitted to any run"
+source = "maker's figures, and what was measured, as the comments say; other efficiencies as of a100; not fitted to any run"
 
 [[device]]
 name = "h100"
 memory_bytes = 80e9
-bytes_per_second = 2.7e12
+bytes_per_second = 3.0e12  # the maker says 3.35e12; the share of it that an H200 reaches
 launch_seconds = 4e-6
 offload_bytes_per_second = 50e9
 watts = 700
+# maker's, dense; the best product measured on an H200 has 790e12 in bf16
 flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
+# attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
 ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
 [device.products]
 k = [64, 512, 2048, 8192]
@@ -108,25 +110,27 @@ cards = 8
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 225e9
+bytes_per_second = 345e9  # bus bandwidth of NCCL's all_gather by 8 H100; its all_reduce has 467e9, because switches add (NVLS)
 
 [[link]]
 name = "infiniband"
 alpha_seconds = 8e-6
-bytes_per_second = 42e9
+bytes_per_second = 42e9  # of the maker's 50e9, nearly the share that a100 has of its 25e9
 )"},
     {"h200", R"(
 name = "HGX H200"
-source = "makers' figures; attention as measured on an H200, other efficiencies as of a100; not fitted to any run"
+source = "maker's figures, and what was measured, as the comments say; other efficiencies as of a100; not fitted to any run"
 
 [[device]]
 name = "h200"
 memory_bytes = 141e9
-bytes_per_second = 3.9e12
+bytes_per_second = 4.3e12  # measured in copies; the maker says 4.8e12
 launch_seconds = 4e-6
 offload_bytes_per_second = 50e9
 watts = 700
+# maker's, dense; the best product measured on an H200 has 790e12 in bf16
 flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
+# attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
 ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
 [device.products]
 k = [64, 512, 2048, 8192]
@@ -142,12 +146,12 @@ cards = 8
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 225e9
+bytes_per_second = 345e9  # bus bandwidth of NCCL's all_gather by 8 H100; its all_reduce has 467e9, because switches add (NVLS)
 
 [[link]]
 name = "infiniband"
 alpha_seconds = 8e-6
-bytes_per_second = 42e9
+bytes_per_second = 42e9  # of the maker's 50e9, nearly the share that a100 has of its 25e9
 )"},
 };
 
