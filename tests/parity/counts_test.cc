@@ -23,12 +23,12 @@ ModelOptions small_gpt() {
   return model;
 }
 
-Batch make_batch() {
+Batch make_batch(int64_t rows) {
   Batch batch;
-  batch.rows = kRows;
+  batch.rows = rows;
   for (const char* name : {"ids", "targets"}) {
     HostTensor& tensor = batch.tensors.emplace_back(name, HostTensor{}).second;
-    tensor.reset(DType::i32, {kRows, kSeq});
+    tensor.reset(DType::i32, {rows, kSeq});
     int32_t next = 0;
     for (int32_t& id : tensor.values<int32_t>()) id = next++ % 32;
   }
@@ -41,7 +41,9 @@ struct Counted {
   double kept_bytes = 0;       // weights, gradients and moments, of all ranks
 };
 
-Counted run(const std::string& mesh, const std::string& preset) {
+Counted run(const std::string& mesh, const std::string& preset, int64_t microbatches = 1) {
+  TrainOptions train;
+  train.accumulate = microbatches;
   const Plan plan{parse_mesh(mesh), preset};
   Counted counted;
   std::mutex mutex;
@@ -51,10 +53,10 @@ Counted run(const std::string& mesh, const std::string& preset) {
         // Rings send what the closed forms say for any number of ranks and size.
         MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
         const std::unique_ptr<Device> device = make_cpu_device(1);
-        Trainer trainer(small_gpt(), {}, {}, {kRows, {kSeq}}, *device,
+        Trainer trainer(small_gpt(), train, {}, {kRows, {kSeq}}, *device,
                         {plan, context.rank(), context.ranks() > 1 ? &communicator : nullptr});
         trainer.initialise(1);
-        Batch batch = make_batch();
+        Batch batch = make_batch(microbatches * kRows);
         const uint64_t before = context.transport().counters().bytes_sent;
         trainer.step(batch, 0, 1e-3);
         const uint64_t sent = context.transport().counters().bytes_sent - before;
@@ -86,11 +88,16 @@ TEST(Counts, DataParallelismSendsEachGradientByAllReduce) {
   }
 }
 
-// Per parameter 4 bytes of weight, 4 of gradient, 8 of moments.
+// Per parameter 4 bytes of weight, 4 of gradient, 8 of moments. Of one microbatch all presets split all of
+// them.
 TEST(Counts, ZeroKeepsWhatItDoesNotSplitOnEveryRank) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     const std::string mesh = "data:" + std::to_string(ranks);
-    const Counted one = run(mesh, "zero1"), two = run(mesh, "zero2"), three = run(mesh, "zero3");
+    for (const char* preset : {"zero1", "zero2"}) {
+      const Counted single = run(mesh, preset);
+      EXPECT_EQ(single.kept_bytes, single.parameter_bytes * 4) << preset << " " << ranks;
+    }
+    const Counted one = run(mesh, "zero1", 2), two = run(mesh, "zero2", 2), three = run(mesh, "zero3", 2);
     EXPECT_EQ(one.kept_bytes, one.parameter_bytes * (2 * ranks + 2)) << ranks;
     EXPECT_EQ(two.kept_bytes, two.parameter_bytes * (ranks + 3)) << ranks;
     EXPECT_EQ(three.kept_bytes, three.parameter_bytes * 4) << ranks;

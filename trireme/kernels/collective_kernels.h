@@ -33,9 +33,11 @@ class CollectiveKernels {
     add("all_to_all", {.run = all_to_all, .workspace_bytes = all_to_all_workspace});
     add("all_reduce_start", {.run = all_reduce_start});
     add("all_gather_start", {.run = all_gather_start});
+    add("all_gather_packed_start", {.run = all_gather_packed_start});
     add("reduce_scatter_start", {.run = reduce_scatter_start});
     add("all_reduce_wait", {.run = wait});
     add("all_gather_wait", {.run = wait});
+    add("all_gather_packed_wait", {.run = all_gather_packed_wait});
     add("reduce_scatter_wait", {.run = reduce_scatter_wait});
   }
 
@@ -185,15 +187,6 @@ class CollectiveKernels {
                                               y.dtype);
   }
 
-  static void reduce_scatter_start(const KernelContext& context) {
-    const TensorView &x = context.inputs[0], &parts = context.outputs[0];
-    if (parts.bytes() == 0) return;
-    pack_all(context, CutDim(x.shape, x.dtype, context.attrs, ""), bytes_of(x), bytes_of(parts));
-    communicator_of(context).start_reduce_scatter(context.attrs.text("axis"), bytes_of(parts),
-                                                  parts.shape.elements(), x.dtype,
-                                                  reduction_of(context.attrs));
-  }
-
   static void wait(const KernelContext& context) {
     for_each_run(context.attrs, context.inputs,
                  [&](std::byte* data, size_t) { communicator_of(context).wait(data); });
@@ -201,14 +194,97 @@ class CollectiveKernels {
       copy_tensor(context, context.outputs[i], context.inputs[i]);
   }
 
+  // Those of several tensors, packed in one; see ir/packing.h. Calls body(cut, view, place) for each tensor:
+  // `place` is that of its part for rank 0 in `packed`, those for the others follow `row` bytes apart.
+  struct PackedRows {
+    std::byte* begin;
+    size_t row;
+    int64_t ways, own;
+    std::byte* part(std::byte* place, int64_t way) const { return place + static_cast<size_t>(way) * row; }
+  };
+  static PackedRows rows_of(const KernelContext& context, const TensorView& packed) {
+    const int64_t ways = context.attrs.integer("ways");
+    return {bytes_of(packed), packed.bytes() / static_cast<size_t>(ways), ways,
+            context.attrs.integer("coordinate")};
+  }
+  template <typename Body>
+  static void for_each_tensor(const KernelContext& context, const PackedRows& rows,
+                              std::span<const TensorView> views, const Body& body) {
+    size_t i = 0;
+    std::byte* place = rows.begin;
+    for_each_packed(context.attrs, [&](const CutTensor& tensor) {
+      const CutDim cut(tensor, views[i].dtype, rows.ways);
+      body(cut, views[i++], place);
+      place += cut.stride();
+    });
+  }
+
+  // What is behind a part that is smaller than the largest is sent too, so it is made zero.
+  static void fill_up(const KernelContext& context, const CutDim& cut, std::byte* part, int64_t way) {
+    Memory::zero(context, part + cut.bytes(way), cut.stride() - cut.bytes(way));
+  }
+
+  static void reduce_scatter_start(const KernelContext& context) {
+    const TensorView& packed = context.outputs[0];
+    if (packed.bytes() == 0) return;
+    const PackedRows rows = rows_of(context, packed);
+    for_each_tensor(context, rows, context.inputs,
+                    [&](const CutDim& cut, const TensorView& x, std::byte* place) {
+                      if (cut.is_contiguous()) {
+                        Memory::copy_rows(context, place, rows.row, bytes_of(x), cut.stride(), cut.stride(),
+                                          static_cast<size_t>(cut.ways));
+                        return;
+                      }
+                      for (int64_t way = 0; way < cut.ways; ++way) {
+                        pack(context, cut, bytes_of(x), way, rows.part(place, way));
+                        fill_up(context, cut, rows.part(place, way), way);
+                      }
+                    });
+    communicator_of(context).start_reduce_scatter(context.attrs.text("axis"), bytes_of(packed),
+                                                  packed.shape.elements(), packed.dtype,
+                                                  reduction_of(context.attrs));
+  }
+
   static void reduce_scatter_wait(const KernelContext& context) {
-    const TensorView &parts = context.inputs[0], &y = context.outputs[0];
-    if (parts.bytes() == 0) return;
-    communicator_of(context).wait(bytes_of(parts));
-    const size_t stride = parts.bytes() / static_cast<size_t>(context.attrs.integer("ways"));
-    Memory::copy(context, bytes_of(y),
-                 bytes_of(parts) + static_cast<size_t>(context.attrs.integer("coordinate")) * stride,
-                 y.bytes());
+    const TensorView& packed = context.inputs[0];
+    if (packed.bytes() == 0) return;
+    communicator_of(context).wait(bytes_of(packed));
+    const PackedRows rows = rows_of(context, packed);
+    for_each_tensor(context, rows, context.outputs,
+                    [&](const CutDim& cut, const TensorView& y, std::byte* place) {
+                      Memory::copy(context, bytes_of(y), rows.part(place, rows.own), cut.bytes(rows.own));
+                    });
+  }
+
+  static void all_gather_packed_start(const KernelContext& context) {
+    const TensorView& packed = context.outputs[0];
+    if (packed.bytes() == 0) return;
+    const PackedRows rows = rows_of(context, packed);
+    for_each_tensor(context, rows, context.inputs,
+                    [&](const CutDim& cut, const TensorView& x, std::byte* place) {
+                      std::byte* const own = rows.part(place, rows.own);
+                      Memory::copy(context, own, bytes_of(x), cut.bytes(rows.own));
+                      fill_up(context, cut, own, rows.own);
+                    });
+    communicator_of(context).start_all_gather(context.attrs.text("axis"), bytes_of(packed),
+                                              packed.shape.elements(), packed.dtype);
+  }
+
+  static void all_gather_packed_wait(const KernelContext& context) {
+    const TensorView& packed = context.inputs[0];
+    if (packed.bytes() == 0) return;
+    communicator_of(context).wait(bytes_of(packed));
+    const PackedRows rows = rows_of(context, packed);
+    for_each_tensor(context, rows, context.outputs,
+                    [&](const CutDim& cut, const TensorView& y, std::byte* place) {
+                      if (cut.is_contiguous()) {
+                        Memory::copy_rows(context, bytes_of(y), cut.stride(), place, rows.row, cut.stride(),
+                                          static_cast<size_t>(cut.ways));
+                        return;
+                      }
+                      for (int64_t way = 0; way < cut.ways; ++way)
+                        unpack(context, cut, rows.part(place, way), way, bytes_of(y));
+                    });
   }
 };
 

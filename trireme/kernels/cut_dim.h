@@ -7,6 +7,7 @@
 #include "trireme/base/part.h"
 #include "trireme/base/shape.h"
 #include "trireme/ir/attrs.h"
+#include "trireme/ir/packing.h"
 
 namespace trireme {
 
@@ -15,16 +16,17 @@ struct CutDim {
   int64_t ways;
   size_t element_bytes;
 
-  CutDim(const Shape& whole, DType dtype, const Attrs& attrs, const std::string& prefix) {
-    const int dim = static_cast<int>(attrs.integer(prefix + "dim"));
-    const int64_t blocks = attrs.integer(prefix + "blocks", 1);
-    rows = whole.elements(0, dim) * blocks;
-    extent = whole[dim] / blocks;
-    unit = attrs.integer(prefix + "unit", 1);
-    inner = whole.elements(dim + 1, whole.rank());
-    ways = attrs.integer("ways");
-    element_bytes = size_of(dtype);
-  }
+  CutDim(const CutTensor& tensor, DType dtype, int64_t in_ways)
+      : rows(tensor.whole.elements(0, tensor.dim) * tensor.blocks),
+        extent(tensor.whole[tensor.dim] / tensor.blocks),
+        unit(tensor.unit),
+        inner(tensor.whole.elements(tensor.dim + 1, tensor.whole.rank())),
+        ways(in_ways),
+        element_bytes(size_of(dtype)) {}
+  CutDim(const Shape& whole, DType dtype, const Attrs& attrs, const std::string& prefix)
+      : CutDim({whole, static_cast<int>(attrs.integer(prefix + "dim")), attrs.integer(prefix + "unit", 1),
+                attrs.integer(prefix + "blocks", 1)},
+               dtype, attrs.integer("ways")) {}
 
   Part part(int64_t way) const {
     const Part units = part_of(extent / unit, ways, way);

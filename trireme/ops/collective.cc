@@ -70,7 +70,7 @@ void add_collective(OpTable& table) {
   add(CollectiveKind::kAllGather, all_gather_rule, {},
       {"all_gather_start", "all_gather_wait", lie_in_order, Tensors::kOne});
   add(CollectiveKind::kReduceScatter, reduce_scatter_rule, {},
-      {"reduce_scatter_start", "reduce_scatter_wait", nullptr, Tensors::kOne});
+      {"reduce_scatter_start", "reduce_scatter_wait", nullptr, Tensors::kMany});
   add(CollectiveKind::kAllToAll, all_to_all_rule, {}, {});
   add(CollectiveKind::kShift, shift_rule, {}, {});
 }

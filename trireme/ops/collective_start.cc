@@ -1,6 +1,7 @@
 // Collectives that are under way while other nodes run: what the bucket pass makes of the blocking ones. A
-// start takes the attributes of the collective; a wait has them too, and in `shape` that of the first tensor
-// that was started.
+// start takes the attributes of the collective; a wait has them too. Where several tensors are packed in one,
+// both have the attributes of ir/packing.h in place of those that say how one tensor is cut.
+#include "trireme/ir/packing.h"
 #include "trireme/ops/collective.h"
 
 namespace trireme {
@@ -26,30 +27,68 @@ IndexRule all_gather_start_rule(const OpInstance& op) {
   return resized(op, {shape});
 }
 
-// The parts one after another, each as large as the largest.
-Shape packed_shape(const OpInstance& op, const Shape& whole, int dim) {
-  local_extent(op, "", whole[dim]);  // checks the attributes
-  const int64_t unit = op.attrs.integer("unit", 1), blocks = op.attrs.integer("blocks", 1),
-                ways = op.attrs.integer("ways");
-  const int64_t largest = blocks * unit * part_of(whole[dim] / unit / blocks, ways, 0).size;
-  const int64_t rest = whole.elements(0, dim) * whole.elements(dim + 1, whole.rank());
-  return checked_shape(op, {ways, largest * rest});
+// Those of several tensors that are packed in one; see ir/packing.h.
+
+struct Packing {
+  std::vector<Shape> wholes, parts;  // of this rank
+  Shape packed;
+};
+
+Packing packing_of(const OpInstance& op) {
+  const int64_t ways = op.attrs.integer("ways"), own = op.attrs.integer("coordinate");
+  if (own < 0 || own >= ways)
+    throw_error("[{}] rank {} of {} along {} does not exist", op.op, own, ways, op.attrs.text("axis"));
+  Packing result;
+  int64_t width = 0;
+  try {
+    for_each_packed(op.attrs, [&](const CutTensor& tensor) {
+      result.wholes.push_back(tensor.whole);
+      result.parts.push_back(tensor.part(ways, own));
+      width += tensor.largest(ways);
+    });
+  } catch (const Error& error) {
+    throw_error("[{}] {}", op.op, error.what());
+  }
+  result.packed = {ways, width};
+  return result;
+}
+
+IndexRule packing_rule(const OpInstance& op, const std::vector<Shape>& given, const Shape& packed) {
+  const std::vector<Shape> found = shapes_of(op);
+  if (found.size() != given.size())
+    throw_error("[{}] {} inputs given, {} expected", op.op, found.size(), given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (found[i] != given[i])
+      throw_error("[{}] input {} is {}, {} expected", op.op, i, to_string(found[i]), to_string(given[i]));
+  }
+  return resized(op, {packed});
+}
+
+IndexRule unpacking_rule(const OpInstance& op, const Shape& packed, const std::vector<Shape>& made) {
+  if (op.inputs.size() != 1) throw_error("[{}] {} inputs given, 1 expected", op.op, op.inputs.size());
+  if (op.shape(0) != packed)
+    throw_error("[{}] what was started is {}, {} expected", op.op, to_string(op.shape(0)), to_string(packed));
+  return resized(op, made);
 }
 
 IndexRule reduce_scatter_start_rule(const OpInstance& op) {
-  return resized(op, {packed_shape(op, op.shape(0), checked_dim(op, "dim"))});
+  const Packing packing = packing_of(op);
+  return packing_rule(op, packing.wholes, packing.packed);
 }
 
 IndexRule reduce_scatter_wait_rule(const OpInstance& op) {
-  if (op.inputs.size() != 1) throw_error("[{}] {} inputs given, 1 expected", op.op, op.inputs.size());
-  Shape shape = checked_shape(op, op.attrs.integers("shape"));
-  const int64_t dim = op.attrs.integer("dim");
-  if (dim < 0 || dim >= shape.rank())
-    throw_error("[{}] dim {} of a tensor {} does not exist", op.op, dim, to_string(shape));
-  if (const Shape packed = packed_shape(op, shape, static_cast<int>(dim)); packed != op.shape(0))
-    throw_error("[{}] what was started is {}, {} expected", op.op, to_string(op.shape(0)), to_string(packed));
-  shape.set(static_cast<int>(dim), local_extent(op, "", shape[static_cast<int>(dim)]));
-  return resized(op, {shape});
+  const Packing packing = packing_of(op);
+  return unpacking_rule(op, packing.packed, packing.parts);
+}
+
+IndexRule all_gather_packed_start_rule(const OpInstance& op) {
+  const Packing packing = packing_of(op);
+  return packing_rule(op, packing.parts, packing.packed);
+}
+
+IndexRule all_gather_packed_wait_rule(const OpInstance& op) {
+  const Packing packing = packing_of(op);
+  return unpacking_rule(op, packing.packed, packing.wholes);
 }
 
 }  // namespace
@@ -59,18 +98,24 @@ void add_collective_start(OpTable& table) {
   std::vector<InPlace> each;
   for (int i = 0; i < OpRecord::InTime::kMost; ++i) each.push_back({i, i});
   const auto add = [&](std::string_view name, OpRecord::Collective collective,
-                       IndexRule (*index)(const OpInstance&), std::vector<InPlace> in_place) {
+                       IndexRule (*index)(const OpInstance&), std::vector<InPlace> in_place,
+                       OpRecord::InTime several = {}) {
     OpRecord record = collective_record(name, collective, index);
     record.in_place = std::move(in_place);
+    record.in_time = several;
     table.add(std::move(record));
   };
   constexpr auto kAllReduce = CollectiveKind::kAllReduce, kAllGather = CollectiveKind::kAllGather,
                  kReduceScatter = CollectiveKind::kReduceScatter;
   add("all_reduce_start", {kAllReduce, Phase::kStart}, same_rule, each);
-  add("all_gather_start", {kAllGather, Phase::kStart}, all_gather_start_rule, {});
+  // One tensor is gathered where it is to lie; several together are packed.
+  add("all_gather_start", {kAllGather, Phase::kStart}, all_gather_start_rule, {},
+      {"all_gather_packed_start", "all_gather_packed_wait", nullptr, OpRecord::InTime::Tensors::kMany});
   add("reduce_scatter_start", {kReduceScatter, Phase::kStart}, reduce_scatter_start_rule, {});
+  add("all_gather_packed_start", {kAllGather, Phase::kStart}, all_gather_packed_start_rule, {});
   add("all_reduce_wait", {kAllReduce, Phase::kWait}, same_rule, each);
   add("all_gather_wait", {kAllGather, Phase::kWait}, same_rule, each);
+  add("all_gather_packed_wait", {kAllGather, Phase::kWait}, all_gather_packed_wait_rule, {});
   add("reduce_scatter_wait", {kReduceScatter, Phase::kWait}, reduce_scatter_wait_rule, {});
 }
 

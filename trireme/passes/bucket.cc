@@ -4,15 +4,54 @@
 #include "trireme/passes/bucket.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/packing.h"
 #include "trireme/ir/verify.h"
 
 namespace trireme {
 namespace {
 
 using Tensors = OpRecord::InTime::Tensors;
+
+// How a collective is taken apart in time.
+class Forms {
+ public:
+  using InTime = OpRecord::InTime;
+  Forms(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops) {}
+
+  // By itself, without being packed; null where that can not be.
+  const InTime* alone(const Node& node) const {
+    const InTime& form = node.op->in_time;
+    if (!is_call(node) || packs(form)) return nullptr;
+    const bool allowed =
+        !form.allows || form.allows({node.op->name, graph_.types_of(node.inputs), node.attrs});
+    return allowed ? &form : nullptr;
+  }
+  // Together with others: in the same way, or in that of the start. Null where that can not be.
+  const InTime* together(const Node& node) const {
+    if (!is_call(node)) return nullptr;
+    const InTime& form = node.op->in_time;
+    if (form.tensors == Tensors::kMany) return &form;
+    const InTime& several = ops_.at(form.start).in_time;
+    return several.start.empty() ? nullptr : &several;
+  }
+  static bool is_call(const Node& node) {
+    return !node.op->in_time.start.empty() &&
+           node.op->collective->phase == OpRecord::Collective::Phase::kCall;
+  }
+  // Whether its start packs the parts of tensors in one (ir/packing.h): all that take several do but those
+  // that work on them where they lie.
+  bool packs(const InTime& form) const {
+    return form.tensors == Tensors::kMany && ops_.at(form.start).in_place.empty();
+  }
+
+ private:
+  const Graph& graph_;
+  const OpTable& ops_;
+};
 
 struct Bucket {
   std::vector<int> members;  // nodes of the graph
@@ -23,8 +62,8 @@ struct Bucket {
 
 class Decider {
  public:
-  Decider(const Graph& graph, const BucketOptions& options)
-      : graph_(graph), options_(options), end_(static_cast<int>(graph.nodes.size())) {}
+  Decider(const Graph& graph, const OpTable& ops, const BucketOptions& options)
+      : graph_(graph), forms_(graph, ops), options_(options), end_(static_cast<int>(graph.nodes.size())) {}
 
   // In the order of their starts.
   std::vector<Bucket> run() {
@@ -35,8 +74,11 @@ class Decider {
       (ready(n) > 0 ? made : given).push_back(n);
     }
     std::ranges::stable_sort(made, {}, [&](int n) { return ready(n); });
-    for (int n : made) add_made(n);
+    for (int n : made) add(n, ready(n));  // in the order in which they are ready
     limit_waits();
+    std::erase_if(newest_,
+                  [&](const auto& entry) { return !stays_in_place(buckets_[entry.second].members[0]); });
+    find_dropped(given);
     add_given(given);
     std::erase_if(buckets_, [&](const Bucket& b) { return gains_nothing(b); });
     std::ranges::stable_sort(buckets_, {}, &Bucket::start);
@@ -46,10 +88,18 @@ class Decider {
  private:
   const Node& node(int n) const { return graph_.nodes[n]; }
 
-  bool may_start(int n) const {
-    const OpRecord& op = *node(n).op;
-    if (op.in_time.start.empty()) return false;
-    return !op.in_time.allows || op.in_time.allows({op.name, graph_.types_of(node(n).inputs), node(n).attrs});
+  bool may_start(int n) const { return forms_.together(node(n)) || forms_.alone(node(n)); }
+
+  // Whether several like it are one bucket without being copied.
+  bool stays_in_place(int n) const {
+    const OpRecord::InTime* together = forms_.together(node(n));
+    return together && !forms_.packs(*together);
+  }
+
+  // Whether it may be in one bucket with others. What is as large as a bucket and need not be packed is not.
+  bool takes_company(int n) const {
+    if (!forms_.together(node(n)) || node(n).attrs.has("uneven")) return false;
+    return stays_in_place(n) || !forms_.alone(node(n)) || bytes(n) < options_.bytes;
   }
 
   // The first slot in which a result of each node must be there.
@@ -73,6 +123,27 @@ class Decider {
     return slot;
   }
 
+  // The slot before which it is not started: what was gathered before, for the forward part, is dropped
+  // before it is gathered again.
+  int earliest(int n) const {
+    const auto found = dropped_.find(n);
+    return std::max(ready(n), found == dropped_.end() ? 0 : found->second);
+  }
+
+  void find_dropped(const std::vector<int>& nodes) {
+    std::vector<int> last_read(graph_.values.size(), -1);
+    for (int n = 0; n < end_; ++n) {
+      for (ValueId input : node(n).inputs) last_read[input] = n;
+    }
+    std::map<ValueId, int>
+        before;  // of what is given, the slot after the last reader of its latest gathering
+    for (int n : nodes) {
+      if (const auto found = before.find(node(n).inputs[0]); found != before.end() && found->second <= n)
+        dropped_[n] = found->second;
+      before[node(n).inputs[0]] = last_read[node(n).outputs[0]] + 1;
+    }
+  }
+
   // Of the whole tensor along the axis: equal on all ranks along it.
   size_t bytes(int n) const {
     return std::max(graph_.type(node(n).inputs[0]).bytes(), graph_.type(node(n).outputs[0]).bytes());
@@ -89,30 +160,38 @@ class Decider {
     return std::ranges::find(bucket.members, maker) != bucket.members.end();
   }
 
-  bool belongs(const Bucket& bucket, int n) const {
-    const Node &first = node(bucket.members[0]), &other = node(n);
-    return first.op == other.op && first.attrs == other.attrs && !first.attrs.has("uneven") &&
-           first.op->in_time.tensors == Tensors::kMany &&
-           graph_.type(first.inputs[0]).dtype == graph_.type(other.inputs[0]).dtype &&
-           !reads_from(n, bucket) && bucket.bytes < options_.bytes &&
-           bucket.members.size() < OpRecord::InTime::kMost &&
-           std::max(bucket.start, ready(n)) <= std::min(bucket.wait, needed_[n]);
+  // The number of its kind, −1 where it may not be in one bucket with others. Those of a kind differ in how
+  // their tensors are cut alone.
+  int kind_of(int n) {
+    if (!takes_company(n)) return -1;
+    Kind kind{node(n).op, graph_.type(node(n).inputs[0]).dtype, node(n).attrs};
+    for (const std::string_view name : kCutAttributes) kind.attrs.erase(name);
+    const auto found = std::ranges::find(kinds_, kind);
+    const int number = static_cast<int>(found - kinds_.begin());
+    if (found == kinds_.end()) kinds_.push_back(std::move(kind));
+    return number;
   }
 
-  // In the order in which they are ready, into the newest bucket of their kind.
-  void add_made(int n) {
-    const auto same_kind = [&](const Bucket& b) {
-      return node(b.members[0]).op == node(n).op && node(b.members[0]).attrs == node(n).attrs;
-    };
-    const auto newest = std::find_if(buckets_.rbegin(), buckets_.rend(), same_kind);
-    if (newest == buckets_.rend() || !belongs(*newest, n)) {
-      buckets_.push_back({{n}, ready(n), needed_[n], bytes(n)});
-      return;
+  bool has_room_for(int n, const Bucket& bucket) const {
+    return !reads_from(n, bucket) && bucket.bytes < options_.bytes &&
+           bucket.members.size() < OpRecord::InTime::kMost &&
+           std::max(bucket.start, earliest(n)) <= std::min(bucket.wait, needed_[n]);
+  }
+
+  // Into the newest bucket of its kind, or into a new one that is started in the slot `start`.
+  void add(int n, int start) {
+    const int kind = kind_of(n);
+    if (const auto found = newest_.find(kind); found != newest_.end()) {
+      if (Bucket& newest = buckets_[found->second]; has_room_for(n, newest)) {
+        newest.members.push_back(n);
+        newest.start = std::max(newest.start, earliest(n));
+        newest.wait = std::min(newest.wait, needed_[n]);
+        newest.bytes += bytes(n);
+        return;
+      }
     }
-    newest->members.push_back(n);
-    newest->start = std::max(newest->start, ready(n));
-    newest->wait = std::min(newest->wait, needed_[n]);
-    newest->bytes += bytes(n);
+    if (kind >= 0) newest_[kind] = buckets_.size();
+    buckets_.push_back({{n}, start, needed_[n], bytes(n)});
   }
 
   // What is copied to be sent takes memory until it is waited for; so that happens when two buckets more are
@@ -120,7 +199,7 @@ class Decider {
   void limit_waits() {
     std::vector<Bucket*> copied;
     for (Bucket& bucket : buckets_) {
-      if (tensors(bucket) == Tensors::kOne) copied.push_back(&bucket);
+      if (!stays_in_place(bucket.members[0])) copied.push_back(&bucket);
     }
     size_t end = 0, later = 0;  // bytes of those from i + 1 up to `end`
     for (size_t i = 0; i < copied.size(); ++i) {
@@ -133,17 +212,16 @@ class Decider {
         copied[i]->wait = std::clamp(copied[end - 1]->start, copied[i]->start, copied[i]->wait);
     }
   }
-  Tensors tensors(const Bucket& bucket) const { return node(bucket.members[0]).op->in_time.tensors; }
 
-  // In the order of their use: reductions into buckets, the others one by one but started together, when the
-  // first of those before them is waited for.
+  // In the order of their use. What is copied is started when the first of the bucketful before it is waited
+  // for; what shares a bucket, when the first of its bucket is.
   void add_given(std::vector<int> nodes) {
     std::ranges::stable_sort(nodes, {}, [&](int n) { return needed_[n]; });
-    int previous = 0, first = 0;  // slots of the first wait of the group before, and of this one
+    int previous = 0, first = 0;  // slots of the first wait of the bucketful before, and of this one
     size_t total = options_.bytes;
     for (int n : nodes) {
-      if (node(n).op->in_time.tensors == Tensors::kMany) {
-        add_made(n);
+      if (stays_in_place(n)) {
+        add(n, ready(n));
         continue;
       }
       if (total >= options_.bytes) {
@@ -151,20 +229,31 @@ class Decider {
         total = 0;
       }
       total += bytes(n);
-      buckets_.push_back({{n}, previous, needed_[n], bytes(n)});
+      add(n, std::max(previous, earliest(n)));
     }
   }
 
   const Graph& graph_;
+  const Forms forms_;
   const BucketOptions& options_;
   const int end_;            // the slot after all nodes
   std::vector<int> needed_;  // per node, the first slot in which its results are read
   std::vector<Bucket> buckets_;
+  struct Kind {
+    const OpRecord* op;
+    DType dtype;
+    Attrs attrs;
+    bool operator==(const Kind&) const = default;
+  };
+  std::map<int, int> dropped_;  // node -> the slot from which what it gathers is not there already
+  std::vector<Kind> kinds_;
+  std::map<int, size_t> newest_;  // kind -> its bucket that may take more
 };
 
 class BucketWriter {
  public:
-  BucketWriter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), result_(graph) {}
+  BucketWriter(const Graph& graph, const OpTable& ops)
+      : graph_(graph), ops_(ops), forms_(graph, ops), result_(graph) {}
 
   Graph run(const std::vector<Bucket>& buckets) {
     const int end = static_cast<int>(graph_.nodes.size());
@@ -204,12 +293,33 @@ class BucketWriter {
     return static_cast<ValueId>(result_.values.size()) - 1;
   }
 
-  std::vector<ValueId> add_start(const Bucket& bucket) {
+  const OpRecord::InTime& form_of(const Bucket& bucket) const {
     const Node& first = node(bucket.members[0]);
-    Node start{&ops_.at(first.op->in_time.start), {}, {}, first.attrs};
+    const OpRecord::InTime* alone = bucket.members.size() == 1 ? forms_.alone(first) : nullptr;
+    return alone ? *alone : *forms_.together(first);
+  }
+
+  // Of the start and of the wait.
+  Attrs attrs_of(const Bucket& bucket) const {
+    Attrs attrs = node(bucket.members[0]).attrs;
+    if (!forms_.packs(form_of(bucket))) return attrs;
+    for (const std::string_view name : kCutAttributes) attrs.erase(name);
+    std::vector<CutTensor> tensors;
+    for (int n : bucket.members) {
+      const Attrs& cut = node(n).attrs;
+      const bool gathers = cut.has("extent");
+      const ValueId whole = gathers ? node(n).outputs[0] : node(n).inputs[0];
+      tensors.push_back({graph_.type(whole).shape, static_cast<int>(cut.integer("dim")),
+                         cut.integer("unit", 1), cut.integer("blocks", 1)});
+    }
+    set_packing(attrs, tensors);
+    return attrs;
+  }
+
+  std::vector<ValueId> add_start(const Bucket& bucket) {
+    Node start{&ops_.at(form_of(bucket).start), {}, {}, attrs_of(bucket)};
     for (int n : bucket.members) start.inputs.push_back(node(n).inputs[0]);
     const std::vector<TensorType> types = infer_types(*start.op, graph_.types_of(start.inputs), start.attrs);
-    TRIREME_CHECK(types.size() == bucket.members.size());
     for (size_t i = 0; i < types.size(); ++i)
       start.outputs.push_back(add_value(node(bucket.members[i]).outputs[0], types[i]));
     append(start);
@@ -217,16 +327,14 @@ class BucketWriter {
   }
 
   void add_wait(const Bucket& bucket, const std::vector<ValueId>& started) {
-    const Node& first = node(bucket.members[0]);
-    Node wait{&ops_.at(first.op->in_time.wait), started, {}, first.attrs};
-    const Shape& shape = graph_.type(first.inputs[0]).shape;
-    wait.attrs.set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    Node wait{&ops_.at(form_of(bucket).wait), started, {}, attrs_of(bucket)};
     for (int n : bucket.members) wait.outputs.push_back(node(n).outputs[0]);
     append(std::move(wait));
   }
 
   const Graph& graph_;
   const OpTable& ops_;
+  const Forms forms_;
   Graph result_;
   std::vector<std::vector<ValueId>> started_;  // per bucket, what its start makes
 };
@@ -241,7 +349,7 @@ bool same_nodes(const Graph& a, const Graph& b) {
 
 Graph bucket(const Graph& graph, const Graph& leader, const OpTable& ops, const BucketOptions& options) {
   TRIREME_CHECK(same_nodes(graph, leader));
-  return BucketWriter(graph, ops).run(Decider(leader, options).run());
+  return BucketWriter(graph, ops).run(Decider(leader, ops, options).run());
 }
 
 }  // namespace trireme

@@ -1,8 +1,14 @@
 // Takes collectives apart in time: each is started as soon as what it works on is there, and waited for right
-// before its result is read. Reductions that are ready one after another become one bucket, with one start.
+// before its result is read. Those of one kind that are ready one after another become one bucket, with one
+// start.
 //
 //   %g1 = …  %s1 = all_reduce(%g1)  …  %g2 = …  %s2 = all_reduce(%g2)  …  reads %s1
 //   ->  %g1 = …  …  %g2 = …  %p1, %p2 = all_reduce_start(%g1, %g2)  …  %s1, %s2 = all_reduce_wait(%p1, %p2)
+//
+// The tensors of a bucket of all_reduces are neighbours in memory. Parts of tensors can not be: kernels want
+// each whole tensor in one piece, a bucket wants the parts of one rank in one. So reduce_scatters and
+// all_gathers of a bucket are packed by the start (ir/packing.h) and unpacked by the wait. An all_gather as
+// large as a bucket travels alone, straight into its result.
 //
 // What is gathered from states is there from the beginning; it is started one bucket ahead of its use and no
 // earlier, so that weights that are split at rest do not all lie whole in memory.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/base/error.h"
 #include "trireme/ir/text.h"
 #include "trireme/ir/verify.h"
 #include "trireme/ops/table.h"
@@ -49,6 +50,23 @@ TEST(Bucket, SumsOfUnevenPartsTravelAlone) {
     uneven.insert(at, "uneven=1, ");
   EXPECT_THAT(ops_of(bucketed(uneven)), ElementsAre("gelu", "all_reduce_start", "gelu", "all_reduce_start",
                                                     "gelu", "all_reduce_wait", "all_reduce_wait"));
+}
+
+// Attributes that contradict themselves are refused when a program is read, not met by a kernel.
+TEST(Bucket, APackingThatIsNoneIsRefused) {
+  const auto start = [](const std::string& packing) {
+    return parse_graph(
+        "graph g\ninput %x: f32[8]\n%p: f32[2,4] = reduce_scatter_start(%x) {axis=\"data\", "
+        "ways=2, coordinate=0, reduction=\"sum\", " +
+            packing + "}\noutput p = %p\n",
+        ops());
+  };
+  EXPECT_NO_THROW(start("dims=[0], shapes=[1, 8]"));
+  for (const char* packing : {"dims=[0], shapes=[1, 7]", "dims=[1], shapes=[1, 8]", "dims=[0], shapes=[2, 8]",
+                              "dims=[0], shapes=[1, 8, 1]", "dims=[0, 0], shapes=[1, 8]",
+                              "dims=[0], shapes=[9, 8]", "dims=[0], units=[0], shapes=[1, 8]",
+                              "dims=[0], units=[1, 1], shapes=[1, 8]", "dims=[0], blocks=[3], shapes=[1, 8]"})
+    EXPECT_THROW(start(packing), Error) << packing;
 }
 
 TEST(Bucket, AFullOneIsStartedAlone) {
@@ -115,6 +133,56 @@ TEST(Bucket, WeightsAreGatheredOneAhead) {
   EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\n", 32)),
               ElementsAre("all_gather", "all_gather_start", "mul", "all_gather_wait", "all_gather_start",
                           "mul", "all_gather_wait", "mul"));
+}
+
+// A weight that is gathered for the forward part, dropped, and gathered again is not there twice.
+TEST(Bucket, AWeightIsDroppedBeforeItIsGatheredAgain) {
+  std::string text = "state %w: f32[4]\ninput %x: f32[8]\n%a: f32[8] = all_gather(%w)" + kGather;
+  text += "%p: f32[8] = gelu(%x)\n%y: f32[8] = mul(%p, %a)\n%z: f32[8] = gelu(%y)\n";
+  text += "%b: f32[8] = all_gather(%w)" + kGather + "%g: f32[8] = mul(%z, %b)\noutput g = %g\n";
+  EXPECT_THAT(ops_of(bucketed(text)), ElementsAre("all_gather_start", "gelu", "all_gather_wait", "mul",
+                                                  "all_gather_start", "gelu", "all_gather_wait", "mul"));
+}
+
+const std::string kScatter = " {axis=\"data\", ways=2, coordinate=1, reduction=\"sum\"";
+
+// Parts of two gradients that are cut along different dims go in one call, packed rank by rank.
+TEST(Bucket, PartsOfSeveralGradientsAreOneCall) {
+  const Graph graph = bucketed(
+      "state %ga: f32[8,2]\nstate %gb: f32[3,4]\ninput %x: f32[16,2]\ninput %y: f32[3,8]\n"
+      "%a: f32[16,2] = gelu(%x)\n"
+      "%sa: f32[8,2] = reduce_scatter(%a)" +
+      kScatter + ", dim=0}\n%b: f32[3,8] = gelu(%y)\n%sb: f32[3,4] = reduce_scatter(%b)" + kScatter +
+      ", dim=1}\n%c: f32[3,8] = gelu(%b)\nupdate %ga <- %sa\nupdate %gb <- %sb\noutput c = %c\n");
+  EXPECT_THAT(ops_of(graph),
+              ElementsAre("gelu", "gelu", "reduce_scatter_start", "gelu", "reduce_scatter_wait"));
+  const Node& start = graph.nodes[2];
+  EXPECT_THAT(start.attrs.integers("dims"), ElementsAre(0, 1));
+  EXPECT_EQ(graph.type(start.outputs[0]).shape, (Shape{2, 8 * 2 + 3 * 4}));
+}
+
+// New values of two small weights are gathered in one call, a third one by itself: it fills a bucket.
+TEST(Bucket, SmallWeightsAreGatheredTogetherAndALargeOneStraightIntoItsPlace) {
+  std::string text =
+      "state %u: f32[8]\nstate %v: f32[8]\nstate %w: f32[64]\ninput %x: f32[4]\ninput %y: f32[32]\n";
+  for (const std::string w : {"u", "v"})
+    text +=
+        "%new_" + w + ": f32[4] = gelu(%x)\n%whole_" + w + ": f32[8] = all_gather(%new_" + w + ")" + kGather;
+  text +=
+      "%new_w: f32[32] = gelu(%y)\n"
+      "%whole_w: f32[64] = all_gather(%new_w) {axis=\"data\", ways=2, coordinate=0, dim=0, extent=64}\n"
+      "%z: f32[4] = gelu(%x)\n"
+      "update %u <- %whole_u\nupdate %v <- %whole_v\nupdate %w <- %whole_w\noutput z = %z\n";
+  const Graph graph = bucketed(text, 256);
+  EXPECT_THAT(ops_of(graph),
+              ElementsAre("gelu", "gelu", "all_gather_packed_start", "gelu", "all_gather_start", "gelu",
+                          "all_gather_packed_wait", "all_gather_wait"));
+  std::vector<size_t> offsets(graph.values.size());
+  offsets[graph.find("v")] = 64;
+  offsets[graph.find("w")] = 128;
+  const MemoryPlan plan = plan_memory(graph, offsets, std::vector<size_t>(graph.nodes.size()));
+  EXPECT_EQ(plan.values[graph.find("whole_w.started")].space, Space::kStates);
+  EXPECT_TRUE(plan.copies.empty());
 }
 
 // A gradient is made, reduced and kept in one place.

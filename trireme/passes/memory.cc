@@ -118,7 +118,8 @@ class Planner {
         block = block_over_input(n, static_cast<int>(o));
       if (block < 0) {
         block = add_block(Space::kArena, graph_.type(output).bytes(), n, n);
-        if (node.op->collective) blocks_[block].leader = made_before(n, static_cast<int>(o));
+        if (node.op->collective && node.op->collective->sends())
+          blocks_[block].leader = made_before(n, static_cast<int>(o));
       }
       int last = std::max(last_read_[output], n);
       if (wanted_state_.contains(output) && block != block_of_[wanted_state_[output]]) last = kForever;
@@ -206,9 +207,10 @@ class Planner {
     }
   }
 
+  // What a wait makes elsewhere than where it was started is a copy, which the transport does not see.
   void move_to_comm_memory() {
     for (const Node& node : graph_.nodes) {
-      if (!node.op->collective) continue;
+      if (!node.op->collective || !node.op->collective->sends()) continue;
       for (ValueId output : node.outputs) {
         Block& block = blocks_[block_of_[output]];
         if (block.space == Space::kArena) block.space = Space::kComm;

@@ -172,7 +172,7 @@ class Partitioner {
     if (change.from.is_partial())
       attrs.set("reduction", change.from.kind == Placement::Kind::kMax ? "max" : "sum");
     // Where ranks along other axes have parts of other sizes; see bucket.h.
-    if (change.kind == Change::Kind::kAllReduce && !is_even(id, layout)) attrs.set("uneven", int64_t{1});
+    if (change.from.is_partial() && !is_even(id, from.layout)) attrs.set("uneven", int64_t{1});
     if (change.kind == Change::Kind::kReduceScatter) describe("", local_split(layout));
     if (change.kind == Change::Kind::kAllGather || change.kind == Change::Kind::kAllToAll) {
       describe("", local_split(from.layout));

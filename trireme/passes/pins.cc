@@ -2,6 +2,7 @@
 #include "trireme/passes/pins.h"
 
 #include "trireme/base/error.h"
+#include "trireme/ir/trained.h"
 
 namespace trireme {
 namespace {
@@ -111,7 +112,8 @@ class PinMaker {
     const Layout whole = in_use(value);
     const Shares* shares = shares_of(value.role);
     if (!shares) return {whole, whole};
-    StateLayout layout{lying(shares->at_rest, value, whole), {}};
+    const Share at_rest = share_at_rest(*shares, value);
+    StateLayout layout{lying(at_rest, value, whole), {}};
     // What can not be split over the ranks is added up as under `data`.
     if (shares == &gradient_shares() && shares->at_rest == Share::kPart && layout.rest == whole &&
         !added_at_once())
@@ -123,8 +125,17 @@ class PinMaker {
     else if (kind_ == SegmentKind::kUpdate)
       layout.use = lying(shares->in_update, value, whole);
     else
-      layout.use = shares->in_use == shares->at_rest ? layout.rest : lying(shares->in_use, value, whole);
+      layout.use = shares->in_use == at_rest ? layout.rest : lying(shares->in_use, value, whole);
     return layout;
+  }
+
+  // With one microbatch, weights that the update makes in parts rest as it leaves them, and the next step
+  // gathers them ahead of their use, while it computes. In the update there is little to compute meanwhile;
+  // but with several microbatches each would gather them. Frozen weights are never made, so they stay whole.
+  Share share_at_rest(const Shares& shares, const Value& value) const {
+    const bool made_in_parts = shares.at_rest == Share::kWhole && shares.in_update == Share::kPart;
+    return made_in_parts && microbatches_ == Microbatches::kOne && is_trained(value) ? Share::kPart
+                                                                                     : shares.at_rest;
   }
 
   const Shares* shares_of(Role role) const {

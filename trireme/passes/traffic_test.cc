@@ -45,19 +45,19 @@ TEST(Traffic, WhatIsStartedCountsOnceAndItsWaitNot) {
   const Traffic bucket = of("%p: f32[8,6], %q: f32[2,6] = all_reduce_start(%x, %y)" + sum +
                             "}\n"
                             "%s: f32[8,6], %t: f32[2,6] = all_reduce_wait(%p, %q)" +
-                            sum + ", shape=[8,6]}\n");
+                            sum + "}\n");
   EXPECT_THAT(bucket.collectives, ElementsAre(Pair("all_reduce", 1)));
   EXPECT_EQ(bucket.bytes, 2 * 144 + 2 * 36);
   const Traffic both = of("%p: f32[4,12] = reduce_scatter_start(%x)" + sum +
-                          ", dim=0}\n"
+                          ", dims=[0], shapes=[2,8,6]}\n"
                           "%q: f32[8,6] = all_gather_start(%y) {" +
                           kAxis +
                           ", dim=0, extent=8}\n"
                           "%s: f32[2,6] = reduce_scatter_wait(%p)" +
                           sum +
-                          ", dim=0, shape=[8,6]}\n"
+                          ", dims=[0], shapes=[2,8,6]}\n"
                           "%t: f32[8,6] = all_gather_wait(%q) {" +
-                          kAxis + ", dim=0, extent=8, shape=[2,6]}\n");
+                          kAxis + ", dim=0, extent=8}\n");
   EXPECT_THAT(both.collectives, ElementsAre(Pair("all_gather", 1), Pair("reduce_scatter", 1)));
   EXPECT_EQ(both.bytes, 2 * 144);
 }

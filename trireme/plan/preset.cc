@@ -22,7 +22,7 @@ constexpr StateShares kZero1{
     .parameter       = {kWhole,  kWhole,  kPart},
     .optimizer       = {kPart,   kPart,   kPart},
     .gradient        = {kAddend, kAddend, kPart},
-    .gradient_of_one = {kAddend, kAddend, kPart}};
+    .gradient_of_one = {kPart,   kPart,   kPart}};
 constexpr StateShares kZero2{
     .parameter       = {kWhole,  kWhole,  kPart},
     .optimizer       = {kPart,   kPart,   kPart},

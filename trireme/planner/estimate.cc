@@ -158,7 +158,8 @@ std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const S
 }
 
 // What a stage has of its chunks, and what it exchanges with its replicas: once a step, in the update, or
-// with each microbatch beside its work.
+// with each microbatch beside its work. A single microbatch of zero1 and zero2 is scattered as it is made,
+// and the weights are gathered as they are used.
 std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const std::vector<Chunk>& chunks,
                                                    Network& links) {
   const BookedSchedule& booked = schedule(choice);
@@ -186,14 +187,17 @@ std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const s
     const UnitCost::Weight& weights = stage.weights;
     const double scatter = links.over_data(s, CollectiveKind::kReduceScatter, weights.gradient_bytes);
     const auto gather = [&](double bytes) { return links.over_data(s, CollectiveKind::kAllGather, bytes); };
-    if (sharing.parameters) stage.each_ahead = stage.each_back = gather(weights.gathered_bytes);
-    if (sharing.gradients) {
-      stage.each_back += scatter;
-      if (!sharing.parameters) stage.once = gather(weights.parameter_bytes);
-    } else {
-      stage.once = sharing.states ? scatter + gather(weights.parameter_bytes)
-                                  : links.over_data(s, CollectiveKind::kAllReduce, weights.gradient_bytes);
-    }
+    const bool one_microbatch = choice.pipe == 1 && choice.microbatches == 1;
+    const auto all_reduce = [&] {
+      return links.over_data(s, CollectiveKind::kAllReduce, weights.gradient_bytes);
+    };
+    if (sharing.parameters || (sharing.states && one_microbatch))
+      stage.each_ahead = gather(weights.gathered_bytes);
+    if (sharing.parameters) stage.each_back = stage.each_ahead;
+    if (sharing.gradients || (sharing.states && one_microbatch)) stage.each_back += scatter;
+    if (!sharing.states) stage.once = all_reduce();
+    if (sharing.states && !sharing.parameters && !one_microbatch)
+      stage.once = gather(weights.parameter_bytes) + (sharing.gradients ? 0 : scatter);
   }
   return stages;
 }
@@ -207,10 +211,13 @@ void Estimator::add_memory(const Choice& choice, const std::vector<Stage>& stage
     const UnitCost::Weight& weights = stage.weights;
     const double lasting = weights.parameter_bytes / (sharing.parameters ? d : 1) +
                            weights.optimizer_bytes / (sharing.states ? d : 1);
-    const double gradients = weights.gradient_bytes / (sharing.gradients ? d : 1);
     // Of one microbatch on one stage gradients need not be states.
     const bool added_up = choice.pipe > 1 || choice.microbatches > 1;
-    const double bytes = lasting + gradients + stage.kept + stage.working;
+    const bool scattered = sharing.gradients || (sharing.states && !added_up);
+    const double gradients = weights.gradient_bytes / (scattered ? d : 1);
+    const double gathered =
+        sharing.states && !sharing.parameters && !added_up ? weights.parameter_bytes / d : 0;
+    const double bytes = lasting + gathered + gradients + stage.kept + stage.working;
     const double least = lasting + (added_up ? gradients : 0) + stage.least_kept;
     if (bytes / links.memory_bytes[s] > result.fill()) {
       result.bytes = bytes;

@@ -1,6 +1,6 @@
 // Segment -> pins -> expand -> spread (once) -> partition -> recompute -> exchange, or local steps -> stage
-// -> fuse -> bucket -> memory (for each rank). What is about stages stands in build_stages.cc, about servers
-// in build_served.cc.
+// -> fuse -> rounds -> bucket -> memory (for each rank). What is about stages stands in build_stages.cc,
+// about servers in build_served.cc.
 #include "trireme/program/build.h"
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
+#include "trireme/passes/rounds.h"
 #include "trireme/plan/combinations.h"
 #include "trireme/program/file_groups.h"
 #include "trireme/program/file_turns.h"
@@ -71,6 +72,10 @@ void note_layouts_again(const Graph& graph, NamedLayouts& layouts) {
     if (const auto before = layouts.find(name_before(value.name)); before != layouts.end())
       layouts.emplace(value.name, before->second);
   }
+}
+
+Graph in_order(Graph graph, SegmentKind kind) {
+  return kind == SegmentKind::kUpdate ? in_rounds(graph) : std::move(graph);
 }
 
 }  // namespace
@@ -130,7 +135,8 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
                              : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
     }
     if (record_.steps && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
-    if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate)) leader = optimized(leader);
+    if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate))
+      leader = in_order(optimized(leader), segment.kind);
     common =
         Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
   }
@@ -198,7 +204,7 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
       continue;
     }
     StepSegment& segment = result.segments.emplace_back(local[s]);
-    segment.graph = optimized(segment.graph);
+    segment.graph = in_order(optimized(segment.graph), segment.kind);
     if (common_[s]) segment.graph = bucket(segment.graph, common_[s]->leader, ops());
     result.layouts.push_back(layouts[s]);
   }

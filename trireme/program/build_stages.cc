@@ -6,6 +6,7 @@
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
 #include "trireme/passes/prune.h"
+#include "trireme/passes/rounds.h"
 #include "trireme/passes/second_holder.h"
 #include "trireme/program/build.h"
 #include "trireme/program/stages.h"
@@ -67,8 +68,12 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
       add_update(part, segment, leads.graph, layouts, chunks);
       continue;
     }
-    const Graph graph = optimized(segment.graph);
-    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : optimized(leads.graph), ops()),
+    const auto prepared = [](const StepSegment& of) {
+      Graph graph = optimized(of.graph);
+      return of.kind == SegmentKind::kUpdate ? in_rounds(graph) : graph;
+    };
+    const Graph graph = prepared(segment);
+    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : prepared(leads), ops()),
                                segment.kind, segment.rows);
     part.layouts.push_back(layouts);
   }

@@ -53,7 +53,7 @@ std::vector<StepSegment> one_layer() {
 }
 
 // Of two ranks each sends the other half of the 96 bytes to sum up gradients, and half to gather weights: 48
-// s each, whether weights are gathered before the product (zero3) or after the update (zero1, zero2). Without
+// s each. One microbatch gathers weights before the product, under every preset that splits states. Without
 // sharing, an all_reduce of 96 s does both.
 TEST(ProgramsByHand, SumsAndGathersOfZero) {
   const Mesh mesh = parse_mesh("data:2");

@@ -89,7 +89,7 @@ TEST(Average, UnderPlansIsWhatOneRankComputes) {
 
 // As moments are.
 TEST(Average, IsSplitWithTheOptimizersStates) {
-  const Config with = config();
+  const Config with = config({"train.accumulate=2"});  // with one microbatch weights are split too
   StepPrograms programs(with.model, with.train, with.optim, {4, Shape{4}},
                         parse_plan(R"({"mesh":"data:2","preset":"zero1"})", "the plan"));
   const Program program = programs.rank(0, nullptr);

@@ -171,7 +171,9 @@ TEST(HalfStates, AWeightIsItsMasterRounded) {
 
 // 2 + 2 + 12 bytes a parameter, of which ZeRO splits one after the other: to the byte, where all divides.
 TEST(HalfStates, TakeTheBytesOfTheFormulas) {
-  const parity::Training training = training_of(kGpt, with_gradients("bf16"));
+  Words settings = with_gradients("bf16");
+  settings.push_back("train.accumulate=2");  // with one microbatch zero1 and zero2 split all
+  const parity::Training training = training_of(kGpt, settings);
   const std::vector<std::pair<std::string, int64_t>> bytes_a_parameter = {
       {"data", 2 + 2 + 12}, {"zero1", 2 + 2 + 6}, {"zero2", 2 + 1 + 6}, {"zero3", 1 + 1 + 6}};
   const std::unique_ptr<Device> device = make_cpu_device(1);
@@ -190,7 +192,8 @@ TEST(HalfStates, TakeTheBytesOfTheFormulas) {
 
 // Half the bytes of what zero1 gathers, and of what the ranks add up.
 TEST(HalfStates, MoveHalfTheBytes) {
-  const auto gathered = [&](const Words& settings, const std::string& preset) {
+  const auto gathered = [&](Words settings, const std::string& preset) {
+    settings.push_back("train.accumulate=2");  // with one microbatch casts of weights are gathered
     const parity::Training training = training_of(kGpt, settings);
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const Plan plan = parse_plan(R"({"mesh":"data:2","preset":")" + preset + R"("})", "the plan");

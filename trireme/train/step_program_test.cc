@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
+#include "trireme/ir/trained.h"
+#include "trireme/passes/traffic.h"
 #include "trireme/program/build.h"
 #include "trireme/train/step.h"
 #include "trireme/train/step_programs.h"
@@ -21,7 +23,8 @@ ModelOptions small_gpt() {
 
 struct Counts {
   int all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;  // tensors
-  int buckets = 0;   // collectives that several of them share, or that are under way while others run
+  int buckets = 0;  // collectives that several of them share, or that are under way while others run
+  int calls = 0;
   double bytes = 0;  // that a rank sends, by the best algorithms
 };
 
@@ -35,18 +38,16 @@ Counts count(const Graph& graph) {
   Counts counts;
   for (const Node& node : graph.nodes) {
     if (!node.op->collective || !node.op->collective->sends()) continue;
-    const double ways = static_cast<double>(node.attrs.integer("ways")), share = (ways - 1) / ways;
     const bool started = node.op->collective->phase == OpRecord::Collective::Phase::kStart;
     const CollectiveKind kind = node.op->collective->kind;
+    const int tensors = static_cast<int>(node.inputs.size());
     counts.buckets += started;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const double in = static_cast<double>(graph.type(node.inputs[i]).bytes());
-      const double out = static_cast<double>(graph.type(node.outputs[i]).bytes());
-      if (kind == CollectiveKind::kAllReduce) ++counts.all_reduce, counts.bytes += 2 * share * in;
-      if (kind == CollectiveKind::kReduceScatter) ++counts.reduce_scatter, counts.bytes += share * in;
-      if (kind == CollectiveKind::kAllGather) ++counts.all_gather, counts.bytes += share * out;
-      if (kind == CollectiveKind::kAllToAll) ++counts.all_to_all, counts.bytes += share * in;
-    }
+    ++counts.calls;
+    counts.bytes += bytes_sent(graph, node);
+    if (kind == CollectiveKind::kAllReduce) counts.all_reduce += tensors;
+    if (kind == CollectiveKind::kReduceScatter) counts.reduce_scatter += tensors;
+    if (kind == CollectiveKind::kAllGather) counts.all_gather += tensors;
+    if (kind == CollectiveKind::kAllToAll) counts.all_to_all += tensors;
   }
   return counts;
 }
@@ -139,6 +140,57 @@ TEST(StepProgram, Zero3GathersForBothPartsAndMovesHalfAsMuchAgain) {
   EXPECT_LE(step.first.bytes + step.update.bytes, 1.5 * plain + scalar_bytes(3, 4));
   // Biases and the position table are not needed backward, all weights are.
   EXPECT_GT(step.first.bytes + step.update.bytes, 1.4 * plain);
+}
+
+// Tensors of a bucket share a call: a model of less than 4 MiB takes one for its gradients and one for its
+// weights, beside the sums of scalars.
+TEST(StepProgram, ZeroMakesNoMoreCallsThanItHasBuckets) {
+  for (const int64_t accumulate : {1, 4}) {
+    for (const char* preset : {"zero1", "zero2", "zero3"}) {
+      const Step step = spread_step(preset, 2, accumulate);
+      const int again = std::string_view(preset) == "zero3";  // weights for the backward part
+      EXPECT_LE(step.first.calls, 3 + again) << preset;       // weights; gradients; loss and count
+      EXPECT_LE(step.next.calls, 2 + again) << preset;
+      EXPECT_LE(step.update.calls, 4) << preset;  // gradients; loss and count; the norm; weights
+    }
+  }
+}
+
+// With one microbatch the step gathers the weights that the last update made, ahead of their use, and keeps
+// them for the backward part. With several, the update gathers them, once.
+TEST(StepProgram, WeightsOfOneMicrobatchAreGatheredWhereTheyAreUsed) {
+  for (const char* preset : {"zero1", "zero2"}) {
+    const Step one = spread_step(preset, 2, 1), several = spread_step(preset, 2, 2);
+    EXPECT_EQ(one.first.all_gather, one.parameters) << preset;
+    EXPECT_EQ(one.update.all_gather, 0) << preset;
+    EXPECT_EQ(several.first.all_gather + several.next.all_gather, 0) << preset;
+    EXPECT_EQ(several.update.all_gather, several.parameters) << preset;
+  }
+  // What is not trained is whole on every rank.
+  TrainOptions train;
+  train.freeze = {"h.0.*"};
+  const StepGraphs whole = step_graphs(small_gpt(), train, {}, {4, {8}}, schedule_of(train));
+  int frozen = 0;
+  for (const Value& value : whole.segments[0].graph.values)
+    frozen += value.role == Role::kParameter && !is_trained(value);
+  EXPECT_GT(frozen, 0);
+  const Counts first = count(local_segments(whole, {Mesh({{"data", 2}}), "zero1"}, 0)[0].graph);
+  EXPECT_EQ(first.all_gather, spread_step("zero1", 2, 1).parameters - frozen);
+}
+
+// LARS and LAMB scale the step of each parameter by norms over the ranks: of all parameters in one call.
+TEST(StepProgram, NormsOfAllParametersAreOneCall) {
+  for (const char* kind : {"lars", "lamb"}) {
+    TrainOptions train;
+    OptimOptions optim;
+    optim.kind = kind;
+    const StepGraphs whole = step_graphs(small_gpt(), train, optim, {4, {8}}, schedule_of(train));
+    for (const char* preset : {"zero1", "zero2", "zero3"}) {
+      const Counts update = count(local_segments(whole, {Mesh({{"data", 2}}), preset}, 0)[1].graph);
+      EXPECT_GT(update.all_reduce, static_cast<int>(whole.parameters.size())) << kind << " " << preset;
+      EXPECT_LE(update.calls, 3) << kind << " " << preset;  // the norm of all, those of each, weights
+    }
+  }
 }
 
 // Bytes of the activations between blocks, of which `ways` ranks add up theirs.
@@ -252,11 +304,13 @@ TEST(StepProgram, HalfPrecisionOwesTheSameCollectives) {
 }
 
 TEST(StepProgram, StatesTakeTheirShare) {
-  const StepGraphs whole = step_graphs(small_gpt(), {}, {}, {4, {8}}, schedule_of({}));
+  TrainOptions train;
+  train.accumulate = 2;  // with one microbatch zero1 and zero2 split all
+  const StepGraphs whole = step_graphs(small_gpt(), train, {}, {4, {8}}, schedule_of(train));
   const auto local_bytes = [&](const std::string& preset, Role role) {
-    const std::vector<StepSegment> local = local_segments(whole, {Mesh({{"data", 4}}), preset}, 1);
+    const std::vector<StepSegment> local = local_segments(whole, {Mesh({{"data", 4}}), preset}, 1, 2);
     double bytes = 0;
-    for (const Value& value : local[1].graph.values) {  // update
+    for (const Value& value : local[2].graph.values) {  // update
       if (value.role == role && value.type.shape.rank() > 0) bytes += static_cast<double>(value.type.bytes());
     }
     return bytes;
