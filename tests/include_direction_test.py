@@ -32,15 +32,15 @@ FORBIDDEN = {"planner": NO_DEVICE, "sim": NO_DEVICE}
 ALLOWED_IF = re.compile(r"\bNDEBUG\b|\bHWY_\w+|\bTRIREME_\w+_(INL_H_|ONCE)\b|\b__(x86_64|aarch64)__\b")
 
 LIBRARY = re.compile(r"trireme_library\s*\(\s*(\w+)([^)]*)\)")
-KEYWORDS = {"SIMD", "DEPENDS", "LINK", "TEST_DEPENDS", "EXCLUDE", "READERS", "READERS_DEPEND"}
+KEYWORDS = {"SIMD", "LIGHT", "ALONE", "DEPENDS", "LINK", "TEST_DEPENDS", "EXCLUDE", "READERS", "READERS_DEPEND"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 OP_CASE = re.compile(r"\bcase\s+[\w:]*\bOp(?:Kind|Code|Type|Id)?::\w+")
 COMMENT = re.compile(r"//.*")
 
-# Where an op may be told apart by its name: its record, its kernels, and the passes that make fused ops, with what
+# Where an op may be told apart by its name: its record, its kernels, its cases, and the passes that make fused ops, with what
 # they share.
-KNOWS_OPS = re.compile(r"^trireme/(ops|kernels)/|^trireme/passes/(fuse|device_fuse|node_joiner)\.")
+KNOWS_OPS = re.compile(r"^trireme/(ops|kernels|bench/cases)/|^trireme/passes/(fuse|device_fuse|node_joiner)\.")
 # Names of ops that are words of settings and layouts too.
 HOMONYMS = {"sum", "max", "sqrt", "sgd", "momentum", "adam", "lars"}
 OP_ROW = re.compile(r"^\| `([a-z0-9_ ]+)` \|", re.MULTILINE)

@@ -1,10 +1,12 @@
 // Runs the CPU kernel of a case on given inputs, and makes such inputs.
 #pragma once
 
-#include "tests/ops/op_case.h"
+#include "trireme/bench/cases/op_case.h"
 #include "trireme/kernels/kernel.h"
 
 namespace trireme::testing {
+
+using namespace bench;  // the cases
 
 // Inputs of the case, drawn from a seeded stream and rounded to each input's dtype. Floating-point
 // f32 inputs become `format` (f32, f16 or bf16).

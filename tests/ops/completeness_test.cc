@@ -8,13 +8,15 @@
 #include <regex>
 #include <set>
 
-#include "tests/ops/op_case.h"
+#include "trireme/bench/cases/op_case.h"
 #include "trireme/kernels/kernel.h"
 #include "trireme/ops/attributes.h"
 #include "trireme/ops/table.h"
 
 namespace trireme::testing {
 namespace {
+
+using namespace bench;  // the cases
 
 std::set<std::string> op_names() {
   const std::vector<std::string> names = ops().names();
@@ -41,13 +43,13 @@ TEST(Completeness, AttributesAreKnown) {
     if (!std::holds_alternative<GradientRule>(record.gradient) || record.collective) continue;
     EXPECT_TRUE(has_known_attributes(name)) << name;
   }
-  for (const OpCase& one : correctness_cases())
+  for (const OpCase& one : all_cases())
     EXPECT_NO_THROW(check_attributes(one.op, one.attrs)) << case_name(one);
 }
 
 TEST(Completeness, EveryOpHasACaseAndEveryCaseAnOp) {
   std::set<std::string> with_case, labels;
-  for (const OpCase& one : correctness_cases()) {
+  for (const OpCase& one : all_cases()) {
     with_case.insert(one.op);
     EXPECT_TRUE(labels.insert(case_name(one)).second) << case_name(one) << " is there twice";
   }
@@ -61,7 +63,7 @@ TEST(Completeness, EveryOpHasACaseAndEveryCaseAnOp) {
 
 TEST(Completeness, EveryDifferentiableOpHasAGradientCase) {
   std::set<std::string> checked;
-  for (const OpCase& one : correctness_cases()) {
+  for (const OpCase& one : all_cases()) {
     if (one.finite_differences == Differentiable::kYes) checked.insert(one.op);
   }
   for (const std::string& name : ops().names()) {

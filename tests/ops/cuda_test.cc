@@ -64,12 +64,12 @@ TEST_P(CudaKernel, bf16) {
 TEST_P(CudaKernel, f16) {
   expect_matches_reference(DType::f16);
 }
-INSTANTIATE_TEST_SUITE_P(Ops, CudaKernel, ::testing::ValuesIn(correctness_cases()),
+INSTANTIATE_TEST_SUITE_P(Ops, CudaKernel, ::testing::ValuesIn(all_cases()),
                          [](const auto& tested) { return case_name(tested.param); });
 
 TEST(Cuda, DropoutHasTheMaskOfTheCpu) {
   TRIREME_NEEDS_GPU();
-  for (const OpCase& one : correctness_cases()) {
+  for (const OpCase& one : all_cases()) {
     if (one.op != "dropout") continue;
     const RefTensors inputs = random_inputs(one, DType::f32, /*seed=*/3);
     const std::vector<TensorType> types = types_of(one.reference(inputs, one.attrs));

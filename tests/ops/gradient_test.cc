@@ -160,7 +160,7 @@ TEST_P(GradientAgainstDifferences, OfEveryInput) {
 }
 
 std::vector<OpCase> differentiable_cases() {
-  std::vector<OpCase> cases = correctness_cases();
+  std::vector<OpCase> cases = all_cases();
   std::erase_if(cases, [](const OpCase& one) {
     return one.finite_differences == Differentiable::kNo ||
            !std::holds_alternative<GradientRule>(ops().at(one.op).gradient);

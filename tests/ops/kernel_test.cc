@@ -37,7 +37,7 @@ TEST_P(KernelAgainstReference, f16) {
   expect_matches_reference(GetParam(), DType::f16);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, KernelAgainstReference, ::testing::ValuesIn(correctness_cases()),
+INSTANTIATE_TEST_SUITE_P(Ops, KernelAgainstReference, ::testing::ValuesIn(all_cases()),
                          [](const auto& tested) { return case_name(tested.param); });
 
 }  // namespace

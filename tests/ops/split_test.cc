@@ -6,55 +6,11 @@
 #include <algorithm>
 
 #include "tests/ops/case_runner.h"
+#include "trireme/bench/cases/part.h"
 #include "trireme/ops/table.h"
 
 namespace trireme::testing {
 namespace {
-
-struct Range {
-  int64_t begin, end;
-};
-
-// A dim as blocks of units, between which lies the index that is cut.
-struct Cut {
-  int dim;
-  int64_t blocks, unit;
-  Range range;  // of the index
-
-  int64_t elements() const { return blocks * (range.end - range.begin) * unit; }
-};
-Cut cut_of(const IndexRule& rule, const IndexRule::Operand& operand, int index, Range range) {
-  Cut cut{IndexRule::dim_of(operand, index), 1, 1, range};
-  bool before = true;
-  for (int other : operand[cut.dim]) {
-    if (other == index) {
-      before = false;
-    } else {
-      (before ? cut.blocks : cut.unit) *= rule.indices[other].extent;
-    }
-  }
-  return cut;
-}
-
-// Calls copy(row of the whole, row of the part, elements in a row) for the rows that both have in common.
-template <typename Copy>
-void for_each_row(const Shape& whole, const Cut& cut, const Copy& copy) {
-  const int64_t inner = whole.elements(cut.dim + 1, whole.rank()) * cut.unit,
-                size = cut.range.end - cut.range.begin;
-  const int64_t extent = whole[cut.dim] / cut.blocks / cut.unit;
-  for (int64_t outer = 0; outer < whole.elements(0, cut.dim) * cut.blocks; ++outer)
-    copy((outer * extent + cut.range.begin) * inner, outer * size * inner, size * inner);
-}
-
-RefTensor part_of(const RefTensor& whole, const Cut& cut) {
-  Shape shape = whole.shape;
-  shape.set(cut.dim, cut.elements());
-  RefTensor part = RefTensor::zeros(shape, whole.dtype);
-  for_each_row(whole.shape, cut, [&](int64_t from, int64_t to, int64_t count) {
-    std::copy_n(whole.values.begin() + from, count, part.values.begin() + to);
-  });
-  return part;
-}
 
 // Sums over rows take their rows in an order that depends on the number of columns, so that narrow matrices
 // use whole vectors too; convolutions with many channels go by Winograd's way, which rounds differently. All
@@ -77,10 +33,10 @@ class SplitCase {
 
   const IndexRule& rule() const { return rule_; }
 
-  void expect_parts_make_the_whole(int index, const std::vector<Range>& ranges) const {
+  void expect_parts_make_the_whole(int index, const std::vector<IndexRange>& ranges) const {
     RefTensors together;
     for (const TensorType& type : types_) together.push_back(RefTensor::zeros(type.shape, type.dtype));
-    for (const Range& range : ranges) add_part(index, range, range.begin == 0, together);
+    for (const IndexRange& range : ranges) add_part(index, range, range.begin == 0, together);
     for (size_t o = 0; o < together.size(); ++o) {
       const bool has_index = IndexRule::dim_of(rule_.outputs[o], index) >= 0;
       const bool exact = (has_index && !order_depends_on_shape(one_)) ||
@@ -92,7 +48,7 @@ class SplitCase {
   }
 
  private:
-  void add_part(int index, Range range, bool first, RefTensors& together) const {
+  void add_part(int index, IndexRange range, bool first, RefTensors& together) const {
     RefTensors inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const bool has_index = IndexRule::dim_of(rule_.inputs[i], index) >= 0;
@@ -104,7 +60,7 @@ class SplitCase {
     std::vector<TensorType> types = types_;
     for (size_t o = 0; o < types.size(); ++o) {
       if (IndexRule::dim_of(rule_.outputs[o], index) < 0) continue;
-      const Cut cut = cut_of(rule_, rule_.outputs[o], index, range);
+      const DimCut cut = cut_of(rule_, rule_.outputs[o], index, range);
       types[o].shape.set(cut.dim, cut.elements());
     }
     ASSERT_EQ(infer_types(record_, types_of(inputs), attrs), types)
@@ -114,7 +70,7 @@ class SplitCase {
       combine(part[o], static_cast<int>(o), index, range, first, together[o]);
   }
 
-  void combine(const RefTensor& part, int output, int index, Range range, bool first,
+  void combine(const RefTensor& part, int output, int index, IndexRange range, bool first,
                RefTensor& whole) const {
     const IndexRule::Operand& operand = rule_.outputs[output];
     if (IndexRule::dim_of(operand, index) >= 0) {
@@ -155,7 +111,7 @@ TEST_P(SplitAgainstWhole, EveryIndexThatMayBeSplit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, SplitAgainstWhole, ::testing::ValuesIn(correctness_cases()),
+INSTANTIATE_TEST_SUITE_P(Ops, SplitAgainstWhole, ::testing::ValuesIn(all_cases()),
                          [](const auto& tested) { return case_name(tested.param); });
 
 }  // namespace

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "tests/ops/op_case.h"
+#include "trireme/bench/cases/op_case.h"
 
 namespace trireme::testing {
 
 // Results in 16 bits may be off by the rounding of the result itself and of what the kernel stores on
 // the way; inputs are rounded before the reference sees them.
-inline double tolerance(const OpCase& one, DType format) {
+inline double tolerance(const bench::OpCase& one, DType format) {
   switch (format) {
     case DType::bf16:
       return std::max(one.tolerance, 0x1p-7);

@@ -150,7 +150,7 @@ double measure_flops_per_second(ThreadPool& pool) {
   const double loop = arithmetic_rate(pool, HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds, [&](int) {
     sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor);
   });
-  const TensorType square{DType::f32, {512, 512}};
+  const CaseInput square{{512, 512}};
   std::vector<std::unique_ptr<ThreadPool>> alone;
   std::vector<std::unique_ptr<KernelRun>> products;
   for (int thread = 0; thread < pool.threads(); ++thread) {

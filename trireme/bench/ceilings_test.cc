@@ -15,7 +15,7 @@ namespace {
 // The median of many, by the time that the one thread was running, so that other users of the machine do not
 // hide a ceiling that is too low.
 double product_flops_per_second(ThreadPool& pool) {
-  const TensorType square{DType::f32, {512, 512}};
+  const CaseInput square{{512, 512}};
   KernelRun product("matmul", {square, square}, {}, Results::kOwnMemory);
   std::vector<double> rates;
   for (int i = 0; i < 9; ++i) {

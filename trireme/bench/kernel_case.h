@@ -1,34 +1,20 @@
-// The kernels that decide how fast the benchmark models train, at the shapes those models have, each with
-// its own naive check in double precision on a sample of its results.
+// The kernels that decide how fast the benchmark models train, at the shapes those models have. They are
+// checked by the references of the ops' cases (cases/op_case.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "trireme/bench/cases/op_case.h"
 #include "trireme/bench/kernel_run.h"
 
 namespace trireme::bench {
 
-// What one element of a result should be. The error of a sum is judged against the sum of the magnitudes of
-// its terms, because terms that cancel leave their rounding errors behind.
-struct ExpectedElement {
-  int output;
-  int64_t index;
-  double value;
-  double magnitude;
-};
-
-struct KernelCase {
-  std::string op;
-  std::string shape;  // for people: "2048x384 · 384x1152"
-  std::vector<TensorType> inputs;
-  Attrs attrs;
-  std::vector<ExpectedElement> (*expected)(const KernelRun& run);
-  // Sets inputs that are not just random: labels, statistics of the forward op. Null: nothing to set.
-  void (*prepare)(KernelRun& run, ThreadPool& pool) = nullptr;
+// `label` is the shape, for people: "2048x384 · 384x1152".
+struct KernelCase : OpCase {
   Results timed = Results::kOwnMemory;
 
-  std::string name() const { return op + " " + shape; }
+  std::string name() const { return op + " " + label; }
 };
 
 // What shapes are made of.
@@ -51,13 +37,17 @@ inline constexpr ModelSizes kCpuSizes{.tokens = 2048,
 inline constexpr ModelSizes kGpuSizes{
     .tokens = 16384, .hidden = 768, .vocab = 50304, .predicted = 2048, .images = 1024};
 
-std::vector<KernelCase> matmul_kernel_cases(const ModelSizes& sizes);
+// Causal attention with heads of 64 features, on 256 and on 1024 tokens.
 std::vector<KernelCase> attention_kernel_cases(const ModelSizes& sizes);
 std::vector<KernelCase> row_kernel_cases(const ModelSizes& sizes);  // norms, activations, losses, updates
+// The convolutions of ResNet-20 on images of 32x32: one per stage, and the two that halve the image.
 std::vector<KernelCase> conv_kernel_cases(const ModelSizes& sizes);
-std::vector<KernelCase> exchange_kernel_cases(const ModelSizes& sizes);
+// All of these, products of a GPT, and what compressors of gradients do before they send.
+std::vector<KernelCase> all_kernel_cases(const ModelSizes& sizes);
 
-// Pseudo-random indices below `bound`, the same every time.
-std::vector<int64_t> sample_indices(int count, int64_t bound);
+// Throws an Error that names the result where one differs from the reference. References are slow: of large
+// operands, as many rows (channels, heads, …) are compared as take a moment, at the beginning of the
+// results and at their end. `format` is that in which the kernel computed.
+void check_results(const KernelCase& test, const KernelRun& run, DType format = DType::f32);
 
 }  // namespace trireme::bench

@@ -25,15 +25,21 @@ std::unique_ptr<std::byte, void (*)(void*)> aligned_bytes(size_t bytes) {
   return {static_cast<std::byte*>(data), std::free};
 }
 
-// Mean 0 and variance 1, four elements from each block of the stream: some inputs have millions.
-void fill_uniform(const TensorView& view, RngKey key) {
-  constexpr float kBound = 1.7320508f;  // √3
-  float* data = view.as<float>();
+// From low to high, four elements from each block of the stream: some inputs have millions.
+template <typename T>
+void fill_uniform(const TensorView& view, const CaseInput& range, RngKey key) {
+  T* const data = view.as<T>();
   for (int64_t i = 0; i < view.elements(); i += 4) {
     const std::array<uint32_t, 4> words = random_words(key, static_cast<uint64_t>(i));
     for (int64_t j = 0; j < std::min<int64_t>(4, view.elements() - i); ++j)
-      data[i + j] = kBound * (static_cast<float>(words[j] >> 8) * 0x1p-23f - 1);
+      data[i + j] = static_cast<T>(range.low + (range.high - range.low) * (words[j] * 0x1p-32));
   }
+}
+
+std::vector<TensorType> types_of(const std::vector<CaseInput>& inputs) {
+  std::vector<TensorType> types;
+  for (const CaseInput& input : inputs) types.push_back({input.dtype, input.shape});
+  return types;
 }
 
 const Kernel& kernel_of(std::string_view op) {
@@ -44,16 +50,19 @@ const Kernel& kernel_of(std::string_view op) {
 
 }  // namespace
 
-KernelRun::KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs attrs, Results results)
+KernelRun::KernelRun(std::string_view op, const std::vector<CaseInput>& inputs, Attrs attrs, Results results)
     : op_(ops().at(op)),
       kernel_(kernel_of(op)),
-      input_types_(std::move(inputs)),
+      input_types_(types_of(inputs)),
       output_types_(infer_types(op_, input_types_, attrs)),
       attrs_(std::move(attrs)) {
-  for (const TensorType& type : input_types_) {
+  for (const CaseInput& input : inputs) {
     const RngKey key{1, stream_id(op) + inputs_.size()};
-    inputs_.push_back(allocate(type));
-    if (type.dtype == DType::f32) fill_uniform(inputs_.back(), key);
+    inputs_.push_back(allocate(input_types_[inputs_.size()]));
+    if (input.dtype == DType::i32)
+      fill_uniform<int32_t>(inputs_.back(), input, key);
+    else
+      fill_uniform<float>(inputs_.back(), input, key);
   }
   for (size_t i = 0; i < output_types_.size(); ++i) {
     outputs_.push_back({nullptr, output_types_[i].dtype, output_types_[i].shape});

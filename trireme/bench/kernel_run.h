@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/base/thread_pool.h"
+#include "trireme/bench/cases/op_case.h"
 #include "trireme/ir/op_record.h"
 #include "trireme/kernels/kernel.h"
 
@@ -17,8 +18,8 @@ enum class Results { kOwnMemory, kOverInputs };
 
 class KernelRun {
  public:
-  // Random operands: floating-point inputs of mean 0 and variance 1, integers zero.
-  KernelRun(std::string_view op, std::vector<TensorType> inputs, Attrs attrs, Results results);
+  // Operands are random, in the range of each.
+  KernelRun(std::string_view op, const std::vector<CaseInput>& inputs, Attrs attrs, Results results);
 
   const OpRecord& op() const { return op_; }
   const std::vector<TensorType>& input_types() const { return input_types_; }

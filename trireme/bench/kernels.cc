@@ -2,7 +2,6 @@
 #include "trireme/bench/kernels.h"
 
 #include <chrono>
-#include <cmath>
 #include <cstring>
 
 #include "trireme/base/error.h"
@@ -13,22 +12,7 @@
 namespace trireme::bench {
 namespace {
 
-// Of the magnitudes of the terms: many roundings of f32 in sums of thousands, far below any wrong term; in 16
-// bits, some roundings of what is kept between the parts of an op, and that of the result.
-double tolerance(DType format) {
-  return format == DType::f32 ? 2e-5 : format == DType::bf16 ? 2e-2 : 3e-3;
-}
 constexpr int kLeastRuns = 5;
-
-// Throws an Error that names the element when a result is wrong.
-void check_results(const KernelCase& test, const KernelRun& run, DType format = DType::f32) {
-  for (const ExpectedElement& element : test.expected(run)) {
-    const double found = run.out(element.output)[element.index];
-    if (std::abs(found - element.value) <= tolerance(format) * element.magnitude) continue;
-    throw_error("{}: element {} of result {} is {}, but double precision says {}; nothing was timed",
-                test.name(), element.index, element.output, found, element.value);
-  }
-}
 
 void check_thread_counts(const KernelCase& test, KernelRun& run, int threads) {
   std::vector<std::vector<std::byte>> first;
@@ -45,19 +29,17 @@ void check_thread_counts(const KernelCase& test, KernelRun& run, int threads) {
   }
 }
 
-KernelRun make_run(const KernelCase& test, Results results, ThreadPool& pool) {
-  KernelRun run(test.op, test.inputs, test.attrs, results);
-  if (test.prepare) test.prepare(run, pool);
-  return run;
+KernelRun make_run(const KernelCase& test, Results results) {
+  return {test.op, test.inputs, test.attrs, results};
 }
 
 // A run to be timed, after its results were found right.
 KernelRun make_checked_run(const KernelCase& test, ThreadPool& pool) {
-  KernelRun run = make_run(test, Results::kOwnMemory, pool);
+  KernelRun run = make_run(test, Results::kOwnMemory);
   run.run(pool);
   check_results(test, run);
   check_thread_counts(test, run, pool.threads());
-  return test.timed == Results::kOwnMemory ? std::move(run) : make_run(test, test.timed, pool);
+  return test.timed == Results::kOwnMemory ? std::move(run) : make_run(test, test.timed);
 }
 
 void check_device(const KernelCase& test, Device& device, DType format, KernelRun& host) {
@@ -87,11 +69,7 @@ double median_seconds(KernelRun& run, ThreadPool& pool, double budget_seconds) {
 }  // namespace
 
 std::vector<KernelCase> kernel_cases(const std::string& filter, const ModelSizes& sizes) {
-  std::vector<KernelCase> all;
-  for (auto* cases : {matmul_kernel_cases, attention_kernel_cases, row_kernel_cases, conv_kernel_cases,
-                      exchange_kernel_cases}) {
-    for (KernelCase& test : cases(sizes)) all.push_back(std::move(test));
-  }
+  std::vector<KernelCase> all = all_kernel_cases(sizes);
   std::vector<std::string> names;
   for (const KernelCase& test : all) names.push_back(test.op);
   std::erase_if(all, [&](const KernelCase& test) { return test.name().find(filter) == std::string::npos; });
@@ -109,11 +87,11 @@ KernelTime time_kernel(const KernelCase& test, ThreadPool& pool, Ceilings& ceili
   return {median_seconds(timed, pool, budget_seconds), cost, ceilings.seconds(cost)};
 }
 
-KernelTime time_kernel(const KernelCase& test, ThreadPool& pool, Device& device, DType format,
-                       Ceilings& ceilings, double budget_seconds) {
-  KernelRun checked = make_run(test, Results::kOwnMemory, pool);
+KernelTime time_kernel(const KernelCase& test, Device& device, DType format, Ceilings& ceilings,
+                       double budget_seconds) {
+  KernelRun checked = make_run(test, Results::kOwnMemory);
   check_device(test, device, format, checked);
-  KernelRun host = test.timed == Results::kOwnMemory ? std::move(checked) : make_run(test, test.timed, pool);
+  KernelRun host = test.timed == Results::kOwnMemory ? std::move(checked) : make_run(test, test.timed);
   DeviceKernelRun timed(host, device, format);
   const Cost cost = timed.cost();
   return {timed.median_seconds(budget_seconds), cost, ceilings.seconds(cost)};

@@ -22,9 +22,8 @@ struct KernelTime {
 
 // Runs it for about `budget_seconds`. Throws Error, and times nothing, when a result is wrong.
 KernelTime time_kernel(const KernelCase& test, ThreadPool& pool, Ceilings& ceilings, double budget_seconds);
-// The same on another device, with operands that follow the format of a model in `format`; the pool makes
-// them.
-KernelTime time_kernel(const KernelCase& test, ThreadPool& pool, Device& device, DType format,
-                       Ceilings& ceilings, double budget_seconds);
+// The same on another device, with operands that follow the format of a model in `format`.
+KernelTime time_kernel(const KernelCase& test, Device& device, DType format, Ceilings& ceilings,
+                       double budget_seconds);
 
 }  // namespace trireme::bench

@@ -46,7 +46,7 @@ std::map<std::string, OpShare, std::less<>> measure_ops(Device& device, DType dt
   for (auto* cases : {attention_kernel_cases, row_kernel_cases, conv_kernel_cases}) {
     for (const KernelCase& test : cases(cpu ? kCpuSizes : kGpuSizes)) {
       const KernelTime time = cpu ? time_kernel(test, pool, ceilings, kSecondsPerKernel)
-                                  : time_kernel(test, pool, device, dtype, ceilings, kSecondsPerKernel);
+                                  : time_kernel(test, device, dtype, ceilings, kSecondsPerKernel);
       const double roofline = std::max(time.cost.flops / ceilings.flops_per_second(),
                                        time.cost.bytes / ceilings.memory_bytes_per_second());
       shares[test.op].push_back(roofline / time.median_seconds);

@@ -66,12 +66,12 @@ int time_all(const std::vector<bench::KernelCase>& cases, const KernelsOptions& 
              "of ceiling");
   for (const bench::KernelCase& test : cases) {
     const auto [seconds, cost, ceiling] = time(test);
-    fmt::print("{:<19} {:<37} {:>9.3f} {:>9.1f} {:>8.1f} {:>9.0f}%\n", test.op, test.shape, seconds * 1e3,
+    fmt::print("{:<19} {:<37} {:>9.3f} {:>9.1f} {:>8.1f} {:>9.0f}%\n", test.op, test.label, seconds * 1e3,
                cost.flops / seconds / 1e9, cost.bytes / seconds / 1e9, 100 * ceiling / seconds);
     std::fflush(stdout);
     list.push_back({{"benchmark", "kernel"},
                     {"op", test.op},
-                    {"shape", test.shape},
+                    {"shape", test.label},
                     {"median_seconds", seconds},
                     {"flops", cost.flops},
                     {"bytes", cost.bytes},
@@ -100,7 +100,6 @@ int run_on_cpu(const KernelsOptions& options) {
 
 int run_on_device(const KernelsOptions& options) {
   const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter, bench::kGpuSizes);
-  ThreadPool pool(bench::thread_count(options.threads));
   const std::unique_ptr<Device> device = make_device({.kind = options.device});
   const DType format = *parse_dtype(options.precision);
   bench::Ceilings ceilings(*device, format);
@@ -114,7 +113,7 @@ int run_on_device(const KernelsOptions& options) {
   list.push_back({{"benchmark", "ceiling"}, {"op", "copy"}, {"bytes_per_second", bytes}});
   for (Json& one : list) one.update(common);
   return time_all(cases, options, common, std::move(list), [&](const bench::KernelCase& test) {
-    return bench::time_kernel(test, pool, *device, format, ceilings, options.seconds);
+    return bench::time_kernel(test, *device, format, ceilings, options.seconds);
   });
 }
 

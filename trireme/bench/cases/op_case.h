@@ -1,6 +1,6 @@
-// One case object per instance of an op. The same object is run in several ways (see README.md):
-// the kernel against a naive double-precision reference, in every number format; the gradient against
-// finite differences; split along each index and put together again; and timed.
+// One case object per instance of an op. The same object is run in several ways: the kernel against a naive
+// double-precision reference, in every number format; the gradient against finite differences; split along
+// each index and put together again (tests/ops); and timed, at the sizes of models (kernel_case.h).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 #include "trireme/ir/attrs.h"
 #include "trireme/ir/type.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 
 // A tensor of the reference: double precision, whatever its dtype is in the op.
 struct RefTensor {
@@ -48,8 +48,6 @@ struct OpCase {
   double tolerance = 1e-5;  // of f32, relative to the largest magnitude in each output
   // kNo for inputs at which finite differences make no sense (ties of max, comparisons).
   Differentiable finite_differences = Differentiable::kYes;
-  // A case of realistic size, only timed and not run in the other ways.
-  enum class Use { kCorrectness, kTiming } use = Use::kCorrectness;
 };
 
 // One function per group of ops, in the file <group>_cases.cc of this folder.
@@ -67,8 +65,7 @@ std::vector<OpCase> optimizer_cases();
 std::vector<OpCase> exchange_cases();  // what replicas send one another, and what they keep
 
 std::vector<OpCase> all_cases();
-std::vector<OpCase> correctness_cases();  // without those that are only timed
 
 std::string case_name(const OpCase& one);  // names the test of a case
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -3,9 +3,9 @@
 #include <limits>
 #include <string>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 struct Geometry {
@@ -85,7 +85,7 @@ RefTensors avg_pool2d_grad(const RefTensors& in, const Attrs& attrs) {
   return {dx};
 }
 
-void add_cases(const Geometry& g, OpCase::Use use, std::vector<OpCase>& cases) {
+void add_cases(const Geometry& g, std::vector<OpCase>& cases) {
   const CaseInput x{g.x}, y{g.y()};
   Attrs sized = g.attrs();
   sized.set("size", std::vector<int64_t>{g.x[2], g.x[3]});
@@ -96,8 +96,7 @@ void add_cases(const Geometry& g, OpCase::Use use, std::vector<OpCase>& cases) {
                      .inputs = std::move(inputs),
                      .attrs = attrs,
                      .reference = reference,
-                     .finite_differences = differentiable,
-                     .use = use});
+                     .finite_differences = differentiable});
   };
   add("max_pool2d", {x}, g.attrs(), max_pool2d, Differentiable::kYes);
   // So close to zero that f32 has only nine values there, and the formats of 16 bits one: x equals y often.
@@ -128,11 +127,9 @@ std::vector<OpCase> pool_cases() {
            {"one_pixel", {2, 1, 1, 1}, {1, 1}, {1, 1}},
            {"whole_packs", {2, 16, 9, 8}, {3, 3}, {2, 2}, {1, 1}},
        }) {
-    add_cases(g, OpCase::Use::kCorrectness, cases);
+    add_cases(g, cases);
   }
-  add_cases({"resnet50", {16, 64, 112, 112}, {3, 3}, {2, 2}, {1, 1}}, OpCase::Use::kTiming, cases);
-  add_cases({"resnet20", {64, 64, 8, 8}, {8, 8}, {1, 1}}, OpCase::Use::kTiming, cases);
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

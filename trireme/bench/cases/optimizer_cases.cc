@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 double value(const RefTensor& tensor) {
@@ -120,14 +120,14 @@ struct Step {
   double scale;
 };
 
-void add_updates(std::vector<OpCase>& cases, const Step& step, OpCase::Use use) {
+void add_updates(std::vector<OpCase>& cases, const Step& step) {
   const CaseInput w = kept_f32(step.shape), square = kept_f32(step.shape, 0.01, 1);
   const CaseInput g{step.shape};
   const CaseInput lr = scalar(0.05), scale = scalar(step.scale), number = scalar(3);
   const auto push = [&](const char* op, const char* variant, std::vector<CaseInput> inputs, Attrs attrs,
                         RefTensors (*reference)(const RefTensors&, const Attrs&)) {
     cases.push_back({op, std::string(step.label) + variant, std::move(inputs), std::move(attrs), reference,
-                     1e-5, Differentiable::kNo, use});
+                     1e-5, Differentiable::kNo});
   };
   const Attrs plain{{"momentum", 0.9}};
   const Attrs heavy{{"momentum", 0.9}, {"nesterov", int64_t{1}}, {"weight_decay", 0.1}};
@@ -154,9 +154,8 @@ std::vector<OpCase> optimizer_cases() {
   std::vector<OpCase> cases;
   for (const Step& step : {Step{"odd", {3, 37}, 0.25}, Step{"scalar", {}, 1}, Step{"large", {7, 5003}, 0.5},
                            Step{"overflow", {3, 37}, kInfinity}, Step{"nan", {3, 37}, kNan}}) {
-    add_updates(cases, step, OpCase::Use::kCorrectness);
+    add_updates(cases, step);
   }
-  add_updates(cases, {"gpt", {10'800'000}, 1}, OpCase::Use::kTiming);
 
   const auto scaled = [&](const char* label, double g_sq, double max_norm) {
     cases.push_back({"gradient_scale",
@@ -176,4 +175,4 @@ std::vector<OpCase> optimizer_cases() {
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -1,9 +1,9 @@
 // Cases of conv2d and its two gradients. Each geometry gives one case of each of the three ops.
 #include <string>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 struct Pair {
@@ -99,7 +99,7 @@ RefTensors conv2d_grad_weight(const RefTensors& in, const Attrs& attrs) {
   return {dw};
 }
 
-void add_cases(const Geometry& g, OpCase::Use use, std::vector<OpCase>& cases) {
+void add_cases(const Geometry& g, std::vector<OpCase>& cases) {
   const Pair out = g.out();
   const CaseInput x{Shape{g.images, g.channels, g.size.y, g.size.x}};
   const CaseInput w{Shape{g.filters, g.channels / g.groups, g.kernel.y, g.kernel.x}};
@@ -112,8 +112,7 @@ void add_cases(const Geometry& g, OpCase::Use use, std::vector<OpCase>& cases) {
                      .label = g.label,
                      .inputs = std::move(inputs),
                      .attrs = attrs,
-                     .reference = reference,
-                     .use = use});
+                     .reference = reference});
   };
   add("conv2d", {x, w}, g.attrs(), conv2d);
   add("conv2d_grad_input", {dy, w}, grad_input, conv2d_grad_input);
@@ -179,23 +178,9 @@ std::vector<OpCase> conv_cases() {
            {"resnet20_32_to_64", 2, 32, 64, {16, 16}, three, two, one},
            {"resnet20_64", 3, 64, 64, {8, 8}, three, one, one},
        }) {
-    add_cases(g, OpCase::Use::kCorrectness, cases);
-  }
-  for (const Geometry& g : std::vector<Geometry>{
-           {"resnet20_stem_64_images", 64, 3, 16, {32, 32}, three, one, one},
-           {"resnet20_16_64_images", 64, 16, 16, {32, 32}, three, one, one},
-           {"resnet20_16_to_32_64_images", 64, 16, 32, {32, 32}, three, two, one},
-           {"resnet20_32_64_images", 64, 32, 32, {16, 16}, three, one, one},
-           {"resnet20_32_to_64_64_images", 64, 32, 64, {16, 16}, three, two, one},
-           {"resnet20_64_64_images", 64, 64, 64, {8, 8}, three, one, one},
-           {"resnet50_stem", 8, 3, 64, {224, 224}, {7, 7}, two, {3, 3}},
-           {"resnet50_64", 8, 64, 64, {56, 56}, three, one, one},
-           {"resnet50_256_to_64", 8, 256, 64, {56, 56}, one},
-           {"resnet50_512", 8, 512, 512, {7, 7}, three, one, one},
-       }) {
-    add_cases(g, OpCase::Use::kTiming, cases);
+    add_cases(g, cases);
   }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/ops/reference.h"
 #include "trireme/base/rng.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 RefTensors embedding(const RefTensors& in, const Attrs& attrs) {
@@ -326,33 +326,7 @@ std::vector<OpCase> language_cases() {
   add_ropes(cases);
   add_losses(cases);
   add_dropouts(cases);
-  const CaseInput logits{{512, 50257}}, targets = ids({512}, 0, 50257), hidden{{8, 256, 384}};
-  for (OpCase& one : timed({{"embedding", "gpt", {{{50257, 384}}, ids({8, 256}, 0, 50257)}, {}, embedding},
-                            {"embedding_grad",
-                             "gpt",
-                             {hidden, ids({8, 256}, 0, 50257)},
-                             {{"rows", int64_t{50257}}},
-                             embedding_grad},
-                            {"rope", "gpt", {{{8, 256, 6, 64}}}, {{"base", 10000.0}}, rope},
-                            {"cross_entropy", "gpt", {logits, targets}, {}, cross_entropy},
-                            {"cross_entropy_grad",
-                             "gpt",
-                             {kept_f32({}), logits, targets, kept_f32({512}, 10, 11)},
-                             {},
-                             cross_entropy_grad},
-                            {"dropout",
-                             "gpt",
-                             {hidden, {{2}, DType::i64, 0, 1e6}},
-                             {{"rate", 0.1}, {"stream", int64_t{1}}},
-                             dropout},
-                            {"dropout_add",
-                             "gpt",
-                             {hidden, {{2}, DType::i64, 0, 1e6}, hidden, {{384}}},
-                             {{"rate", 0.1}, {"stream", int64_t{1}}},
-                             dropout_add}})) {
-    cases.push_back(std::move(one));
-  }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -1,9 +1,9 @@
 // Cases of layer_norm and rms_norm, plain, after an addition, and their gradients.
 #include <cmath>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 enum class Norm { kLayer, kRms };
@@ -91,7 +91,6 @@ struct NormShape {
   const char* label;
   Shape x;
   double low = -1, high = 1;
-  OpCase::Use use = OpCase::Use::kCorrectness;
 };
 
 template <Norm kNorm>
@@ -119,7 +118,6 @@ void add_cases(std::vector<OpCase>& cases, const NormShape& shape) {
   grad_inputs.push_back(x);
   cases.push_back(
       {name + "_grad_add", shape.label, grad_inputs, {}, norm_grad_add<kNorm>, 1e-5, Differentiable::kNo});
-  for (size_t i = cases.size() - 4; i < cases.size(); ++i) cases[i].use = shape.use;
 }
 
 }  // namespace
@@ -129,11 +127,11 @@ std::vector<OpCase> norm_cases() {
   for (const NormShape& shape :
        {NormShape{"odd", {5, 37}}, NormShape{"vector", {19}}, NormShape{"cube", {3, 2, 16}},
         NormShape{"narrow", {7, 3}}, NormShape{"far_from_zero", {5, 100}, 2, 3},
-        NormShape{"many_rows", {300, 65}}, NormShape{"gpt", {2048, 384}, -1, 1, OpCase::Use::kTiming}}) {
+        NormShape{"many_rows", {300, 65}}}) {
     add_cases<Norm::kLayer>(cases, shape);
     add_cases<Norm::kRms>(cases, shape);
   }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

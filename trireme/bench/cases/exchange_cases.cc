@@ -5,14 +5,14 @@
 #include <numeric>
 #include <set>
 
-#include "tests/ops/reference.h"
 #include "trireme/base/rng.h"
+#include "trireme/bench/cases/reference.h"
 #include "trireme/ops/code_lengths.h"
 #include "trireme/train/parity/drawn.h"
 #include "trireme/train/parity/largest.h"
 #include "trireme/train/parity/singular_parts.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -449,20 +449,7 @@ std::vector<OpCase> exchange_cases() {
         {{"rows", shape[0]}, {"columns", shape[1]}}, one_bit_unpack);
   }
   add("one_bit_pack", "zeros", {kept_f32({2, 9}, 0, 0)}, {{"rows", int64_t{2}}}, one_bit_pack);
-
-  constexpr int64_t kLarge = int64_t{10} << 20;
-  std::vector<OpCase> large = {
-      {"top_k", "10M_thousandth", {kept_f32({kLarge})}, {{"k", kLarge / 1000}}, top_k},
-      {"sign_pack", "10M", {kept_f32({kLarge})}, {{"bytes", kLarge / 8}}, sign_pack},
-      {"orthogonalise", "4096x4", {kept_f32({4096, 4})}, {}, orthogonalise},
-      {"svd_sample",
-       "256x1024",
-       {kept_f32({256, 1024}), scalar(3)},
-       {{"count", int64_t{3}}, {"seed", int64_t{7}}, {"stream", int64_t{99}}},
-       svd_sample},
-  };
-  for (OpCase& one : timed(std::move(large))) cases.push_back(std::move(one));
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -3,10 +3,10 @@
 
 #include <utility>
 
-#include "tests/ops/op_case.h"
+#include "trireme/bench/cases/op_case.h"
 #include "trireme/ir/channels_last.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 
 // A tensor of zeros of the same type, or of the same dtype and another shape.
 inline RefTensor like(const RefTensor& tensor) {
@@ -86,10 +86,4 @@ inline CaseInput ids(Shape shape, double low, double high) {
   return {shape, DType::i32, low, high};
 }
 
-// The same cases, only timed.
-inline std::vector<OpCase> timed(std::vector<OpCase> cases) {
-  for (OpCase& one : cases) one.use = OpCase::Use::kTiming;
-  return cases;
-}
-
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <string_view>
 
-#include "tests/ops/op_case.h"
+#include "trireme/bench/cases/op_case.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 double gelu(double x) {
@@ -163,22 +163,7 @@ std::vector<OpCase> matmul_cases() {
   cases.push_back(matmul_case("no_m", {}, 0, 7, 3, 0, 0));
   cases.push_back(matmul_case("no_n", {}, 5, 0, 3, 0, 1));
   cases.push_back(matmul_case("no_batch", {0}, 5, 4, 3, 0, 0));
-
-  // The linear layers of a language model with 8 × 256 tokens of width 384, forward and backward; a weight
-  // gradient with few outputs; scores of attention heads.
-  std::vector<OpCase> timed = {matmul_case("qkv", {8}, 256, 1152, 384, 0, 0, "bias", SharedB::kYes),
-                               matmul_case("up_gelu", {}, 2048, 1536, 384, 0, 0, "bias_gelu"),
-                               matmul_case("down_residual", {}, 2048, 384, 1536, 0, 0, "bias_residual"),
-                               matmul_case("down_input_grad", {}, 2048, 1536, 384, 0, 1),
-                               matmul_case("up_weight_grad", {}, 384, 1536, 2048, 1, 0),
-                               matmul_case("project_weight_grad", {}, 384, 384, 2048, 1, 0),
-                               matmul_case("tall_weight_grad", {}, 16, 10, 65536, 1, 0),
-                               matmul_case("heads", {48}, 256, 256, 64, 0, 1)};
-  for (OpCase& one : timed) {
-    one.use = OpCase::Use::kTiming;
-    cases.push_back(std::move(one));
-  }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

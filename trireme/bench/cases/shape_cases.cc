@@ -1,7 +1,7 @@
 // Cases of the ops that move elements: reshape, transpose, broadcast, slice, split, concat, pad.
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -201,20 +201,7 @@ std::vector<OpCase> shape_cases() {
   std::vector<OpCase> cases;
   add_reorderings(cases);
   add_pieces(cases);
-  const CaseInput heads{{8, 256, 6, 64}}, hidden{{2048, 384}}, wide{{2048, 1152}};
-  for (OpCase& one :
-       timed({{"transpose", "heads", {heads}, {{"perm", Dims{0, 2, 1, 3}}}, transpose},
-              {"transpose", "matrix", {wide}, {{"perm", Dims{1, 0}}}, transpose},
-              {"broadcast", "rows", {{{384}}}, {{"shape", Dims{2048, 384}}, {"dims", Dims{1}}}, broadcast},
-              {"slice",
-               "qkv",
-               {wide},
-               {{"dim", int64_t{1}}, {"start", int64_t{384}}, {"size", int64_t{384}}},
-               slice},
-              {"concat", "qkv", {hidden, hidden, hidden}, {{"dim", int64_t{1}}}, concat}})) {
-    cases.push_back(std::move(one));
-  }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

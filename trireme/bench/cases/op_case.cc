@@ -1,7 +1,11 @@
-// Reference tensors and the list of all cases.
-#include "tests/ops/op_case.h"
+// Reference tensors, the list of all cases, and parts of tensors; see op_case.h and part.h.
+#include "trireme/bench/cases/op_case.h"
 
-namespace trireme::testing {
+#include <algorithm>
+
+#include "trireme/bench/cases/part.h"
+
+namespace trireme::bench {
 
 namespace {
 
@@ -43,14 +47,31 @@ std::vector<OpCase> all_cases() {
   return cases;
 }
 
-std::vector<OpCase> correctness_cases() {
-  std::vector<OpCase> cases = all_cases();
-  std::erase_if(cases, [](const OpCase& one) { return one.use == OpCase::Use::kTiming; });
-  return cases;
-}
-
 std::string case_name(const OpCase& one) {
   return one.op + "_" + one.label;
 }
 
-}  // namespace trireme::testing
+DimCut cut_of(const IndexRule& rule, const IndexRule::Operand& operand, int index, IndexRange range) {
+  DimCut cut{IndexRule::dim_of(operand, index), 1, 1, range};
+  bool before = true;
+  for (int other : operand[cut.dim]) {
+    if (other == index) {
+      before = false;
+    } else {
+      (before ? cut.blocks : cut.unit) *= rule.indices[other].extent;
+    }
+  }
+  return cut;
+}
+
+RefTensor part_of(const RefTensor& whole, const DimCut& cut) {
+  Shape shape = whole.shape;
+  shape.set(cut.dim, cut.elements());
+  RefTensor part = RefTensor::zeros(shape, whole.dtype);
+  for_each_row(whole.shape, cut, [&](int64_t from, int64_t to, int64_t count) {
+    std::copy_n(whole.values.begin() + from, count, part.values.begin() + to);
+  });
+  return part;
+}
+
+}  // namespace trireme::bench

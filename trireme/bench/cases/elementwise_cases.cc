@@ -1,9 +1,9 @@
 // Cases of the element-wise ops.
 #include <cmath>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 double sigmoid(double x) {
@@ -205,19 +205,6 @@ void add_cast_cases(std::vector<OpCase>& cases) {
   }
 }
 
-std::vector<OpCase> timings() {
-  const CaseInput hidden{{2048, 384}}, wide{{2048, 1536}};
-  return timed({{"gelu", "wide", {wide}, {}, elementwise<gelu>},
-                {"gelu_grad", "wide", {wide, wide}, {}, elementwise<gelu_grad>},
-                {"silu", "wide", {wide}, {}, elementwise<silu>},
-                {"tanh", "wide", {wide}, {}, elementwise<tanh>},
-                {"exp", "wide", {wide}, {}, elementwise<exp>},
-                {"add", "residual", {hidden, hidden}, {}, elementwise<add>},
-                {"add", "bias", {wide, {{1536}}}, {}, elementwise<add>},
-                {"affine", "wide", {wide}, {{"scale", 0.5}}, affine},
-                {"cast", "to_bf16", {wide}, {{"to", "bf16"}}, cast}});
-}
-
 // SwiGLU: silu(a) · b.
 RefTensors swiglu(const RefTensors& in, const Attrs&) {
   RefTensor y = like(in[0]);
@@ -269,8 +256,7 @@ std::vector<OpCase> elementwise_cases() {
   add_unary_cases(cases);
   add_binary_cases(cases);
   add_cast_cases(cases);
-  for (OpCase& one : timings()) cases.push_back(std::move(one));
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

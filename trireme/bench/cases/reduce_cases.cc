@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -145,7 +145,8 @@ void add_reductions(std::vector<OpCase>& cases) {
 }
 
 void add_softmax(std::vector<OpCase>& cases) {
-  for (const Shape& shape : {Shape{37}, Shape{5, 1}, Shape{2, 3, 50}, Shape{9, 100}, Shape{9, 201}, Shape{3, 500}, Shape{40, 1031}}) {
+  for (const Shape& shape : {Shape{37}, Shape{5, 1}, Shape{2, 3, 50}, Shape{9, 100}, Shape{9, 201},
+                             Shape{3, 500}, Shape{40, 1031}}) {
     const std::string label = "width" + std::to_string(shape.back());
     const auto differences = shape.elements() < 1000 ? Differentiable::kYes : Differentiable::kNo;
     cases.push_back({"softmax", label, {{shape, DType::f32, -4, 4}}, {}, softmax, 1e-5, differences});
@@ -167,16 +168,7 @@ std::vector<OpCase> reduce_cases() {
   std::vector<OpCase> cases;
   add_reductions(cases);
   add_softmax(cases);
-  for (OpCase& one :
-       timed({{"sum", "rows", {{{2048, 1536}}}, {{"dims", Dims{0}}}, sum},
-              {"sum", "columns", {{{2048, 1536}}}, {{"dims", Dims{1}}}, sum},
-              {"max", "columns", {{{2048, 1536}}}, {{"dims", Dims{1}}}, max},
-              {"sum_squares", "parameters", {{{10'800'000}}}, {}, sum_squares},
-              {"softmax", "attention", {{{48, 256, 256}}}, {}, softmax},
-              {"softmax_grad", "attention", {{{48, 256, 256}}, {{48, 256, 256}}}, {}, softmax_grad}})) {
-    cases.push_back(std::move(one));
-  }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/ops/reference.h"
+#include "trireme/bench/cases/reference.h"
 
-namespace trireme::testing {
+namespace trireme::bench {
 namespace {
 
 // Calls f(b, t, g, r, number of keys that t sees) for each query; the first sees `last` and those before.
@@ -227,17 +227,7 @@ std::vector<OpCase> attention_cases() {
   cases.push_back(attention_at_case({"block", 1, 1, 300, 1, 1, 16}, 149));
   cases.push_back(attention_at_case({"some", 1, 5, 290, 1, 1, 12}, 140));
   cases.push_back(attention_at_case({"beyond", 1, 4, 10, 1, 1, 8}, 8));
-
-  const Size timed[] = {{"gpt_small", 8, 256, 256, 6, 1, 64},
-                        {"long", 1, 1024, 1024, 8, 1, 128},
-                        {"grouped", 2, 512, 512, 2, 4, 64}};
-  for (const Size& size : timed) {
-    for (OpCase one : {attention_case(size, 1), attention_grad_case(size, 1)}) {
-      one.use = OpCase::Use::kTiming;
-      cases.push_back(std::move(one));
-    }
-  }
   return cases;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::bench
