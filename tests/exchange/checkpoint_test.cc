@@ -70,13 +70,20 @@ TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
        {R"("top_k")", R"("dgc")", R"("power_sgd")", R"("one_bit")", R"("signum")", R"("shared_pattern")",
         R"("pruned_ring")", R"({"method": "dgc", "ratio": 0.05, "warmup": 4})",
         R"({"method": "one_bit_adam", "warmup": 3})"}) {
-    const Plan plan = plan_of("data:2", method);
-    const std::string once = folder("once"), twice = folder("twice");
-    const Outcome whole = train(once, plan, 0, 6);
-    train(twice, plan, 0, 3);
-    const Outcome second = train(twice, plan, 3, 6);
-    EXPECT_EQ(second.told, "");
-    EXPECT_EQ(second.states, whole.states) << method;
+    for (const auto& [mesh, preset] :
+         {std::pair("data:2", "data"), std::pair("data:2", "zero3"), std::pair("pipe:2 data:2", "data")}) {
+      if (std::string_view(mesh) != "data:2" && std::string_view(method).find("warmup") != std::string::npos)
+        continue;
+      SCOPED_TRACE(fmt::format("{} {} {}", method, mesh, preset));
+      const Plan plan = plan_of(mesh, method, preset);
+      const std::string once = folder("once"), twice = folder("twice");
+      const Outcome whole = train(once, plan, 0, 6);
+      train(twice, plan, 0, 3);
+      const Outcome second = train(twice, plan, 3, 6);
+      EXPECT_EQ(second.told, "");
+      EXPECT_EQ(second.states, whole.states);
+      EXPECT_EQ(second.other_states, whole.other_states);
+    }
   }
 }
 

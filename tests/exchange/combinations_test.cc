@@ -47,8 +47,6 @@ Example example(Feature feature) {
     case kSplitTensors:
     case kZero:
       return plan({{"preset", "zero1"}});
-    case kSplitGradients:
-      return plan({{"preset", "zero2"}});
     case kLayouts:
       return plan({{"layouts", {{"*.weight", "data:0"}}}});
     case kAsynchronous:

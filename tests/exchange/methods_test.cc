@@ -250,13 +250,53 @@ TEST_P(Method, KeepsItsStatesWhereAStepIsSkipped) {
   }
 }
 
-// Where the optimizer's states are split, each rank takes its part of the same sum.
-TEST_P(Method, GivesTheSameBitsWithZero1) {
-  const Training training = gpt_for(GetParam());
-  const History whole = record_of(plan_of("data:2", GetParam().json()), training),
-                split = record_of(plan_of("data:2", GetParam().json(), "zero1"), training);
-  EXPECT_EQ(weights(whole), weights(split));
-  EXPECT_EQ(whole.steps.back().kept_after, split.steps.back().kept_after);
+// Where the optimizer's states are split, each rank takes its part of the same sum; gradients stay whole. Of
+// split weights ranks have parts: losses tell of those.
+TEST_P(Method, GivesTheSameBitsWithZero) {
+  Training training = gpt_for(GetParam());
+  training.train.accumulate = 2;
+  const History whole = record_of(plan_of("data:2", GetParam().json()), training);
+  for (const char* preset : {"zero1", "zero2", "zero3"}) {
+    const History split = record_of(plan_of("data:2", GetParam().json(), preset), training);
+    if (preset != std::string("zero3")) {
+      EXPECT_EQ(weights(whole), weights(split)) << preset;
+    }
+    EXPECT_EQ(whole.steps.back().kept_after, split.steps.back().kept_after) << preset;
+    for (size_t step = 0; step < whole.steps.size(); ++step)
+      EXPECT_EQ(whole.steps[step].result.loss, split.steps[step].result.loss) << preset << step;
+  }
+}
+
+void expect_same_bits_in_stages(const MethodCase& method, const Training& training, const char* schedule) {
+  const History whole = record_of(plan_of("data:2", method.json()), training);
+  Plan plan = plan_of("pipe:2 data:2", method.json());
+  plan.schedule = schedule;
+  const History cut = record_of(plan, training);
+  EXPECT_EQ(weights(whole), weights(cut));
+  EXPECT_EQ(cut.steps.back().result.norm, whole.steps.back().result.norm);
+  for (const auto& [name, of_ranks] : cut.steps.back().kept_after) {
+    for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+      if (of_ranks[rank].empty()) continue;  // another stage has it
+      EXPECT_EQ(of_ranks[rank], whole.steps.back().kept_after.at(name)[rank % 2]) << name;
+    }
+  }
+}
+
+// A stage compresses the gradients that it has; what methods take of all gradients (the norm of what a rank
+// adds) is of all stages. The head is tied, so that two stages compress one gradient; of several microbatches
+// that would be added up in another order.
+TEST_P(Method, GivesTheSameBitsInAPipeline) {
+  if (!early_ends({choice_of(GetParam())}).empty()) GTEST_SKIP() << "a warm-up is refused";
+  expect_same_bits_in_stages(GetParam(), gpt_for(GetParam()), "1f1b");
+}
+
+// Two stages add up the gradients of each chunk.
+TEST_P(Method, GivesTheSameBitsWhereTwoStagesHoldAChunk) {
+  if (!early_ends({choice_of(GetParam())}).empty()) GTEST_SKIP() << "a warm-up is refused";
+  Training training = small_mlp();
+  training.rate = gpt_for(GetParam()).rate;
+  training.train.accumulate = 2;
+  expect_same_bits_in_stages(GetParam(), training, "chimera");
 }
 
 // A norm is then a sum of the ranks' parts, made in another order: the step is scaled by the same but for
@@ -299,6 +339,20 @@ TEST(Exchange, OfEverythingIsTheDenseSumBitForBit) {
             << precision << method;
       }
     }
+  }
+}
+
+// Each stage has an update of its own there.
+TEST(Exchange, OfEverythingInAnAsynchronousPipelineIsTheDenseSumBitForBit) {
+  Training training = small_mlp();
+  training.train.accumulate = 2;
+  for (const char* schedule : {"pipedream", "2bw"}) {
+    const auto trained = [&](const char* exchange) {
+      Plan plan = plan_of("pipe:2 data:2", exchange);
+      plan.schedule = schedule;
+      return weights(record_of(plan, training));
+    };
+    EXPECT_EQ(trained(R"({"method": "top_k", "ratio": 1})"), trained(R"("all_reduce")")) << schedule;
   }
 }
 

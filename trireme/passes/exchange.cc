@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/part.h"
@@ -19,9 +20,12 @@ constexpr std::string_view kAxis = "data", kCount = "accumulated.count", kLossSc
 
 // A sum of a gradient's addends that a method takes the place of.
 struct Target {
+  ValueId gradient = kNoValue;   // the state
+  std::vector<int> adders = {};  // nodes between it and the sum: several stages share the weight
   int node = -1;
   std::string parameter;
   const ExchangeChoice* choice = nullptr;
+  std::vector<int> stages = {};  // that have the parameter
   std::unique_ptr<Addend> addend = nullptr;
   Turn turn = {};
 };
@@ -29,11 +33,12 @@ struct Target {
 class Exchanger {
  public:
   Exchanger(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
-            const OpTable& ops, int64_t until)
+            const OpTable& ops, const StateStages& stages, int64_t until)
       : graph_(graph),
         whole_(whole),
         mesh_(plan.mesh),
         pins_(pins),
+        stages_(stages),
         axis_(plan.mesh.find(kAxis)),
         choices_(exchange_choices(plan.agreement)),
         copy_(graph, ops, until == 0 ? graph.name : fmt::format("{}_until_{}", graph.name, until)),
@@ -49,6 +54,9 @@ class Exchanger {
 
   Graph run() {
     copy_.declare_all();
+    for (const Target& target : targets_) {
+      for (const int adder : target.adders) copy_.add(node(adder));
+    }
     {
       const Builder::Scope scope(b_, "exchange");
       add_common();
@@ -67,8 +75,6 @@ class Exchanger {
 
  private:
   const Node& node(int n) const { return graph_.nodes[n]; }
-  const Value& input_of(int n) const { return graph_.values[node(n).inputs[0]]; }
-
   // Whether a node adds something up over the replicas.
   bool sums_over_replicas(int n) const {
     const auto& collective = node(n).op->collective;
@@ -82,19 +88,25 @@ class Exchanger {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& gradient = graph_.values[v];
       const std::string of(gradient.attrs.text("of", ""));
-      if (gradient.role != Role::kGradient || of.empty()) continue;
+      if (gradient.role != Role::kGradient || of.empty() || gradient.attrs.has("addend_of")) continue;
       const ValueId parameter = graph_.find(of);
       TRIREME_CHECK(parameter != kNoValue);
       // Its whole shape does not matter to the choice, only how many dims it has.
       const ExchangeChoice* choice = choice_for(choices_, graph_.values[parameter], gradient.type.shape);
-      if (choice) targets_.push_back({target_node(static_cast<ValueId>(v)), of, choice});
+      if (!choice) continue;
+      Target& target = targets_.emplace_back();
+      target.gradient = static_cast<ValueId>(v);
+      target.parameter = of;
+      target.choice = choice;
+      if (const auto holders = stages_.find(of); holders != stages_.end()) target.stages = holders->second;
+      find_sum(target);
     }
     std::ranges::stable_sort(targets_, {}, &Target::node);
   }
 
-  // The one node that reads the gradient's addends, and adds them up.
-  int target_node(ValueId gradient) const {
-    const Value& value = graph_.values[gradient];
+  // The one node that adds up the gradient's addends.
+  void find_sum(Target& target) const {
+    const Value& value = graph_.values[target.gradient];
     const Layout rest = state_layout(pins_, value, mesh_).rest;
     for (size_t a = 0; a < rest.size(); ++a) {
       if (static_cast<int>(a) != axis_ && rest[a].is_partial())
@@ -118,9 +130,15 @@ class Exchanger {
           "they keep "
           "would not be of one shape. Use sizes that divide evenly, or name other parameters (\"for\")",
           value.attrs.text("of"), to_string(shape), to_string(rest, mesh_));
-    const auto readers = graph_.readers()[gradient];
-    TRIREME_CHECK((readers.size() == 1 && sums_over_replicas(readers[0])));
-    return readers[0];
+    const auto readers = graph_.readers();
+    ValueId addend = target.gradient;
+    for (;; addend = node(target.adders.back()).outputs[0]) {
+      TRIREME_CHECK((readers[addend].size() == 1));
+      target.node = readers[addend][0];
+      if (sums_over_replicas(target.node)) return;
+      TRIREME_CHECK((value.attrs.has("addends")));
+      target.adders.push_back(target.node);
+    }
   }
 
   // What all methods read, first of all.
@@ -175,19 +193,24 @@ class Exchanger {
 
   // What all have to send, and then what each does with what came back.
   void take_turns() {
+    std::set<std::vector<int>> holders;
+    for (const Target& target : targets_) holders.insert(target.stages);
     std::vector<std::vector<ValueId>> received(targets_.size());
     for (const Move move : {Move::kSum, Move::kMax, Move::kGather, Move::kDeal, Move::kShift}) {
-      std::vector<std::vector<ValueId>*> to;
-      std::vector<ValueId> sent;
-      for (size_t t = 0; t < targets_.size(); ++t) {
-        if (!is_open(targets_[t]) || targets_[t].turn.move != move) continue;
-        for (ValueId value : targets_[t].turn.sent) {
-          sent.push_back(value);
-          to.push_back(&received[t]);
+      for (const std::vector<int>& stages : holders) {
+        std::vector<std::vector<ValueId>*> to;
+        std::vector<ValueId> sent;
+        for (size_t t = 0; t < targets_.size(); ++t) {
+          if (!is_open(targets_[t]) || targets_[t].turn.move != move || targets_[t].stages != stages)
+            continue;
+          for (ValueId value : targets_[t].turn.sent) {
+            sent.push_back(value);
+            to.push_back(&received[t]);
+          }
         }
+        const std::vector<ValueId> moved = this->moved(move, sent);
+        for (size_t i = 0; i < moved.size(); ++i) to[i]->push_back(moved[i]);
       }
-      const std::vector<ValueId> moved = this->moved(move, sent);
-      for (size_t i = 0; i < moved.size(); ++i) to[i]->push_back(moved[i]);
     }
     for (size_t t = 0; t < targets_.size(); ++t) {
       if (!is_open(targets_[t])) continue;
@@ -282,11 +305,8 @@ class Exchanger {
   }
 
   void copy_rest() {
-    std::vector<bool> done(graph_.nodes.size());
-    done[count_node_] = true;
-    for (const Target& target : targets_) done[target.node] = true;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (!done[n]) copy_.add(graph_.nodes[n]);
+      if (!copy_.has(graph_.nodes[n].outputs[0])) copy_.add(graph_.nodes[n]);
     }
     copy_.finish();
     const auto scale = std::ranges::find(b_.graph().outputs, kScale, &Output::name);
@@ -311,7 +331,7 @@ class Exchanger {
 
   // One for each rank that has its own: along data, and along the axes that split the gradient.
   KeptState together(const Target& target, const Addend::Kept& kept) const {
-    const Layout gradient = state_layout(pins_, input_of(target.node), mesh_).rest;
+    const Layout gradient = state_layout(pins_, graph_.values[target.gradient], mesh_).rest;
     KeptState result{b_.shape(kept.state), replicated(mesh_)};
     int64_t owners = 1;
     for (size_t a = 0; a < gradient.size(); ++a) {
@@ -328,6 +348,7 @@ class Exchanger {
   const Graph &graph_, &whole_;
   const Mesh& mesh_;
   const Pins& pins_;
+  const StateStages& stages_;
   int axis_;
   std::vector<int> members_;  // the ranks of the mesh along it
   std::vector<ExchangeChoice> choices_;
@@ -343,9 +364,9 @@ class Exchanger {
 }  // namespace
 
 Graph exchange(const Graph& graph, const Graph& whole, const Plan& plan, const Pins& pins, int rank,
-               const OpTable& ops, KeptStates* kept, int64_t until) {
+               const OpTable& ops, const StateStages& stages, KeptStates* kept, int64_t until) {
   if (plan.agreement.is_dense()) return graph;
-  Exchanger exchanger(graph, whole, plan, pins, rank, ops, until);
+  Exchanger exchanger(graph, whole, plan, pins, rank, ops, stages, until);
   if (!exchanger.has_work()) return graph;
   Graph result = exchanger.run();
   if (kept) kept->insert(exchanger.kept().begin(), exchanger.kept().end());

@@ -21,6 +21,15 @@ const Preset* preset_over(const Plan& plan, std::string_view axis) {
   return spread_axis(plan.mesh, axis) >= 0 ? plan.preset_over(axis) : nullptr;
 }
 
+// A method compresses a rank's whole gradient and keeps what it has not sent of it: gradients are then split
+// by none of ZeRO's stages.
+StateShares shares_over_data(const Plan& plan) {
+  StateShares shares = *plan.preset_over("data")->states;
+  if (plan.agreement.kind() == Agreement::Kind::kCompressed && shares.gradient.at_rest == Share::kPart)
+    shares.gradient.at_rest = shares.gradient.in_use = Share::kAddend;
+  return shares;
+}
+
 class PinMaker {
  public:
   PinMaker(const Plan& plan, SegmentKind kind, Microbatches microbatches)
@@ -28,7 +37,7 @@ class PinMaker {
         mesh_(plan.mesh),
         kind_(kind),
         microbatches_(microbatches),
-        shares_(*plan.preset_over("data")->states),
+        shares_(shares_over_data(plan)),
         tensor_preset_(preset_over(plan, "tensor")),
         data_(spread_axis(mesh_, "data")),
         tensor_(tensor_preset_ ? spread_axis(mesh_, "tensor") : -1),
@@ -246,7 +255,7 @@ class PinMaker {
   const Mesh& mesh_;
   SegmentKind kind_;
   Microbatches microbatches_;
-  const StateShares& shares_;
+  const StateShares shares_;
   const Preset* tensor_preset_;  // may be null
   int data_, tensor_;            // axes; −1 where there is none
   std::vector<int> batch_axes_;

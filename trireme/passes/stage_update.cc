@@ -1,10 +1,13 @@
-// See stage_update.h. A value can be made by the stages that have all states it is made of. What a stage
-// needs and can not make is gathered, if another stage can make it; else it is made of its operands.
+// See stage_update.h. A value can be made by the stages that have all states it is made of. A number that a
+// stage needs and another one can make earlier is gathered; all else is made of its operands. Some numbers
+// can only be made of gathered ones (a compressor's sums, which need the count of targets), so that there may
+// be several rounds of gathering.
 #include "trireme/passes/stage_update.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -20,8 +23,8 @@ class UpdateStager {
  public:
   UpdateStager(const Graph& graph, const StateStages& stages, int count, const OpTable& ops)
       : graph_(graph), stages_(stages), count_(count), ops_(ops) {
-    find_makers();
-    for (int s = 0; s < count; ++s) find_needs(s);
+    find_rounds();
+    find_needs();
   }
 
   StagedUpdate run(int stage) {
@@ -32,9 +35,9 @@ class UpdateStager {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].kind == Value::Kind::kInput) had(static_cast<ValueId>(v));
     }
-    if (!gathered_.empty()) {
-      add_nodes(needs_for(gathered_of(stage_)));
-      gather();
+    for (int round = 0; round < rounds(); ++round) {
+      add_nodes(needs_for(gathered_of(stage_, round)));
+      gather(round);
     }
     add_nodes(needs_[stage_]);
     for (const Update& update : graph_.updates) {
@@ -46,7 +49,9 @@ class UpdateStager {
   }
 
  private:
-  using Set = std::vector<bool>;  // of stages
+  // Of a value, per stage: how many rounds of gathering it can be made behind.
+  using Rounds = std::vector<int>;
+  static constexpr int kNever = std::numeric_limits<int>::max();
 
   Builder& builder() { return copy_->builder(); }
 
@@ -60,34 +65,54 @@ class UpdateStager {
   }
   bool has(int stage, ValueId state) const { return std::ranges::binary_search(stages_of(state), stage); }
 
-  // Which stages can make each value of their own states, and of the addends that they are sent: of the
-  // gradients of the parameters that they have.
-  void find_makers() {
-    makers_.assign(graph_.values.size(), Set(count_, true));
+  // Stages have their own states, and are sent addends: of the gradients of the parameters that they have.
+  void find_rounds() {
+    rounds_.assign(graph_.values.size(), Rounds(count_, 0));
     stages_of_.resize(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
       if (value.kind != Value::Kind::kState) continue;
       stages_of_[v] = &find_stages_of(value);
-      for (int s = 0; s < count_; ++s) makers_[v][s] = has(s, static_cast<ValueId>(v));
+      for (int s = 0; s < count_; ++s) rounds_[v][s] = has(s, static_cast<ValueId>(v)) ? 0 : kNever;
       if (value.role != Role::kGradient) continue;
       if (const auto of = stages_.find(value.attrs.text("of", "")); of != stages_.end()) {
-        for (int s : of->second) makers_[v][s] = true;
+        for (int s : of->second) rounds_[v][s] = 0;
       }
     }
     for (const Node& node : graph_.nodes) {
-      for (ValueId output : node.outputs) {
-        for (ValueId input : node.inputs) {
-          for (int s = 0; s < count_; ++s) makers_[output][s] = makers_[output][s] && makers_[input][s];
-        }
+      Rounds made(count_, 0);
+      for (ValueId input : node.inputs) {
+        const int told = is_number(input) && first_round(input) != kNever ? first_round(input) + 1 : kNever;
+        for (int s = 0; s < count_; ++s) made[s] = std::max(made[s], std::min(rounds_[input][s], told));
       }
+      for (ValueId output : node.outputs) rounds_[output] = made;
     }
   }
 
-  // The first stage that can make a value; −1 where none can alone.
-  int maker(ValueId value) const {
-    const auto found = std::ranges::find(makers_[value], true);
-    return found == makers_[value].end() ? -1 : static_cast<int>(found - makers_[value].begin());
+  bool is_number(ValueId value) const {
+    const TensorType& type = graph_.values[value].type;
+    return type.shape.elements() == 1 && type.dtype == DType::f32;
+  }
+  int first_round(ValueId value) const { return std::ranges::min(rounds_[value]); }
+  // The stage that tells the others a number.
+  int teller(ValueId value) const {
+    return static_cast<int>(std::ranges::min_element(rounds_[value]) - rounds_[value].begin());
+  }
+  // How many rounds there are.
+  int rounds() const {
+    int most = 0;
+    for (ValueId value : gathered_) most = std::max(most, first_round(value) + 1);
+    return most;
+  }
+
+  // What stages are told may need something of others in turn.
+  void find_needs() {
+    size_t known = 0;
+    do {
+      known = gathered_.size();
+      needs_.clear();
+      for (int s = 0; s < count_; ++s) find_needs(s);
+    } while (gathered_.size() > known);
   }
 
   // What a stage must be told by others: all numbers, or gradients.
@@ -95,22 +120,25 @@ class UpdateStager {
     std::vector<bool>& needed = needs_.emplace_back(graph_.values.size());
     const auto need = [&](ValueId value) {
       const Value& what = graph_.values[value];
-      const bool own = makers_[value][stage] || maker(value) < 0;
-      if (!own && what.type.shape.elements() == 1 && what.type.dtype == DType::f32) {
+      const int first = first_round(value);
+      if (is_number(value) && first < rounds_[value][stage]) {
         gathered_.insert(value);
         return;
       }
-      if (!own && what.kind == Value::Kind::kState && what.role != Role::kGradient)
+      if (rounds_[value][stage] == kNever && what.kind == Value::Kind::kState && what.role != Role::kGradient)
         throw_error(
             "stage {} of the pipeline needs the {} %{} of stage {} in the update; it can have numbers and "
             "gradients of others alone",
-            stage, name(what.role), what.name, maker(value));
+            stage, name(what.role), what.name, teller(value));
       needed[value] = true;
     };
     for (const Update& update : graph_.updates) {
       if (has(stage, update.state)) need(update.value);
     }
     for (const Output& output : graph_.outputs) need(output.value);
+    for (ValueId value : gathered_) {
+      if (teller(value) == stage) need(value);
+    }
     for (size_t n = graph_.nodes.size(); n-- > 0;) {
       const Node& node = graph_.nodes[n];
       if (std::ranges::any_of(node.outputs, [&](ValueId output) { return needed[output]; })) {
@@ -119,22 +147,24 @@ class UpdateStager {
     }
   }
 
-  // The numbers that others are told by a stage.
-  std::vector<ValueId> gathered_of(int stage) const {
+  // The numbers that others are told by a stage in a round.
+  std::vector<ValueId> gathered_of(int stage, int round) const {
     std::vector<ValueId> result;
     for (ValueId value : gathered_) {
-      if (maker(value) == stage) result.push_back(value);
+      if (teller(value) == stage && first_round(value) == round) result.push_back(value);
     }
     return result;
   }
 
-  // What must be there for `values`, which this stage can make.
+  // What must be there for `values`, which this stage can make, and is not yet.
   std::vector<bool> needs_for(const std::vector<ValueId>& values) const {
     std::vector<bool> needed(graph_.values.size());
     for (ValueId value : values) needed[value] = true;
     for (size_t n = graph_.nodes.size(); n-- > 0;) {
       const Node& node = graph_.nodes[n];
-      if (std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; })) continue;
+      if (copy_->has(node.outputs[0]) ||
+          std::ranges::none_of(node.outputs, [&](ValueId output) { return needed[output]; }))
+        continue;
       for (ValueId input : node.inputs) needed[input] = true;
     }
     return needed;
@@ -150,7 +180,7 @@ class UpdateStager {
       // one bucket with others it would lie at another place on each, and an algorithm may add in another
       // order there.
       Attrs attrs = node.attrs;
-      if (node.op->collective && std::ranges::count(makers_[node.outputs[0]], true) > 1)
+      if (node.op->collective && is_made_by_several(node.outputs[0]))
         attrs.set("alone", static_cast<int64_t>(n));
       const std::vector<ValueId> results = builder().copy(graph_, node, copy_->inputs_of(node), attrs);
       for (size_t o = 0; o < results.size(); ++o) {
@@ -159,33 +189,38 @@ class UpdateStager {
     }
   }
 
+  bool is_made_by_several(ValueId value) const {
+    return std::ranges::count(rounds_[value], first_round(value)) > 1;
+  }
+
   // Each stage's part has as many numbers, so that each begins at a known place.
-  void gather() {
+  void gather(int round) {
+    const std::string scope = round == 0 ? "of_stages" : fmt::format("of_stages.{}", round);
     std::vector<std::vector<ValueId>> of;
-    for (int s = 0; s < count_; ++s) of.push_back(gathered_of(s));
+    for (int s = 0; s < count_; ++s) of.push_back(gathered_of(s, round));
     size_t most = 0;
     for (const auto& values : of) most = std::max(most, values.size());
     std::vector<ValueId> own;
     const auto flat = [&](ValueId local) {
-      return builder().op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, "of_stages/number");
+      return builder().op("reshape", {local}, {{"shape", std::vector<int64_t>{1}}}, scope + "/number");
     };
     for (ValueId value : of[stage_]) own.push_back(flat(had(value)));
     if (own.empty()) own.push_back(flat(had(filler())));
     while (own.size() < most) own.push_back(own[0]);
     const int64_t all = static_cast<int64_t>(most) * count_;
     const ValueId mine =
-        own.size() == 1 ? own[0] : builder().op("concat", own, {{"dim", int64_t{0}}}, "of_stages/own");
+        own.size() == 1 ? own[0] : builder().op("concat", own, {{"dim", int64_t{0}}}, scope + "/own");
     const ValueId gathered = builder().op("all_gather", {mine},
                                           {{"axis", std::string(kPipeAxis)},
                                            {"ways", int64_t{count_}},
                                            {"coordinate", int64_t{stage_}},
                                            {"dim", int64_t{0}},
                                            {"extent", all}},
-                                          "of_stages/all_gather");
+                                          scope + "/all_gather");
     const std::vector<ValueId> numbers =
         builder().node("split", {gathered},
                        {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>(static_cast<size_t>(all), 1)}},
-                       "of_stages/split");
+                       scope + "/split");
     for (int s = 0; s < count_; ++s) {
       for (size_t i = 0; i < of[s].size(); ++i) {
         const Shape& shape = graph_.type(of[s][i]).shape;
@@ -218,7 +253,7 @@ class UpdateStager {
   const OpTable& ops_;
   std::optional<GraphCopy> copy_;                   // of the stage under way
   std::vector<const std::vector<int>*> stages_of_;  // per value; of states alone
-  std::vector<Set> makers_;                         // per value
+  std::vector<Rounds> rounds_;                      // per value
   std::vector<std::vector<bool>> needs_;            // per stage: values
   std::set<ValueId> gathered_;                      // by all stages, whoever needs them
   std::set<StagedUpdate::Borrowed> borrowed_;

@@ -16,7 +16,6 @@ constexpr EnumNames<kFeatures> kNames = {
     "an axis besides data",
     "a preset or layouts that split tensors",
     "zero1, zero2 or zero3",
-    "zero2 or zero3",
     "layouts",
     "an asynchronous schedule (pipedream, 2bw)",
     "the schedule chimera",
@@ -81,10 +80,9 @@ const std::vector<Combination>& combinations() {
        "own; "
        "a schedule that fetches a stage's units would have to be built. Offload the optimizer's states "
        "alone"},
-      {kPipe, kExchange,
-       "what replicas of all stages send would go together, and stages update on their own; a compressor "
-       "would "
-       "have to work on each stage's own axis data"},
+      {kPipe, kWarmUp,
+       "the updates of early steps are other ones, and only the usual update is cut into those of stages; the "
+       "others would have to be cut too. Set \"warmup\": 0"},
       {kAsynchronous, kClipNorm,
        "no stage waits for another's update, and the norm is of all stages' gradients; set "
        "train.clip_norm=0, "
@@ -129,9 +127,6 @@ const std::vector<Combination>& combinations() {
       {kOwnWeights, kZero,
        "ranks have weights and states of the optimizer of their own for a while, and ZeRO splits one set of "
        "them over all; it would need an axis of its own inside a replica"},
-      {kExchange, kSplitGradients,
-       "parts of gradients are added up as they are made, and a method keeps what it leaves out of whole "
-       "gradients; the reduce_scatter would have to be compressed. zero1 goes with exchange"},
       // What is measured or promised of dense sums.
       {kShards, kExchange,
        "shards give the same bits for any number of ranks, and an exchange leaves out parts of each rank's "
@@ -222,15 +217,13 @@ Features features_of(const Plan& plan) {
   const auto add = [&](Feature feature, bool there) {
     if (there) features.insert(feature);
   };
-  const bool zero1 = plan.has("zero1"), zero23 = plan.has("zero2") || plan.has("zero3");
   const Agreement& agreement = plan.agreement;
   add(kPipe, plan.pipeline_stages() > 1);
   add(kOtherAxes, std::ranges::any_of(plan.mesh.axes(), [](const Axis& axis) {
         return axis.name != "data" && axis.name != kServerAxis && axis.size > 1;
       }));
   add(kSplitTensors, plan.preset != "data" || !plan.layouts.empty());
-  add(kZero, zero1 || zero23);
-  add(kSplitGradients, zero23);
+  add(kZero, plan.has("zero1") || plan.has("zero2") || plan.has("zero3"));
   add(kLayouts, !plan.layouts.empty());
   add(kAsynchronous, plan.pipeline_stages() > 1 && (plan.schedule == "pipedream" || plan.schedule == "2bw"));
   add(kChimera, plan.pipeline_stages() > 1 && plan.schedule == "chimera");

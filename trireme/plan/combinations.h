@@ -19,7 +19,6 @@ enum class Feature {
   kOtherAxes,       // of several ranks, besides data
   kSplitTensors,    // anything but whole tensors on every rank
   kZero,            // zero1, zero2, zero3
-  kSplitGradients,  // zero2, zero3
   kLayouts,
   kAsynchronous,  // schedule
   kChimera,

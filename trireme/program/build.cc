@@ -23,6 +23,7 @@
 #include "trireme/plan/combinations.h"
 #include "trireme/program/file_groups.h"
 #include "trireme/program/file_turns.h"
+#include "trireme/program/stages.h"
 #include "trireme/schedule/pipeline_table.h"
 
 namespace trireme {
@@ -103,6 +104,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   // A pipeline's stages reduce gradients in the update, after all backward parts.
   // Methods of exchange compress them once a step, there too.
   const bool exchanges = stage_plan_.mesh.ranks() > 1 && !plan_.agreement.is_dense();
+  if (exchanges && pipeline_) stages_ = stages_of_parameters(whole_.front().graph, cut_, *pipeline_);
   const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
   const Microbatches several =
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
@@ -130,9 +132,9 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     if (exchanges && segment.kind == SegmentKind::kUpdate) {
       for (const int64_t until : early_steps)
         early[until] =
-            optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), nullptr, until));
+            optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_, nullptr, until));
       leader = record_.steps ? *agreed_steps({&leader, 1}, /*rank=*/0).update
-                             : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops());
+                             : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_);
     }
     if (record_.steps && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
     if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate))
@@ -176,7 +178,7 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
         kept = std::move(steps.kept);
       } else {
         add_early_updates(result, update, *common_[s], in_stage, kept);
-        update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), &kept);
+        update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), stages_, &kept);
       }
       for (const auto& [name, state] : kept)
         result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
@@ -216,8 +218,8 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
 void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
                                        KeptStates& kept) const {
   for (const auto& [until, leader] : common.early) {
-    const Graph early =
-        optimized(exchange(update, common.graph, stage_plan_, common.pins, rank, ops(), &kept, until));
+    const Graph early = optimized(
+        exchange(update, common.graph, stage_plan_, common.pins, rank, ops(), stages_, &kept, until));
     ActionList& list = part.lists.emplace_back();
     list.name = fmt::format("step_until_{}", until);
     list.when = When::until(until);

@@ -21,6 +21,19 @@ void note_layouts_like(const std::string& one, const std::string& other, std::ve
   }
 }
 
+// Shifts name ranks, which before the cut are those of one stage.
+Graph with_ranks_of_mesh(Graph graph, const Mesh& mesh, int rank) {
+  for (Node& node : graph.nodes) {
+    if (!node.op->collective || node.op->collective->kind != CollectiveKind::kShift) continue;
+    const int axis = mesh.axis(node.attrs.text("axis"));
+    const std::vector<int> members = mesh.members(rank, axis);
+    const size_t ways = members.size(), own = static_cast<size_t>(mesh.coordinate(rank, axis));
+    node.attrs.set("to", int64_t{members[(own + 1) % ways]});
+    node.attrs.set("from", int64_t{members[(own + ways - 1) % ways]});
+  }
+  return graph;
+}
+
 }  // namespace
 
 struct ProgramBuilder::InStages {
@@ -72,7 +85,7 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
       Graph graph = optimized(of.graph);
       return of.kind == SegmentKind::kUpdate ? in_rounds(graph) : graph;
     };
-    const Graph graph = prepared(segment);
+    const Graph graph = with_ranks_of_mesh(prepared(segment), plan_.mesh, rank);
     part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : prepared(leads), ops()),
                                segment.kind, segment.rows);
     part.layouts.push_back(layouts);

@@ -62,6 +62,22 @@ std::optional<CrossingParts> crossing_parts(const Stages::Place& place, const Na
 
 }  // namespace
 
+StateStages stages_of_parameters(const Graph& first, const Cut& cut, const Pipeline& pipeline) {
+  std::map<std::string, std::set<int>> found;
+  for (const Node& node : first.nodes) {
+    const int chunk = cut.chunk_of_name(first.values[node.outputs[0]].name);
+    for (const ValueId input : node.inputs) {
+      if (first.values[input].role != Role::kParameter) continue;
+      for (int s = 0; s < pipeline.stages(); ++s) {
+        if (std::ranges::count(pipeline.holds[s], chunk) > 0) found[first.values[input].name].insert(s);
+      }
+    }
+  }
+  StateStages result;
+  for (const auto& [name, stages] : found) result[name] = {stages.begin(), stages.end()};
+  return result;
+}
+
 Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, const Cut& cut,
                const Place& place)
     : local_(local), pipeline_(pipeline), evaluation_(forward_only(pipeline)) {

@@ -27,6 +27,9 @@ struct Stage {
   StateSlots slots;
 };
 
+// The stages that read each parameter, in the first segment of a step.
+StateStages stages_of_parameters(const Graph& first, const Cut& cut, const Pipeline& pipeline);
+
 class Stages {
  public:
   // Where the segments are from.

@@ -95,7 +95,7 @@ std::vector<std::string> kept_states(const Program& program) {
 }
 
 Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, double loss_scale,
-                   const States& summed, const std::vector<OfRank>& ranks) {
+                   const States& summed, const std::vector<OfReplica>& replicas) {
   Agreed result{summed, {}, {}};
   for (const auto& [name, values] : summed) result.left_bounds[name].assign(values.size(), 0);
   const std::vector<ExchangeChoice> choices = exchange_choices(how);
@@ -108,13 +108,13 @@ Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, dou
     if (!choice) continue;
     Exchanged x{parameter, state.type.shape, step, {}, {}, {}};
     double addends = 0;
-    for (const OfRank& rank : ranks) {
+    for (const OfReplica& replica : replicas) {
       Doubles& own = x.gradients.emplace_back();
-      for (const float number : rank.left.at(state.name)) own.push_back(static_cast<double>(number) / unit);
+      for (const float number : replica.left.at(state.name)) own.push_back(static_cast<double>(number) / unit);
       addends += largest_of_all(own);
       for (const char* what : kWhat) {
-        if (const auto kept = rank.kept_before.find(kept_name(what, parameter));
-            kept != rank.kept_before.end())
+        if (const auto kept = replica.kept_before.find(kept_name(what, parameter));
+            kept != replica.kept_before.end())
           x.kept[what].emplace_back(kept->second.begin(), kept->second.end());
       }
     }
@@ -127,14 +127,14 @@ Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, dou
     }
     for (const auto& [what, of_ranks] : written.what.kept) {
       for (size_t r = 0; r < of_ranks.size(); ++r) {
-        const std::vector<float>& found = ranks[r].kept_after.at(kept_name(what, parameter));
+        const std::vector<float>& found = replicas[r].kept_after.at(kept_name(what, parameter));
         const double may =
             tolerance * (largest_of_all(of_ranks[r]) + largest_of_all(written.what.sum) + addends);
         for (size_t i = 0; i < found.size() && result.problem.empty(); ++i) {
           const double expected = of_ranks[r][i], all = may + written.either.kept.at(what)[r][i] + 1e-30;
           if (std::abs(static_cast<double>(found[i]) - expected) <= all) continue;
           result.problem = fmt::format(
-              "step {}: {} of rank {} is {:.9g} at element {} where the method written out keeps {:.9g}; "
+              "step {}: {} of replica {} is {:.9g} at element {} where the method written out keeps {:.9g}; "
               "rounding explains {:.3g}",
               step, kept_name(what, parameter), r, found[i], i, expected, all);
         }

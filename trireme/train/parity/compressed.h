@@ -10,8 +10,9 @@
 
 namespace trireme::parity {
 
-// Of each rank: what its forward and backward parts have left, and the states that methods keep.
-struct OfRank {
+// Of each rank along data, all stages of a pipeline together: what forward and backward parts have left, and
+// the states that methods keep.
+struct OfReplica {
   States left, kept_before, kept_after;
 };
 
@@ -26,6 +27,6 @@ std::vector<std::string> kept_states(const Program& program);
 
 // `step` counts from 1. `whole` is the program of one rank, `summed` what all ranks have left together.
 Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, double loss_scale,
-                   const States& summed, const std::vector<OfRank>& ranks);
+                   const States& summed, const std::vector<OfReplica>& replicas);
 
 }  // namespace trireme::parity

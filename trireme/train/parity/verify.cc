@@ -26,7 +26,7 @@ constexpr double kTimeoutSeconds = 300;
 
 struct PlanStep {
   Gathering left, after;
-  std::vector<OfRank> ranks;  // of compressed agreement
+  std::vector<OfReplica> replicas;  // of compressed agreement
   StepResult result;
 };
 
@@ -84,7 +84,13 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   PlanRun run;
   run.steps.resize(reference.steps());
   const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
-  for (PlanStep& step : run.steps) step.ranks.resize(compressed ? plan.mesh.ranks() : 0);
+  const int data = plan.mesh.find(kReplicaAxis);
+  // By step and replica, what its stages have left.
+  std::vector<std::vector<Gathering>> left_by(run.steps.size());
+  for (size_t step = 0; compressed && step < run.steps.size(); ++step) {
+    run.steps[step].replicas.resize(plan.mesh.axes()[data].size);
+    left_by[step].resize(run.steps[step].replicas.size());
+  }
   std::mutex mutex;
   const auto one_rank = [&](comm::Context& context) {
     const int rank = context.rank();
@@ -110,12 +116,16 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
       {
         const std::lock_guard lock(mutex);
         found.left.add(trainer, left, plan.mesh, rank);
-        if (compressed) found.ranks[rank] = {read_states(trainer, left), read_states(trainer, kept), {}};
+        if (compressed) {
+          const int replica = plan.mesh.coordinate(rank, data);
+          left_by[step][replica].add(trainer, left, plan.mesh, rank);
+          found.replicas[replica].kept_before.merge(read_states(trainer, kept));
+        }
       }
       const StepResult result = trainer.update(step, training.rates[step]);
       const std::lock_guard lock(mutex);
       if (compressed) {
-        found.ranks[rank].kept_after = read_states(trainer, kept);
+        found.replicas[plan.mesh.coordinate(rank, data)].kept_after.merge(read_states(trainer, kept));
         count_bytes(trainer.program(), step, communicator.take_bytes(), run);
       }
       found.after.add("loss", result.loss, rank);
@@ -130,6 +140,10 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
     if (rank == 0) run.evaluation = evaluation;
   };
   comm::run_rank_threads(plan.mesh.ranks(), one_rank, kTimeoutSeconds);
+  for (size_t step = 0; step < run.steps.size(); ++step) {
+    for (size_t r = 0; r < left_by[step].size(); ++r)
+      run.steps[step].replicas[r].left = left_by[step][r].whole();
+  }
   return run;
 }
 
@@ -170,7 +184,7 @@ class Comparison {
                  same(found.result.norm, expected.result.norm) &&
                  found.result.skipped == expected.result.skipped;
     for (const auto& [name, values] : expected_after) equal = equal && same(values, after.at(name));
-    if (equal && found.ranks.empty()) {
+    if (equal && found.replicas.empty()) {
       judge_.result.tensors += static_cast<int64_t>(expected_after.size()) + 1;
       return;
     }
@@ -190,9 +204,9 @@ class Comparison {
                    [&](Samples samples) { return reference_.left_bounds(step, samples); });
     if (is_bug()) return;
     States agreed = left, reach = found.left.reach();
-    if (!found.ranks.empty()) {
+    if (!found.replicas.empty()) {
       Agreed written =
-          agreed_step(how_, reference_.program(), step + 1, expected.loss_scale, left, found.ranks);
+          agreed_step(how_, reference_.program(), step + 1, expected.loss_scale, left, found.replicas);
       if (!written.problem.empty()) judge_.bug(written.problem);
       agreed = std::move(written.left);
       for (auto& [name, bounds] : written.left_bounds) {
@@ -252,10 +266,10 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
           "rest of the plan can be verified; servers are held to plain data parallelism and to the order of "
           "arrivals by the project's own tests");
     const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
-    if (compressed && features_of(plan).contains(Feature::kOtherAxes))
+    if (compressed && features_of(plan.of_one_stage()).contains(Feature::kOtherAxes))
       throw_error(
-          "its exchange is verified on a mesh that has the axis data alone: on others each rank compresses "
-          "parts of gradients, which are not written out yet");
+          "its exchange is verified on a mesh of the axes data and pipe alone: on others each rank "
+          "compresses parts of gradients, which are not written out yet");
     axis_algorithms(plan, reference.training().train);
     programs = make_programs(reference.training(), plan, make_program);
   } catch (const Error& error) {
