@@ -15,6 +15,7 @@ struct DataSettings {
   double validation_fraction = 0.1;
   double masked_fraction = 0.15;  // of tokens that bert is to find
   std::string partition = "iid";  // which samples ranks have for themselves (data/partition.h)
+  double dirichlet_alpha = 0.5;   // of data.partition = dirichlet
   // Images only.
   bool augment = false;                       // random crops and flips
   int64_t image_height = 0, image_width = 0;  // automatic: the size that all images have

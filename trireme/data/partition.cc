@@ -2,10 +2,12 @@
 #include "trireme/data/partition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "trireme/base/error.h"
 #include "trireme/base/part.h"
+#include "trireme/base/rng.h"
 
 namespace trireme {
 namespace {
@@ -35,16 +37,74 @@ std::vector<Samples> by_role(const std::map<int64_t, Samples>& groups, int64_t r
   return result;
 }
 
+// Marsaglia and Tsang's draw from a gamma distribution of scale 1, as its logarithm: of a small alpha most
+// are too small for a double.
+double log_gamma_draw(double alpha, RngKey key, uint64_t& counter) {
+  const auto above_0 = [&] { return (random_words(key, counter++)[0] + 1.0) * 0x1p-32; };
+  const double boost = alpha < 1 ? std::log(above_0()) / alpha : 0;
+  const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const auto x = static_cast<double>(normal(key, counter++));
+    const double v = std::pow(1 + c * x, 3);
+    if (v > 0 && std::log(above_0()) < 0.5 * x * x + d - d * v + d * std::log(v))
+      return std::log(d * v) + boost;
+  }
+}
+
+std::vector<Samples> by_dirichlet(const std::map<int64_t, Samples>& groups, int64_t ranks, double alpha,
+                                  RngKey key) {
+  std::vector<Samples> result(ranks);
+  uint64_t counter = 0;
+  for (const auto& [group, samples] : groups) {
+    std::vector<double> shares(ranks);
+    for (double& share : shares) share = log_gamma_draw(alpha, key, counter);
+    const double largest = std::ranges::max(shares);
+    double sum = 0;
+    for (double& share : shares) sum += share = std::exp(share - largest);
+    double before = 0;
+    int64_t begin = 0;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      before += shares[rank] / sum;
+      const int64_t end = rank + 1 == ranks ? std::ssize(samples)
+                                            : std::llround(before * static_cast<double>(samples.size()));
+      result[rank].insert(result[rank].end(), samples.begin() + begin,
+                          samples.begin() + std::max(begin, end));
+      begin = std::max(begin, end);
+    }
+  }
+  return result;
+}
+
+// Shares are drawn again until every rank has a sample, which few ranks with many samples hardly ever need.
+std::vector<Samples> by_dirichlet(const std::map<int64_t, Samples>& groups, int64_t ranks,
+                                  const DirichletShares& shares) {
+  constexpr uint64_t kDraws = 100;
+  std::vector<Samples> result;
+  for (uint64_t draw = 0; draw < kDraws; ++draw) {
+    result = by_dirichlet(groups, ranks, shares.alpha, {shares.seed, stream_id("data.partition") + draw});
+    if (std::ranges::none_of(result, &Samples::empty)) break;
+  }
+  return result;
+}
+
+std::vector<Samples> dealt(DataPartition how, const std::map<int64_t, Samples>& groups, int64_t samples,
+                           int64_t ranks, const DirichletShares& shares) {
+  if (how == DataPartition::kClass) return by_class(groups, samples, ranks);
+  return how == DataPartition::kRole ? by_role(groups, ranks) : by_dirichlet(groups, ranks, shares);
+}
+
 }  // namespace
 
 DataPartition data_partition(std::string_view name) {
   if (name == "iid") return DataPartition::kIid;
   if (name == "class") return DataPartition::kClass;
   if (name == "role") return DataPartition::kRole;
-  throw_error("data.partition is '{}'; iid, class or role expected", name);
+  if (name == "dirichlet") return DataPartition::kDirichlet;
+  throw_error("data.partition is '{}'; iid, class, role or dirichlet expected", name);
 }
 
-std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartition how, int64_t ranks) {
+std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartition how, int64_t ranks,
+                                               const DirichletShares& shares) {
   if (how == DataPartition::kIid) return {};
   std::map<int64_t, Samples> groups;
   for (int64_t i = 0; i < data.size(); ++i) {
@@ -55,18 +115,17 @@ std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartitio
           "images have classes, and of a folder of text files each is a role. Use data.partition=iid");
     groups[group].push_back(static_cast<uint32_t>(i));
   }
-  if (how == DataPartition::kClass && groups.size() == 1 && ranks > 1)
+  if (how != DataPartition::kRole && groups.size() == 1 && ranks > 1)
     throw_error(
-        "data.partition = class gives each rank other classes, but all {} samples of this data are of one "
+        "data.partition gives ranks other classes, but all {} samples of this data are of one "
         "class or text; use data.partition=iid",
         data.size());
-  std::vector<Samples> result =
-      how == DataPartition::kClass ? by_class(groups, data.size(), ranks) : by_role(groups, ranks);
+  std::vector<Samples> result = dealt(how, groups, data.size(), ranks, shares);
   for (Samples& samples : result) {
     if (samples.empty())
       throw_error(
           "data.partition would leave a rank without samples: there are {} of {} classes or roles for {} "
-          "ranks; use fewer ranks, or data.partition=iid",
+          "ranks; use fewer ranks, a larger data.dirichlet_alpha, or data.partition=iid",
           data.size(), groups.size(), ranks);
     std::ranges::sort(samples);
   }

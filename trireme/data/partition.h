@@ -1,5 +1,5 @@
 // Which samples each of some ranks has for itself, as clients of federated learning do: every sample is one
-// rank's, and no two ranks' samples are alike in class, or in who wrote them.
+// rank's, and ranks differ in the classes of their samples, or in who wrote them.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,23 @@
 namespace trireme {
 
 enum class DataPartition {
-  kIid,    // none: all ranks draw from all samples
-  kClass,  // samples in the order of their classes, cut into parts of one size
-  kRole,   // whole texts (the files of a folder), the longest first, each to who has least so far
+  kIid,        // none: all ranks draw from all samples
+  kClass,      // samples in the order of their classes, cut into parts of one size
+  kRole,       // whole texts (the files of a folder), the longest first, each to who has least so far
+  kDirichlet,  // of every class, each rank has a share that is drawn from a Dirichlet distribution
 };
-DataPartition data_partition(std::string_view name);  // iid, class, role
+DataPartition data_partition(std::string_view name);  // iid, class, role, dirichlet
+
+// Of kDirichlet: all shares have the parameter alpha. A large one gives ranks equal shares, one near 0 gives
+// most of a class to one rank.
+struct DirichletShares {
+  double alpha = 0.5;
+  uint64_t seed = 0;
+};
 
 // The samples of each of `ranks`, ascending; none for kIid. Throws Error where the data does not say of what
 // its samples are, or where a rank would have none.
-std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartition how, int64_t ranks);
+std::vector<std::vector<uint32_t>> partitioned(const DataSet& data, DataPartition how, int64_t ranks,
+                                               const DirichletShares& shares = {});
 
 }  // namespace trireme

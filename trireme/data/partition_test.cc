@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -48,14 +49,15 @@ TEST(DataPartition, OneClassCanNotBeDealt) {
   EXPECT_THAT(error_of([&] { partitioned(data, DataPartition::kClass, 4); }),
               HasSubstr("all 40 samples of this data are of one class or text"));
   EXPECT_EQ(partitioned(data, DataPartition::kClass, 1).size(), 1u);
-  EXPECT_THAT(error_of([] { data_partition("classes"); }), HasSubstr("iid, class or role expected"));
+  EXPECT_THAT(error_of([] { data_partition("classes"); }),
+              HasSubstr("iid, class, role or dirichlet expected"));
 }
 
 TEST(DataPartition, GivesEverySampleToOneRank) {
   for (const auto& [samples, groups, ranks] :
        {std::tuple{1000, 10, 4}, {1000, 10, 3}, {997, 50, 8}, {64, 12, 12}}) {
     const Grouped data = random_groups(samples, groups, static_cast<uint64_t>(samples));
-    for (const DataPartition how : {DataPartition::kClass, DataPartition::kRole}) {
+    for (const DataPartition how : {DataPartition::kClass, DataPartition::kRole, DataPartition::kDirichlet}) {
       const auto parts = partitioned(data, how, ranks);
       ASSERT_EQ(std::ssize(parts), ranks);
       std::set<uint32_t> seen;
@@ -93,6 +95,31 @@ TEST(DataPartition, ByRoleIsAsEvenAsRolesAllow) {
   EXPECT_THAT(parts[1], ::testing::ElementsAre(0, 1, 2));
 }
 
+// The share of a class that a rank of K gets has the mean 1/K and the variance (1/K)(1 − 1/K) / (Kα + 1).
+TEST(DataPartition, ByDirichletHasTheSharesOfItsParameter) {
+  constexpr int64_t kClasses = 1000, kEach = 200, kRanks = 4;
+  std::vector<int64_t> classes;
+  for (int64_t i = 0; i < kClasses * kEach; ++i) classes.push_back(i % kClasses);
+  const Grouped data(std::move(classes));
+  for (const double alpha : {0.1, 1.0, 20.0}) {
+    const auto parts = partitioned(data, DataPartition::kDirichlet, kRanks, {alpha, 5});
+    for (const auto& part : parts) {
+      std::vector<double> shares(kClasses);
+      for (const uint32_t sample : part) shares[data.group(sample)] += 1.0 / kEach;
+      double sum = 0, squares = 0;
+      for (const double share : shares) {
+        sum += share;
+        squares += share * share;
+      }
+      const double mean = sum / kClasses, expected = 0.25 * 0.75 / (kRanks * alpha + 1);
+      EXPECT_NEAR(mean, 0.25, 5 * std::sqrt(expected / kClasses)) << alpha;
+      EXPECT_NEAR(squares / kClasses - mean * mean, expected, 0.2 * expected) << alpha;
+    }
+    EXPECT_EQ(partitioned(data, DataPartition::kDirichlet, kRanks, {alpha, 5}), parts);
+    EXPECT_NE(partitioned(data, DataPartition::kDirichlet, kRanks, {alpha, 6}), parts);
+  }
+}
+
 TEST(DataPartition, OfNothingIsRefused) {
   EXPECT_TRUE(partitioned(random_groups(10, 2, 1), DataPartition::kIid, 3).empty());
   EXPECT_THAT(error_of([] {
@@ -100,6 +127,8 @@ TEST(DataPartition, OfNothingIsRefused) {
               }),
               HasSubstr("does not say of what they are"));
   EXPECT_THAT(error_of([] { partitioned(random_groups(10, 2, 1), DataPartition::kRole, 3); }),
+              HasSubstr("without samples"));
+  EXPECT_THAT(error_of([] { partitioned(random_groups(10, 2, 1), DataPartition::kDirichlet, 20); }),
               HasSubstr("without samples"));
 }
 

@@ -140,9 +140,14 @@ std::vector<Field> data_fields(DataSettings& c) {
       {"data.partition",
        &c.partition,
        "which samples each rank along `data` has for itself: all draw from all, or samples are dealt by "
-       "their class, or by the text file that they are of",
+       "their class, by the text file that they are of, or by shares of each class that are drawn from a "
+       "Dirichlet distribution",
        {},
-       {"iid", "class", "role"}},
+       {"iid", "class", "role", "dirichlet"}},
+      {"data.dirichlet_alpha",
+       &c.dirichlet_alpha,
+       "how even the shares of data.partition = dirichlet are: near 0, one rank has most of a class",
+       {.min = 0.001, .max = 1e6}},
       {"data.augment", &c.augment, "random crops and flips of images"},
       {"data.image_height",
        &c.image_height,

@@ -72,7 +72,8 @@ std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, 
   Features features = features_of(ranks.plan, config.train);
   features.insert(Feature::kOwnSamples);
   check_combinations(features);
-  return partitioned(*data.train, how, clients)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
+  const DirichletShares shares{config.data.dirichlet_alpha, static_cast<uint64_t>(config.train.seed)};
+  return partitioned(*data.train, how, clients, shares)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
 }
 
 RankOptions between_steps(const RankOptions& ranks) {
