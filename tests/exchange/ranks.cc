@@ -7,6 +7,7 @@
 
 #include "trireme/base/rng.h"
 #include "trireme/optim/update.h"
+#include "trireme/plan/combinations.h"
 #include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme::testing {
@@ -42,10 +43,7 @@ class Rank {
       Batch batch = random_batch(training_, step);
       const uint64_t before = context_.transport().counters().bytes_sent;
       trainer_.loss_scale = training_.loss_scale;
-      trainer_.forward_backward(batch, step);
-      note(step, &StepRecord::weights_before, &StepRecord::kept_before);
-      note_gradients(step);
-      const StepResult result = trainer_.update(step, training_.rate);
+      const StepResult result = asynchronous_ ? with_next(batch, step) : in_halves(batch, step);
       note(step, &StepRecord::weights_after, &StepRecord::kept_after);
       const std::lock_guard lock(mutex_);
       if (context_.rank() == 0) run_.steps[step].result = result;
@@ -56,6 +54,23 @@ class Rank {
   }
 
  private:
+  // An asynchronous pipeline begins with the batches of later steps.
+  StepResult with_next(Batch& batch, int64_t step) {
+    std::vector<Batch> next;
+    for (int64_t ahead = 1; ahead <= trainer_.steps_ahead(); ++ahead)
+      next.push_back(random_batch(training_, step + ahead));
+    std::vector<Batch*> pointers;
+    for (Batch& one : next) pointers.push_back(&one);
+    return trainer_.step(batch, step, training_.rate, pointers);
+  }
+
+  StepResult in_halves(Batch& batch, int64_t step) {
+    trainer_.forward_backward(batch, step);
+    note(step, &StepRecord::weights_before, &StepRecord::kept_before);
+    note_gradients(step);
+    return trainer_.update(step, training_.rate);
+  }
+
   void note(int64_t step, std::map<std::string, Floats> StepRecord::*weights,
             std::map<std::string, std::vector<Floats>> StepRecord::*kept) {
     const std::lock_guard lock(mutex_);
@@ -95,6 +110,7 @@ class Rank {
   std::mutex& mutex_;
   const Training& training_;
   const Plan& plan_;
+  const bool asynchronous_ = features_of(plan_).contains(Feature::kAsynchronous);
   comm::Context& context_;
   MeshCommunicator communicator_;
   std::unique_ptr<Device> device_;

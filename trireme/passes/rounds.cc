@@ -5,18 +5,24 @@
 #include <numeric>
 
 #include "trireme/ir/verify.h"
+#include "trireme/mesh/mesh.h"
 
 namespace trireme {
 namespace {
 
 std::vector<int> rounds_of(const Graph& graph) {
   std::vector<int> rounds(graph.nodes.size());
+  int of_pipe = 0;  // the first round that is free for a collective of stages
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    for (ValueId input : graph.nodes[n].inputs) {
+    const Node& node = graph.nodes[n];
+    for (ValueId input : node.inputs) {
       const int maker = graph.values[input].node;
       if (maker >= 0)
         rounds[n] = std::max(rounds[n], rounds[maker] + (graph.nodes[maker].op->collective ? 1 : 0));
     }
+    if (!node.op->collective || node.attrs.text("axis", "") != kPipeAxis) continue;
+    rounds[n] = std::max(rounds[n], of_pipe);
+    of_pipe = rounds[n] + 1;
   }
   const std::vector<std::vector<int>> readers = graph.readers();
   for (size_t n = graph.nodes.size(); n-- > 0;) {
