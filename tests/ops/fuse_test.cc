@@ -84,13 +84,13 @@ const Pattern kPatterns[] = {
      "%y: f32[7,29] = add(%r, %c)\noutput y = %y\n",
      "matmul_to_f32 residual"},
     {"batch_norm_relu", "x[2,3,5,8] g[8] b[8] m:f32[8] v:f32[8]",
-     "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = "
-     "batch_norm_nhwc(%x, %g, %b, %m, %v) {eps=1e-05}\n%z: F[2,3,5,8] = relu(%y)\n"
+     "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = batch_norm_nhwc(%x, %g, %b, %m, "
+     "%v) {eps=1e-05}\n%z: F[2,3,5,8] = relu(%y)\n"
      "output z = %z\noutput a = %a\noutput k = %k\noutput n = %n\noutput w = %w\n",
      "batch_norm_nhwc relu"},
     {"batch_norm_add_relu", "x[2,3,5,8] g[8] b[8] m:f32[8] v:f32[8] r[2,3,5,8]",
-     "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = "
-     "batch_norm_nhwc(%x, %g, %b, %m, %v) {eps=1e-05}\n%s: F[2,3,5,8] = add(%r, %y)\n"
+     "%y: F[2,3,5,8], %a: f32[1,8], %k: f32[1,8], %n: f32[8], %w: f32[8] = batch_norm_nhwc(%x, %g, %b, %m, "
+     "%v) {eps=1e-05}\n%s: F[2,3,5,8] = add(%r, %y)\n"
      "%z: F[2,3,5,8] = relu(%s)\noutput z = %z\noutput a = %a\noutput k = %k\n",
      "batch_norm_nhwc add_relu"},
     {"add_relu_grad_batch_norm", "p[2,3,5,8] q[2,3,5,8] z[2,3,5,8] x[2,3,5,8] g[8] m:f32[1,8] k:f32[1,8]",

@@ -110,10 +110,8 @@ int eval(std::span<const std::string> given) {
   CLI::App app(
       "Evaluates a checkpoint of a run on its held-out data, or on other data: --data.path=… (all of it, or "
       "the held-out part that it\nbrings; with --data.validation_fraction that share of it). RUN may also be "
-      "a "
-      "Hugging Face folder (GPT-2, Llama).\nSettings (--train.batch=64, --train.device=cuda) go over those "
-      "of "
-      "the run.",
+      "a Hugging Face folder (GPT-2, Llama).\nSettings (--train.batch=64, --train.device=cuda) go over those "
+      "of the run.",
       "trireme eval");
   EvalFlags arguments;
   arguments.settings = split.settings;

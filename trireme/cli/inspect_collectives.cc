@@ -22,8 +22,7 @@ int inspect_collectives(std::span<const std::string> arguments) {
   std::optional<comm::EmulatedLink> link;
   CLI::App app(
       "Prints what each algorithm of a collective sends and how long it should take over a link, as the "
-      "Steps "
-      "that are run say. See docs/collectives.md.",
+      "Steps that are run say. See docs/collectives.md.",
       "trireme inspect collectives");
   app.add_option("-n,--ranks", ranks)->check(CLI::Range(2, 256))->capture_default_str();
   app.add_option("--collective", wanted)->capture_default_str();

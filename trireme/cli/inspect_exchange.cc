@@ -108,8 +108,7 @@ class Table {
     const double bits = 32 * parameters / dense_seconds_, factor = 2 * (ranks - 1) / ranks;
     fmt::print(
         "\nthe shortest step over this link: {}\ndense sums take as long as the {:.1f} ms of computing at "
-        "{:.3g} "
-        "Gbit/s (32n/t), or {:.3g} Gbit/s with what an all-reduce sends\n",
+        "{:.3g} Gbit/s (32n/t), or {:.3g} Gbit/s with what an all-reduce sends\n",
         fastest_, 1e3 * dense_seconds_, bits / 1e9, bits * factor / 1e9);
   }
 
@@ -138,8 +137,7 @@ int inspect_exchange(std::span<const std::string> arguments) {
   double step_seconds = 0;
   CLI::App app(
       "Prints what each method of exchange would send in a step, and keep on a rank; with a link, how long a "
-      "step "
-      "would take over it. See docs/exchange.md.",
+      "step would take over it. See docs/exchange.md.",
       "trireme inspect exchange");
   add_step_flags(app, source);
   app.add_option("--plan", plan_text,

@@ -220,8 +220,7 @@ void print_goodput(const sim::Failures& failures, int devices) {
   const sim::Goodput goodput = sim::goodput_of(failures, devices);
   fmt::print(
       "\nfailures: one in {:.1f} h among {} devices; with a checkpoint every {:.1f} min, {:.2f} % of the "
-      "time "
-      "lasts as work\n",
+      "time lasts as work\n",
       goodput.mtbf_seconds / 3600, devices, goodput.interval_seconds / 60, 100 * goodput.share);
 }
 

@@ -281,8 +281,7 @@ int train(std::span<const std::string> arguments) {
   app.add_option("--slow", flags.slow, "as if a rank computed slower: rank=2,factor=3")->type_name("WHO");
   app.add_option("--replay", flags.replay,
                  "of a plan with a server, or with ad_psgd: take gradients, or weights, in the order of the "
-                 "run whose "
-                 "metrics.jsonl this is")
+                 "run whose metrics.jsonl this is")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config, "show each setting and where it comes from, and stop");
   if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;

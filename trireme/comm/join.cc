@@ -99,9 +99,8 @@ Secret read_secret(const LaunchEnvironment& environment, const LaunchOptions& op
   if (!options.secret_file.empty()) return Secret::from_file(options.secret_file);
   throw_error(
       "the {} ranks that {} started have no secret by which to know each other. Make one that only you can "
-      "read, "
-      "(umask 077; head -c 32 /dev/urandom | base64 > job.secret), and give it to all ranks: --secret-file "
-      "job.secret",
+      "read, (umask 077; head -c 32 /dev/urandom | base64 > job.secret), and give it to all ranks: "
+      "--secret-file job.secret",
       environment.ranks, environment.launched_by);
 }
 

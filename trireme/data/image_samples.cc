@@ -16,37 +16,37 @@ float channel_value(const std::vector<float>& values, int64_t channel) {
 }
 
 // Where an augmented image is cut from: target (y, x) comes from source (y + dy, x + dx), mirrored or not.
-struct Placement {
+struct Crop {
   int64_t dy = 0, dx = 0;
   bool mirrored = false;
 };
 
-Placement place(const ImageSampleOptions& options, int64_t epoch, int64_t index) {
-  Placement placement;
-  if (options.crop_padding == 0 && options.flip == Flip::none) return placement;
+Crop place(const ImageSampleOptions& options, int64_t epoch, int64_t index) {
+  Crop crop;
+  if (options.crop_padding == 0 && options.flip == Flip::none) return crop;
   const auto words =
       random_words(epoch_key(options.seed, "data.augment", epoch), static_cast<uint64_t>(index));
   const uint64_t places = 2 * static_cast<uint64_t>(options.crop_padding) + 1;
-  placement.dy = static_cast<int64_t>((words[0] * places) >> 32) - options.crop_padding;
-  placement.dx = static_cast<int64_t>((words[1] * places) >> 32) - options.crop_padding;
-  placement.mirrored = options.flip == Flip::horizontal && (words[2] >> 31) != 0;
-  return placement;
+  crop.dy = static_cast<int64_t>((words[0] * places) >> 32) - options.crop_padding;
+  crop.dx = static_cast<int64_t>((words[1] * places) >> 32) - options.crop_padding;
+  crop.mirrored = options.flip == Flip::horizontal && (words[2] >> 31) != 0;
+  return crop;
 }
 
 // One line of the target, from one line of the source shifted by dx.
 void write_line(const uint8_t* source, const std::array<float, 256>& value_of, int64_t width,
-                const Placement& placement, float* target) {
-  const int64_t begin = std::clamp<int64_t>(-placement.dx, 0, width),
-                end = std::clamp<int64_t>(width - placement.dx, 0, width);
-  if (placement.mirrored) {
+                const Crop& crop, float* target) {
+  const int64_t begin = std::clamp<int64_t>(-crop.dx, 0, width),
+                end = std::clamp<int64_t>(width - crop.dx, 0, width);
+  if (crop.mirrored) {
     for (int64_t x = 0; x < width; ++x) {
       const int64_t at = width - 1 - x;
-      target[x] = value_of[at >= begin && at < end ? source[at + placement.dx] : 0];
+      target[x] = value_of[at >= begin && at < end ? source[at + crop.dx] : 0];
     }
     return;
   }
   std::fill(target, target + begin, value_of[0]);
-  for (int64_t x = begin; x < end; ++x) target[x] = value_of[source[x + placement.dx]];
+  for (int64_t x = begin; x < end; ++x) target[x] = value_of[source[x + crop.dx]];
   std::fill(target + end, target + width, value_of[0]);
 }
 
@@ -84,17 +84,17 @@ ImageSamples::ImageSamples(std::shared_ptr<const ImageSet> images, std::vector<u
 void ImageSamples::write(int64_t epoch, int64_t index, int64_t row, Batch& batch) const {
   const uint32_t image = indices_[static_cast<size_t>(index)];
   const int64_t height = images_->height, width = images_->width;
-  const Placement placement = place(options_, epoch, index);
+  const Crop crop = place(options_, epoch, index);
   const uint8_t* source = images_->image(image).data();
   float* target = batch.tensors[kImages].second.row<float>(row).data();
   for (int64_t channel = 0; channel < images_->channels; ++channel) {
     const std::array<float, 256>& table = value_of_[static_cast<size_t>(channel)];
     for (int64_t y = 0; y < height; ++y, target += width) {
-      const int64_t from = y + placement.dy;
+      const int64_t from = y + crop.dy;
       if (from < 0 || from >= height) {
         std::fill(target, target + width, table[0]);
       } else {
-        write_line(source + (channel * height + from) * width, table, width, placement, target);
+        write_line(source + (channel * height + from) * width, table, width, crop, target);
       }
     }
   }

@@ -161,8 +161,7 @@ bool detects_text(const fs::path& path) {
 
 constinit const DataSource kTokenSource{
     "tokens",
-    "a .bin file of token ids (llm.c or nanoGPT), or a folder of them with "
-    "train and val in their names",
+    "a .bin file of token ids (llm.c or nanoGPT), or a folder of them with train and val in their names",
     detects_tokens, open_tokens};
 constinit const DataSource kTextSource{"text", "a text file, or a folder of text files", detects_text,
                                        open_text};

@@ -6,22 +6,22 @@
 namespace trireme {
 namespace {
 
-Turn cast_sum(Addend& x, ValueId gradient, const std::function<ValueId(ValueId)>& after) {
+NextMove cast_sum(Addend& x, ValueId gradient, const std::function<ValueId(ValueId)>& after) {
   Builder& b = x.b;
   const ValueId sent = b.op("cast", {gradient}, {{"to", x.settings.word("wire")}});
-  return Turn::send(Move::kSum, {sent}, [&b, after](const std::vector<ValueId>& sums) {
-    return Turn::done(after(b.op("cast", {sums[0]}, {{"to", "f32"}})));
+  return NextMove::send(Move::kSum, {sent}, [&b, after](const std::vector<ValueId>& sums) {
+    return NextMove::done(after(b.op("cast", {sums[0]}, {{"to", "f32"}})));
   });
 }
 
-Turn all_reduce_begin(Addend& x) {
+NextMove all_reduce_begin(Addend& x) {
   const std::string& wire = x.settings.word("wire");
   if (wire == "f32")
-    return Turn::send(Move::kSum, {x.gradient()},
-                      [](const std::vector<ValueId>& sums) { return Turn::done(sums[0]); });
+    return NextMove::send(Move::kSum, {x.gradient()},
+                          [](const std::vector<ValueId>& sums) { return NextMove::done(sums[0]); });
   if (wire == "bf16") return cast_sum(x, x.gradient(), [](ValueId sum) { return sum; });
   Builder& b = x.b;
-  return Turn::send(
+  return NextMove::send(
       Move::kSum, {b.op("sum_squares", {x.gradient()})}, [&x, &b](const std::vector<ValueId>& sums) {
         // |Σ g| ≤ √(ranks · Σ ‖g‖²), which becomes 2^14.
         const ValueId squares = b.op(

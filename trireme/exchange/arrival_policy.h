@@ -30,12 +30,12 @@ class ListDriver {
  public:
   virtual ~ListDriver() = default;
 
-  // Takes the expected message of `rank`, if it has arrived, and returns its last number, the news.
+  // Takes the expected message of `rank`, if it has arrived, and returns its last number, the status.
   virtual std::optional<float> take(int rank) = 0;
   // The first message from any of these ranks. −1: none has arrived yet, or a rank was lost (see lose()).
   struct Arrival {
     int rank = -1;
-    float news = 0;
+    float status = 0;
   };
   virtual Arrival take_first_of(const std::vector<int>& ranks) = 0;
 
@@ -51,7 +51,7 @@ class ListDriver {
   // Set what a message carries besides data: an input of the segments that make it, or the last number of one
   // that is made already. clear() replaces the expected message of a lost rank by zeros.
   virtual void set(std::string_view /*input*/, float /*value*/) {}
-  virtual void set_news(int /*rank*/, int64_t /*slot*/, float /*news*/) {}
+  virtual void set_status(int /*rank*/, int64_t /*slot*/, float /*status*/) {}
   virtual void clear(int /*rank*/, int64_t /*slot*/) {}
   // The largest of each number that any of several servers has.
   virtual void agree_on_largest(std::vector<int64_t>& /*numbers*/) {}

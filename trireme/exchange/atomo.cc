@@ -7,18 +7,18 @@
 namespace trireme {
 namespace {
 
-Turn atomo_begin(Addend& x) {
+NextMove atomo_begin(Addend& x) {
   Builder& b = x.b;
   const int64_t count = x.settings.whole("rank");
   const std::vector<ValueId> parts =
       b.node("svd_sample", {x.matrix(x.gradient()), x.common.step},
              {{"count", count}, {"seed", x.settings.whole("seed")}, {"stream", x.stream()}});
-  return Turn::send(
+  return NextMove::send(
       Move::kGather, {x.flat(parts[0]), x.flat(parts[1])},
       [&x, &b, count](const std::vector<ValueId>& of_ranks) {
         const ValueId left = x.reshaped(of_ranks[0], {x.common.ranks * count, x.rows()});
         const ValueId right = x.reshaped(of_ranks[1], {x.common.ranks * count, x.columns()});
-        return Turn::done(x.in_shape(b.op("matmul", {left, right}, {{"transpose_a", int64_t{1}}})));
+        return NextMove::done(x.in_shape(b.op("matmul", {left, right}, {{"transpose_a", int64_t{1}}})));
       });
 }
 

@@ -23,8 +23,7 @@ void check_mesh(const Plan& plan) {
   if (data < 0 || plan.mesh.axes()[data].size == 1)
     throw_error(
         "the plan has an exchange, which is about how the ranks of the axis data agree, but its mesh '{}' "
-        "has not "
-        "several of them; take the key exchange out, or add data:2, say, to the mesh",
+        "has not several of them; take the key exchange out, or add data:2, say, to the mesh",
         to_string(plan.mesh));
 }
 
@@ -115,8 +114,7 @@ void check_exchange(const Plan& plan, const Graph& update) {
   if (!any)
     throw_error(
         "the plan's exchange is of use for no parameter of this model: {} leaves vectors dense, and matrices "
-        "that it "
-        "would hardly make smaller; take the key exchange out, or change its settings",
+        "that it would hardly make smaller; take the key exchange out, or change its settings",
         choices[0].method->name);
 }
 

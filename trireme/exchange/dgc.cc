@@ -43,7 +43,7 @@ std::vector<int64_t> early(const ExchangeSettings& settings) {
   return ends;
 }
 
-Turn dgc_begin(Addend& x) {
+NextMove dgc_begin(Addend& x) {
   Builder& b = x.b;
   const double momentum = x.settings.real("momentum"), clip = x.settings.real("clip");
   const ValueId velocity = x.keep("velocity", x.shape()), waiting = x.keep_rest_in("waiting");
@@ -65,7 +65,7 @@ Turn dgc_begin(Addend& x) {
   const bool masks = x.settings.whole("masking") != 0;
   x.becomes(velocity, masks ? b.op("clear_at", {x.flat(faster), kept[1]}) : faster);
   return send_sparse(x, kept, [&x, &b](ValueId mean) {
-    return Turn::done(x.in_shape(b.op("mul", {mean, x.common.unit})));
+    return NextMove::done(x.in_shape(b.op("mul", {mean, x.common.unit})));
   });
 }
 

@@ -31,17 +31,17 @@ enum class Move {
 
 // What comes next of one gradient: either something is sent and the rest follows when it has come back, or
 // the sum over the ranks is there.
-struct Turn {
+struct NextMove {
   Move move = Move::kSum;
   std::vector<ValueId> sent = {};
-  std::function<Turn(const std::vector<ValueId>& received)> then = nullptr;
+  std::function<NextMove(const std::vector<ValueId>& received)> then = nullptr;
   ValueId agreed = kNoValue;  // of the shape of the gradient
 
-  static Turn send(Move move, std::vector<ValueId> sent,
-                   std::function<Turn(const std::vector<ValueId>& received)> then) {
+  static NextMove send(Move move, std::vector<ValueId> sent,
+                       std::function<NextMove(const std::vector<ValueId>& received)> then) {
     return {move, std::move(sent), std::move(then), kNoValue};
   }
-  static Turn done(ValueId agreed) { return {.agreed = agreed}; }
+  static NextMove done(ValueId agreed) { return {.agreed = agreed}; }
 };
 
 // What one rank has of a gradient, as a method sees it. Gradients are sums over targets times the loss scale;
@@ -121,7 +121,7 @@ class Addend {
 
 struct ExchangeMethod {
   std::string_view name;
-  Turn (*begin)(Addend& addend);
+  NextMove (*begin)(Addend& addend);
   // Bytes that a rank sends for a gradient of this shape in a step, by the best algorithms of comm/.
   double (*bytes)(const Shape& shape, int64_t ranks, const ExchangeSettings& settings);
   // Why a gradient of this shape can not be exchanged so; "" where it can.

@@ -21,6 +21,6 @@ ExchangeMethod top_k_method();
 
 // The sum of what all ranks have, one bit an element: of each row (an index of the first dim) and two means,
 // at the ranks and again at the owner of the row. What either leaves out is kept and added the next time.
-Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum)>& then);
+NextMove one_bit_sum(Addend& x, ValueId addend, const std::function<NextMove(ValueId sum)>& then);
 
 }  // namespace trireme

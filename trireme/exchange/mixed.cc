@@ -162,7 +162,7 @@ void Mixing::add_pushes(AgreedSteps& steps) {
 }
 
 ValueId Mixing::with_news(Builder& b, std::vector<ValueId> weights) const {
-  weights.push_back(b.input(std::string(kNews), kNewsType, Role::kScalar));
+  weights.push_back(b.input(std::string(kStatus), kNewsType, Role::kScalar));
   return packed(b, weights);
 }
 

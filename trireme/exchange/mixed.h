@@ -31,7 +31,7 @@ inline constexpr std::string_view kOfferState = "exchange.offer", kReplyState = 
 // of those that say so has weights that count.
 inline constexpr float kNoMoreComes = -1, kRunStops = -2;
 // Input of `offer` and `answer`: that number, or 0.
-inline constexpr std::string_view kNews = "news";
+inline constexpr std::string_view kStatus = "status";
 
 // Slots of kMixedState: the first so many are sent in turn, behind them lie two for each neighbour.
 int sending_slots(const Agreement& how);

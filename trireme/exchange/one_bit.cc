@@ -17,7 +17,7 @@ double one_bit_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings&)
 
 }  // namespace
 
-Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum)>& then) {
+NextMove one_bit_sum(Addend& x, ValueId addend, const std::function<NextMove(ValueId sum)>& then) {
   Builder& b = x.b;
   const int64_t ranks = x.common.ranks, rows = rows_dealt(x.rows(), ranks), own = rows / ranks;
   const int64_t columns = x.columns(), bytes = (columns + 7) / 8;
@@ -30,7 +30,7 @@ Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum
   const ValueId all = x.matrix(x.with_residual(addend));
   const std::vector<ValueId> sent = packed(all, rows);
   x.keep_rest(x.in_shape(all), x.in_shape(unpacked(sent[0], sent[1], x.rows())));
-  return Turn::send(
+  return NextMove::send(
       Move::kDeal, {x.reshaped(sent[0], {ranks, own * bytes}), x.reshaped(sent[1], {ranks, own * 2})},
       [=, &x, &b](const std::vector<ValueId>& dealt) {
         const ValueId addends =
@@ -41,17 +41,18 @@ Turn one_bit_sum(Addend& x, ValueId addend, const std::function<Turn(ValueId sum
         const ValueId total = b.op("add_scaled", {sum, left, x.common.unit});
         const std::vector<ValueId> again = packed(total, own);
         x.becomes(left, b.op("residual", {total, unpacked(again[0], again[1], own), x.common.unit}));
-        return Turn::send(Move::kGather, {x.flat(again[0]), x.flat(again[1])},
-                          [=, &x](const std::vector<ValueId>& of_owners) {
-                            return then(x.in_shape(unpacked(x.reshaped(of_owners[0], {rows, bytes}),
-                                                            x.reshaped(of_owners[1], {rows, 2}), x.rows())));
-                          });
+        return NextMove::send(
+            Move::kGather, {x.flat(again[0]), x.flat(again[1])},
+            [=, &x](const std::vector<ValueId>& of_owners) {
+              return then(x.in_shape(unpacked(x.reshaped(of_owners[0], {rows, bytes}),
+                                              x.reshaped(of_owners[1], {rows, 2}), x.rows())));
+            });
       });
 }
 
 ExchangeMethod one_bit_method() {
   return {.name = "one_bit",
-          .begin = [](Addend& x) { return one_bit_sum(x, x.gradient(), Turn::done); },
+          .begin = [](Addend& x) { return one_bit_sum(x, x.gradient(), NextMove::done); },
           .bytes = one_bit_bytes};
 }
 

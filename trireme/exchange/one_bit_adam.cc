@@ -22,8 +22,8 @@ ValueId missing_share(Addend& x, double beta) {
   return x.b.op("affine", {power}, {{"scale", -1.0}, {"shift", 1.0}});
 }
 
-Turn warm_up(Addend& x) {
-  return Turn::send(Move::kSum, {x.gradient()}, [&x](const std::vector<ValueId>& sums) {
+NextMove warm_up(Addend& x) {
+  return NextMove::send(Move::kSum, {x.gradient()}, [&x](const std::vector<ValueId>& sums) {
     Builder& b = x.b;
     const Moments before(x);
     const ValueId one = b.op("affine", {x.common.unit}, {{"scale", 0.0}, {"shift", 1.0}});
@@ -37,13 +37,13 @@ Turn warm_up(Addend& x) {
                                                {"weight_decay", 0.0}});
     x.becomes(before.first, after[1]);
     x.becomes(before.second, after[2]);
-    return Turn::done(b.op("mul", {after[0], x.common.unit}));
+    return NextMove::done(b.op("mul", {after[0], x.common.unit}));
   });
 }
 
 // From the new momentum, in units of a gradient. An element whose gradient was 0 in all of the warm-up has no
 // variance to be divided by, and what is sent of it may not be 0: it stays where it is.
-Turn step_along(Addend& x, const Moments& moments, ValueId momentum) {
+NextMove step_along(Addend& x, const Moments& moments, ValueId momentum) {
   Builder& b = x.b;
   x.becomes(moments.first, b.op("div", {momentum, x.common.unit}));
   x.becomes(moments.second, moments.second);
@@ -54,10 +54,10 @@ Turn step_along(Addend& x, const Moments& moments, ValueId momentum) {
       b.op("div", {b.op("div", {momentum, missing_share(x, x.settings.real("beta1"))}), divisor});
   const ValueId zero = b.op("affine", {moments.second}, {{"scale", 0.0}});
   const ValueId never = b.op("compare", {moments.second, zero}, {{"kind", "le"}});
-  return Turn::done(b.op("select", {never, zero, step}));
+  return NextMove::done(b.op("select", {never, zero, step}));
 }
 
-Turn one_bit_adam_begin(Addend& x) {
+NextMove one_bit_adam_begin(Addend& x) {
   if (x.common.until != 0 && x.common.until <= x.settings.whole("warmup")) return warm_up(x);
   Builder& b = x.b;
   const double beta1 = x.settings.real("beta1");
@@ -69,7 +69,7 @@ Turn one_bit_adam_begin(Addend& x) {
     return b.op("add_scaled", {value, old, x.common.unit});
   };
   if (x.shape().rank() < 2)
-    return Turn::send(
+    return NextMove::send(
         Move::kSum, {with_old(fresh, 1.0 / static_cast<double>(x.common.ranks))},
         [&x, moments](const std::vector<ValueId>& sums) { return step_along(x, moments, sums[0]); });
   return one_bit_sum(x, with_old(fresh, 1.0 / static_cast<double>(x.common.ranks)),

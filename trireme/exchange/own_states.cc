@@ -61,8 +61,7 @@ bool is_sum_over_ranks(const Node& node) {
 void refuse_joint(std::string_view value) {
   throw_error(
       "the plan has an exchange by which ranks compute by themselves, but {} is put together over all of "
-      "them "
-      "in every step. Use another exchange, or take away what the plan says of layouts",
+      "them in every step. Use another exchange, or take away what the plan says of layouts",
       value);
 }
 

@@ -18,8 +18,8 @@ class PairPolicy : public ArrivalPolicy {
 
  protected:
   // Makes the message that says so.
-  void make(When::What message, float news, int64_t slot = 0) {
-    driver_.set(kNews, news);
+  void make(When::What message, float status, int64_t slot = 0) {
+    driver_.set(kStatus, status);
     driver_.run(message, slot);
   }
 };
@@ -31,8 +31,8 @@ class AskingPolicy final : public PairPolicy {
   void begin() override {}
 
   bool hear(int64_t step) override {
-    if (const std::optional<float> news = asked_rank_ >= 0 ? driver_.take(asked_rank_) : std::nullopt) {
-      settle(*news);
+    if (const std::optional<float> status = asked_rank_ >= 0 ? driver_.take(asked_rank_) : std::nullopt) {
+      settle(*status);
       driver_.note_staleness(step - asked_at_);
     }
     if (asked_rank_ < 0) ask(step);
@@ -40,7 +40,7 @@ class AskingPolicy final : public PairPolicy {
   }
 
   void end(Why why) override {
-    if (asked_rank_ >= 0) settle(driver_.take_first_of({asked_rank_}).news);
+    if (asked_rank_ >= 0) settle(driver_.take_first_of({asked_rank_}).status);
     make(When::What::kOffer, why == Why::kStopped ? kRunStops : kNoMoreComes);
     for (const int partner : draw_.partners()) driver_.begin_telling(partner);
   }
@@ -53,8 +53,8 @@ class AskingPolicy final : public PairPolicy {
     driver_.begin_telling(asked_rank_);
     driver_.expect(asked_rank_);
   }
-  void settle(float news) {
-    asked_ |= news == kRunStops;
+  void settle(float status) {
+    asked_ |= status == kRunStops;
     driver_.run(When::What::kSettle);
     asked_rank_ = -1;
   }
@@ -75,7 +75,7 @@ class AnsweringPolicy final : public PairPolicy {
 
   bool hear(int64_t) override {
     for (const int partner : std::vector(there_)) {
-      if (const std::optional<float> news = driver_.take(partner)) answer(partner, *news, 0);
+      if (const std::optional<float> status = driver_.take(partner)) answer(partner, *status, 0);
     }
     return true;
   }
@@ -86,19 +86,19 @@ class AnsweringPolicy final : public PairPolicy {
   void end(Why why) override {
     while (!there_.empty()) {
       const ListDriver::Arrival arrival = driver_.take_first_of(there_);
-      answer(arrival.rank, arrival.news, why == Why::kStopped ? kRunStops : 0);
+      answer(arrival.rank, arrival.status, why == Why::kStopped ? kRunStops : 0);
     }
   }
 
  private:
-  void answer(int partner, float news, float own_news) {
-    asked_ |= news == kRunStops;
-    if (news < 0) {
+  void answer(int partner, float status, float own_status) {
+    asked_ |= status == kRunStops;
+    if (status < 0) {
       std::erase(there_, partner);
       return;
     }
     // The lists of messages have the slot of the partner.
-    make(When::What::kAnswer, own_news, std::ranges::find(all_, partner) - all_.begin());
+    make(When::What::kAnswer, own_status, std::ranges::find(all_, partner) - all_.begin());
     driver_.begin_telling(partner);
     driver_.expect(partner);
   }

@@ -29,22 +29,22 @@ class Ring : public std::enable_shared_from_this<Ring> {
         all_(padded(x.flat(x.with_residual()))) {}
 
   // After so many hops: what has come of the part is added to this rank's own.
-  Turn hop(int64_t hops, ValueId arrived) {
+  NextMove hop(int64_t hops, ValueId arrived) {
     const int64_t part = (x_.common.rank + ranks_ - hops) % ranks_;
     const ValueId own = x_.b.op("slice", {all_}, {{"dim", 0}, {"start", part * part_}, {"size", part_}});
     const std::vector<ValueId> kept =
         x_.b.node("top_k", {arrived == kNoValue ? own : x_.b.op("add", {own, arrived})}, {{"k", sent_}});
     rests_.push_back(kept[2]);
     if (hops + 1 < ranks_)
-      return Turn::send(Move::kShift, {kept[0], kept[1]},
-                        [self = shared_from_this(), hops](const std::vector<ValueId>& before) {
-                          return self->hop(hops + 1, self->dense(before[0], before[1]));
-                        });
+      return NextMove::send(Move::kShift, {kept[0], kept[1]},
+                            [self = shared_from_this(), hops](const std::vector<ValueId>& before) {
+                              return self->hop(hops + 1, self->dense(before[0], before[1]));
+                            });
     x_.keep_rest(unpadded(in_order_of_parts()));
-    return Turn::send(Move::kGather, {kept[0], kept[1]},
-                      [self = shared_from_this()](const std::vector<ValueId>& of_ranks) {
-                        return self->gathered(of_ranks);
-                      });
+    return NextMove::send(Move::kGather, {kept[0], kept[1]},
+                          [self = shared_from_this()](const std::vector<ValueId>& of_ranks) {
+                            return self->gathered(of_ranks);
+                          });
   }
 
  private:
@@ -72,7 +72,7 @@ class Ring : public std::enable_shared_from_this<Ring> {
   }
 
   // Rank r ends with the part behind its own.
-  Turn gathered(const std::vector<ValueId>& of_ranks) {
+  NextMove gathered(const std::vector<ValueId>& of_ranks) {
     std::vector<ValueId> parts;
     for (int64_t part = 0; part < ranks_; ++part) {
       const auto row = [&](ValueId of) {
@@ -80,7 +80,7 @@ class Ring : public std::enable_shared_from_this<Ring> {
       };
       parts.push_back(dense(row(of_ranks[0]), row(of_ranks[1])));
     }
-    return Turn::done(unpadded(x_.b.op("concat", parts, {{"dim", 0}})));
+    return NextMove::done(unpadded(x_.b.op("concat", parts, {{"dim", 0}})));
   }
 
   Addend& x_;

@@ -9,7 +9,7 @@ bool has_elias(const ExchangeSettings& settings) {
   return settings.word("code") == "elias";
 }
 
-Turn qsgd_begin(Addend& x) {
+NextMove qsgd_begin(Addend& x) {
   Builder& b = x.b;
   Attrs attrs{{"bits", x.settings.whole("bits")}, {"bucket", x.settings.whole("bucket")}};
   if (has_elias(x.settings)) attrs.set("elias", int64_t{1});
@@ -17,10 +17,10 @@ Turn qsgd_begin(Addend& x) {
   drawn.set("seed", x.settings.whole("seed"));
   drawn.set("stream", x.stream());
   attrs.set("size", x.elements());
-  return Turn::send(Move::kGather, b.node("quantise", {x.flat(x.gradient()), x.common.step}, drawn),
-                    [&x, &b, attrs](const std::vector<ValueId>& of_ranks) {
-                      return Turn::done(x.in_shape(b.op("dequantise", of_ranks, attrs)));
-                    });
+  return NextMove::send(Move::kGather, b.node("quantise", {x.flat(x.gradient()), x.common.step}, drawn),
+                        [&x, &b, attrs](const std::vector<ValueId>& of_ranks) {
+                          return NextMove::done(x.in_shape(b.op("dequantise", of_ranks, attrs)));
+                        });
 }
 
 double qsgd_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {

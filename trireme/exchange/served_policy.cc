@@ -125,7 +125,7 @@ class ServedPolicy final : public ArrivalPolicy {
   Worker* next_arrival() {
     const ListDriver::Arrival arrival = driver_.take_first_of(computing());
     if (arrival.rank < 0) return nullptr;
-    asked_ |= arrival.news != 0;
+    asked_ |= arrival.status != 0;
     last_ = worker_of(arrival.rank).number;
     return &worker_of(arrival.rank);
   }

@@ -27,11 +27,11 @@ ValueId out_of_blocks(Addend& x, ValueId value) {
   return x.in_shape(flat);
 }
 
-Turn shared_pattern_begin(Addend& x) {
+NextMove shared_pattern_begin(Addend& x) {
   Builder& b = x.b;
   const ValueId all = x.with_residual(), blocks = in_blocks(x, all);
   const ValueId squares = b.op("sum", {b.op("mul", {blocks, blocks})}, {{"dims", std::vector<int64_t>{1}}});
-  return Turn::send(Move::kSum, {squares}, [&x, &b, all, blocks](const std::vector<ValueId>& sums) {
+  return NextMove::send(Move::kSum, {squares}, [&x, &b, all, blocks](const std::vector<ValueId>& sums) {
     const int64_t chosen = kept_elements(b.shape(sums[0]), x.settings.real("ratio"));
     const ValueId pattern = b.node("top_k", {sums[0]}, {{"k", chosen}})[1];
     const auto spread = [&x, &b, pattern](ValueId rows) {
@@ -40,8 +40,9 @@ Turn shared_pattern_begin(Addend& x) {
     };
     const ValueId own = b.op("embedding", {blocks, pattern});
     x.keep_rest(all, spread(own));
-    return Turn::send(Move::kSum, {own},
-                      [spread](const std::vector<ValueId>& rows) { return Turn::done(spread(rows[0])); });
+    return NextMove::send(Move::kSum, {own}, [spread](const std::vector<ValueId>& rows) {
+      return NextMove::done(spread(rows[0]));
+    });
   });
 }
 

@@ -11,7 +11,7 @@ int64_t bytes_of_signs(int64_t elements, int64_t ranks) {
   return (elements + 8 * ranks - 1) / (8 * ranks) * ranks;
 }
 
-Turn signum_begin(Addend& x) {
+NextMove signum_begin(Addend& x) {
   Builder& b = x.b;
   const double momentum = x.settings.real("momentum");
   const ValueId before = x.keep("momentum", x.shape());
@@ -22,12 +22,12 @@ Turn signum_begin(Addend& x) {
   x.becomes(before, now);
   const int64_t bytes = bytes_of_signs(x.elements(), x.common.ranks);
   const ValueId votes = b.op("sign_pack", {x.flat(now)}, {{"bytes", bytes}});
-  return Turn::send(
+  return NextMove::send(
       Move::kDeal, {x.reshaped(votes, {x.common.ranks, bytes / x.common.ranks})},
       [&x, &b](const std::vector<ValueId>& dealt) {
-        return Turn::send(
+        return NextMove::send(
             Move::kGather, {b.op("sign_vote", dealt)}, [&x, &b](const std::vector<ValueId>& all) {
-              return Turn::done(
+              return NextMove::done(
                   x.in_shape(b.op("sign_unpack", {x.flat(all[0]), x.common.unit}, {{"size", x.elements()}})));
             });
       });

@@ -37,14 +37,14 @@ class StalePolicy final : public ArrivalPolicy {
       while (!one.over && one.version < std::max(first_, step - how_.staleness())) {
         const ListDriver::Arrival arrival = driver_.take_first_of({one.rank});
         if (arrival.rank < 0) return false;
-        take(one, arrival.news);
+        take(one, arrival.status);
       }
     }
     for (Neighbour& one : neighbours_) {
       while (!one.over && one.version < step) {
-        const std::optional<float> news = driver_.take(one.rank);
-        if (!news) break;
-        take(one, *news);
+        const std::optional<float> status = driver_.take(one.rank);
+        if (!status) break;
+        take(one, *status);
       }
     }
     for (const Neighbour& one : neighbours_) {
@@ -57,10 +57,10 @@ class StalePolicy final : public ArrivalPolicy {
 
   void end(Why why) override {
     for (const Neighbour& one : neighbours_)
-      driver_.set_news(one.rank, sending_slot(next_), why == Why::kStopped ? kRunStops : kNoMoreComes);
+      driver_.set_status(one.rank, sending_slot(next_), why == Why::kStopped ? kRunStops : kNoMoreComes);
     send(next_);
     for (Neighbour& one : neighbours_) {
-      while (!one.over) take(one, driver_.take_first_of({one.rank}).news);
+      while (!one.over) take(one, driver_.take_first_of({one.rank}).status);
     }
   }
 
@@ -80,9 +80,9 @@ class StalePolicy final : public ArrivalPolicy {
     for (const Neighbour& one : neighbours_) driver_.begin_telling(one.rank, sending_slot(step));
   }
 
-  void take(Neighbour& one, float news) {
-    asked_ |= news == kRunStops;
-    one.over = news < 0;
+  void take(Neighbour& one, float status) {
+    asked_ |= status == kRunStops;
+    one.over = status < 0;
     if (one.over) return;
     ++one.version;  // they come in order, one of each step
     one.slot = 1 - one.slot;

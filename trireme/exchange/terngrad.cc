@@ -18,14 +18,14 @@ ValueId squared_limit(Addend& x) {
   return b.op("select", {b.op("compare", {largest, bound}, {{"kind", "lt"}}), largest, bound});
 }
 
-Turn terngrad_begin(Addend& x) {
+NextMove terngrad_begin(Addend& x) {
   Builder& b = x.b;
-  return Turn::send(
+  return NextMove::send(
       Move::kMax, {b.op("sqrt", {squared_limit(x)})}, [&x, &b](const std::vector<ValueId>& limit) {
         const ValueId codes = b.op("ternary_pack", {x.flat(x.gradient()), limit[0], x.common.step},
                                    {{"seed", x.settings.whole("seed")}, {"stream", x.stream()}});
-        return Turn::send(Move::kGather, {codes}, [&x, &b, limit](const std::vector<ValueId>& of_ranks) {
-          return Turn::done(
+        return NextMove::send(Move::kGather, {codes}, [&x, &b, limit](const std::vector<ValueId>& of_ranks) {
+          return NextMove::done(
               x.in_shape(b.op("ternary_unpack", {of_ranks[0], limit[0]}, {{"size", x.elements()}})));
         });
       });

@@ -4,7 +4,7 @@
 namespace trireme {
 namespace {
 
-Turn threshold_begin(Addend& x) {
+NextMove threshold_begin(Addend& x) {
   Builder& b = x.b;
   const ValueId limit = b.op("affine", {x.common.unit}, {{"scale", x.settings.real("threshold")}});
   const auto unpacked = [&x, &b, limit](ValueId codes) {
@@ -13,8 +13,8 @@ Turn threshold_begin(Addend& x) {
   const ValueId all = x.with_residual();
   const ValueId codes = b.op("threshold_pack", {x.flat(all), limit});
   x.keep_rest(all, unpacked(x.reshaped(codes, {1, b.shape(codes)[0]})));
-  return Turn::send(Move::kGather, {codes}, [unpacked](const std::vector<ValueId>& of_ranks) {
-    return Turn::done(unpacked(of_ranks[0]));
+  return NextMove::send(Move::kGather, {codes}, [unpacked](const std::vector<ValueId>& of_ranks) {
+    return NextMove::done(unpacked(of_ranks[0]));
   });
 }
 

@@ -6,13 +6,13 @@
 namespace trireme {
 namespace {
 
-Turn top_k_begin(Addend& x) {
+NextMove top_k_begin(Addend& x) {
   const bool feedback = x.settings.whole("feedback") != 0;
   const ValueId all = x.flat(feedback ? x.with_residual() : x.gradient());
   const std::vector<ValueId> kept =
       x.b.node("top_k", {all}, {{"k", kept_elements(x.shape(), x.settings.real("ratio"))}});
   if (feedback) x.keep_rest(kept[2]);
-  return send_sparse(x, kept, [&x](ValueId sum) { return Turn::done(x.in_shape(sum)); });
+  return send_sparse(x, kept, [&x](ValueId sum) { return NextMove::done(x.in_shape(sum)); });
 }
 
 double top_k_bytes(const Shape& shape, int64_t ranks, const ExchangeSettings& settings) {

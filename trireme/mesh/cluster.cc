@@ -156,8 +156,7 @@ double DeviceClass::peak(DType dtype) const {
   if (dtype == DType::bf16 && !flops_per_second.contains(dtype) && flops_per_second.contains(DType::f16))
     throw_error(
         "the device class '{}' has a peak for f16 and none for bf16; choose --train.precision=f16, or add "
-        "bf16 "
-        "to its flops_per_second",
+        "bf16 to its flops_per_second",
         name);
   for (const DType wanted : {dtype, DType::f32}) {
     if (const auto found = flops_per_second.find(wanted); found != flops_per_second.end())

@@ -39,8 +39,7 @@ DeviceMap::DeviceMap(const Mesh& mesh, const Cluster& cluster) : mesh_(mesh), cl
   if (std::ssize(devices) < mesh.ranks())
     throw_error(
         "the mesh '{}' has {} ranks, but the cluster '{}' has {} devices on {} hosts, {} too few; make the "
-        "mesh "
-        "smaller, or the cluster larger (--hosts)",
+        "mesh smaller, or the cluster larger (--hosts)",
         to_string(mesh), mesh.ranks(), cluster.name, devices.size(), host,
         mesh.ranks() - static_cast<int>(devices.size()));
   const std::vector<int> order = order_of_axes(mesh);

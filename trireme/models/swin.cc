@@ -209,8 +209,7 @@ std::vector<std::string> problems(const ModelOptions& options) {
   if (options.layers < 2 * kStages)
     found.push_back(
         fmt::format("a swin of model.layers = {} has less than 2 blocks in each of its {} stages; 8 or more "
-                    "are needed (12 "
-                    "are Swin-T, 24 Swin-S and Swin-B)",
+                    "are needed (12 are Swin-T, 24 Swin-S and Swin-B)",
                     options.layers, kStages));
   return found;
 }

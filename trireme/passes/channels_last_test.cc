@@ -27,12 +27,12 @@ TEST(ChannelsLast, StaysFromOneConvolutionToTheNext) {
             kHead +
                 "%x.channels_last: bf16[2,8,8,3] = transpose(%x) {perm=[0,2,3,1]}\n"
                 "%w.channels_last: bf16[16,3,3,3] = transpose(%w) {perm=[0,2,3,1]}\n"
-                "%a: bf16[2,8,8,16] = conv2d_nhwc(%x.channels_last, %w.channels_last) "
-                "{stride=[1,1], padding=[1,1], dilation=[1,1]}\n"
+                "%a: bf16[2,8,8,16] = conv2d_nhwc(%x.channels_last, %w.channels_last) {stride=[1,1], "
+                "padding=[1,1], dilation=[1,1]}\n"
                 "%b: bf16[2,8,8,16] = relu(%a)\n"
                 "%v.channels_last: bf16[8,1,1,16] = reshape(%v) {shape=[8,1,1,16]}\n"
-                "%c: bf16[2,8,8,8] = conv2d_nhwc(%b, %v.channels_last) "
-                "{stride=[1,1], padding=[0,0], dilation=[1,1]}\n"
+                "%c: bf16[2,8,8,8] = conv2d_nhwc(%b, %v.channels_last) {stride=[1,1], padding=[0,0], "
+                "dilation=[1,1]}\n"
                 "%c.channels_first: bf16[2,8,8,8] = transpose(%c) {perm=[0,3,1,2]}\n"
                 "output c = %c.channels_first\n");
 }
@@ -49,8 +49,8 @@ TEST(ChannelsLast, WhatIsNotDoneElementByElementLiesAsItDid) {
 TEST(ChannelsLast, AWeightsGradientLiesAsTheWeight) {
   const std::string text = turned_text(
       "graph g\ninput %d: bf16[2,16,8,8]\ninput %x: bf16[2,3,8,8]\n"
-      "%a: bf16[16,3,3,3] = conv2d_grad_weight(%d, %x) "
-      "{stride=[1,1], padding=[1,1], dilation=[1,1], kernel=[3,3]}\n"
+      "%a: bf16[16,3,3,3] = conv2d_grad_weight(%d, %x) {stride=[1,1], padding=[1,1], dilation=[1,1], "
+      "kernel=[3,3]}\n"
       "%b: f32[16,3,3,3] = cast(%a) {to=\"f32\"}\noutput b = %b\n");
   EXPECT_NE(text.find("%b: f32[16,3,3,3] = cast(%a.channels_first)"), std::string::npos) << text;
 }
@@ -59,8 +59,8 @@ TEST(ChannelsLast, AWeightsGradientLiesAsTheWeight) {
 TEST(ChannelsLast, CubesAreTurnedToo) {
   const std::string text = turned_text(
       "graph g\ninput %d: bf16[2,8,8,8]\ninput %x: bf16[2,8,8,8]\n"
-      "%a: bf16[8,8,3,3] = conv2d_grad_weight(%d, %x) "
-      "{stride=[1,1], padding=[1,1], dilation=[1,1], kernel=[3,3]}\n"
+      "%a: bf16[8,8,3,3] = conv2d_grad_weight(%d, %x) {stride=[1,1], padding=[1,1], dilation=[1,1], "
+      "kernel=[3,3]}\n"
       "%b: f32[8,8,3,3] = cast(%a) {to=\"f32\"}\noutput b = %b\n");
   EXPECT_NE(text.find("%a: bf16[8,3,3,8] = conv2d_nhwc_grad_weight("), std::string::npos) << text;
   EXPECT_NE(text.find("%b: f32[8,8,3,3] = cast(%a.channels_first)"), std::string::npos) << text;

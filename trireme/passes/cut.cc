@@ -46,8 +46,7 @@ void check_number(const Units& units, int chunks) {
   if (chunks <= std::ssize(units.names)) return;
   throw_error(
       "the pipeline has {} chunks (stages times chunks of each), but this model has {} parts that can be "
-      "told "
-      "apart: {}; fewer stages or chunks, or more layers, are needed",
+      "told apart: {}; fewer stages or chunks, or more layers, are needed",
       chunks, units.names.size(), join(units.names, ", "));
 }
 
@@ -138,8 +137,7 @@ Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& beg
   if (std::ssize(begins) != chunks - 1)
     throw_error(
         "the plan names {} scopes at which to cut (stages), but a pipeline of {} chunks is cut at {}; name "
-        "as "
-        "many, or leave stages out for a balanced cut",
+        "as many, or leave stages out for a balanced cut",
         begins.size(), chunks, chunks - 1);
   std::vector<size_t> numbers;
   for (const std::string& begin : begins) {

@@ -26,8 +26,8 @@ const std::string kForward =
     "%v4: bf16[2,8,2,4] = reshape(%v) {shape=[2,8,2,4]}\n"
     "%o: bf16[2,8,2,1,4], %l: f32[2,2,1,8] = attention(%q5, %k4, %v4) {causal=1, scale=0.5}\n";
 const std::string kBackward =
-    "%dq: bf16[2,8,2,1,4], %dk: bf16[2,8,2,4], %dv: bf16[2,8,2,4] = "
-    "attention_grad(%d, %q5, %k4, %v4, %o, %l) {causal=1, scale=0.5}\n"
+    "%dq: bf16[2,8,2,1,4], %dk: bf16[2,8,2,4], %dv: bf16[2,8,2,4] = attention_grad(%d, %q5, %k4, %v4, %o, "
+    "%l) {causal=1, scale=0.5}\n"
     "%rv: bf16[2,8,8] = reshape(%dv) {shape=[2,8,8]}\n"
     "%rk: bf16[2,8,8] = reshape(%dk) {shape=[2,8,8]}\n"
     "%rq: bf16[2,8,8] = reshape(%dq) {shape=[2,8,8]}\n"

@@ -27,7 +27,7 @@ struct Target {
   const ExchangeChoice* choice = nullptr;
   std::vector<int> stages = {};  // that have the parameter
   std::unique_ptr<Addend> addend = nullptr;
-  Turn turn = {};
+  NextMove turn = {};
 };
 
 class Exchanger {
@@ -112,23 +112,21 @@ class Exchanger {
       if (static_cast<int>(a) != axis_ && rest[a].is_partial())
         throw_error(
             "the plan has an exchange for {}, whose gradient is also added up over the axis {}; what a "
-            "method leaves "
-            "out of addends of addends is not kept yet. Name other parameters (\"for\"), or use another "
-            "preset",
+            "method leaves out of addends of addends is not kept yet. Name other parameters (\"for\"), or "
+            "use another preset",
             value.attrs.text("of"), mesh_.axes()[a].name);
     }
     if (!rest[static_cast<size_t>(axis_)].is_partial())
       throw_error(
           "the plan has an exchange for {}, which its layout splits over the axis data, so that ranks have "
-          "no "
-          "addends of its gradient to agree on. Name other parameters (\"for\"), or take the layout away",
+          "no addends of its gradient to agree on. Name other parameters (\"for\"), or take the layout away",
           value.attrs.text("of"));
     const Shape& shape = whole_.type(whole_.find(value.name)).shape;
     if (local_shape(shape, rest, mesh_, 0) != local_shape(shape, rest, mesh_, mesh_.ranks() - 1))
       throw_error(
           "the plan has an exchange for {} {}, of which ranks have parts of different sizes under {}; what "
-          "they keep "
-          "would not be of one shape. Use sizes that divide evenly, or name other parameters (\"for\")",
+          "they keep would not be of one shape. Use sizes that divide evenly, or name other parameters "
+          "(\"for\")",
           value.attrs.text("of"), to_string(shape), to_string(rest, mesh_));
     const auto readers = graph_.readers();
     ValueId addend = target.gradient;

@@ -31,8 +31,8 @@ TEST(JoinMaps, ABiasAndAScalarRepeat) {
   EXPECT_EQ(joined_text(inputs + "%a: f32[8,4] = add(%x, %c)\n%b: f32[8,4] = mul(%a, %s)\n"
                                  "%d: f32[8,4] = affine(%b) {scale=0.5, shift=2}\noutput d = %d\n"),
             inputs +
-                "%d: f32[8,4] = map(%x, %c, %s) "
-                "{code=\"add(0, 1); mul(3, 2); affine(4) scale=0.5 shift=2\", results=[5]}\noutput d = %d\n");
+                "%d: f32[8,4] = map(%x, %c, %s) {code=\"add(0, 1); mul(3, 2); affine(4) scale=0.5 shift=2\", "
+                "results=[5]}\noutput d = %d\n");
 }
 
 // A loss whose gradient is d: backward needs silu(a), b and a, and the product's own gradient needs p. None

@@ -86,8 +86,7 @@ void check_layouts(const Plan& plan, const std::vector<StepSegment>& whole) {
     if (input) {
       throw_error(
           "the plan gives the layout {} to '{}', which is an input: rows of inputs are dealt to the ranks of "
-          "the "
-          "axis data, and all else of them is there whole. Give the layout to what is made of it",
+          "the axis data, and all else of them is there whole. Give the layout to what is made of it",
           to_string(layout, plan.mesh), input->name);
     }
     const std::string near = nearest(pattern, names);

@@ -132,8 +132,7 @@ class Chooser {
         std::ranges::none_of(units_, [](const auto& unit) { return unit.has_value(); })) {
       throw_error(
           "the plan says \"recompute\": \"full\", but this model has no blocks: scopes of the first level "
-          "whose "
-          "names end in a number, h.3; say \"selective\", or name scopes");
+          "whose names end in a number, h.3; say \"selective\", or name scopes");
     }
     for (const std::string& pattern : what_.names) {
       if (found_.contains(pattern)) continue;

@@ -272,8 +272,7 @@ class Search {
     }
     throw_error(
         "[{}] no way to compute {} on the mesh '{}' from {}; a value that is still to be added up is wanted "
-        "whole "
-        "where nothing adds it, or the other way round",
+        "whole where nothing adds it, or the other way round",
         node.op->name, graph_.values[node.outputs[0]].name, to_string(mesh_), found);
   }
 

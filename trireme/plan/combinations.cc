@@ -77,24 +77,20 @@ const std::vector<Combination>& combinations() {
       // Pipelines and offload.
       {kPipe, kOffloadedModel,
        "a rank that offloads weights computes the model unit by unit, and stages have a schedule of their "
-       "own; "
-       "a schedule that fetches a stage's units would have to be built. Offload the optimizer's states "
+       "own; a schedule that fetches a stage's units would have to be built. Offload the optimizer's states "
        "alone"},
       {kPipe, kWarmUp,
        "the updates of early steps are other ones, and only the usual update is cut into those of stages; the "
        "others would have to be cut too. Set \"warmup\": 0"},
       {kAsynchronous, kClipNorm,
        "no stage waits for another's update, and the norm is of all stages' gradients; set "
-       "train.clip_norm=0, "
-       "or use a synchronous schedule"},
+       "train.clip_norm=0, or use a synchronous schedule"},
       {kAsynchronous, kF16,
        "no stage waits for another's update, and all stages agree on the loss scale in every step; use bf16 "
-       "or "
-       "f32, or a synchronous schedule"},
+       "or f32, or a synchronous schedule"},
       {kAsynchronous, kRunningStatistics,
        "no stage waits for another's update, and every microbatch renews running statistics from what the "
-       "one "
-       "before left; use a synchronous schedule"},
+       "one before left; use a synchronous schedule"},
       {kChimera, kRunningStatistics,
        "every microbatch renews running statistics from what the one before left, and two stages compute a "
        "chunk's microbatches at once; use a schedule that has each chunk on one stage, such as 1f1b"},
@@ -106,12 +102,10 @@ const std::vector<Combination>& combinations() {
        "to work on the parts"},
       {kOffload, kWarmUp,
        "offload cuts the update into parts, and the updates of early steps would have other parts; both "
-       "would "
-       "have to be cut alike"},
+       "would have to be cut alike"},
       {kOffload, kOwnWeights,
        "offload cuts the update into parts, and a rank's own weights are kept beside those that all agree "
-       "on; "
-       "these would have to rest in files too"},
+       "on; these would have to rest in files too"},
       {kOffload, kServed,
        "offload cuts the update into parts, and a server's update is one; a server would have to run the "
        "parts"},
@@ -122,8 +116,7 @@ const std::vector<Combination>& combinations() {
       {kServed, kLayouts, "workers send whole gradients; a server would have to know their parts"},
       {kOwnWeights, kOtherAxes,
        "replicas that go on by themselves are one rank each so far; parts of tensors would have to be "
-       "averaged "
-       "among the ranks that have the same part"},
+       "averaged among the ranks that have the same part"},
       {kOwnWeights, kZero,
        "ranks have weights and states of the optimizer of their own for a while, and ZeRO splits one set of "
        "them over all; it would need an axis of its own inside a replica"},
@@ -133,8 +126,7 @@ const std::vector<Combination>& combinations() {
        "gradient"},
       {kShards, kSplitTensors,
        "shards promise the same bits on any number of ranks, which holds for data parallelism alone: parts "
-       "of "
-       "tensors are added up in an order of their own"},
+       "of tensors are added up in an order of their own"},
       {kShards, kPipe, "shards compute whole models on each rank, and a pipeline cuts the model"},
       {kShards, kOffloadedModel, "shards compute whole models on each rank, and offload cuts the model"},
       {kShards, kNccl, "shards add up in pairs, and NCCL in an order of its own"},
@@ -143,8 +135,7 @@ const std::vector<Combination>& combinations() {
        "shards give the same bits for any number of ranks, each with samples of its own"},
       {kNoiseScale, kExchange,
        "the noise scale compares the norm of the ranks' gradients with that of their sum, and an exchange "
-       "makes "
-       "something else of the sum"},
+       "makes something else of the sum"},
       {kNoiseScale, kPipe,
        "the noise scale is measured on all gradients at once, and a pipeline cuts the model"},
       {kNoiseScale, kOffloadedModel,
@@ -162,8 +153,7 @@ const std::vector<Combination>& combinations() {
       {kExchange, kHalfGradients, "methods compress f32 gradients; they would have to widen them first"},
       {kOwnWeights, kAverages,
        "ranks have weights of their own between meetings, so that there is no one weight to average; "
-       "averages "
-       "would have to be kept of what they agree on"},
+       "averages would have to be kept of what they agree on"},
       {kServed, kAverages, "a server does not keep averages yet"},
       {kServers, kClipNorm,
        "each server has the gradients of some parameters, and the norm is of all; servers would have to tell "
@@ -179,32 +169,26 @@ const std::vector<Combination>& combinations() {
        "axes too; those would have to read the same samples. Use data.partition=iid"},
       {kOwnSamples, kServed,
        "samples are dealt out over the axis data, servers included, and only workers compute; they would "
-       "have "
-       "to be counted alone. Use data.partition=iid"},
+       "have to be counted alone. Use data.partition=iid"},
       // Models and machines.
       {kServed, kSynchronisedNorm,
        "workers compute by themselves, each with the statistics of its own rows; leave batch_norm out, or "
-       "say "
-       "local"},
+       "say local"},
       {kOwnWeights, kSynchronisedNorm,
        "ranks compute by themselves, each with the statistics of its own rows; leave batch_norm out, or say "
        "local"},
       {kServed, kCuda,
        "a server's messages go through memory of the host, and its steps have not been compared with those "
-       "of "
-       "a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
+       "of a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
       {kOwnPace, kCuda,
        "messages go through memory of the host as they come, and such steps have not been compared with "
-       "those "
-       "of a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
+       "those of a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
       {kCompressor, kCuda,
        "what packs, selects and quantises gradients has kernels for CPUs alone; those for a GPU would have "
-       "to "
-       "be written. all_reduce with \"wire\": \"bf16\" works there"},
+       "to be written. all_reduce with \"wire\": \"bf16\" works there"},
       {kDrawnRanks, kCuda,
        "ranks are drawn by an op that has a kernel for CPUs alone; one for a GPU would have to be written. "
-       "Use "
-       "a fraction of 1"},
+       "Use a fraction of 1"},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -263,11 +247,9 @@ std::string combinations_document() {
   std::string text =
       "# What does not go together\n\n"
       "Made by `trireme inspect combinations` from the table in `trireme/plan/combinations.cc`; a test "
-      "compares "
-      "the two.\n"
+      "compares the two.\n"
       "Each pair is refused, before anything runs, with the reason. A pair that is not here works, and "
-      "`trireme "
-      "verify` or\nan exact reference in the tests says so.\n\n"
+      "`trireme verify` or\nan exact reference in the tests says so.\n\n"
       "| what | with what | why not |\n|---|---|---|\n";
   for (const Combination& row : combinations())
     text += fmt::format("| {} | {} | {} |\n", name(row.one), name(row.other), row.reason);

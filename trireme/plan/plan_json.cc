@@ -30,8 +30,7 @@ void check_axes(const Plan& plan, std::string_view source) {
     if (plan.mesh.axes().empty() || plan.mesh.find(axis) >= 0) continue;
     throw_error(
         "{}: the preset '{}' spreads over the axis '{}', which the mesh '{}' does not have; add {}:2, say, "
-        "to "
-        "the mesh, or leave that part out of the preset",
+        "to the mesh, or leave that part out of the preset",
         source, plan.preset, axis, to_string(plan.mesh), axis);
   }
   if (!contains(used, "data")) used.emplace_back("data");

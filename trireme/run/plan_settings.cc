@@ -40,8 +40,7 @@ std::string plan_warning(const Plan& plan, int64_t microbatches) {
   if (plan.pipeline_stages() == 1 || !gathers || axis < 0 || plan.mesh.axes()[axis].size == 1) return "";
   return fmt::format(
       "warning: {} has each stage gather its weights for every microbatch, forward and backward: {} times a "
-      "step. "
-      "With zero2 they stay, for the memory of one stage's weights",
+      "step. With zero2 they stay, for the memory of one stage's weights",
       data->name, 2 * microbatches);
 }
 

@@ -213,8 +213,7 @@ Reads match(const Source& source, std::span<const PartView> parts, Patterns fres
       std::ranges::any_of(stored, [](const auto& entry) { return is_adapter_name(entry.first); }))
     throw_error(
         "{}: these weights have adapters, and model.lora.rank is 0. `trireme export` merges them into a "
-        "folder "
-        "to start from; or set model.lora as in the run that made them",
+        "folder to start from; or set model.lora as in the run that made them",
         source.files.path());
   for (const auto& [name, tensor] : stored) {
     surplus.push_back(fmt::format("'{}' {}", tensor->name, to_string(tensor->shape)));

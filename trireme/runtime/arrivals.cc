@@ -115,10 +115,10 @@ int ArrivalDriver::first_replayed(const std::vector<int>& ranks) {
 float ArrivalDriver::taken(int rank) {
   const Message from = expected_.extract(rank).mapped();
   order_[number_].push_back(rank);
-  float news = 0;
-  executor_.read_state(from.state->name, from.offset + from.state->type.bytes() - sizeof news, &news,
-                       sizeof news);
-  return news;
+  float status = 0;
+  executor_.read_state(from.state->name, from.offset + from.state->type.bytes() - sizeof status, &status,
+                       sizeof status);
+  return status;
 }
 
 template <typename Send>
@@ -158,10 +158,11 @@ void ArrivalDriver::update(int64_t number, int64_t slot, double divisor) {
   (*update_)(number, slot, divisor);
 }
 
-void ArrivalDriver::set_news(int rank, int64_t slot, float news) {
+void ArrivalDriver::set_status(int rank, int64_t slot, float status) {
   const Message to = message(When::tell(rank), slot);
   await_sends(to.memory);
-  executor_.write_state(to.state->name, to.offset + to.state->type.bytes() - sizeof news, &news, sizeof news);
+  executor_.write_state(to.state->name, to.offset + to.state->type.bytes() - sizeof status, &status,
+                        sizeof status);
 }
 
 void ArrivalDriver::clear(int rank, int64_t slot) {

@@ -73,7 +73,7 @@ class ArrivalDriver final : private ListDriver {
   void run(When::What what, int64_t slot) override;
   void update(int64_t number, int64_t slot, double divisor) override;
   void set(std::string_view input, float value) override { executor_.tell(input, value); }
-  void set_news(int rank, int64_t slot, float news) override;
+  void set_status(int rank, int64_t slot, float status) override;
   void clear(int rank, int64_t slot) override;
   void agree_on_largest(std::vector<int64_t>& numbers) override;
   void note_staleness(int64_t steps) override;

@@ -45,8 +45,7 @@ FileStates::FileStates(const std::string& folder, std::vector<Group> groups, int
   else
     throw_error(
         "the plan offloads states to memory of the host, but that is where the device '{}' computes; let "
-        "them "
-        "rest in files (\"file\", with a folder), or take offload out of the plan",
+        "them rest in files (\"file\", with a folder), or take offload out of the plan",
         device.name());
   for (int s = 0; s < slots; ++s) {
     Slot& slot = *slots_.emplace_back(std::make_unique<Slot>());

@@ -101,8 +101,7 @@ std::string refusal(const PipelineSchedule& schedule, const PipelineShape& shape
   if (schedule.needs.microbatches == Needs::Microbatches::kMultipleOfStages && microbatches % stages != 0)
     return fmt::format(
         "{} needs a number of microbatches that is a multiple of the {} stages, but there are {}: a stage "
-        "takes "
-        "as many of a chunk in a row as there are stages",
+        "takes as many of a chunk in a row as there are stages",
         schedule.name, stages, microbatches);
   if (schedule.needs.microbatches == Needs::Microbatches::kNoFewerThanStages && microbatches < stages)
     return fmt::format(

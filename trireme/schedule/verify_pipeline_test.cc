@@ -137,8 +137,7 @@ TEST(VerifyPipeline, RefusesWhatIsBroken) {
                      p.order[0].begin() + find(p, 0, Phase::kBackward, 0) + 1);
        },
        "the stages wait for each other: stage 0 can not do backward of chunk 0, microbatch 0 before stage 1 "
-       "does "
-       "backward of chunk 1, microbatch 0, stage 1 can not do"},
+       "does backward of chunk 1, microbatch 0, stage 1 can not do"},
       {"weights that are not there yet", "pipedream", [](auto& p) { p.order[3][0].version = 1; },
        "stage 3 does forward of chunk 3, microbatch 0 with version 1 of the weights, but 0 is the newest"},
       {"a backward with other weights than its forward", "pipedream",

@@ -64,19 +64,19 @@ std::vector<Window> early_windows(const Track& track) {
 
 LockstepAgenda::LockstepAgenda(const Track& track, const Window& window)
     : track_(track), step_(window.from), last_(window.from + window.before + window.steps) {
-  if (const int fill = track.list(When::fill()); fill >= 0) turns_.push_back({Turn::Kind::kList, fill});
+  if (const int fill = track.list(When::fill()); fill >= 0) turns_.push_back({AgendaItem::Kind::kList, fill});
 }
 
-Turn LockstepAgenda::next(Inbox&) {
+AgendaItem LockstepAgenda::next(Inbox&) {
   if (place_ < turns_.size()) return turns_[place_++];
-  if (step_ == last_) return {Turn::Kind::kEnd};
+  if (step_ == last_) return {AgendaItem::Kind::kEnd};
   ++step_;
   place_ = 0;
-  turns_ = {{Turn::Kind::kList, step_list(track_, step_)}};
+  turns_ = {{AgendaItem::Kind::kList, step_list(track_, step_)}};
   for (int i = 0; i < static_cast<int>(track_.lists.size()); ++i) {
-    if (track_.lists[i].when.is_due_after(step_)) turns_.push_back({Turn::Kind::kList, i});
+    if (track_.lists[i].when.is_due_after(step_)) turns_.push_back({AgendaItem::Kind::kList, i});
   }
-  turns_.push_back({Turn::Kind::kStepEnd});
+  turns_.push_back({AgendaItem::Kind::kStepEnd});
   return turns_[place_++];
 }
 

@@ -11,7 +11,7 @@
 namespace trireme::sim {
 
 // What a rank turns to next.
-struct Turn {
+struct AgendaItem {
   enum class Kind {
     kList,     // runs a list
     kBegin,    // begins the messages of a list, and goes on
@@ -34,7 +34,7 @@ class Inbox {
 class Agenda {
  public:
   virtual ~Agenda() = default;
-  virtual Turn next(Inbox& inbox) = 0;
+  virtual AgendaItem next(Inbox& inbox) = 0;
 };
 
 // Which steps are timed: the order begins behind step `from`, and what `before` steps take is not counted.
@@ -52,14 +52,14 @@ std::vector<Window> early_windows(const Track& track);
 class LockstepAgenda final : public Agenda {
  public:
   LockstepAgenda(const Track& track, const Window& window);
-  Turn next(Inbox& inbox) override;
+  AgendaItem next(Inbox& inbox) override;
 
  private:
   const Track& track_;
   int64_t step_;  // made
   const int64_t last_;
   size_t place_ = 0;  // among the turns of this step
-  std::vector<Turn> turns_;
+  std::vector<AgendaItem> turns_;
 };
 
 }  // namespace trireme::sim

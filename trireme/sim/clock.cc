@@ -77,7 +77,7 @@ struct MeetingCost {
 
 struct State {
   const std::vector<MeetingCost>* costs = nullptr;  // by meeting of its track
-  Turn turn = {};
+  AgendaItem turn = {};
   enum class Does { kNothing, kTurn, kAll } does = Does::kNothing;  // kAll: it has ended
   size_t action = 0, item = 0;                                      // of the turn's list
   double host = 0, device = 0;
@@ -126,8 +126,8 @@ RankTime between(RankTime all, const RankTime& before, double steps) {
 
 class Clock {
  public:
-  Clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map, CollectiveTimes& times,
-        Events events, const Disturbance& disturbance, Pace pace, int64_t before)
+  Clock(std::span<const SimulatedRank> runners, Stands stands, const DeviceMap& device_map,
+        CollectiveTimes& times, Events events, const Disturbance& disturbance, Pace pace, int64_t before)
       : runners_(runners),
         stands_(stands),
         map_(device_map),
@@ -289,23 +289,23 @@ class Clock {
   bool do_turn(int r) {
     State& state = states_[r];
     switch (state.turn.kind) {
-      case Turn::Kind::kList:
+      case AgendaItem::Kind::kList:
         while (state.action < actions(state, r).size()) {
           if (!do_action(r, actions(state, r)[state.action])) return false;
         }
         return true;
-      case Turn::Kind::kBegin:
+      case AgendaItem::Kind::kBegin:
         for (; state.action < actions(state, r).size(); ++state.action) {
           if (!is_its_turn(r)) return false;
           start_message(r, actions(state, r)[state.action]);
         }
         return true;
-      case Turn::Kind::kAwait:
+      case AgendaItem::Kind::kAwait:
         return await(r);
-      case Turn::Kind::kStepEnd:
+      case AgendaItem::Kind::kStepEnd:
         end_step(state);
         return true;
-      case Turn::Kind::kEnd:
+      case AgendaItem::Kind::kEnd:
         state.does = State::Does::kAll;
         over_ |= pace_ == Pace::kOwn;
         return false;
@@ -648,7 +648,7 @@ class Clock {
     return result;
   }
 
-  std::span<const Runner> runners_;
+  std::span<const SimulatedRank> runners_;
   Stands stands_;
   const DeviceMap& map_;
   CollectiveTimes& times_;
@@ -671,9 +671,9 @@ class Clock {
 
 }  // namespace
 
-std::vector<RankTime> run_clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map,
-                                CollectiveTimes& times, Events events, const Disturbance& disturbance,
-                                Pace pace, int64_t before) {
+std::vector<RankTime> run_clock(std::span<const SimulatedRank> runners, Stands stands,
+                                const DeviceMap& device_map, CollectiveTimes& times, Events events,
+                                const Disturbance& disturbance, Pace pace, int64_t before) {
   return Clock(runners, stands, device_map, times, events, disturbance, pace, before).run();
 }
 

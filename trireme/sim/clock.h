@@ -21,7 +21,7 @@
 namespace trireme::sim {
 
 // One rank, or one that stands for all ranks of its stage.
-struct Runner {
+struct SimulatedRank {
   int rank = 0;
   const Track* track = nullptr;
   Agenda* agenda = nullptr;  // null: that of one step
@@ -65,9 +65,9 @@ enum class Pace { kInStep, kOwn };
 
 // The steps of all runners: every rank of the mesh in order, or one of each stage in order. What a rank does
 // in its first `before` steps is not counted. Throws Error where ranks wait for ever.
-std::vector<RankTime> run_clock(std::span<const Runner> runners, Stands stands, const DeviceMap& device_map,
-                                CollectiveTimes& times, Events events = Events::kNone,
-                                const Disturbance& disturbance = {}, Pace pace = Pace::kInStep,
-                                int64_t before = 0);
+std::vector<RankTime> run_clock(std::span<const SimulatedRank> runners, Stands stands,
+                                const DeviceMap& device_map, CollectiveTimes& times,
+                                Events events = Events::kNone, const Disturbance& disturbance = {},
+                                Pace pace = Pace::kInStep, int64_t before = 0);
 
 }  // namespace trireme::sim

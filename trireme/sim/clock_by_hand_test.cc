@@ -28,7 +28,7 @@ class Paper {
                             const Disturbance& disturbance = {}) const {
     const DeviceMap device_map(mesh_, cluster_);
     CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {});
-    std::vector<Runner> runners;
+    std::vector<SimulatedRank> runners;
     for (int rank = 0; rank < mesh_.ranks(); ++rank)
       runners.push_back({rank, &tracks[tracks.size() == 1 ? 0 : static_cast<size_t>(rank)]});
     return run_clock(runners, Stands::kForItself, device_map, times, events, disturbance);

@@ -66,7 +66,7 @@ TEST(Clock, TakesAsLongAsTheTimelineOfAPipeline) {
       CollectiveTimes collectives(device_map, CollectiveModel::kClosedForms, {});
       std::vector<Track> tracks;
       for (int stage = 0; stage < 4; ++stage) tracks.push_back(track_of_stage(pipeline, stage, times));
-      std::vector<Runner> runners;
+      std::vector<SimulatedRank> runners;
       for (int stage = 0; stage < 4; ++stage) runners.push_back({stage, &tracks[stage]});
       const std::vector<RankTime> ended = run_clock(runners, Stands::kForItself, device_map, collectives);
       for (int stage = 0; stage < 4; ++stage)
@@ -109,7 +109,7 @@ TEST(Clock, ACollectiveBeginsWithTheLastAndGoesOnBesideWork) {
     return result;
   };
   const Track early = track(1, 1), late = track(4, 5);
-  const std::vector<Runner> runners = {{0, &early}, {1, &late}};
+  const std::vector<SimulatedRank> runners = {{0, &early}, {1, &late}};
   const std::vector<RankTime> ended = run_clock(runners, Stands::kForItself, device_map, times);
   EXPECT_DOUBLE_EQ(ended[0].end_seconds, 7);  // from 4 on, 3 seconds
   EXPECT_DOUBLE_EQ(ended[0].exposed_seconds[0], 5);
@@ -137,7 +137,7 @@ TEST(Clock, RanksThatWaitForEverAreAnError) {
   actions_of(track) = {{.kind = Action::Kind::kReceive, .place = 1}, {.segment = 0, .waits = {0}}};
   Track silent = track;
   actions_of(silent) = {{.segment = 0}};
-  const std::vector<Runner> runners = {{0, &track}, {1, &silent}};
+  const std::vector<SimulatedRank> runners = {{0, &track}, {1, &silent}};
   EXPECT_THROW(run_clock(runners, Stands::kForItself, device_map, times), Error);
 }
 

@@ -39,8 +39,7 @@ Failures parse_failures(std::string_view text) {
     if (equals == part.npos || field == fields.end())
       throw_error(
           "--failures is '{}', where '{}' is nothing known; "
-          "mtbf=50000h,checkpoint=30s,detect=10s,restart=5min "
-          "is of the form expected",
+          "mtbf=50000h,checkpoint=30s,detect=10s,restart=5min is of the form expected",
           text, part);
     *field->second = seconds_of(std::string_view(part).substr(equals + 1), text);
   }

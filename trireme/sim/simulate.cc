@@ -136,7 +136,7 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
   CollectiveTimes times(device_map, options.collectives, options.algorithms);
   const auto run = [&](const Window& window, Pace pace, Events events, const Disturbance& what) {
     std::vector<std::unique_ptr<Agenda>> agendas;
-    std::vector<Runner> runners;
+    std::vector<SimulatedRank> runners;
     for (const Simulated& one : simulated) {
       agendas.push_back(pace == Pace::kOwn
                             ? own_pace_agenda(*one.track, options.plan, one.report.rank, window)

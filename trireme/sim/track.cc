@@ -39,8 +39,7 @@ class Maker {
     if (!program_.groups.empty() && device_.offload_bytes_per_second <= 0)
       throw_error(
           "the plan offloads states, and the cluster does not say how fast they come and go: the device "
-          "class '{}' "
-          "needs offload_bytes_per_second",
+          "class '{}' needs offload_bytes_per_second",
           device_.name);
     for (const ActionList& list : program_.lists) {
       TrackList& added = track_.lists.emplace_back(TrackList{list.name, list.when, {}});
@@ -109,8 +108,7 @@ class Maker {
       if (found.first >= 0)
         throw_error(
             "rank {} has a message for rank {}, which lies elsewhere along two axes of the mesh '{}': the "
-            "clock has "
-            "no time for such a message",
+            "clock has no time for such a message",
             program_.rank, peer, to_string(mesh));
       found = {axis, place};
     }

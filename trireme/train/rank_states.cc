@@ -171,8 +171,7 @@ std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint,
   trainer.begin_sums_again(checkpoint.state.step);
   if (!anew) return "";
   return "what the exchange between replicas had not sent yet is lost: it was kept by another number of "
-         "ranks or by "
-         "another method, and starts anew";
+         "ranks or by another method, and starts anew";
 }
 
 }  // namespace trireme

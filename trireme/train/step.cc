@@ -170,8 +170,7 @@ std::optional<DType> half_weights_of(const TrainOptions& train) {
   if (weights != "f32" && weights != train.precision)
     throw_error(
         "train.weight_precision is '{}' and train.precision '{}'; weights are f32, or in the 16 bits that "
-        "they "
-        "are used in",
+        "they are used in",
         weights, train.precision);
   if (gradients != "f32" && gradients != weights)
     throw_error(

@@ -51,8 +51,7 @@ void write_tensor(Trainer& trainer, std::string_view name, std::span<const float
     throw_error(
         "'{}' is {} on this rank, and of its f32 master it has {}, so that one can not be made of the other; "
         "give the values as a checkpoint (train.init_from), or use a plan that does not split the "
-        "optimizer's "
-        "states",
+        "optimizer's states",
         name, to_string(weight.type), to_string(slot.type));
   write_numbers(trainer.executor(), slot, values);
   if (&weight != &slot) write_numbers(trainer.executor(), weight, values);

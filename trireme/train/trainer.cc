@@ -119,8 +119,7 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
   if (ranks.plan.agreement.servers())
     throw_error(
         "the plan has the exchange {}, whose server and workers take turns that a Trainer alone does not "
-        "make; "
-        "train with run_training(), or use another exchange",
+        "make; train with run_training(), or use another exchange",
         ranks.plan.agreement.method());
   if (this->program().sums == Schedule::Sums::kInPairs && ranks.plan.mesh.ranks() > 1 &&
       !ranks.communicator->adds_in_pairs())
@@ -136,7 +135,8 @@ void Trainer::initialise(uint64_t seed) {
 }
 
 void Trainer::run_list(const ActionList& list) {
-  runner_.run(runner_.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
+  runner_.run(
+      runner_.turns(list), [](const Runner::Turn&) {}, [](const Runner::Turn&) {});
 }
 
 void Trainer::begin_sums_again(int64_t steps) {
@@ -367,8 +367,7 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
   } else if (bad_gradients_ > train_.max_skipped) {
     throw_error(
         "the gradient is not finite at step {}, though the loss, {}, is; {}. Such steps in a row: {}, of "
-        "which "
-        "train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
+        "which train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
         "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
         step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
   }

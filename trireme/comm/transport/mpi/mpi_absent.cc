@@ -10,9 +10,8 @@ bool mpi_is_compiled_in() {
 std::unique_ptr<MpiSession> start_mpi() {
   throw_error(
       "this trireme was built without MPI, and was asked to use it (mpirun, srun or --transport mpi). "
-      "Install "
-      "libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), delete the build folder and build again; "
-      "or let trireme start the ranks itself: -n RANKS");
+      "Install libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), delete the build folder and build "
+      "again; or let trireme start the ranks itself: -n RANKS");
 }
 
 }  // namespace trireme::comm

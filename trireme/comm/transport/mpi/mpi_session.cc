@@ -70,8 +70,7 @@ class MpiRendezvous final : public Rendezvous {
         failed_ = true;
         throw_error(
             "the exchange of '{}' was not done after {} s: not all of the {} ranks came (MPI does not tell "
-            "which). "
-            "Do all ranks run the same command? A longer --timeout waits longer",
+            "which). Do all ranks run the same command? A longer --timeout waits longer",
             what, timeout_seconds_, ranks_);
       }
       std::this_thread::sleep_for(std::chrono::microseconds(100));

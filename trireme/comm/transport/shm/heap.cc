@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "trireme/comm/transport/shm/segment.h"
+#include "trireme/comm/transport/shm/shared_memory.h"
 
 namespace trireme::comm::shm {
 namespace {
@@ -32,7 +32,7 @@ class Heap::Extent : public Memory {
   size_t bytes_;
 };
 
-Heap::Heap(std::shared_ptr<Segment> segment, int fd, size_t begin)
+Heap::Heap(std::shared_ptr<SharedMemory> segment, int fd, size_t begin)
     : segment_(std::move(segment)), fd_(fd), begin_(begin) {
   free_[begin] = segment_->bytes() - begin;
 }

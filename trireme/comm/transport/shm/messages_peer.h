@@ -53,7 +53,7 @@ struct Messages::Kept {
 
 struct Messages::Peer {
   int rank;
-  Segment* segment;
+  SharedMemory* segment;
   Ring* in;
   Ring* out;
 

@@ -35,7 +35,7 @@ ShmNative::ShmNative(NativeParts parts, uint32_t group, std::span<const int> mem
       inputs_(members.size()),
       outputs_(members.size()) {
   for (size_t m = 0; m < members.size(); ++m) {
-    Segment* segment = parts.segments.of_rank[members[m]].get();
+    SharedMemory* segment = parts.segments.of_rank[members[m]].get();
     members_.push_back({members[m], segment, nullptr, nullptr});
     if (static_cast<int>(m) != me) mask_ |= bit(members[m]);
   }

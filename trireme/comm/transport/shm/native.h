@@ -62,7 +62,7 @@ class ShmNative : public Native {
  private:
   struct Member {
     int rank;
-    Segment* segment;
+    SharedMemory* segment;
     Area* area;         // null until all are known
     std::byte* buffer;  // its buffer in the direct way
   };

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/transport/shm/segment.h"
+#include "trireme/comm/transport/shm/shared_memory.h"
 
 namespace trireme::comm::shm {
 
@@ -61,7 +61,7 @@ class Peers {
   void wait_for_bell(uint32_t rings, std::chrono::nanoseconds at_most);
   void end_sleep();
 
-  std::vector<std::shared_ptr<Segment>> segments_;
+  std::vector<std::shared_ptr<SharedMemory>> segments_;
   std::vector<int> pids_;
   std::vector<int> pidfds_;
   int rank_;

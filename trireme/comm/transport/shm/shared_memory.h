@@ -17,12 +17,12 @@
 namespace trireme::comm::shm {
 
 // One rank's segment, as this process sees it.
-class Segment {
+class SharedMemory {
  public:
-  Segment(int fd, size_t bytes);
-  ~Segment();
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  SharedMemory(int fd, size_t bytes);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
 
   std::byte* base() const { return base_; }
   std::byte* at(size_t place) const { return base_ + place; }
@@ -41,7 +41,7 @@ class Segment {
 // Allocates from the heap of this rank's own segment: whole pages, first fit.
 class Heap : public std::enable_shared_from_this<Heap> {
  public:
-  Heap(std::shared_ptr<Segment> segment, int fd, size_t begin);
+  Heap(std::shared_ptr<SharedMemory> segment, int fd, size_t begin);
   ~Heap();
   // As Transport::allocate. The memory outlives the heap's other owners. Throws Error when there is none.
   std::unique_ptr<Memory> allocate(size_t bytes);
@@ -54,7 +54,7 @@ class Heap : public std::enable_shared_from_this<Heap> {
   class Extent;
   void release(size_t place, size_t bytes);
 
-  std::shared_ptr<Segment> segment_;
+  std::shared_ptr<SharedMemory> segment_;
   int fd_;
   size_t begin_;
   std::mutex mutex_;  // a Memory may be freed by any thread
@@ -64,7 +64,7 @@ class Heap : public std::enable_shared_from_this<Heap> {
 
 // Everything that setup makes: collective over all ranks.
 struct Segments {
-  std::vector<std::shared_ptr<Segment>> of_rank;
+  std::vector<std::shared_ptr<SharedMemory>> of_rank;
   std::shared_ptr<Heap> heap;  // this rank's own
   std::vector<int> pids;
   int processors = 1;  // that the ranks may run on, all together: each may be bound to its own

@@ -1,7 +1,7 @@
 // Making a rank's segment, and mapping those of the others: a rank tells its pid and descriptor, the others
 // open them below /proc. That needs no names and no passing of descriptors, but the same pid namespace and
 // the same user, and says so when they differ.
-#include "trireme/comm/transport/shm/segment.h"
+#include "trireme/comm/transport/shm/shared_memory.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ size_t segment_bytes(int ranks) {
   const size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   const size_t most = (size_t{1} << 45) / ranks;
   constexpr size_t kGiB = size_t{1} << 30;
-  return std::max(std::min(physical, most) / kGiB, size_t{1}) * kGiB + Segment::heap_begin(ranks);
+  return std::max(std::min(physical, most) / kGiB, size_t{1}) * kGiB + SharedMemory::heap_begin(ranks);
 }
 
 int make_memory(size_t bytes) {
@@ -45,7 +45,7 @@ int make_memory(size_t bytes) {
   return fd;
 }
 
-std::shared_ptr<Segment> open_segment(int rank, const Address& address) {
+std::shared_ptr<SharedMemory> open_segment(int rank, const Address& address) {
   const std::string path = fmt::format("/proc/{}/fd/{}", address.pid, address.fd);
   constexpr std::string_view kHint =
       "ranks over shm must be processes of one user in one pid namespace (one host or container); use "
@@ -56,9 +56,9 @@ std::shared_ptr<Segment> open_segment(int rank, const Address& address) {
                 std::strerror(errno), kHint);
   }
   struct stat status {};
-  std::shared_ptr<Segment> segment;
+  std::shared_ptr<SharedMemory> segment;
   if (fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_size) == address.bytes) {
-    segment = std::make_shared<Segment>(fd, address.bytes);
+    segment = std::make_shared<SharedMemory>(fd, address.bytes);
   } else {
     close(fd);
   }
@@ -70,12 +70,12 @@ std::shared_ptr<Segment> open_segment(int rank, const Address& address) {
 
 }  // namespace
 
-size_t Segment::heap_begin(int ranks) {
+size_t SharedMemory::heap_begin(int ranks) {
   constexpr size_t kAlign = size_t{2} << 20;
   return (sizeof(Control) + sizeof(Ring) * (ranks + 1) + kAlign - 1) / kAlign * kAlign;
 }
 
-Segment::Segment(int fd, size_t bytes) : fd_(fd), bytes_(bytes) {
+SharedMemory::SharedMemory(int fd, size_t bytes) : fd_(fd), bytes_(bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED) {
     const int error = errno;
@@ -87,12 +87,12 @@ Segment::Segment(int fd, size_t bytes) : fd_(fd), bytes_(bytes) {
   madvise(base_, bytes_, MADV_DONTDUMP);  // a core of one rank need not hold the memory of all
 }
 
-Segment::~Segment() {
+SharedMemory::~SharedMemory() {
   munmap(base_, bytes_);
   close(fd_);
 }
 
-Ring& Segment::ring(int sender) const {
+Ring& SharedMemory::ring(int sender) const {
   constexpr size_t kFirst = (sizeof(Control) + 4095) / 4096 * 4096;
   return reinterpret_cast<Ring*>(base_ + kFirst)[sender];
 }
@@ -106,7 +106,7 @@ Segments map_segments(Rendezvous& rendezvous) {
   Address mine{.pid = getpid(), .bytes = segment_bytes(ranks)};
   const int fd = make_memory(mine.bytes);
   mine.fd = fd;
-  auto own = std::make_shared<Segment>(fd, mine.bytes);
+  auto own = std::make_shared<SharedMemory>(fd, mine.bytes);
   if (getrandom(mine.nonce.data(), sizeof mine.nonce, 0) != sizeof mine.nonce) {
     throw_error("shm: getrandom failed: {}", std::strerror(errno));
   }
@@ -131,7 +131,7 @@ Segments map_segments(Rendezvous& rendezvous) {
     CPU_OR(&processors, &processors, &address.processors);
   }
   segments.processors = CPU_COUNT(&processors);
-  segments.heap = std::make_shared<Heap>(own, fd, Segment::heap_begin(ranks));
+  segments.heap = std::make_shared<Heap>(own, fd, SharedMemory::heap_begin(ranks));
   // Nobody may close its descriptor before all have opened it.
   rendezvous.exchange("shm mapped", "");
   return segments;
