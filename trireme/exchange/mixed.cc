@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr TensorType kNewsType{DType::f32, {}};
+constexpr TensorType kStatusType{DType::f32, {}};
 constexpr std::string_view kMixSegment = "mix", kOfferSegment = "offer", kSettleSegment = "settle",
                            kAnswerSegment = "answer";
 constexpr int kSlotsOfNeighbour = 2;  // what was heard last, and what is to come
@@ -161,8 +161,8 @@ void Mixing::add_pushes(AgreedSteps& steps) {
   }
 }
 
-ValueId Mixing::with_news(Builder& b, std::vector<ValueId> weights) const {
-  weights.push_back(b.input(std::string(kStatus), kNewsType, Role::kScalar));
+ValueId Mixing::with_status(Builder& b, std::vector<ValueId> weights) const {
+  weights.push_back(b.input(std::string(kStatus), kStatusType, Role::kScalar));
   return packed(b, weights);
 }
 
@@ -179,7 +179,7 @@ void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
   add_segment(steps, kOfferSegment, [&](Builder& b) {
     std::vector<ValueId> weights;
     for (const Value& state : states_) weights.push_back(b.declare(state));
-    b.update(message(b, kOfferState), with_news(b, weights));
+    b.update(message(b, kOfferState), with_status(b, weights));
   });
   add_segment(steps, kSettleSegment, [&](Builder& b) {
     Unpacked sent(b, message(b, kOfferState)), arrived(b, message(b, kReplyState));
@@ -218,7 +218,7 @@ void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
       weights.push_back(own);
       b.update(own, b.op("add", {own, half_of_difference(b, arrived.next(state.type.shape), own)}));
     }
-    b.update(message(b, kReplyState), with_news(b, weights));
+    b.update(message(b, kReplyState), with_status(b, weights));
   });
   for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.ranks()))) {
     if (other != rank) continue;

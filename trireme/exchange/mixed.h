@@ -57,7 +57,7 @@ class Mixing {
   bool pairs() const { return how_.way() == ExchangeKind::Of::kPairs; }
   std::vector<int> around() const;
   ValueId message(Builder& b, std::string_view name) const;
-  ValueId with_news(Builder& b, std::vector<ValueId> weights) const;
+  ValueId with_status(Builder& b, std::vector<ValueId> weights) const;
   void add_gossip(AgreedSteps& steps);
   void add_pushes(AgreedSteps& steps);
   void add_pairs(AgreedSteps& steps);
