@@ -87,7 +87,7 @@ def train(command, arguments, folder):
                           f"--run.dir={folder}", *arguments], capture_output=True, text=True)
     if run.returncode != 0:
         return {"failed": run.stderr.strip()[-400:]}
-    found = {}
+    hashes = {}  # a tensor's parts, in the order of the files; which rank writes one is no matter of numbers
     for path in sorted(folder.rglob("*.safetensors")):
         data = path.read_bytes()
         size = struct.unpack("<Q", data[:8])[0]
@@ -95,8 +95,9 @@ def train(command, arguments, folder):
             if name == "__metadata__":
                 continue
             begin, end = entry["data_offsets"]
-            key = f"{path.relative_to(folder)}:{name}"
-            found[key] = hashlib.sha256(data[8 + size + begin:8 + size + end]).hexdigest()
+            key = f"{path.parent.relative_to(folder)}:{name}"
+            hashes.setdefault(key, hashlib.sha256()).update(data[8 + size + begin:8 + size + end])
+    found = {key: parts.hexdigest() for key, parts in hashes.items()}
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         entry = json.loads(line)
         found[f"step {entry.get('step')}"] = (entry.get("loss"), entry.get("grad_norm"))
