@@ -135,8 +135,7 @@ class Decider {
     for (int n = 0; n < end_; ++n) {
       for (ValueId input : node(n).inputs) last_read[input] = n;
     }
-    std::map<ValueId, int>
-        before;  // of what is given, the slot after the last reader of its latest gathering
+    std::map<ValueId, int> before;  // what is given -> the slot after the last reader of its latest gathering
     for (int n : nodes) {
       if (const auto found = before.find(node(n).inputs[0]); found != before.end() && found->second <= n)
         dropped_[n] = found->second;

@@ -27,7 +27,7 @@ struct Target {
   const ExchangeChoice* choice = nullptr;
   std::vector<int> stages = {};  // that have the parameter
   std::unique_ptr<Addend> addend = nullptr;
-  NextMove turn = {};
+  NextMove next = {};
 };
 
 class Exchanger {
@@ -183,11 +183,11 @@ class Exchanger {
       const Builder::Scope scope(b_, target.parameter);
       target.addend = std::make_unique<Addend>(b_, common_, target.choice->settings, target.parameter,
                                                gradient_of(target));
-      target.turn = target.choice->method->begin(*target.addend);
+      target.next = target.choice->method->begin(*target.addend);
     }
   }
 
-  static bool is_open(const Target& target) { return target.turn.agreed == kNoValue; }
+  static bool is_open(const Target& target) { return target.next.agreed == kNoValue; }
 
   // What all have to send, and then what each does with what came back.
   void take_turns() {
@@ -199,9 +199,9 @@ class Exchanger {
         std::vector<std::vector<ValueId>*> to;
         std::vector<ValueId> sent;
         for (size_t t = 0; t < targets_.size(); ++t) {
-          if (!is_open(targets_[t]) || targets_[t].turn.move != move || targets_[t].stages != stages)
+          if (!is_open(targets_[t]) || targets_[t].next.move != move || targets_[t].stages != stages)
             continue;
-          for (ValueId value : targets_[t].turn.sent) {
+          for (ValueId value : targets_[t].next.sent) {
             sent.push_back(value);
             to.push_back(&received[t]);
           }
@@ -213,7 +213,7 @@ class Exchanger {
     for (size_t t = 0; t < targets_.size(); ++t) {
       if (!is_open(targets_[t])) continue;
       const Builder::Scope scope(b_, targets_[t].parameter);
-      targets_[t].turn = targets_[t].turn.then(received[t]);
+      targets_[t].next = targets_[t].next.then(received[t]);
     }
   }
 
@@ -281,8 +281,8 @@ class Exchanger {
         targets_, {}, [&](const Target& target) { return target.addend->elements(); });
     for (Target& target : targets_) {
       const Builder::Scope scope(b_, target.parameter);
-      TRIREME_CHECK(b_.type(target.turn.agreed) == b_.type(gradient_of(target)));
-      ValueId sum = target.turn.agreed;
+      TRIREME_CHECK(b_.type(target.next.agreed) == b_.type(gradient_of(target)));
+      ValueId sum = target.next.agreed;
       if (&target == &*smallest) sum = b_.op("add", {sum, finite_});
       copy_.set(node(target.node).outputs[0], own_part(target, sum));
     }

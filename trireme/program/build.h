@@ -59,8 +59,7 @@ class ProgramBuilder {
     Graph graph;  // expanded
     Pins pins;
     Spread spread;
-    Graph
-        leader;  // rank 0's part, by which all ranks decide what is one bucket; fused unless it is cut first
+    Graph leader;  // rank 0's part, by which all decide what is one bucket; fused unless it is cut first
     std::map<int64_t, Graph> early = {};  // of an update: those of early steps, of rank 0, by their last step
   };
 
@@ -88,7 +87,7 @@ class ProgramBuilder {
   Cut cut_;
   std::optional<Pipeline> pipeline_;  // of one stage where offload alone cuts the model
   const AgreementRecord& record_;
-  StateStages stages_;  // of parameters, where methods of exchange must not mix stages
+  StateStages stages_;                         // of parameters, where methods of exchange must not mix stages
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.

@@ -64,20 +64,20 @@ std::vector<Window> early_windows(const Track& track) {
 
 LockstepAgenda::LockstepAgenda(const Track& track, const Window& window)
     : track_(track), step_(window.from), last_(window.from + window.before + window.steps) {
-  if (const int fill = track.list(When::fill()); fill >= 0) turns_.push_back({AgendaItem::Kind::kList, fill});
+  if (const int fill = track.list(When::fill()); fill >= 0) items_.push_back({AgendaItem::Kind::kList, fill});
 }
 
 AgendaItem LockstepAgenda::next(Inbox&) {
-  if (place_ < turns_.size()) return turns_[place_++];
+  if (place_ < items_.size()) return items_[place_++];
   if (step_ == last_) return {AgendaItem::Kind::kEnd};
   ++step_;
   place_ = 0;
-  turns_ = {{AgendaItem::Kind::kList, step_list(track_, step_)}};
+  items_ = {{AgendaItem::Kind::kList, step_list(track_, step_)}};
   for (int i = 0; i < static_cast<int>(track_.lists.size()); ++i) {
-    if (track_.lists[i].when.is_due_after(step_)) turns_.push_back({AgendaItem::Kind::kList, i});
+    if (track_.lists[i].when.is_due_after(step_)) items_.push_back({AgendaItem::Kind::kList, i});
   }
-  turns_.push_back({AgendaItem::Kind::kStepEnd});
-  return turns_[place_++];
+  items_.push_back({AgendaItem::Kind::kStepEnd});
+  return items_[place_++];
 }
 
 }  // namespace trireme::sim

@@ -58,8 +58,8 @@ class LockstepAgenda final : public Agenda {
   const Track& track_;
   int64_t step_;  // made
   const int64_t last_;
-  size_t place_ = 0;  // among the turns of this step
-  std::vector<AgendaItem> turns_;
+  size_t place_ = 0;  // among the items of this step
+  std::vector<AgendaItem> items_;
 };
 
 }  // namespace trireme::sim

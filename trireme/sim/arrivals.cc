@@ -21,10 +21,10 @@ class PolicyAgenda final : public Agenda, private ListDriver {
 
   AgendaItem next(Inbox& inbox) override {
     inbox_ = &inbox;
-    while (turns_.empty()) started_ ? hear() : start();
-    const AgendaItem turn = std::move(turns_.front());
-    turns_.pop_front();
-    return turn;
+    while (items_.empty()) started_ ? hear() : start();
+    const AgendaItem item = std::move(items_.front());
+    items_.pop_front();
+    return item;
   }
 
  private:
@@ -34,8 +34,8 @@ class PolicyAgenda final : public Agenda, private ListDriver {
   }
   void hear() {
     if (!policy_->hear(made_)) return;
-    turns_.push_back({AgendaItem::Kind::kStepEnd});
-    if (++made_ == steps_) turns_.push_back({AgendaItem::Kind::kEnd});
+    items_.push_back({AgendaItem::Kind::kStepEnd});
+    if (++made_ == steps_) items_.push_back({AgendaItem::Kind::kEnd});
     started_ = false;
   }
 
@@ -48,12 +48,12 @@ class PolicyAgenda final : public Agenda, private ListDriver {
     for (const int rank : ranks) {
       if (take(rank)) return {rank};
     }
-    turns_.push_back({AgendaItem::Kind::kAwait, -1, ranks});
+    items_.push_back({AgendaItem::Kind::kAwait, -1, ranks});
     return {};
   }
   bool expect(int, int64_t) override { return true; }
   void begin_telling(int rank, int64_t) override {
-    turns_.push_back({AgendaItem::Kind::kBegin, track_.list(When::tell(rank))});
+    items_.push_back({AgendaItem::Kind::kBegin, track_.list(When::tell(rank))});
   }
   bool tell(int rank) override {
     run_list(track_.list(When::tell(rank)));
@@ -61,7 +61,7 @@ class PolicyAgenda final : public Agenda, private ListDriver {
   }
   void run(When::What what, int64_t) override { run_list(track_.list(When::asked(what))); }
   void update(int64_t, int64_t, double) override { run_list(step_); }
-  void run_list(int list) { turns_.push_back({AgendaItem::Kind::kList, list}); }
+  void run_list(int list) { items_.push_back({AgendaItem::Kind::kList, list}); }
 
   const Track& track_;
   const int step_;
@@ -69,7 +69,7 @@ class PolicyAgenda final : public Agenda, private ListDriver {
   int64_t made_ = 0;
   bool started_ = false;
   Inbox* inbox_ = nullptr;
-  std::deque<AgendaItem> turns_;
+  std::deque<AgendaItem> items_;
   const std::unique_ptr<ArrivalPolicy> policy_;
 };
 
