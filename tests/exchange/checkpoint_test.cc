@@ -107,6 +107,23 @@ TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
       EXPECT_EQ(second.other_states, whole.other_states) << exchange;
     }
   }
+  for (const auto& [mesh, preset] :
+       {std::pair("data:2 tensor:2", "megatron"), std::pair("pipe:2 data:2", "data"),
+        std::pair("data:2 pipe:2", "data")}) {
+    for (const char* exchange :
+         {R"({"method": "fedavg", "steps": 2, "fraction": 0.5})", R"({"method": "diloco", "steps": 2})",
+          R"({"method": "delayed", "delay": 3, "period": 2})", R"("sgp")"}) {
+      SCOPED_TRACE(fmt::format("{} {}", mesh, exchange));
+      const Plan plan = plan_of(mesh, exchange, preset);
+      const std::string once = folder("once"), twice = folder("twice");
+      const Outcome whole = train(once, plan, 0, 6, "adamw", small_gpt());
+      train(twice, plan, 0, 3, "adamw", small_gpt());
+      const Outcome second = train(twice, plan, 3, 6, "adamw", small_gpt());
+      EXPECT_EQ(second.told, "");
+      EXPECT_EQ(second.states, whole.states);
+      EXPECT_EQ(second.other_states, whole.other_states);
+    }
+  }
   const std::string path = folder("fewer");
   const char* local = R"({"method": "local", "steps": 4})";
   train(path, plan_of("data:2", local), 0, 3, "adamw");

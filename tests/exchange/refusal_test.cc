@@ -102,8 +102,11 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoWithLocalSteps) {
   EXPECT_THAT(refusal(plan_of("data:1", local), gpt), HasSubstr("has not several of them"));
   for (const char* preset : {"zero1", "zero2", "zero3"})
     EXPECT_THAT(refusal("data:2", local, gpt, preset), HasSubstr("splits one set of them over all"));
-  EXPECT_THAT(refusal("data:2 tensor:2", local, gpt, "megatron"), HasSubstr("an axis besides data"));
-  EXPECT_THAT(refusal("pipe:2 data:2", local, gpt), HasSubstr("an axis besides data"));
+  EXPECT_THAT(refusal("tensor:2", local, gpt, "megatron"), HasSubstr("has not several of them"));
+  EXPECT_EQ(refusal("data:2 tensor:2", local, gpt, "megatron"), "no error");
+  EXPECT_EQ(refusal("pipe:2 data:2", local, gpt), "no error");
+  EXPECT_THAT(refusal("pipe:2 data:2", R"({"method": "d_psgd", "staleness": 1})", gpt),
+              HasSubstr("in orders of their own"));
   Training half = small_mlp();
   half.train.precision = "f16";
   EXPECT_THAT(refusal(plan_of("data:2", local), half), HasSubstr("loss scale"));

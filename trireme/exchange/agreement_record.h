@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,11 +23,12 @@
 
 namespace trireme {
 
-// A state that is kept from step to step, as all ranks have it together: [ranks, …], one for each rank that
-// has its own.
+// A state that is kept from step to step, as all ranks have it together: [replicas, …] where each replica has
+// its own.
 struct KeptState {
   Shape whole;
   Layout layout;
+  std::string of = {};  // the state that it is kept beside, if one
 };
 using KeptStates = std::map<std::string, KeptState, std::less<>>;
 
@@ -43,9 +45,14 @@ struct AgreedSteps {
 struct AgreeingRank {
   const Agreement& agreement;
   std::span<const Graph> updates;  // the rank's own; where servers have it, the whole one of each server
-  const Mesh& mesh;
-  int rank;
+  const Mesh& mesh;                // of the ranks of one stage, where there is a pipeline
+  int rank;                        // there
   const OpTable& ops;
+  // Where ranks have weights of their own. The ranks of the job that have the same parts as this one, in the
+  // order of the replicas; how the states of its update lie; and those that another stage has too.
+  std::vector<int> members = {};
+  KeptStates states = {};
+  std::set<std::string, std::less<>> shared = {};
 };
 
 struct AgreementRecord {

@@ -1,7 +1,10 @@
-// Lets each rank go on by itself, and the ranks agree now and then: the update takes a rank's own gradient,
-// and what they agree by are segments and messages of their own, in lists that are run every so many steps.
+// Lets each replica go on by itself, and the replicas agree now and then: the update takes a replica's own
+// gradient, and what they agree by are segments and messages of their own, in lists that are run every so
+// many steps. A replica may be several ranks: all of this is element by element, so that each agrees on its
+// own parts with those that have the same.
 // What mixes weights with those of some others stands in mixed.cc.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "trireme/base/error.h"
@@ -28,15 +31,15 @@ class OwnStepsMaker {
       : graph_(without_sums(rank.updates[0], LeftOut::kAllSums, rank.ops)),
         how_(rank.agreement),
         ops_(rank.ops),
-        own_(rank.mesh, rank.rank),
-        ranks_(own_.ranks()),
-        rank_(own_.rank()) {
+        own_(rank),
+        replicas_(own_.replicas()) {
     for (const Value& value : graph_.values) {
       if (value.kind != Value::Kind::kState || !is_lasting(value.role)) continue;
       lasting_.push_back(value);
       if (is_agreed(value)) agreed_.push_back(value);
       if (value.role == Role::kParameter) parameters_.push_back(value);
     }
+    for (const Value& parameter : parameters_) flights_[flight_of(parameter)].push_back(parameter);
     if (how_.kind() == Agreement::Kind::kMixed) mixing_.emplace(how_, agreed_, own_, ops_);
   }
 
@@ -107,44 +110,40 @@ class OwnStepsMaker {
   }
 
   using Of = OwnStates::Of;
-  ValueId keep(Builder& b, std::string_view what, const Value& of, Of whose = Of::kRank) {
+  ValueId keep(Builder& b, std::string_view what, const Value& of, Of whose = Of::kReplica) {
     return own_.keep(b, what, of, whose);
   }
-  ValueId keep_samples(Builder& b) { return own_.keep(b, "samples", Of::kRank); }
+  ValueId keep_samples(Builder& b) { return own_.keep(b, "samples", Of::kReplica); }
   ValueId keep_round(Builder& b) { return own_.keep(b, "round", Of::kAll); }  // how many there have been
 
-  ValueId summed(Builder& b, ValueId value) {
-    return b.op(
-        "all_reduce", {value},
-        {{"axis", std::string(kReplicaAxis)}, {"ways", ranks_}, {"coordinate", rank_}, {"reduction", "sum"}});
-  }
-
-  // The part of the mean that this rank is, by the targets it has counted, or by the weight of what it has;
-  // none where all are alike.
+  // The part of the mean that this replica is, by the targets it has counted, or by the weight of what it
+  // has; none where all are alike.
   ValueId own_share(Builder& b) {
     if (how_.way() == Way::kPushes)
       return b.op("affine", {out_of_row(b, mixing_->weight(b))},
-                  {{"scale", 1.0 / static_cast<double>(ranks_)}});
+                  {{"scale", 1.0 / static_cast<double>(replicas_)}});
     if (how_.way() != Way::kWeightedMeans) return kNoValue;
     ValueId own =
         b.op("affine", {out_of_row(b, keep_samples(b))}, {{"scale", 1.0}, {"shift", kAlmostNothing}});
-    if (how_.taking_part(ranks_) < ranks_) own = b.op("mul", {own, takes_part(b)});
-    return b.op("div", {own, summed(b, own)});
+    if (how_.taking_part(replicas_) < replicas_) own = b.op("mul", {own, takes_part(b)});
+    return b.op("div", {own, own_.summed(b, own)});
   }
-  // 1 where this rank is among those that are drawn for this round, 0 where what it has done does not count.
+  // 1 where this replica is among those that are drawn for this round, 0 where what it has done does not
+  // count.
   ValueId takes_part(Builder& b) {
     return b.op("drawn", {out_of_row(b, keep_round(b))},
-                {{"count", how_.taking_part(ranks_)},
-                 {"of", ranks_},
-                 {"which", rank_},
+                {{"count", how_.taking_part(replicas_)},
+                 {"of", replicas_},
+                 {"which", own_.replica()},
                  {"seed", how_.settings().whole("seed")},
                  {"stream", static_cast<int64_t>(stream_id("exchange.clients") >> 2)}});
   }
-  ValueId mean(Builder& b, ValueId value, ValueId share) {
-    return share != kNoValue ? summed(b, b.op("mul", {value, share})) : mean_of_sum(b, summed(b, value));
+  ValueId mean(Builder& b, const Value& of, ValueId value, ValueId share) {
+    return share != kNoValue ? own_.summed(b, b.op("mul", {value, share}), &of)
+                             : mean_of_sum(b, own_.summed(b, value, &of));
   }
   ValueId mean_of_sum(Builder& b, ValueId sum) {
-    return b.op("affine", {sum}, {{"scale", 1.0 / static_cast<double>(ranks_)}});
+    return b.op("affine", {sum}, {{"scale", 1.0 / static_cast<double>(replicas_)}});
   }
 
   template <typename Body>
@@ -165,12 +164,12 @@ class OwnStepsMaker {
       const ValueId share = own_share(b);
       for (const Value& state : agreed_) {
         const ValueId own = b.declare(state);
-        b.update(own, mean(b, own, share));
+        b.update(own, mean(b, state, own, share));
       }
       if (share == kNoValue) return;
       const ValueId samples = b.graph().find(fmt::format("{}samples", kKeptPrefix));
       b.update(samples, b.op("affine", {samples}, {{"scale", 0.0}}));
-      if (how_.taking_part(ranks_) == ranks_) return;
+      if (how_.taking_part(replicas_) == replicas_) return;
       const ValueId round = keep_round(b);
       b.update(round, b.op("affine", {round}, {{"scale", 1.0}, {"shift", 1.0}}));
     });
@@ -183,7 +182,7 @@ class OwnStepsMaker {
     add_segment("exchange", [&](Builder& b) {
       for (const Value& state : agreed_) {
         const ValueId own = b.declare(state);
-        const ValueId met = mean(b, own, kNoValue);
+        const ValueId met = mean(b, state, own, kNoValue);
         if (state.role != Role::kParameter) {
           b.update(own, met);
           continue;
@@ -242,43 +241,51 @@ class OwnStepsMaker {
       result_.lists.push_back({"exchange", runs({"pack0", "clear", "arrive0"}), When::every(period)});
       return;
     }
-    result_.slots[kFlight] = static_cast<int>(places);
+    for (const auto& [name, parameters] : flights_) result_.slots[name] = static_cast<int>(places);
     // What arrives makes room for what is sent in the same step. A flight has a list of its own: a run that
     // goes on from a checkpoint begins it again (Trainer::begin_sums_again).
     const int64_t every = period * places;
     for (int64_t place = 0; place < places; ++place) {
       const int slot = static_cast<int>(place);
-      result_.lists.push_back(
-          {fmt::format("arrive{}", place),
-           {Action::await(kFlight, slot), Action::run(fmt::format("arrive{}", place), 0, slot)},
-           When::every(every, period * (place + 1) + delay)});
+      ActionList arrive{fmt::format("arrive{}", place), {}, When::every(every, period * (place + 1) + delay)};
+      for (const auto& [name, parameters] : flights_) arrive.actions.push_back(Action::await(name, slot));
+      arrive.actions.push_back(Action::run(arrive.name, 0, slot));
+      result_.lists.push_back(std::move(arrive));
     }
     for (int64_t place = 0; place < places; ++place) {
       const int slot = static_cast<int>(place);
       const int64_t first = period * (place + 1);
       result_.lists.push_back({fmt::format("pack{}", place), runs({fmt::format("pack{}", place), "clear"}),
                                When::every(every, first)});
-      result_.lists.push_back(
-          {fmt::format("fly{}", place),
-           {Action::run(fmt::format("fly{}", place), 0, slot), Action::reduce(kFlight, slot)},
-           When::every(every, first)});
+      ActionList fly{fmt::format("fly{}", place), {}, When::every(every, first)};
+      fly.actions.push_back(Action::run(fly.name, 0, slot));
+      for (const auto& [name, parameters] : flights_) fly.actions.push_back(Action::reduce(name, slot));
+      result_.lists.push_back(std::move(fly));
     }
   }
 
   ValueId sent(Builder& b, const Value& parameter, int64_t place) {
     return keep(b, fmt::format("sent{}", place), parameter);
   }
-  ValueId flight(Builder& b) {
+  // Ranks of one replica that have the same parameters send them among the same others, so that they are
+  // added up in the same order (OwnStates::summed).
+  std::string flight_of(const Value& parameter) const {
+    if (own_.is_shared(parameter)) return fmt::format("{}.{}", kFlight, parameter.name);
+    return own_.is_alike(parameter) ? kFlight + ".alike" : kFlight;
+  }
+  ValueId flight(Builder& b, const std::string& name) {
     int64_t elements = 0;
-    for (const Value& parameter : parameters_) elements += parameter.type.shape.elements();
-    return b.state(kFlight, {DType::f32, {elements}}, Role::kMessage);
+    for (const Value& parameter : flights_.at(name)) elements += parameter.type.shape.elements();
+    return b.state(name, {DType::f32, {elements}}, Role::kMessage);
   }
   // A copy: what a rank has sent itself is needed until the mean takes its place.
   void add_flight(int64_t place) {
     add_segment(fmt::format("fly{}", place), [&](Builder& b) {
-      std::vector<ValueId> parts;
-      for (const Value& parameter : parameters_) parts.push_back(sent(b, parameter, place));
-      b.update(flight(b), packed(b, parts));
+      for (const auto& [name, parameters] : flights_) {
+        std::vector<ValueId> parts;
+        for (const Value& parameter : parameters) parts.push_back(sent(b, parameter, place));
+        b.update(flight(b, name), packed(b, parts));
+      }
     });
   }
 
@@ -288,13 +295,16 @@ class OwnStepsMaker {
   // With correction, a rank's weights are what all agree on and then what it alone has changed since: not its
   // own corrected by what differs, or replicas would come apart by rounding, more and more.
   void add_arrivals(Builder& b, int64_t place, int64_t places) {
-    std::optional<Unpacked> added_up;
-    if (how_.delay() > 0) added_up.emplace(b, flight(b));
+    std::map<std::string, Unpacked> added_up;
+    for (const auto& [name, parameters] : flights_) {
+      if (how_.delay() > 0) added_up.try_emplace(name, b, flight(b, name));
+    }
     for (const Value& state : parameters_) {
       const ValueId own = b.declare(state);
       const ValueId change_sent = sent(b, state, place);
       const ValueId arrived =
-          mean_of_sum(b, added_up ? in_row(b, added_up->next(state.type.shape)) : summed(b, change_sent));
+          mean_of_sum(b, how_.delay() > 0 ? in_row(b, added_up.at(flight_of(state)).next(state.type.shape))
+                                          : own_.summed(b, change_sent, &state));
       if (!corrects()) {
         b.update(own, b.op("add", {own, out_of_row(b, arrived)}));
         continue;
@@ -322,7 +332,7 @@ class OwnStepsMaker {
       const ValueId share = own_share(b);
       for (const Value& state : lasting_) {
         const ValueId value = b.declare(state);
-        b.update(value, mean(b, value, state.role == Role::kOptimizer ? kNoValue : share));
+        b.update(value, mean(b, state, value, state.role == Role::kOptimizer ? kNoValue : share));
       }
     });
     add_segment("part", [&](Builder& b) {
@@ -339,10 +349,11 @@ class OwnStepsMaker {
   const Agreement& how_;
   const OpTable& ops_;
   OwnStates own_;
-  const int64_t ranks_, rank_;
+  const int64_t replicas_;
   std::vector<Value> lasting_, agreed_;  // states; those that ranks agree on: weights and running statistics
   std::vector<Value> parameters_;
-  std::optional<Mixing> mixing_;  // where weights are mixed with those of some others
+  std::map<std::string, std::vector<Value>> flights_;  // the parameters of each
+  std::optional<Mixing> mixing_;                       // where weights are mixed with those of some others
   AgreedSteps result_;
 };
 

@@ -39,12 +39,12 @@ int receiving_slot(const Agreement& how, size_t neighbour, int which) {
 }
 
 std::vector<int> Mixing::around() const {
-  const int ranks = static_cast<int>(own_.ranks()), rank = static_cast<int>(own_.rank());
+  const int ranks = static_cast<int>(own_.replicas()), rank = static_cast<int>(own_.replica());
   return pairs() ? partners(graph_of(how_), ranks, rank) : neighbours(graph_of(how_), ranks, rank);
 }
 
 ValueId Mixing::weight(Builder& b) {
-  return own_.keep(b, "weight", OwnStates::Of::kRank, "ones");
+  return own_.keep(b, "weight", OwnStates::Of::kReplica, "ones");
 }
 
 ValueId Mixing::message(Builder& b, std::string_view name) const {
@@ -115,14 +115,14 @@ void Mixing::add_gossip(AgreedSteps& steps) {
   const auto slot = [&](size_t i) { return paced ? receiving_slot(how_, i, 0) : static_cast<int>(i) + 1; };
   ActionList list{"exchange", {}, When::every(1)};
   for (size_t i = 0; i < peers.size(); ++i) {
-    list.actions.push_back(Action::send(state, peers[i]));
-    list.actions.push_back(Action::receive(state, peers[i], slot(i)));
+    list.actions.push_back(Action::send(state, own_.rank_in(peers[i])));
+    list.actions.push_back(Action::receive(state, own_.rank_in(peers[i]), slot(i)));
   }
   for (size_t i = 0; i < peers.size(); ++i) list.actions.push_back(Action::run(mix, 0, slot(i)));
   steps.lists.push_back(std::move(list));
   steps.slots[state] = slot(peers.size());
   if (!paced) return;
-  const int rank = static_cast<int>(own_.rank());
+  const int rank = static_cast<int>(own_.replica());
   for (size_t i = 0; i < peers.size(); ++i) {
     steps.lists.push_back(
         {message_list(rank, peers[i]), {Action::send(state, peers[i])}, When::tell(peers[i])});
@@ -147,15 +147,15 @@ void Mixing::add_pushes(AgreedSteps& steps) {
     for (const auto& [own, all] : sums) b.update(own, b.op("div", {all, divisor}));
   });
   steps.slots[std::string(kMixedState)] = 2;
-  const std::vector<int> distances = push_distances(graph_of(how_), static_cast<int>(own_.ranks()));
-  const int64_t ranks = own_.ranks(), rank = own_.rank();
+  const std::vector<int> distances = push_distances(graph_of(how_), static_cast<int>(own_.replicas()));
+  const int64_t replicas = own_.replicas(), replica = own_.replica();
   for (size_t i = 0; i < distances.size(); ++i) {
     ActionList list{
         fmt::format("push{}", i), {}, When::every(std::ssize(distances), static_cast<int64_t>(i) + 1)};
     const std::string state(kMixedState);
-    list.actions.push_back(Action::send(state, static_cast<int>((rank + distances[i]) % ranks)));
+    list.actions.push_back(Action::send(state, own_.rank_in((replica + distances[i]) % replicas)));
     list.actions.push_back(
-        Action::receive(state, static_cast<int>((rank + ranks - distances[i]) % ranks), 1));
+        Action::receive(state, own_.rank_in((replica + replicas - distances[i]) % replicas), 1));
     list.actions.push_back(Action::run(std::string(kMixSegment), 0, 1));
     steps.lists.push_back(std::move(list));
   }
@@ -169,13 +169,13 @@ ValueId Mixing::with_status(Builder& b, std::vector<ValueId> weights) const {
 // Both move towards each other by as much: what one gets of the difference, the other one gives, so that all
 // weights together stay what they were however late it comes, and whatever the rank has changed meanwhile.
 void Mixing::add_pairs(AgreedSteps& steps) {
-  const int ranks = static_cast<int>(own_.ranks()), rank = static_cast<int>(own_.rank());
+  const int ranks = static_cast<int>(own_.replicas()), rank = static_cast<int>(own_.replica());
   asks(graph_of(how_), ranks, rank) ? add_asking(steps, around()) : add_answering(steps, around());
 }
 
 void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
   const std::string offer(kOfferState), reply(kReplyState);
-  const int rank = static_cast<int>(own_.rank());
+  const int rank = static_cast<int>(own_.replica());
   add_segment(steps, kOfferSegment, [&](Builder& b) {
     std::vector<ValueId> weights;
     for (const Value& state : states_) weights.push_back(b.declare(state));
@@ -193,7 +193,7 @@ void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
   });
   const Action run_offer = Action::run(std::string(kOfferSegment)),
                settle = Action::run(std::string(kSettleSegment));
-  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.ranks()))) {
+  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.replicas()))) {
     if (one == rank)
       steps.lists.push_back({"exchange",
                              {run_offer, Action::send(offer, other), Action::receive(reply, other), settle},
@@ -209,7 +209,7 @@ void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
 
 void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
   const std::string offer(kOfferState), reply(kReplyState), answer(kAnswerSegment);
-  const int rank = static_cast<int>(own_.rank());
+  const int rank = static_cast<int>(own_.replica());
   add_segment(steps, kAnswerSegment, [&](Builder& b) {
     Unpacked arrived(b, message(b, kOfferState));
     std::vector<ValueId> weights;
@@ -220,7 +220,7 @@ void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
     }
     b.update(message(b, kReplyState), with_status(b, weights));
   });
-  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.ranks()))) {
+  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.replicas()))) {
     if (other != rank) continue;
     const int slot = static_cast<int>(std::ranges::find(others, one) - others.begin());
     steps.lists.push_back(

@@ -11,30 +11,72 @@
 
 namespace trireme {
 
-OwnStates::OwnStates(const Mesh& mesh, int rank) : mesh_(mesh), axis_(mesh.find(kReplicaAxis)) {
-  ranks_ = mesh.axes()[axis_].size;
-  rank_ = mesh.coordinate(rank, axis_);
+namespace {
+
+Shape row_of(const Shape& shape) {
+  Shape row{1};
+  for (const int64_t extent : shape) row.push_back(extent);
+  return row;
+}
+
+}  // namespace
+
+OwnStates::OwnStates(const AgreeingRank& rank) : place_(rank), axis_(rank.mesh.axis(kReplicaAxis)) {
+  replicas_ = rank.mesh.axes()[axis_].size;
+  replica_ = rank.mesh.coordinate(rank.rank, axis_);
+  TRIREME_CHECK(std::ssize(rank.members) == replicas_);
 }
 
 ValueId OwnStates::keep(Builder& b, std::string_view what, const Value& of, Of whose) {
-  return keep_named(b, fmt::format("{}{}.{}", kKeptPrefix, what, of.name), of.type.shape, whose, "zeros");
+  return keep_named(b, fmt::format("{}{}.{}", kKeptPrefix, what, of.name), of.type.shape, lying(of), whose,
+                    "zeros");
 }
 ValueId OwnStates::keep(Builder& b, std::string_view what, Of whose, const char* start) {
-  return keep_named(b, fmt::format("{}{}", kKeptPrefix, what), Shape{}, whose, start);
+  return keep_named(b, fmt::format("{}{}", kKeptPrefix, what), Shape{}, {{}, replicated(place_.mesh)}, whose,
+                    start);
 }
 
-ValueId OwnStates::keep_named(Builder& b, const std::string& name, const Shape& shape, Of whose,
-                              const char* start) {
+ValueId OwnStates::keep_named(Builder& b, const std::string& name, const Shape& shape,
+                              const KeptState& together, Of whose, const char* start) {
   if (const ValueId known = b.graph().find(name); known != kNoValue) return known;
-  Shape one{1};
-  for (const int64_t extent : shape) one.push_back(extent);
-  KeptState state{one, replicated(mesh_)};
-  if (whose == Of::kRank) {
+  KeptState state{row_of(together.whole), together.layout, together.of};
+  for (Placement& placement : state.layout) {
+    if (placement.kind == Placement::Kind::kSplit) ++placement.dim;
+  }
+  if (whose == Of::kReplica) {
     state.layout[axis_] = Placement::split(0);
-    state.whole.set(0, ranks_);
+    state.whole.set(0, replicas_);
   }
   kept_[name] = state;
-  return b.state(name, {DType::f32, one}, Role::kResidual, {{"init", start}});
+  return b.state(name, {DType::f32, row_of(shape)}, Role::kResidual, {{"init", start}});
+}
+
+// In what order elements are added up depends on where they lie in what is sent, and ranks that have the same
+// must find the same: what other stages have too, and parts of several sizes, are sent alone (bucket.h).
+ValueId OwnStates::summed(Builder& b, ValueId value, const Value* of) const {
+  Attrs attrs{{"axis", std::string(kReplicaAxis)},
+              {"ways", replicas_},
+              {"coordinate", replica_},
+              {"reduction", "sum"}};
+  if (of && is_shared(*of)) attrs.set("alone", int64_t{value});
+  if (of && !is_even(*of)) attrs.set("uneven", int64_t{1});
+  return b.op("all_reduce", {value}, attrs);
+}
+
+bool OwnStates::is_alike(const Value& state) const {
+  const Layout& layout = lying(state).layout;
+  for (size_t a = 0; a < layout.size(); ++a) {
+    if (static_cast<int>(a) != axis_ && place_.mesh.axes()[a].size > 1 &&
+        layout[a].kind == Placement::Kind::kReplicated)
+      return true;
+  }
+  return false;
+}
+
+bool OwnStates::is_even(const Value& state) const {
+  const KeptState& all = lying(state);
+  return local_shape(all.whole, all.layout, place_.mesh, 0) ==
+         local_shape(all.whole, all.layout, place_.mesh, place_.mesh.ranks() - 1);
 }
 
 namespace {

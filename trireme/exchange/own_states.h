@@ -1,5 +1,7 @@
-// States that ranks keep which go on by themselves for some steps: a first dim of 1, of which all ranks have
-// one each, so that checkpoints know them as they know residuals. And the few nodes that go with them.
+// States that replicas keep which go on by themselves for some steps: a first dim of 1, of which all replicas
+// have one each, so that checkpoints know them as they know residuals. A replica is the ranks of one place
+// along the axis data; each of them has the same part of such a state as of the state that it goes with. And
+// the few nodes that go with them.
 #pragma once
 
 #include <string>
@@ -14,25 +16,36 @@ namespace trireme {
 
 class OwnStates {
  public:
-  // On a mesh that has ranks along the axis data alone.
-  OwnStates(const Mesh& mesh, int rank);
+  explicit OwnStates(const AgreeingRank& rank);  // which outlives it
 
-  int64_t ranks() const { return ranks_; }
-  int64_t rank() const { return rank_; }
+  int64_t replicas() const { return replicas_; }
+  int64_t replica() const { return replica_; }
+  // The rank of the job that has in another replica what this one has here.
+  int rank_in(int64_t replica) const { return place_.members[static_cast<size_t>(replica)]; }
+  // Adds up over the replicas what ranks have of a state, or what was made of it.
+  ValueId summed(Builder& b, ValueId value, const Value* of = nullptr) const;
+  // Whether ranks of the same replica have the same elements of a state; and whether those are of other
+  // stages.
+  bool is_alike(const Value& state) const;
+  bool is_shared(const Value& state) const { return place_.shared.contains(state.name); }
 
-  enum class Of { kRank, kAll };  // each rank has its own; or all have the same
+  enum class Of { kReplica, kAll };  // each replica has its own; or all have the same
   // A state [1, …] for another one, and one [1] that starts at zero or at one.
-  ValueId keep(Builder& b, std::string_view what, const Value& of, Of whose = Of::kRank);
+  ValueId keep(Builder& b, std::string_view what, const Value& of, Of whose = Of::kReplica);
   ValueId keep(Builder& b, std::string_view what, Of whose, const char* start = "zeros");
 
   KeptStates take() { return std::exchange(kept_, {}); }
 
  private:
-  ValueId keep_named(Builder& b, const std::string& name, const Shape& shape, Of whose, const char* start);
+  const KeptState& lying(const Value& state) const { return place_.states.at(state.name); }
+  bool is_even(const Value& state) const;  // whether all ranks have parts of one size
+  // `together`: what it goes with, as all ranks have that.
+  ValueId keep_named(Builder& b, const std::string& name, const Shape& shape, const KeptState& together,
+                     Of whose, const char* start);
 
-  const Mesh& mesh_;
+  const AgreeingRank& place_;
   int axis_;
-  int64_t ranks_ = 1, rank_ = 0;
+  int64_t replicas_ = 1, replica_ = 0;
   KeptStates kept_;
 };
 

@@ -114,9 +114,12 @@ const std::vector<Combination>& combinations() {
        "a worker is one rank so far; messages between groups of ranks would have to be built"},
       {kServed, kZero, "the server alone has the optimizer's states, and ZeRO splits them over all ranks"},
       {kServed, kLayouts, "workers send whole gradients; a server would have to know their parts"},
-      {kOwnWeights, kOtherAxes,
-       "replicas that go on by themselves are one rank each so far; parts of tensors would have to be "
-       "averaged among the ranks that have the same part"},
+      {kOwnPace, kOtherAxes,
+       "the ranks of a replica would hear of other replicas in orders of their own; they would have to agree "
+       "on one. d_psgd without staleness and sgp work there"},
+      {kAsynchronous, kOwnWeights,
+       "between two steps microbatches are under way that have seen older weights, and these would have to "
+       "be averaged too; use a synchronous schedule"},
       {kOwnWeights, kZero,
        "ranks have weights and states of the optimizer of their own for a while, and ZeRO splits one set of "
        "them over all; it would need an axis of its own inside a replica"},

@@ -49,6 +49,11 @@ int64_t parameters_of(const std::vector<StepSegment>& segments) {
   return total;
 }
 
+int replicas_of(const Mesh& mesh) {
+  const int axis = mesh.find(kReplicaAxis);
+  return axis < 0 ? 1 : mesh.axes()[axis].size;
+}
+
 bool is_own(const StepSegment& segment) {
   return segment.rows == Rows::kOfOneRank;
 }
@@ -91,7 +96,8 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
       plan_(plan),
       stage_plan_(plan.of_one_stage()),
       cut_(cut),
-      record_(record_of(plan.agreement)) {
+      record_(record_of(plan.agreement)),
+      agrees_(record_.steps && (plan.agreement.servers() || replicas_of(stage_plan_.mesh) > 1)) {
   if (plan_.pipeline_stages() > 1)
     pipeline_ = pipeline_of(plan_, microbatches);
   else if (plan_.cuts_model())
@@ -133,20 +139,22 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
       for (const int64_t until : early_steps)
         early[until] =
             optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_, nullptr, until));
-      leader = record_.steps ? *agreed_steps({&leader, 1}, /*rank=*/0).update
-                             : exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_);
+      if (!record_.steps) leader = exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_);
     }
-    if (record_.steps && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
-    if (!pipeline_ && !(plan_.offload && segment.kind == SegmentKind::kUpdate))
-      leader = in_order(optimized(leader), segment.kind);
+    if (agrees_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
     common =
         Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
+    if (pipeline_) continue;  // it is cut first
+    Graph& leads = common->leader;
+    if (agrees_ && segment.kind == SegmentKind::kUpdate) leads = *agreed_steps(leads, /*rank=*/0).update;
+    if (!plan_.offload || segment.kind != SegmentKind::kUpdate)
+      leads = in_order(optimized(leads), segment.kind);
   }
 }
 
 // Where ranks go on by themselves, each keeps the running statistics that it has made.
 Graph ProgramBuilder::of_rank(const StepSegment& segment, Graph local) const {
-  if (!record_.steps || segment.kind != SegmentKind::kForwardBackward) return local;
+  if (!agrees_ || segment.kind != SegmentKind::kForwardBackward) return local;
   return without_sums(local, LeftOut::kSumsOfBuffers, ops());
 }
 
@@ -170,18 +178,17 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
     result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
     if (segment.kind == SegmentKind::kUpdate) {
       Graph& update = result.segments.back().graph;
-      KeptStates kept;
-      if (record_.steps) {
-        AgreedSteps steps = agreed_steps({&update, 1}, in_stage);
-        add_agreed(result, steps);
-        update = std::move(*steps.update);
-        kept = std::move(steps.kept);
-      } else {
+      if (!record_.steps) {
+        KeptStates kept;
         add_early_updates(result, update, *common_[s], in_stage, kept);
         update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), stages_, &kept);
+        for (const auto& [name, state] : kept)
+          result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
+      } else if (agrees_ && !pipeline_) {
+        AgreedSteps steps = agreed_steps(update, in_stage);
+        update = std::move(*steps.update);
+        add_agreed(result, steps, in_stage);
       }
-      for (const auto& [name, state] : kept)
-        result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
     }
     if (plan_.recompute) note_layouts_again(result.segments.back().graph, layouts);
     for (const Value& value : graph.values) {
@@ -231,12 +238,38 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, cons
   }
 }
 
-AgreedSteps ProgramBuilder::agreed_steps(std::span<const Graph> updates, int rank) const {
+// How the states of the update lie at rest.
+KeptStates ProgramBuilder::lying() const {
+  KeptStates result;
+  for (size_t s = 0; s < whole_.size(); ++s) {
+    if (!common_[s] || whole_[s].kind != SegmentKind::kUpdate) continue;
+    for (const Value& value : common_[s]->graph.values) {
+      if (value.kind == Value::Kind::kState)
+        result[value.name] = {value.type.shape, state_layout(common_[s]->pins, value, stage_plan_.mesh).rest,
+                              value.name};
+    }
+  }
+  return result;
+}
+
+AgreedSteps ProgramBuilder::agreed_steps(const Graph& update, int rank, const StateStages& stages) const {
+  AgreeingRank place{plan_.agreement, {&update, 1}, stage_plan_.mesh, plan_.rank_in_stage(rank), ops()};
+  place.members = plan_.mesh.members(rank, plan_.mesh.axis(kReplicaAxis));
+  place.states = lying();
+  for (const auto& [name, holders] : stages) {
+    if (holders.size() > 1) place.shared.insert(name);
+  }
+  return record_.steps(place);
+}
+
+AgreedSteps ProgramBuilder::served_steps(std::span<const Graph> updates, int rank) const {
   return record_.steps({plan_.agreement, updates, stage_plan_.mesh, rank, ops()});
 }
 
 // Those that ranks agree by come behind all others.
-void ProgramBuilder::add_agreed(RankPart& part, AgreedSteps& steps) {
+void ProgramBuilder::add_agreed(RankPart& part, AgreedSteps& steps, int rank) const {
+  for (const auto& [name, state] : steps.kept)
+    part.states[name] = state_part(state.whole, state.layout, stage_plan_.mesh, plan_.rank_in_stage(rank));
   for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
   for (StepSegment& segment : steps.segments) {
     const Graph made = optimized(segment.graph);

@@ -74,8 +74,11 @@ class ProgramBuilder {
                   const ChunksInFiles& chunks) const;
   void add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
                          KeptStates& kept) const;
-  AgreedSteps agreed_steps(std::span<const Graph> updates, int rank) const;
-  static void add_agreed(RankPart& part, AgreedSteps& steps);
+  // Of a rank of the job, whose own update this is, and that of its stage.
+  AgreedSteps agreed_steps(const Graph& update, int rank, const StateStages& stages = {}) const;
+  AgreedSteps served_steps(std::span<const Graph> updates, int rank) const;
+  void add_agreed(RankPart& part, AgreedSteps& steps, int rank) const;
+  KeptStates lying() const;
   std::vector<Graph> updates() const;
   RankPart server_part(int number, const Schedule& schedule) const;
   void note_elsewhere(RankPart& part) const;
@@ -87,7 +90,8 @@ class ProgramBuilder {
   Cut cut_;
   std::optional<Pipeline> pipeline_;  // of one stage where offload alone cuts the model
   const AgreementRecord& record_;
-  StateStages stages_;                         // of parameters, where methods of exchange must not mix stages
+  bool agrees_;         // between steps, by the record's: there are several replicas, or servers
+  StateStages stages_;  // of parameters, where methods of exchange must not mix stages
   std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
   std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.

@@ -19,7 +19,7 @@ std::vector<Graph> ProgramBuilder::updates() const {
 ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule& schedule) const {
   RankPart result;
   const std::vector<Graph> all = updates();
-  AgreedSteps steps = agreed_steps(all, number);
+  AgreedSteps steps = served_steps(all, number);
   result.step = std::move(*steps.step);
   for (const StepSegment& segment : whole_) {
     const bool evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
@@ -28,7 +28,7 @@ ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule&
     result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
     result.layouts.emplace_back();
   }
-  add_agreed(result, steps);
+  add_agreed(result, steps, number);
   note_elsewhere(result);
   for (size_t server = 0; all.size() > 1 && server < all.size(); ++server) {
     for (const Value& value : all[server].values) {
@@ -51,8 +51,8 @@ void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
     return std::ranges::none_of(part.segments,
                                 [&](const StepSegment& one) { return one.graph.name == action.what; });
   });
-  AgreedSteps steps = agreed_steps(updates(), rank);
-  add_agreed(part, steps);
+  AgreedSteps steps = served_steps(updates(), rank);
+  add_agreed(part, steps, rank);
   note_elsewhere(part);
 }
 

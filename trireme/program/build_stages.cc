@@ -1,5 +1,6 @@
 // The parts of a program builder that are about the stages of a pipeline (stages.h).
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -68,12 +69,22 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   const std::vector<int> peers = axis < 0 ? std::vector<int>{rank} : plan_.mesh.members(rank, axis);
   const InStages &leader = in_stages(0), &mine = in_stages(plan_.rank_in_stage(rank));
   Stage own = mine.stages.stage(number, peers);
-  const Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
-  const Stage& leading = &leader == &mine ? own : of_leader;
+  Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
+  Stage& leading = &leader == &mine ? own : of_leader;
+  std::map<std::string, std::string> kept_of;  // by replicas that go on by themselves
   RankPart part{
       .states = mine.whole.states, .step = own.step, .evaluation = own.evaluation, .fill = own.fill};
+  part.slots = std::move(own.slots);
   for (size_t i = 0; i < own.parts.size(); ++i) {
-    const StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
+    StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
+    if (agrees_ && segment.kind == SegmentKind::kUpdate) {
+      const StateStages& stages = mine.stages.state_stages();
+      AgreedSteps steps = agreed_steps(segment.graph, rank, stages);
+      if (&leads != &segment) leads.graph = *agreed_steps(leads.graph, rank, stages).update;
+      segment.graph = std::move(*steps.update);
+      for (const auto& [name, state] : steps.kept) kept_of[name] = state.of;
+      add_agreed(part, steps, rank);
+    }
     const NamedLayouts& layouts = mine.whole.layouts[own.parts[i].of];
     if (plan_.offload && segment.kind == SegmentKind::kUpdate) {
       ChunksInFiles chunks;
@@ -86,8 +97,8 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
       return of.kind == SegmentKind::kUpdate ? in_rounds(graph) : graph;
     };
     const Graph graph = with_ranks_of_mesh(prepared(segment), plan_.mesh, rank);
-    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : prepared(leads), ops()),
-                               segment.kind, segment.rows);
+    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : prepared(leads), ops()), segment.kind,
+                               segment.rows);
     part.layouts.push_back(layouts);
   }
   for (const std::string& name : mine.stages.held_twice()) {
@@ -97,6 +108,12 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   for (const auto& [name, holders] : mine.stages.state_stages()) {
     const auto known = part.states.find(name);
     if (axis >= 0 && known != part.states.end()) known->second.stages = holders;
+  }
+  // What replicas keep beside a state is where that is; what they keep besides, all stages have.
+  for (const auto& [name, of] : kept_of) {
+    std::vector<int>& holders = part.states.at(name).stages;
+    if (!of.empty()) holders = part.states.at(of).stages;
+    if (of.empty()) holders.resize(peers.size()), std::iota(holders.begin(), holders.end(), 0);
   }
   for (const Stage::Part& piece : own.parts) {
     for (const Value& value : piece.segment.graph.values) {
@@ -114,7 +131,6 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
       if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
     }
   }
-  part.slots = std::move(own.slots);
   return part;
 }
 

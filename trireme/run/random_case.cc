@@ -209,7 +209,7 @@ class Drawing {
 
   // One to four axes in many orders. `other` is one that no preset knows.
   void draw_mesh() {
-    if (drawn_.contains(Feature::kExchange) && !dice_.chance(computes_alone() ? 0.05 : 0.15)) {
+    if (drawn_.contains(Feature::kExchange) && !dice_.chance(drawn_.contains(Feature::kServed) ? 0.05 : 0.25)) {
       axes_.push_back({"data", static_cast<int>(dice_.between(2, std::max(2, ranges_.max_ranks)))});
       return;
     }

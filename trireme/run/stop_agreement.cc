@@ -13,6 +13,9 @@ StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, c
     : ranks_(ranks), trainer_(trainer), stop_(stop), deadline_(deadline) {
   if (const Agreement& how = ranks.plan.agreement; how.delay() > 0)
     delay_ = std::max(how.delay(), how.period());
+  std::vector<Axis> axes = ranks.plan.mesh.axes();
+  std::erase_if(axes, [](const Axis& axis) { return axis.name == kReplicaAxis; });
+  inside_ = Mesh(std::move(axes));
 }
 
 StopAgreement::~StopAgreement() {
@@ -34,16 +37,17 @@ StopReason StopAgreement::agreed_after(int64_t steps) {
   if (steps % delay_ != 0) return StopReason::kNone;
   std::byte* const flag = reinterpret_cast<std::byte*>(&flag_);
   if (under_way_) ranks_.communicator->wait(flag);
-  const StopReason agreed = under_way_ ? static_cast<StopReason>(flag_) : StopReason::kNone;
-  flag_ = static_cast<int32_t>(reason());
+  const StopReason settled = under_way_ ? static_cast<StopReason>(flag_) : StopReason::kNone;
+  // The ranks of a replica are in step, and say the same to the others.
+  flag_ = agreed(ranks_.communicator, inside_, static_cast<int32_t>(reason()), Communicator::Reduction::kMax);
   ranks_.communicator->start_all_reduce(kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax);
   under_way_ = true;
-  return agreed;
+  return settled;
 }
 
 StopReason StopAgreement::agreed_now() {
-  return static_cast<StopReason>(agreed(ranks_.communicator, ranks_.plan.mesh,
-                                        static_cast<int32_t>(reason()), Communicator::Reduction::kMax));
+  return static_cast<StopReason>(agreed(ranks_.communicator, ranks_.plan.mesh, static_cast<int32_t>(reason()),
+                                        Communicator::Reduction::kMax));
 }
 
 }  // namespace trireme

@@ -39,6 +39,7 @@ class StopAgreement {
   const Trainer& trainer_;
   const std::atomic<bool>* stop_;
   Clock::time_point deadline_;
+  Mesh inside_;        // the axes along which the ranks of a replica lie
   int64_t delay_ = 0;  // steps; 0: none
   int32_t flag_ = 0;   // of which the maximum is under way
   bool under_way_ = false;

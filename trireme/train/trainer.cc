@@ -154,7 +154,9 @@ void Trainer::begin_sums_again(int64_t steps) {
       if (action.kind != Action::Kind::kReduce) continue;
       const auto begun = last_run(list),
                  awaited = last_run(*list_with(Action::await(action.what, action.slot)));
-      if (begun.first > 0 && begun > awaited) run_list(list);
+      if (begun.first == 0 || begun <= awaited) continue;
+      run_list(list);
+      break;  // all of its sums are begun
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/comm/context.h"
@@ -20,8 +21,9 @@ constexpr double kAgreeingTimeoutSeconds = 300;
 constexpr int32_t kIgnoredTarget = -1;
 constexpr double kPartOfAByte = 0.5;  // shares of ranks are no whole numbers
 
-struct RankStep {
-  States before, left, after;
+// Of one replica: what its ranks have of the states, together.
+struct ReplicaStep {
+  Gathering before, left, after;
   StepResult result;
 };
 
@@ -32,9 +34,10 @@ struct SentBytes {
 };
 
 struct AgreeingRun {
-  std::vector<std::vector<RankStep>> steps;  // by step and rank
-  std::vector<States> met, parted;           // by rank
-  std::vector<std::vector<Part>> rows;       // of a whole batch, by rank
+  std::vector<std::vector<ReplicaStep>> steps;  // by step and replica
+  std::vector<Gathering> met, parted;           // by replica
+  // Of a whole batch: the rows of each replica, by microbatch.
+  std::vector<std::vector<std::set<int64_t>>> rows;
   SentBytes bytes;
 };
 
@@ -67,39 +70,54 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vect
   const Training& training = reference.training();
   const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
                                  left = states_of(reference.program(), StateGroup::kLeft);
-  const size_t ranks = static_cast<size_t>(plan.mesh.ranks());
+  const int axis = plan.mesh.axis(kReplicaAxis);
+  const auto replicas = static_cast<size_t>(plan.mesh.axes()[axis].size);
   AgreeingRun run;
-  run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<RankStep>(ranks));
-  run.met.resize(ranks);
-  run.parted.resize(ranks);
-  run.rows.resize(ranks);
+  run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<ReplicaStep>(replicas));
+  run.met.resize(replicas);
+  run.parted.resize(replicas);
+  run.rows.resize(replicas);
   std::mutex mutex;
   const auto one_rank = [&](comm::Context& context) {
     const auto rank = static_cast<size_t>(context.rank());
+    const auto replica = static_cast<size_t>(plan.mesh.coordinate(context.rank(), axis));
     // Rings send what the closed forms say for any number of ranks and size.
     MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
     const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
     Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
                     training.shape, *device, {plan, context.rank(), &communicator});
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
-    run.rows[rank] = trainer.own_rows();
+    const auto note = [&](Gathering& gathering, const std::vector<std::string>& names) {
+      const std::lock_guard lock(mutex);
+      gathering.add(trainer, names, plan.mesh, context.rank());
+    };
+    {
+      const std::lock_guard lock(mutex);
+      const std::vector<Part> own = trainer.own_rows();
+      run.rows[replica].resize(std::max(run.rows[replica].size(), own.size()));
+      for (size_t m = 0; m < own.size(); ++m) {
+        for (int64_t row = own[m].begin; row < own[m].end(); ++row) run.rows[replica][m].insert(row);
+      }
+    }
     communicator.take_bytes();
     double sent = 0;
     for (int64_t step = 0; step < reference.steps(); ++step) {
-      RankStep& record = run.steps[static_cast<size_t>(step)][rank];
+      ReplicaStep& record = run.steps[static_cast<size_t>(step)][replica];
       Batch batch = training.batches[static_cast<size_t>(step)];
-      record.before = read_states(trainer, lasting);
+      note(record.before, lasting);
       trainer.forward_backward(batch, step);
-      record.left = read_states(trainer, left);
-      record.result = trainer.update(step, training.rates[static_cast<size_t>(step)]);
-      record.after = read_states(trainer, lasting);
+      note(record.left, left);
+      const StepResult result = trainer.update(step, training.rates[static_cast<size_t>(step)]);
+      note(record.after, lasting);
       sent += static_cast<double>(communicator.take_bytes());
+      const std::lock_guard lock(mutex);
+      record.result = result;
     }
     {
       const Trainer::Meeting meeting(trainer);
-      run.met[rank] = read_states(trainer, lasting);
+      note(run.met[replica], lasting);
     }
-    run.parted[rank] = read_states(trainer, lasting);
+    note(run.parted[replica], lasting);
     const std::lock_guard lock(mutex);
     run.bytes.counted += sent;
     promise(trainer.program(), reference.steps(), run.bytes);
@@ -114,11 +132,12 @@ class AgreeingComparison {
       : reference_(reference),
         how_(plan.agreement),
         run_(run),
-        ranks_(run.met.size()),
+        replicas_(run.met.size()),
+        several_ranks_(static_cast<size_t>(plan.mesh.ranks()) > replicas_),
         left_(states_of(reference.program(), StateGroup::kLeft)),
         lasting_(states_of(reference.program(), StateGroup::kLasting)),
         batches_(reference.training().batches),
-        shares_(how_, ranks_),
+        shares_(how_, replicas_),
         judge_(reference.program()) {
     judge_.raise(Verdict::kRounding);
     has_buffers_ = std::ranges::any_of(
@@ -126,9 +145,9 @@ class AgreeingComparison {
     // Where other rows are dropped out, those that stand for them have other statistics.
     if (has_buffers_ && reference.training().model.options.dropout > 0)
       std::erase_if(left_, [&](const std::string& name) { return role_of(name) == Role::kPending; });
+    const States start = run.steps[0][0].before.whole();
     for (const std::string& name : lasting_)
-      states_.emplace(name,
-                      AgreedState(how_, role_of(name), Estimate(run.steps[0][0].before.at(name)), ranks_));
+      states_.emplace(name, AgreedState(how_, role_of(name), Estimate(start.at(name)), replicas_));
   }
 
   Result go() {
@@ -141,74 +160,78 @@ class AgreeingComparison {
  private:
   Role role_of(const std::string& name) const { return reference_.program().find_state(name)->role; }
 
-  // The batch in which the targets of one rank's rows alone count. Batch norms of other groups than its own
-  // see its rows too, so that their statistics are those of its own.
-  Batch batch_of(int64_t step, size_t rank) const {
+  // The batch in which the targets of one replica's rows alone count. Batch norms of other groups than its
+  // own see its rows too, so that their statistics are those of its own.
+  Batch batch_of(int64_t step, size_t replica) const {
     Batch batch = batches_[static_cast<size_t>(step)];
     HostTensor& targets = batch.tensors.back().second;
     const std::span<int32_t> all = targets.values<int32_t>();
     const int64_t row = targets.shape.elements() / targets.shape[0];
     std::vector<bool> is_own(static_cast<size_t>(targets.shape[0]));
-    for (const Part& part : run_.rows[rank]) std::fill_n(is_own.begin() + part.begin, part.size, true);
+    for (const std::set<int64_t>& rows : run_.rows[replica]) {
+      for (const int64_t own : rows) is_own[static_cast<size_t>(own)] = true;
+    }
     for (size_t i = 0; i < all.size(); ++i) {
       if (!is_own[i / static_cast<size_t>(row)]) all[i] = kIgnoredTarget;
     }
-    if (has_buffers_) spread_rows(batch, rank);
+    if (has_buffers_) spread_rows(batch, replica);
     return batch;
   }
 
-  void spread_rows(Batch& batch, size_t rank) const {
+  void spread_rows(Batch& batch, size_t replica) const {
     HostTensor& input = batch.tensors.front().second;
     const size_t row = input.bytes.size() / static_cast<size_t>(input.shape[0]);
-    for (size_t m = 0; m < run_.rows[rank].size(); ++m) {
-      const Part own = run_.rows[rank][m];
-      for (size_t other = 0; other < ranks_; ++other) {
-        const Part to = run_.rows[other][m];
-        if (other == rank) continue;
-        std::copy_n(input.bytes.begin() + own.begin * static_cast<int64_t>(row),
-                    static_cast<size_t>(own.size) * row,
-                    input.bytes.begin() + to.begin * static_cast<int64_t>(row));
+    const auto at = [&](int64_t number) { return input.bytes.begin() + number * static_cast<int64_t>(row); };
+    for (size_t m = 0; m < run_.rows[replica].size(); ++m) {
+      const std::set<int64_t>& own = run_.rows[replica][m];
+      for (size_t other = 0; other < replicas_; ++other) {
+        if (other == replica) continue;
+        TRIREME_CHECK(run_.rows[other][m].size() == own.size());
+        auto from = own.begin();
+        for (const int64_t to : run_.rows[other][m]) std::copy_n(at(*from++), row, at(to));
       }
     }
   }
 
   void compare_step(int64_t step) {
-    const std::vector<RankStep>& found = run_.steps[static_cast<size_t>(step)];
-    std::vector<States> updated(ranks_), bounds(ranks_);
+    const std::vector<ReplicaStep>& found = run_.steps[static_cast<size_t>(step)];
+    std::vector<States> started(replicas_), updated(replicas_), bounds(replicas_);
     std::vector<double> counts;
-    for (size_t r = 0; r < ranks_ && !judge_.is_bug(); ++r) {
-      reference_.restart(step, found[r].before, batch_of(step, r));
-      const std::string when = fmt::format("step {}, rank {}", step + 1, r);
+    for (size_t r = 0; r < replicas_ && !judge_.is_bug(); ++r) {
+      const std::string when = fmt::format("step {}, {}", step + 1, replica_name(r));
+      for (const Gathering* one : {&found[r].before, &found[r].left, &found[r].after})
+        check_alike(when, *one);
+      started[r] = found[r].before.whole();
+      const States left = found[r].left.whole();
+      reference_.restart(step, started[r], batch_of(step, r));
       if (r == 0)
         judge_.result.losses.push_back({found[r].result.loss, reference_.record()[step].result.loss});
-      judge_.compare(when + ", forward and backward", left_, reference_.record()[step].left, found[r].left,
+      judge_.compare(when + ", forward and backward", left_, reference_.record()[step].left, left,
                      [&](Samples samples) { return reference_.left_bounds(step, samples); });
-      States none;
-      for (const auto& [name, values] : found[r].left) none[name].assign(values.size(), 0);
-      updated[r] = reference_.update(step, found[r].left);
-      bounds[r] = reference_.update_bounds(step, found[r].left, none, updated[r], Samples::kFew);
-      counts.push_back(
-          found[r].result.skipped ? 0 : static_cast<double>(found[r].left.at(std::string(kCountState))[0]));
+      updated[r] = reference_.update(step, left);
+      bounds[r] = reference_.update_bounds(step, left, found[r].left.reach(), updated[r], Samples::kFew);
+      counts.push_back(found[r].result.skipped ? 0
+                                               : static_cast<double>(left.at(std::string(kCountState))[0]));
     }
     if (judge_.is_bug()) return;
     shares_.count(counts);
-    std::vector<States> expected(ranks_);
-    std::vector<Bounds> off(ranks_);
+    std::vector<States> expected(replicas_);
+    std::vector<Bounds> off(replicas_);
     for (const std::string& name : lasting_) {
       OfRanks before, own;
-      for (size_t r = 0; r < ranks_; ++r) {
-        before.emplace_back(found[r].before.at(name));
+      for (size_t r = 0; r < replicas_; ++r) {
+        before.emplace_back(started[r].at(name));
         own.emplace_back(updated[r].at(name), bounds[r].at(name));
       }
       const OfRanks after = states_.at(name).after(step + 1, before, own, shares_.of_round());
-      for (size_t r = 0; r < ranks_; ++r) {
+      for (size_t r = 0; r < replicas_; ++r) {
         expected[r][name].assign(after[r].values.begin(), after[r].values.end());
         off[r][name].assign(after[r].bounds.begin(), after[r].bounds.end());
       }
     }
-    for (size_t r = 0; r < ranks_; ++r)
-      judge_.compare(fmt::format("step {}, rank {}, update and agreement", step + 1, r), lasting_,
-                     expected[r], found[r].after, [&](Samples) { return off[r]; });
+    for (size_t r = 0; r < replicas_; ++r)
+      judge_.compare(fmt::format("step {}, {}, update and agreement", step + 1, replica_name(r)), lasting_,
+                     expected[r], found[r].after.whole(), [&](Samples) { return off[r]; });
     const bool ends_round = how_.kind() == Agreement::Kind::kAveraged &&
                             how_.way() != ExchangeKind::Of::kLateMeans && (step + 1) % how_.period() == 0;
     if (ends_round) shares_.end_round();
@@ -216,26 +239,44 @@ class AgreeingComparison {
 
   // One model: the mean of all, moments alike, weights and statistics by their shares.
   void compare_meeting() {
-    const std::vector<RankStep>& last = run_.steps.back();
-    const std::vector<double> alike(ranks_, 1.0 / static_cast<double>(ranks_));
+    std::vector<States> last, met, parted;
+    for (size_t r = 0; r < replicas_; ++r) {
+      for (const Gathering* one : {&run_.met[r], &run_.parted[r]}) check_alike("the meeting", *one);
+      last.push_back(run_.steps.back()[r].after.whole());
+      met.push_back(run_.met[r].whole());
+      parted.push_back(run_.parted[r].whole());
+    }
+    const std::vector<double> alike(replicas_, 1.0 / static_cast<double>(replicas_));
     States expected;
     Bounds off;
     for (const std::string& name : lasting_) {
       OfRanks own;
-      for (size_t r = 0; r < ranks_; ++r) own.emplace_back(last[r].after.at(name));
+      for (size_t r = 0; r < replicas_; ++r) own.emplace_back(last[r].at(name));
       const Estimate mean = mean_of(own, role_of(name) == Role::kOptimizer ? alike : shares_.of_meeting());
       expected[name].assign(mean.values.begin(), mean.values.end());
       off[name].assign(mean.bounds.begin(), mean.bounds.end());
     }
-    judge_.compare("the meeting", lasting_, expected, run_.met[0], [&](Samples) { return off; });
-    for (size_t r = 0; r < ranks_; ++r) {
+    judge_.compare("the meeting", lasting_, expected, met[0], [&](Samples) { return off; });
+    for (size_t r = 0; r < replicas_; ++r) {
       for (const std::string& name : lasting_) {
-        if (!same(run_.met[r].at(name), run_.met[0].at(name)))
-          judge_.bug(fmt::format("the meeting: {} of rank {} is not that of rank 0", name, r));
-        if (!same(run_.parted[r].at(name), last[r].after.at(name)))
-          judge_.bug(fmt::format("{} of rank {} is not what it was before the meeting", name, r));
+        if (!same(met[r].at(name), met[0].at(name)))
+          judge_.bug(
+              fmt::format("the meeting: {} of {} is not that of {}", name, replica_name(r), replica_name(0)));
+        if (!same(parted[r].at(name), last[r].at(name)))
+          judge_.bug(fmt::format("{} of {} is not what it was before the meeting", name, replica_name(r)));
       }
     }
+  }
+
+  void check_alike(const std::string& when, const Gathering& gathering) {
+    if (gathering.disagreement().empty()) return;
+    judge_.bug(fmt::format("{}: ranks of a replica that should have the same have not: {}", when,
+                           gathering.disagreement()));
+  }
+
+  // A replica of one rank is called by it.
+  std::string replica_name(size_t number) const {
+    return fmt::format("{} {}", several_ranks_ ? "replica" : "rank", number);
   }
 
   void compare_bytes() {
@@ -247,7 +288,8 @@ class AgreeingComparison {
   Reference& reference_;
   const Agreement& how_;
   const AgreeingRun& run_;
-  const size_t ranks_;
+  const size_t replicas_;
+  const bool several_ranks_;  // in a replica
   std::vector<std::string> left_, lasting_;
   const std::vector<Batch> batches_;  // the reference is given others
   bool has_buffers_ = false;

@@ -1,12 +1,14 @@
-// Do ranks that have weights of their own between agreements (averaged, mixed) compute what they should?
-// They are run as threads, in lockstep, for all steps of the training, and compared in each:
+// Do replicas that have weights of their own between agreements (averaged, mixed) compute what they should?
+// Their ranks (one each, or those of tensor parallelism and pipelines inside a replica) are run as threads,
+// in lockstep, for all steps of the training, and compared in each:
 //
-//   1. forward and backward: what each rank has made of its rows, against one rank alone that has the same
+//   1. forward and backward: what each replica has made of its rows, against one rank alone that has the same
 //      weights and the targets of those rows;
-//   2. the update and the agreement: every weight, moment and buffer of every rank, against what each rank's
-//      own step makes of *its* gradients, and agreed.h makes of those;
+//   2. the update and the agreement: every weight, moment and buffer of every replica, against what its own
+//      step makes of *its* gradients, and agreed.h makes of those;
 //
 // and after the last step the states of a meeting, which are means, and those behind it, which are as before.
+// The ranks of a replica must have the same bits of what they should have alike.
 // Bytes that ranks have sent are held to those that their programs promise.
 #pragma once
 

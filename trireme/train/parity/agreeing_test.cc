@@ -101,6 +101,56 @@ TEST(Agreeing, OfAModelWithBatchNorm) {
   }
 }
 
+// A replica may be several ranks: each agrees on its own parts. Three replicas show in what order sums are
+// made, and sizes that ranks do not divide that those who have the same agree on the same bits.
+struct Inside {
+  const char *mesh, *rest;
+};
+class SeveralRanks : public testing::TestWithParam<Inside> {};
+INSTANTIATE_TEST_SUITE_P(All, SeveralRanks,
+                         testing::Values(Inside{"data:3 tensor:2", R"("preset": "megatron")"},
+                                         Inside{"tensor:2 data:2", R"("preset": "megatron+sequence")"},
+                                         Inside{"pipe:2 data:3", R"("preset": "data")"},
+                                         Inside{"data:2 pipe:2", R"("schedule": "chimera")"},
+                                         Inside{"data:2 pipe:2 tensor:2",
+                                                R"("preset": "megatron", "schedule": "gpipe")"}));
+
+TEST_P(SeveralRanks, OfAReplicaAgreeOnTheirParts) {
+  for (const char* exchange :
+       {R"({"method": "local", "steps": 2})", R"({"method": "fedavg", "steps": 2, "fraction": 0.5})",
+        R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 1, "period": 2})",
+        R"({"method": "delayed", "delay": 0, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
+    const Result result =
+        verify_case({.settings = {"model.family=gpt", "model.layers=2", "model.heads=3", "model.hidden=12",
+                                  "model.seq=6", "model.vocab=19", "train.batch=12", "train.accumulate=2",
+                                  "train.clip_norm=0.5", "optim.kind=adamw"},
+                     .plan = fmt::format(R"({{"mesh": "{}", {}, "exchange": {}}})", GetParam().mesh,
+                                         GetParam().rest, exchange),
+                     .exchange = exchange});
+    EXPECT_EQ(result.verdict, Verdict::kRounding)
+        << GetParam().mesh << ", " << exchange << ": " << result.reason;
+  }
+}
+
+// Under tensor parallelism each rank compresses its own parts of gradients, with residuals of their own.
+TEST(Agreeing, OfPartsOfTensors) {
+  for (const char* exchange :
+       {R"({"method": "top_k", "ratio": 0.1})", R"({"method": "dgc", "ratio": 0.1})",
+        R"({"method": "power_sgd", "rank": 1})", R"("one_bit")", R"({"method": "qsgd", "bucket": 16})",
+        R"("signum")", R"({"method": "shared_pattern", "ratio": 0.3, "block": 8})",
+        R"({"method": "pruned_ring", "ratio": 0.2})"}) {
+    for (const char* mesh : {"data:2 tensor:2", "tensor:2 pipe:2 data:2"}) {
+      const Result result = verify_case(
+          {.settings = {"model.family=gpt", "model.layers=2", "model.heads=2", "model.hidden=8",
+                        "model.seq=6", "model.vocab=16", "train.batch=8", "train.accumulate=2",
+                        "train.clip_norm=0", "optim.kind=sgd"},
+           .plan = fmt::format(R"({{"mesh": "{}", "preset": "megatron", "exchange": {}}})", mesh, exchange),
+           .exchange = exchange});
+      EXPECT_EQ(result.verdict, Verdict::kRounding) << mesh << ", " << exchange << ": " << result.reason;
+    }
+  }
+}
+
 // The recurrent weight of one time step has no gradient, and a matrix of zeros no direction.
 TEST(Agreeing, OfAGradientOfZeros) {
   const Result result =

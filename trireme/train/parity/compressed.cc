@@ -94,23 +94,91 @@ std::vector<std::string> kept_states(const Program& program) {
   return names;
 }
 
+int compressing_group(const Mesh& mesh, int rank) {
+  int group = 0;
+  for (size_t a = 0; a < mesh.axes().size(); ++a) {
+    const Axis& axis = mesh.axes()[a];
+    if (axis.name != kReplicaAxis && axis.name != kPipeAxis)
+      group = group * axis.size + mesh.coordinate(rank, static_cast<int>(a));
+  }
+  return group;
+}
+
+int compressing_groups(const Mesh& mesh) {
+  return compressing_group(mesh, mesh.ranks() - 1) + 1;
+}
+
+void note_parts(const Program& program, GradientParts& parts) {
+  for (const State& state : program.states) {
+    if (state.role == Role::kGradient && state.attrs.has("of") && !state.attrs.has("addend_of"))
+      parts.emplace(state.name, state.part);
+  }
+}
+
+States cut(const States& whole, const GradientParts& parts) {
+  States result = whole;
+  for (const auto& [name, part] : parts) {
+    const auto found = whole.find(name);
+    if (found == whole.end()) continue;
+    std::vector<float>& own = result[name];
+    own.clear();
+    for_each_run(part, [&](int64_t from, int64_t, int64_t count) {
+      own.insert(own.end(), found->second.begin() + from, found->second.begin() + from + count);
+    });
+  }
+  return result;
+}
+
+namespace {
+
+Shape shape_of(const StatePart& part) {
+  Shape shape = part.whole;
+  for (size_t dim = 0; dim < part.pieces.size(); ++dim) {
+    int64_t extent = 0;
+    for (const Part& piece : part.pieces[dim]) extent += piece.size;
+    shape.set(static_cast<int>(dim), extent);
+  }
+  return shape;
+}
+
+// What one group of ranks makes of one step.
+struct GroupStep {
+  const Program& whole;
+  const std::vector<ExchangeChoice>& choices;
+  int64_t step;
+  double unit;
+
+  void add(const Compressing& group, Agreed& result) const;
+};
+
+}  // namespace
+
 Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, double loss_scale,
-                   const States& summed, const std::vector<OfReplica>& replicas) {
+                   const States& summed, const std::vector<Compressing>& groups) {
   Agreed result{summed, {}, {}};
   for (const auto& [name, values] : summed) result.left_bounds[name].assign(values.size(), 0);
   const std::vector<ExchangeChoice> choices = exchange_choices(how);
   const double unit = static_cast<double>(summed.at(std::string(kCountState))[0]) * loss_scale;
+  for (const Compressing& group : groups) GroupStep{whole, choices, step, unit}.add(group, result);
+  return result;
+}
+
+void GroupStep::add(const Compressing& group, Agreed& result) const {
+  const auto& [parts, replicas] = group;
   for (const State& state : whole.states) {
     if (state.role != Role::kGradient || !state.attrs.has("of")) continue;
     const std::string parameter(state.attrs.text("of"));
+    const StatePart& part = parts.at(state.name);
+    const Shape shape = shape_of(part);
     const Value value{.name = parameter, .type = state.type, .role = Role::kParameter};
-    const ExchangeChoice* choice = choice_for(choices, value, state.type.shape);
+    const ExchangeChoice* choice = choice_for(choices, value, shape);
     if (!choice) continue;
-    Exchanged x{parameter, state.type.shape, step, {}, {}, {}};
+    Exchanged x{parameter, shape, step, {}, {}, {}};
     double addends = 0;
     for (const OfReplica& replica : replicas) {
       Doubles& own = x.gradients.emplace_back();
-      for (const float number : replica.left.at(state.name)) own.push_back(static_cast<double>(number) / unit);
+      for (const float number : replica.left.at(state.name))
+        own.push_back(static_cast<double>(number) / unit);
       addends += largest_of_all(own);
       for (const char* what : kWhat) {
         if (const auto kept = replica.kept_before.find(kept_name(what, parameter));
@@ -121,10 +189,13 @@ Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, dou
     const Written written = written_out(*choice, x);
     const double tolerance = tolerance_of(*choice),
                  bound = tolerance * (largest_of_all(written.what.sum) + addends);
-    for (size_t i = 0; i < written.what.sum.size(); ++i) {
-      result.left[state.name][i] = static_cast<float>(written.what.sum[i] * unit);
-      result.left_bounds[state.name][i] = static_cast<float>((bound + written.either.sum[i]) * unit);
-    }
+    for_each_run(part, [&](int64_t to, int64_t from, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<size_t>(from + i);
+        result.left[state.name][to + i] = static_cast<float>(written.what.sum[at] * unit);
+        result.left_bounds[state.name][to + i] = static_cast<float>((bound + written.either.sum[at]) * unit);
+      }
+    });
     for (const auto& [what, of_ranks] : written.what.kept) {
       for (size_t r = 0; r < of_ranks.size(); ++r) {
         const std::vector<float>& found = replicas[r].kept_after.at(kept_name(what, parameter));
@@ -141,7 +212,6 @@ Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, dou
       }
     }
   }
-  return result;
 }
 
 }  // namespace trireme::parity

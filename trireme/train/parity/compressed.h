@@ -10,11 +10,26 @@
 
 namespace trireme::parity {
 
-// Of each rank along data, all stages of a pipeline together: what forward and backward parts have left, and
-// the states that methods keep.
+// Of one place along data, all stages of a pipeline together: what forward and backward parts have left of
+// the parts of tensors that these ranks have, and the states that methods keep.
 struct OfReplica {
   States left, kept_before, kept_after;
 };
+
+// What ranks that differ along data and pipe alone have of each gradient, by its state: those along other
+// axes (tensor) compress parts of their own.
+using GradientParts = std::map<std::string, StatePart, std::less<>>;
+struct Compressing {
+  GradientParts parts;
+  std::vector<OfReplica> replicas;
+};
+// Which of such groups of ranks a rank is in; and how many there are.
+int compressing_group(const Mesh& mesh, int rank);
+int compressing_groups(const Mesh& mesh);
+// Adds the parts of gradients that the program has.
+void note_parts(const Program& program, GradientParts& parts);
+// What of whole tensors lies in the parts; all of what is not among them.
+States cut(const States& whole, const GradientParts& parts);
 
 struct Agreed {
   States left;          // as one rank would have it: gradients are those that were agreed on
@@ -27,6 +42,6 @@ std::vector<std::string> kept_states(const Program& program);
 
 // `step` counts from 1. `whole` is the program of one rank, `summed` what all ranks have left together.
 Agreed agreed_step(const Agreement& how, const Program& whole, int64_t step, double loss_scale,
-                   const States& summed, const std::vector<OfReplica>& replicas);
+                   const States& summed, const std::vector<Compressing>& groups);
 
 }  // namespace trireme::parity

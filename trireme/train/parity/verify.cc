@@ -26,7 +26,7 @@ constexpr double kTimeoutSeconds = 300;
 
 struct PlanStep {
   Gathering left, after;
-  std::vector<OfReplica> replicas;  // of compressed agreement
+  std::vector<Compressing> groups;  // of compressed agreement
   StepResult result;
 };
 
@@ -85,11 +85,13 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   run.steps.resize(reference.steps());
   const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
   const int data = plan.mesh.find(kReplicaAxis);
-  // By step and replica, what its stages have left.
-  std::vector<std::vector<Gathering>> left_by(run.steps.size());
+  // By step, group and replica, what its stages have left.
+  std::vector<std::vector<std::vector<Gathering>>> left_by(run.steps.size());
+  const auto groups = static_cast<size_t>(compressing_groups(plan.mesh));
   for (size_t step = 0; compressed && step < run.steps.size(); ++step) {
-    run.steps[step].replicas.resize(plan.mesh.axes()[data].size);
-    left_by[step].resize(run.steps[step].replicas.size());
+    const auto replicas = static_cast<size_t>(plan.mesh.axes()[data].size);
+    run.steps[step].groups.assign(groups, {.parts = {}, .replicas = std::vector<OfReplica>(replicas)});
+    left_by[step].assign(groups, std::vector<Gathering>(replicas));
   }
   std::mutex mutex;
   const auto one_rank = [&](comm::Context& context) {
@@ -103,6 +105,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
                     training.shape, *device, {plan, rank, context.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
     const std::vector<std::string> kept = kept_states(trainer.program());
+    const auto group = static_cast<size_t>(compressing_group(plan.mesh, rank));
     communicator.take_bytes();
     for (int64_t step = 0; step < reference.steps(); ++step) {
       const Reference::Step& expected = reference.record()[step];
@@ -118,14 +121,16 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
         found.left.add(trainer, left, plan.mesh, rank);
         if (compressed) {
           const int replica = plan.mesh.coordinate(rank, data);
-          left_by[step][replica].add(trainer, left, plan.mesh, rank);
-          found.replicas[replica].kept_before.merge(read_states(trainer, kept));
+          left_by[step][group][replica].add(trainer, left, plan.mesh, rank);
+          note_parts(trainer.program(), found.groups[group].parts);
+          found.groups[group].replicas[replica].kept_before.merge(read_states(trainer, kept));
         }
       }
       const StepResult result = trainer.update(step, training.rates[step]);
       const std::lock_guard lock(mutex);
       if (compressed) {
-        found.replicas[plan.mesh.coordinate(rank, data)].kept_after.merge(read_states(trainer, kept));
+        found.groups[group].replicas[plan.mesh.coordinate(rank, data)].kept_after.merge(
+            read_states(trainer, kept));
         count_bytes(trainer.program(), step, communicator.take_bytes(), run);
       }
       found.after.add("loss", result.loss, rank);
@@ -141,8 +146,11 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
   };
   comm::run_rank_threads(plan.mesh.ranks(), one_rank, kTimeoutSeconds);
   for (size_t step = 0; step < run.steps.size(); ++step) {
-    for (size_t r = 0; r < left_by[step].size(); ++r)
-      run.steps[step].replicas[r].left = left_by[step][r].whole();
+    for (size_t g = 0; g < left_by[step].size(); ++g) {
+      Compressing& group = run.steps[step].groups[g];
+      for (size_t r = 0; r < group.replicas.size(); ++r)
+        group.replicas[r].left = cut(left_by[step][g][r].whole(), group.parts);
+    }
   }
   return run;
 }
@@ -184,7 +192,7 @@ class Comparison {
                  same(found.result.norm, expected.result.norm) &&
                  found.result.skipped == expected.result.skipped;
     for (const auto& [name, values] : expected_after) equal = equal && same(values, after.at(name));
-    if (equal && found.replicas.empty()) {
+    if (equal && found.groups.empty()) {
       judge_.result.tensors += static_cast<int64_t>(expected_after.size()) + 1;
       return;
     }
@@ -204,9 +212,9 @@ class Comparison {
                    [&](Samples samples) { return reference_.left_bounds(step, samples); });
     if (is_bug()) return;
     States agreed = left, reach = found.left.reach();
-    if (!found.replicas.empty()) {
+    if (!found.groups.empty()) {
       Agreed written =
-          agreed_step(how_, reference_.program(), step + 1, expected.loss_scale, left, found.replicas);
+          agreed_step(how_, reference_.program(), step + 1, expected.loss_scale, left, found.groups);
       if (!written.problem.empty()) judge_.bug(written.problem);
       agreed = std::move(written.left);
       for (auto& [name, bounds] : written.left_bounds) {
@@ -265,11 +273,6 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
           "it has a server, whose steps are those of a run (`trireme train`). Without the key exchange the "
           "rest of the plan can be verified; servers are held to plain data parallelism and to the order of "
           "arrivals by the project's own tests");
-    const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
-    if (compressed && features_of(plan.of_one_stage()).contains(Feature::kOtherAxes))
-      throw_error(
-          "its exchange is verified on a mesh of the axes data and pipe alone: on others each rank "
-          "compresses parts of gradients, which are not written out yet");
     axis_algorithms(plan, reference.training().train);
     programs = make_programs(reference.training(), plan, make_program);
   } catch (const Error& error) {
