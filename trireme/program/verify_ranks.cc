@@ -29,11 +29,12 @@ std::string place(const Graph& graph, const Node& node) {
 }
 
 // What all partners of a collective must agree on. Parts may differ in size from rank to rank; sums, and what
-// neighbours pass on, may not.
+// neighbours pass on, may not. Stages have updates of their own, so that one may go on with something else
+// between the start and the wait of a collective that another one makes in one call: those two meet.
 std::string agreement(const Graph& graph, const Node& node) {
   const CollectiveKind kind = node.op->collective->kind;
   const bool same_types = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kShift;
-  std::string text(node.op->name);
+  std::string text(name(kind));
   text += fmt::format(" {} over {}", node.attrs.text("reduction", ""), node.attrs.integer("ways"));
   for (ValueId input : node.inputs) {
     const TensorType& type = graph.type(input);
