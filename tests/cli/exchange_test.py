@@ -70,6 +70,25 @@ class Exchange(Training):
         self.assertAlmostEqual(lines[-1]["compression_ratio"], 5, delta=0.05)
         self.assertLess(lines[-1]["loss"], lines[0]["loss"])
 
+    def test_more_clients_than_ranks(self):
+        texts = self.folder / "texts"
+        texts.mkdir()
+        for i, letters in enumerate(("ab", "cd", "ef", "gh", "ij")):
+            (texts / f"{i}.txt").write_text(letters * 400)
+        # 3 of 5 are drawn for each round: two turns of two steps, and rank 1 has no client in the second one.
+        def arguments(clients):
+            return ["--data.path", str(texts), "--data.partition=role", "--lr_schedule.kind=constant", "--lr_schedule.warmup_steps=0",
+                    *self.plan({"method": "fedavg", "steps": 2, "clients": clients, "fraction": 0.6})]
+
+        self.train("whole", "--train.steps=18", *arguments(5))
+        self.train("parts", "--train.steps=7", *arguments(5))  # in the middle of a turn
+        self.train("parts", "--train.steps=18", *arguments(5))
+        self.assertEqual(self.losses("whole"), self.losses("parts"))
+        # Ranks meet at the end of a round.
+        sent = [line["step"] for line in read_metrics(self.folder / "whole") if line["bytes_sent"] > 0]
+        self.assertEqual(sent, [4, 8, 12, 16])
+        self.assertIn("clients = 1", self.train("few", "--train.steps=2", *arguments(1), code=1))
+
     def test_a_round_may_be_an_epoch(self):
         def losses(run, settings):
             self.train(run, "--train.steps=8", *self.plan({"method": "fedavg", **settings}))

@@ -16,8 +16,7 @@ class AgreedWeights {
 
   // `how` must outlive this.
   AgreedWeights(const Agreement& how, Role role, const OptimOptions& optim, const Floats& start, size_t ranks)
-      : how_(how),
-        optim_(optim),
+      : optim_(optim),
         shares_(how, ranks),
         state_(how, role, parity::Estimate(start), ranks),
         of_ranks_(ranks, parity::Estimate(start)),
@@ -28,6 +27,7 @@ class AgreedWeights {
   void advance(int64_t step, const std::vector<Floats>& gradients, const Doubles& counts, double rate) {
     parity::OfRanks own = of_ranks_;
     for (size_t r = 0; r < own.size(); ++r) {
+      if (!shares_.trains(r)) continue;
       const Doubles change = own_change(r, {gradients[r].begin(), gradients[r].end()}, rate);
       for (size_t i = 0; i < change.size(); ++i) own[r].values[i] += change[i];
     }
@@ -58,12 +58,18 @@ class AgreedWeights {
   }
 
   void settle(int64_t step, const parity::OfRanks& own, const Doubles& counts) {
-    shares_.count(counts);
-    of_ranks_ = state_.after(step, of_ranks_, own, shares_.of_round());
-    if (how_.kind() == Agreement::Kind::kAveraged && step % how_.period() == 0) shares_.end_round();
+    parity::OfRanks made = own;
+    Doubles counted = counts;
+    for (size_t r = 0; r < made.size(); ++r) {
+      if (shares_.trains(r)) continue;
+      made[r] = of_ranks_[r];
+      counted[r] = 0;
+    }
+    shares_.count(counted);
+    of_ranks_ = state_.after(step, of_ranks_, made, shares_);
+    shares_.end_step(step);
   }
 
-  const Agreement& how_;
   const OptimOptions optim_;
   parity::Shares shares_;
   parity::AgreedState state_;

@@ -91,7 +91,8 @@ TEST_F(ExchangeCheckpoint, GoesOnWithTheSameBits) {
 TEST_F(ExchangeCheckpoint, RanksThatGoOnByThemselvesGoOnWithTheSameBits) {
   for (const char* exchange :
        {R"({"method": "local", "steps": 4})", R"({"method": "fedavg", "steps": 4})",
-        R"({"method": "fedavg", "steps": 2, "fraction": 0.5})", R"({"method": "diloco", "steps": 2})",
+        R"({"method": "fedavg", "steps": 2, "fraction": 0.5})",
+        R"({"method": "fedavg", "steps": 1, "clients": 8})", R"({"method": "diloco", "steps": 2})",
         R"({"method": "delayed", "delay": 3, "period": 2})",
         R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
     for (const Training& training : {small_mlp(), small_resnet()}) {

@@ -73,8 +73,6 @@ Example example(Feature feature) {
       return {{{"exchange", {{"method", "dgc"}, {"warmup", 2}}}}, {"optim.kind=sgd"}};
     case kOwnWeights:
       return plan({{"exchange", "local"}});
-    case kDrawnRanks:
-      return plan({{"exchange", {{"method", "fedavg"}, {"fraction", 0.5}}}});
     case kOwnPace:
       return plan({{"exchange", "ad_psgd"}});
     case kServed:

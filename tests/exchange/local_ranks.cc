@@ -56,6 +56,7 @@ LocalRun run_of(const Plan& plan, const Training& training) {
     {
       const std::lock_guard lock(mutex);
       run.start = read(trainer, Role::kParameter);
+      run.start_statistics = read(trainer, Role::kBuffer);
     }
     for (int64_t step = 0; step < training.steps; ++step) {
       Batch batch = uneven_batch(training, step);

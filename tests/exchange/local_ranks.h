@@ -19,7 +19,7 @@ struct LocalStep {
 };
 
 struct LocalRun {
-  std::map<std::string, Floats> start;  // weights
+  std::map<std::string, Floats> start, start_statistics;  // weights, buffers
   std::vector<LocalStep> steps;
 };
 

@@ -30,6 +30,8 @@ std::vector<LocalCase> local_cases() {
       {"local_momentum", R"({"method": "local", "steps": 2})", "momentum"},
       {"fedavg", R"({"method": "fedavg", "steps": 2})"},
       {"fedavg_of_some", R"({"method": "fedavg", "steps": 2, "fraction": 0.6, "seed": 5})"},
+      {"fedavg_of_clients", R"({"method": "fedavg", "steps": 2, "clients": 10, "fraction": 0.5})",
+       "momentum"},
       {"diloco", R"({"method": "diloco", "steps": 2, "outer_rate": 0.7, "outer_momentum": 0.9})"},
       {"delayed", R"({"method": "delayed", "delay": 2})"},
       {"delayed_uncorrected", R"({"method": "delayed", "delay": 2, "correction": false})"},
@@ -86,7 +88,8 @@ void expect_what_it_says(const LocalCase& how, Training training) {
     }
   }
   for (const auto& [name, of_ranks] : run.steps[0].statistics) {
-    AgreedWeights reference(plan.agreement, Role::kBuffer, training.optim, of_ranks[0], kRanks);
+    AgreedWeights reference(plan.agreement, Role::kBuffer, training.optim, run.start_statistics.at(name),
+                            kRanks);
     for (size_t step = 0; step < run.steps.size(); ++step) {
       const LocalStep& record = run.steps[step];
       EXPECT_NE(record.made.at(name)[0], record.made.at(name)[1]) << name;

@@ -101,5 +101,27 @@ TEST_P(SimulatedBytes, OfServersAreAnAnswerToEachWorker) {
   }
 }
 
+// Of 5 clients on 4 replicas, in two turns, the last three have none in the second one: they compute half of
+// what the first does, and a round takes two turns.
+TEST(SimulatedClients, WhoHasNoneComputesNothing) {
+  const auto report_of = [](const char* exchange) {
+    const Setting setting(exchange);
+    const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
+    return simulated(setting, programs);
+  };
+  const sim::SimReport all = report_of(R"({"method": "fedavg", "steps": 2})"),
+                       turns = report_of(R"({"method": "fedavg", "steps": 2, "clients": 5})"),
+                       one = report_of(R"({"method": "fedavg", "steps": 2, "fraction": 0.25})");
+  EXPECT_EQ(all.steps, 2);
+  EXPECT_EQ(turns.steps, 4);
+  EXPECT_GT(all.ranks[0].time.flops, 0);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_DOUBLE_EQ(turns.ranks[rank].time.flops / all.ranks[rank].time.flops, rank == 0 ? 1 : 0.5) << rank;
+    EXPECT_DOUBLE_EQ(one.ranks[rank].time.flops / all.ranks[rank].time.flops, rank == 0 ? 1 : 0) << rank;
+  }
+  // The others wait for who computes.
+  EXPECT_GT(one.step_seconds, 0.9 * all.step_seconds);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -15,6 +15,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
+#include "trireme/plan/clients.h"
 #include "trireme/runtime/slowed_communicator.h"
 #include "trireme/sim/draw.h"
 #include "trireme/sim/goodput.h"
@@ -60,6 +61,8 @@ Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::S
   };
   Prediction result{.report = sim::simulate(device_map, program, options),
                     .model_flops = model_flops(model, config.train, setup.shape)};
+  if (const int axis = plan.mesh.find(kReplicaAxis); axis >= 0)
+    result.model_flops *= Clients(plan.agreement, plan.mesh.axes()[axis].size).busy_share();
   for (const sim::RankReport& rank : result.report.ranks)
     result.peak_flops_per_second += rank.stands_for * rank.device->peak(precision_of(config.train));
   result.units_per_second = static_cast<double>(setup.units_per_step()) / result.report.step_seconds;

@@ -17,10 +17,11 @@ namespace {
 // Makes batches one after the other from a position on. Not thread-safe.
 class Producer {
  public:
-  Producer(const DataSet& data, const LoaderOptions& options)
-      : data_(data),
-        options_(options),
-        order_(options.own.empty() ? data.size() : std::ssize(options.own), options.order, options.seed) {
+  Producer(const DataSet& data, const LoaderOptions& options) : data_(data), options_(options) {
+    if (!options_.own.empty()) options_.clients = {std::move(options_.own)};
+    for (const std::vector<uint32_t>& samples : options_.clients)
+      orders_.emplace_back(std::ssize(samples), options.order, options.seed);
+    if (options_.clients.empty()) orders_.emplace_back(data.size(), options.order, options.seed);
     if (options_.parts.empty()) options_.parts = {{0, options_.batch}};
     for (const Part& part : options_.parts) own_rows_ += part.size;
   }
@@ -38,11 +39,13 @@ class Producer {
     batch.position = position;
     batch.ends_epoch = options_.batch >= left;
     shape(batch, options_.last == LastBatch::shorten ? batch.rows : own_rows_);
+    const int64_t batches = (position.epoch * data_.size() + position.index) / options_.batch;
+    turn_ = options_.turn_of ? options_.turn_of(batches) : LoaderOptions::Turn{0, batches};
     int64_t to = 0;
     for (const Part& part : options_.parts) {
       for (int64_t row = part.begin; row < part.end(); ++row, ++to) {
         if (row < samples) {
-          options_.own.empty() ? write_of_all(row, to, batch) : write_own(to, batch);
+          options_.clients.empty() ? write_of_all(row, to, batch) : write_own(to, batch);
         } else if (options_.last == LastBatch::pad) {
           data_.write_padding(to, batch);
         }
@@ -55,13 +58,13 @@ class Producer {
  private:
   void write_of_all(int64_t row, int64_t to, Batch& batch) {
     const int64_t place = position.index + row, epoch = position.epoch + place / data_.size();
-    data_.write(epoch, order_.sample(epoch, place % data_.size()), to, batch);
+    data_.write(epoch, orders_[0].sample(epoch, place % data_.size()), to, batch);
   }
   // Of the samples that this rank has taken so far, which follows from the batches that all have.
   void write_own(int64_t to, Batch& batch) {
-    const int64_t batches = (position.epoch * data_.size() + position.index) / options_.batch;
-    const int64_t place = batches * own_rows_ + to, size = std::ssize(options_.own), epoch = place / size;
-    data_.write(epoch, options_.own[order_.sample(epoch, place % size)], to, batch);
+    const std::vector<uint32_t>& samples = options_.clients[turn_.client];
+    const int64_t place = turn_.batches * own_rows_ + to, size = std::ssize(samples), epoch = place / size;
+    data_.write(epoch, samples[orders_[turn_.client].sample(epoch, place % size)], to, batch);
   }
 
   void shape(Batch& batch, int64_t rows) const {
@@ -79,7 +82,8 @@ class Producer {
 
   const DataSet& data_;
   LoaderOptions options_;
-  EpochOrder order_;
+  std::vector<EpochOrder> orders_;  // of each client; of all samples where ranks have none of their own
+  LoaderOptions::Turn turn_;        // of the batch under way
   int64_t own_rows_ = 0;
 };
 
@@ -197,7 +201,12 @@ Loader::Loader(std::shared_ptr<const DataSet> data, const LoaderOptions& options
   options.validate();
   if (!data) throw_error("a loader was given no data set (there may be nothing held out)");
   if (data->size() < 1) throw_error("the data set is empty; at least one sample was expected");
-  for (const uint32_t sample : options.own) {
+  std::vector<uint32_t> chosen = options.own;
+  for (const std::vector<uint32_t>& samples : options.clients) {
+    if (samples.empty()) throw_error("a client was given no samples; at least one was expected");
+    chosen.insert(chosen.end(), samples.begin(), samples.end());
+  }
+  for (const uint32_t sample : chosen) {
     if (sample >= data->size())
       throw_error("sample {} of a rank is outside the data set of {} samples", sample, data->size());
   }

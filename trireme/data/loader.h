@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "trireme/data/batch.h"
@@ -39,6 +40,14 @@ struct LoaderOptions {
   // The samples that this rank's rows are drawn from, where ranks have data of their own (partition.h); none:
   // all ranks draw from all. Each rank has epochs of its own then; a position is that of all ranks together.
   std::vector<uint32_t> own;
+  // Likewise, where a rank has those of one client after another: of each client, and which one a batch
+  // (counted from 0) is of, and how many that client has had before.
+  struct Turn {
+    size_t client = 0;
+    int64_t batches = 0;
+  };
+  std::vector<std::vector<uint32_t>> clients;
+  std::function<Turn(int64_t batch)> turn_of;
   int prefetch = 2;  // batches made ahead; 0: no thread, next() makes the batch
 
   void validate() const;  // throws Error

@@ -230,5 +230,30 @@ TEST(Loader, WaitsForBatchesFurtherAhead) {
   }
 }
 
+// A rank that trains one client after another reads the samples of each, in an order of its own, and goes on
+// where that client was; also from a position in the middle.
+TEST(Loader, ReadsTheSamplesOfOneClientAfterAnother) {
+  const auto data = std::make_shared<Numbers>(12);
+  const std::vector<std::vector<uint32_t>> clients = {{0, 1, 2}, {5, 7, 9, 11}};
+  const auto options = [&](std::vector<std::vector<uint32_t>> samples) {
+    return LoaderOptions{.batch = 4, .seed = 3, .parts = {{2, 2}}, .clients = std::move(samples)};
+  };
+  // Two batches of one, two of the other, and so on.
+  LoaderOptions both = options(clients);
+  both.turn_of = [](int64_t batch) -> LoaderOptions::Turn {
+    return {static_cast<size_t>(batch / 2 % 2), batch / 4 * 2 + batch % 2};
+  };
+  Loader one(data, options({clients[0]})), other(data, options({clients[1]})), turns(data, both);
+  std::vector<std::vector<int32_t>> expected;
+  for (int turn = 0; turn < 6; ++turn) expected.push_back(take(turn % 2 == 0 ? one : other, 2));
+  DataPosition middle;
+  for (int turn = 0; turn < 6; ++turn) {
+    if (turn == 3) middle = turns.position();
+    EXPECT_EQ(take(turns, 2), expected[static_cast<size_t>(turn)]) << turn;
+  }
+  turns.seek(middle);
+  EXPECT_EQ(take(turns, 2), expected[3]);
+}
+
 }  // namespace
 }  // namespace trireme

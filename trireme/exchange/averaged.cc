@@ -8,12 +8,12 @@
 #include <optional>
 
 #include "trireme/base/error.h"
-#include "trireme/base/rng.h"
 #include "trireme/exchange/agreement_record.h"
 #include "trireme/exchange/method.h"
 #include "trireme/exchange/mixed.h"
 #include "trireme/exchange/packed.h"
 #include "trireme/ir/verify.h"
+#include "trireme/plan/clients.h"
 
 namespace trireme {
 namespace {
@@ -32,7 +32,8 @@ class OwnStepsMaker {
         how_(rank.agreement),
         ops_(rank.ops),
         own_(rank),
-        replicas_(own_.replicas()) {
+        replicas_(own_.replicas()),
+        turns_(Clients(how_, replicas_).turns()) {
     for (const Value& value : graph_.values) {
       if (value.kind != Value::Kind::kState || !is_lasting(value.role)) continue;
       lasting_.push_back(value);
@@ -114,33 +115,31 @@ class OwnStepsMaker {
     return own_.keep(b, what, of, whose);
   }
   ValueId keep_samples(Builder& b) { return own_.keep(b, "samples", Of::kReplica); }
-  ValueId keep_round(Builder& b) { return own_.keep(b, "round", Of::kAll); }  // how many there have been
+  // The targets of the clients that a replica has been through with in this round.
+  ValueId keep_finished(Builder& b) { return own_.keep(b, "finished", Of::kReplica); }
 
   // The part of the mean that this replica is, by the targets it has counted, or by the weight of what it
-  // has; none where all are alike.
-  ValueId own_share(Builder& b) {
+  // has; none where all are alike. `all`: what all have counted, where clients of before count too.
+  struct Share {
+    ValueId own = kNoValue, all = kNoValue;
+  };
+  Share own_share(Builder& b) {
     if (how_.way() == Way::kPushes)
-      return b.op("affine", {out_of_row(b, mixing_->weight(b))},
-                  {{"scale", 1.0 / static_cast<double>(replicas_)}});
-    if (how_.way() != Way::kWeightedMeans) return kNoValue;
-    ValueId own =
+      return {b.op("affine", {out_of_row(b, mixing_->weight(b))},
+                   {{"scale", 1.0 / static_cast<double>(replicas_)}})};
+    if (how_.way() != Way::kWeightedMeans) return {};
+    const ValueId own =
         b.op("affine", {out_of_row(b, keep_samples(b))}, {{"scale", 1.0}, {"shift", kAlmostNothing}});
-    if (how_.taking_part(replicas_) < replicas_) own = b.op("mul", {own, takes_part(b)});
-    return b.op("div", {own, own_.summed(b, own)});
+    if (turns_ == 1) return {b.op("div", {own, own_.summed(b, own)})};
+    const ValueId all = own_.summed(b, b.op("add", {own, out_of_row(b, keep_finished(b))}));
+    return {b.op("div", {own, all}), all};
   }
-  // 1 where this replica is among those that are drawn for this round, 0 where what it has done does not
-  // count.
-  ValueId takes_part(Builder& b) {
-    return b.op("drawn", {out_of_row(b, keep_round(b))},
-                {{"count", how_.taking_part(replicas_)},
-                 {"of", replicas_},
-                 {"which", own_.replica()},
-                 {"seed", how_.settings().whole("seed")},
-                 {"stream", static_cast<int64_t>(stream_id("exchange.clients") >> 2)}});
-  }
-  ValueId mean(Builder& b, const Value& of, ValueId value, ValueId share) {
-    return share != kNoValue ? own_.summed(b, b.op("mul", {value, share}), &of)
-                             : mean_of_sum(b, own_.summed(b, value, &of));
+  ValueId mean(Builder& b, const Value& of, ValueId value, const Share& share) {
+    if (share.own == kNoValue) return mean_of_sum(b, own_.summed(b, value, &of));
+    ValueId part = b.op("mul", {value, share.own});
+    if (share.all != kNoValue && is_agreed(of))
+      part = b.op("add", {part, b.op("div", {out_of_row(b, keep(b, "before", of)), share.all})});
+    return own_.summed(b, part, &of);
   }
   ValueId mean_of_sum(Builder& b, ValueId sum) {
     return b.op("affine", {sum}, {{"scale", 1.0 / static_cast<double>(replicas_)}});
@@ -161,19 +160,42 @@ class OwnStepsMaker {
 
   void add_average() {
     add_segment("exchange", [&](Builder& b) {
-      const ValueId share = own_share(b);
+      const Share share = own_share(b);
       for (const Value& state : agreed_) {
-        const ValueId own = b.declare(state);
-        b.update(own, mean(b, state, own, share));
+        const ValueId own = b.declare(state), met = mean(b, state, own, share);
+        b.update(own, met);
+        if (turns_ == 1) continue;
+        b.update(keep(b, "anchor", state, Of::kAll), in_row(b, met));
+        clear(b, keep(b, "before", state));
       }
-      if (share == kNoValue) return;
-      const ValueId samples = b.graph().find(fmt::format("{}samples", kKeptPrefix));
-      b.update(samples, b.op("affine", {samples}, {{"scale", 0.0}}));
-      if (how_.taking_part(replicas_) == replicas_) return;
-      const ValueId round = keep_round(b);
-      b.update(round, b.op("affine", {round}, {{"scale", 1.0}, {"shift", 1.0}}));
+      if (share.own == kNoValue) return;
+      clear(b, keep_samples(b));
+      if (turns_ > 1) clear(b, keep_finished(b));
     });
-    result_.lists.push_back({"exchange", runs({"exchange"}), When::every(how_.period())});
+    if (turns_ > 1) add_turns();
+    result_.lists.push_back({"exchange", runs({"exchange"}), When::every(how_.period() * turns_)});
+  }
+
+  static void clear(Builder& b, ValueId kept) { b.update(kept, b.op("affine", {kept}, {{"scale", 0.0}})); }
+
+  // A replica that trains several clients in a round (plan/clients.h) starts each from what all have agreed
+  // on last, and adds up what they have become.
+  void add_turns() {
+    add_segment("turn", [&](Builder& b) {
+      const ValueId samples = keep_samples(b), finished = keep_finished(b);
+      for (const Value& state : agreed_) {
+        const ValueId own = b.declare(state), before = keep(b, "before", state);
+        const ValueId added = b.op("mul", {own, out_of_row(b, samples)});
+        b.update(before, b.op("add", {before, in_row(b, added)}));
+        b.update(own, out_of_row(b, keep(b, "anchor", state, Of::kAll)));
+      }
+      b.update(finished, b.op("add", {finished, samples}));
+      clear(b, samples);
+    });
+    for (int64_t turn = 1; turn < turns_; ++turn)
+      result_.lists.push_back({fmt::format("turn{}", turn), runs({"turn"}),
+                               When::every(how_.period() * turns_, how_.period() * turn)});
+    add_beginning(agreed_);
   }
 
   // Nesterov's momentum on the way from where all were last to the mean, as if that were a gradient.
@@ -182,7 +204,7 @@ class OwnStepsMaker {
     add_segment("exchange", [&](Builder& b) {
       for (const Value& state : agreed_) {
         const ValueId own = b.declare(state);
-        const ValueId met = mean(b, state, own, kNoValue);
+        const ValueId met = mean(b, state, own, {});
         if (state.role != Role::kParameter) {
           b.update(own, met);
           continue;
@@ -199,14 +221,13 @@ class OwnStepsMaker {
       }
     });
     result_.lists.push_back({"exchange", runs({"exchange"}), When::every(how_.period())});
-    add_beginning();
+    add_beginning(parameters_);
   }
 
   // All start from the same weights.
-  void add_beginning() {
+  void add_beginning(const std::vector<Value>& states) {
     add_segment("begin", [&](Builder& b) {
-      for (const Value& state : agreed_) {
-        if (state.role != Role::kParameter) continue;
+      for (const Value& state : states) {
         const ValueId own = b.declare(state);
         b.update(keep(b, "anchor", state, Of::kAll), in_row(b, own));
       }
@@ -232,11 +253,10 @@ class OwnStepsMaker {
     // Behind what takes it: a state does not become what another one was while that changes.
     add_segment("clear", [&](Builder& b) {
       for (const Value& parameter : parameters_) {
-        const ValueId change = keep(b, "change", parameter);
-        b.update(change, b.op("affine", {change}, {{"scale", 0.0}}));
+        clear(b, keep(b, "change", parameter));
       }
     });
-    if (corrects()) add_beginning();
+    if (corrects()) add_beginning(parameters_);
     if (delay == 0) {
       result_.lists.push_back({"exchange", runs({"pack0", "clear", "arrive0"}), When::every(period)});
       return;
@@ -317,7 +337,7 @@ class OwnStepsMaker {
       }
       b.update(anchor, agreed);
       b.update(own, out_of_row(b, b.op("add", {agreed, since})));
-      b.update(change_sent, b.op("affine", {change_sent}, {{"scale", 0.0}}));
+      clear(b, change_sent);
     }
   }
 
@@ -329,10 +349,10 @@ class OwnStepsMaker {
       }
     });
     add_segment("meet", [&](Builder& b) {
-      const ValueId share = own_share(b);
+      const Share share = own_share(b);
       for (const Value& state : lasting_) {
         const ValueId value = b.declare(state);
-        b.update(value, mean(b, state, value, state.role == Role::kOptimizer ? kNoValue : share));
+        b.update(value, mean(b, state, value, state.role == Role::kOptimizer ? Share{} : share));
       }
     });
     add_segment("part", [&](Builder& b) {
@@ -350,6 +370,7 @@ class OwnStepsMaker {
   const OpTable& ops_;
   OwnStates own_;
   const int64_t replicas_;
+  const int64_t turns_;                  // of clients that a replica trains in a round
   std::vector<Value> lasting_, agreed_;  // states; those that ranks agree on: weights and running statistics
   std::vector<Value> parameters_;
   std::map<std::string, std::vector<Value>> flights_;  // the parameters of each

@@ -8,6 +8,7 @@
 #include "trireme/base/text.h"
 #include "trireme/exchange/agreement_record.h"
 #include "trireme/ir/trained.h"
+#include "trireme/plan/clients.h"
 #include "trireme/plan/combinations.h"
 
 namespace trireme {
@@ -25,6 +26,7 @@ void check_mesh(const Plan& plan) {
         "the plan has an exchange, which is about how the ranks of the axis data agree, but its mesh '{}' "
         "has not several of them; take the key exchange out, or add data:2, say, to the mesh",
         to_string(plan.mesh));
+  Clients(plan.agreement.with_epochs_as_steps(1), plan.mesh.axes()[data].size);  // refuses what can not be
 }
 
 // What the optimizer, or clipping, would do a second time.

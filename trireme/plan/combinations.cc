@@ -30,7 +30,6 @@ constexpr EnumNames<kFeatures> kNames = {
     "an exchange with momentum of its own (dgc, signum, one_bit_adam)",
     "an exchange whose steps have a size of their own (signum, one_bit_adam)",
     "an exchange of weights (local, fedavg, diloco, delayed, d_psgd, sgp, ad_psgd)",
-    "a fedavg of some ranks (fraction below 1)",
     "an exchange at ranks' own pace (ad_psgd, d_psgd with staleness)",
     "a parameter server",
     "several parameter servers",
@@ -189,9 +188,6 @@ const std::vector<Combination>& combinations() {
       {kCompressor, kCuda,
        "what packs, selects and quantises gradients has kernels for CPUs alone; those for a GPU would have "
        "to be written. all_reduce with \"wire\": \"bf16\" works there"},
-      {kDrawnRanks, kCuda,
-       "ranks are drawn by an op that has a kernel for CPUs alone; one for a GPU would have to be written. "
-       "Use a fraction of 1"},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -223,8 +219,6 @@ Features features_of(const Plan& plan) {
   add(kCompressor, compresses(agreement));
   add(kWarmUp, has_warm_up(agreement));
   add(kOwnWeights, agreement.has_own_weights());
-  add(kDrawnRanks,
-      agreement.way() == ExchangeKind::Of::kWeightedMeans && agreement.settings().real("fraction") < 1);
   add(kOwnPace, agreement.has_own_weights() && !agreement.is_in_step());
   add(kServed, agreement.servers() != nullptr);
   add(kServers, agreement.servers() && agreement.servers()->count > 1);

@@ -34,7 +34,6 @@ enum class Feature {
   kOwnMomentum,
   kOwnSteps,
   kOwnWeights,
-  kDrawnRanks,  // of which some take part in a round
   kOwnPace,     // mixed
   kServed,
   kServers,  // several

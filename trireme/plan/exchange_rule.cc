@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ExchangeSetting::Kind;
 constexpr double kMostSteps = 1e6, kMostInFlight = 64, kMostMomentum = 0.9999, kMostSeed = 0x1p31,
-                 kMostRanks = 65536;
+                 kMostRanks = 65536, kMostClients = 1e6;
 
 ExchangeSetting real(std::string_view name, double standard, double least, double most) {
   return {.name = name, .standard = standard, .least = least, .most = most};
@@ -91,6 +91,11 @@ void check_round(const ExchangeRule& rule) {
   if (rule.numbers.contains("steps") && rule.numbers.contains("epochs"))
     throw_error("the exchange fedavg has steps = {} and epochs = {}; one of them expected",
                 rule.numbers.at("steps"), rule.numbers.at("epochs"));
+  if (rule.numbers.contains("clients") && rule.numbers.contains("epochs"))
+    throw_error(
+        "the exchange fedavg has clients = {} and epochs = {}; epochs are counted over the samples of all "
+        "clients. Say how many \"steps\" a client makes in a round",
+        rule.numbers.at("clients"), rule.numbers.at("epochs"));
 }
 
 }  // namespace
@@ -125,7 +130,8 @@ const std::vector<ExchangeKind>& exchange_kinds() {
       {"local", kMeans, {steps}},
       {"fedavg",
        kWeightedMeans,
-       {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1), seed}},
+       {steps, whole("epochs", 0, 0, kMostSteps), above_zero("fraction", 1, 1),
+        whole("clients", 0, 0, kMostClients), seed}},
       {"diloco",
        kOuterSteps,
        {steps, above_zero("outer_rate", 0.7, 10), real("outer_momentum", 0.9, 0, kMostMomentum)}},

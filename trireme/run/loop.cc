@@ -18,6 +18,7 @@
 #include "trireme/optim/lr_schedule.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/agreement.h"
+#include "trireme/plan/clients.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/plan_settings.h"
@@ -102,11 +103,7 @@ class Run {
         half_(step_half(context_.ranks.plan.agreement, context_.ranks.rank)),
         alike_(between_steps(context_.ranks)),
         trainer_(verified_program(), config_.train, step_shape(), *device_, alike_),
-        loader_(data_.train, {.batch = config_.train.batch,
-                              .seed = static_cast<uint64_t>(config_.train.seed),
-                              .parts = serves() ? std::vector<Part>{{0, 1}} : trainer_.own_rows(),
-                              .own = own_samples(config_, data_, context_.ranks),
-                              .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())}),
+        loader_(data_.train, loader_options()),
         replicas_(trainer_, alike_),
         made_folder_(config_.run),
         folder_(made_folder_.path()),
@@ -210,7 +207,7 @@ class Run {
                      done.loss,
                      rate,
                      done.norm,
-                     static_cast<double>(config_.train.batch) * per_sample / seconds,
+                     static_cast<double>(config_.train.batch) * busy_share() * per_sample / seconds,
                      seconds,
                      communicator ? communicator->take_seconds() : 0,
                      communicator ? communicator->take_bytes() : 0,
@@ -294,6 +291,14 @@ class Run {
         if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});
       }
     }
+  }
+  LoaderOptions loader_options() const {
+    LoaderOptions options{.batch = config_.train.batch,
+                          .seed = static_cast<uint64_t>(config_.train.seed),
+                          .parts = serves() ? std::vector<Part>{{0, 1}} : trainer_.own_rows(),
+                          .prefetch = 2 + static_cast<int>(trainer_.steps_ahead())};
+    add_own_samples(config_, data_, context_.ranks, options);
+    return options;
   }
   int64_t samples_seen() const {
     const DataPosition position = loader_.position();
@@ -408,7 +413,13 @@ class Run {
                         config_.train.init_fresh);
   }
 
-  double flops_per_step() const { return model_flops(model_, config_.train, step_shape()); }
+  double flops_per_step() const { return busy_share() * model_flops(model_, config_.train, step_shape()); }
+  // Of the replicas, those that have a client to train, on the average.
+  double busy_share() const {
+    const Plan& plan = context_.ranks.plan;
+    const int axis = plan.mesh.find(kReplicaAxis);
+    return axis < 0 ? 1 : Clients(plan.agreement, plan.mesh.axes()[axis].size).busy_share();
+  }
 
   // Returns whether the weights are the best so far, and should be saved.
   bool validate_now(int64_t step) {

@@ -180,28 +180,15 @@ class Drawing {
   }
 
   std::optional<double> draw_setting(const ExchangeSetting& setting) {
-    static const std::map<std::string_view, std::vector<double>> values = {{"ratio", {0.05, 0.2, 1}},
-                                                                           {"feedback", {0, 1, 1}},
-                                                                           {"momentum", {0, 0.5, 0.9}},
-                                                                           {"nesterov", {0, 1}},
-                                                                           {"masking", {0, 1, 1}},
-                                                                           {"warmup", {1, 2}},
-                                                                           {"sampled", {0, 0.3}},
-                                                                           {"rank", {1, 2}},
-                                                                           {"threshold", {1e-3, 1e-2}},
-                                                                           {"bits", {2, 4, 8}},
-                                                                           {"bucket", {7, 512}},
-                                                                           {"block", {3, 16}},
-                                                                           {"steps", {1, 2, 3}},
-                                                                           {"fraction", {0.5, 1, 1}},
-                                                                           {"seed", {0, 7}},
-                                                                           {"outer_rate", {0.7, 1}},
-                                                                           {"outer_momentum", {0, 0.9}},
-                                                                           {"delay", {0, 1, 2, 3}},
-                                                                           {"period", {1, 2}},
-                                                                           {"correction", {0, 1, 1}},
-                                                                           {"staleness", {0, 1, 2}},
-                                                                           {"stale_rate", {0, 1}}};
+    static const std::map<std::string_view, std::vector<double>> values = {
+        {"ratio", {0.05, 0.2, 1}}, {"feedback", {0, 1, 1}},   {"momentum", {0, 0.5, 0.9}},
+        {"nesterov", {0, 1}},      {"masking", {0, 1, 1}},    {"warmup", {1, 2}},
+        {"sampled", {0, 0.3}},     {"rank", {1, 2}},          {"threshold", {1e-3, 1e-2}},
+        {"bits", {2, 4, 8}},       {"bucket", {7, 512}},      {"block", {3, 16}},
+        {"steps", {1, 2, 3}},      {"fraction", {0.5, 1, 1}}, {"clients", {0, 0, 16}},
+        {"seed", {0, 7}},          {"outer_rate", {0.7, 1}},  {"outer_momentum", {0, 0.9}},
+        {"delay", {0, 1, 2, 3}},   {"period", {1, 2}},        {"correction", {0, 1, 1}},
+        {"staleness", {0, 1, 2}},  {"stale_rate", {0, 1}}};
     const auto found = values.find(setting.name);
     if (found == values.end() || dice_.chance(0.2)) return {};
     return found->second[static_cast<size_t>(dice_.between(0, std::ssize(found->second) - 1))];
@@ -209,7 +196,8 @@ class Drawing {
 
   // One to four axes in many orders. `other` is one that no preset knows.
   void draw_mesh() {
-    if (drawn_.contains(Feature::kExchange) && !dice_.chance(drawn_.contains(Feature::kServed) ? 0.05 : 0.25)) {
+    if (drawn_.contains(Feature::kExchange) &&
+        !dice_.chance(drawn_.contains(Feature::kServed) ? 0.05 : 0.25)) {
       axes_.push_back({"data", static_cast<int>(dice_.between(2, std::max(2, ranges_.max_ranks)))});
       return;
     }

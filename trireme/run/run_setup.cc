@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/data/partition.h"
 #include "trireme/exchange/agreement_record.h"
+#include "trireme/plan/clients.h"
 #include "trireme/train/features.h"
 
 namespace trireme {
@@ -64,16 +65,28 @@ ModelOptions complete_model(const ModelRecord& record, const Config& config, con
   return model;
 }
 
-std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks) {
+void add_own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks,
+                     LoaderOptions& options) {
   const DataPartition how = data_partition(config.data.partition);
   const int axis = ranks.plan.mesh.find("data");
-  const int64_t clients = axis < 0 ? 1 : ranks.plan.mesh.axes()[axis].size;
-  if (how == DataPartition::kIid || clients == 1) return {};
+  const int64_t replicas = axis < 0 ? 1 : ranks.plan.mesh.axes()[axis].size;
+  if (how == DataPartition::kIid || replicas == 1) return;
   Features features = features_of(ranks.plan, config.train);
   features.insert(Feature::kOwnSamples);
   check_combinations(features);
   const DirichletShares shares{config.data.dirichlet_alpha, static_cast<uint64_t>(config.train.seed)};
-  return partitioned(*data.train, how, clients, shares)[ranks.plan.mesh.coordinate(ranks.rank, axis)];
+  const Clients clients(ranks.plan.agreement, replicas);
+  std::vector<std::vector<uint32_t>> samples = partitioned(*data.train, how, clients.count(), shares);
+  const int64_t replica = ranks.plan.mesh.coordinate(ranks.rank, axis);
+  if (ranks.plan.agreement.way() != ExchangeKind::Of::kWeightedMeans) {
+    options.own = std::move(samples[static_cast<size_t>(replica)]);
+    return;
+  }
+  options.clients = std::move(samples);
+  options.turn_of = [clients, replica](int64_t batch) -> LoaderOptions::Turn {
+    const int64_t client = clients.trained(batch, replica).value_or(0);  // nobody looks at an idle rank's
+    return {static_cast<size_t>(client), clients.steps_before(batch, client)};
+  };
 }
 
 RankOptions between_steps(const RankOptions& ranks) {

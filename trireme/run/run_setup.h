@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/loader.h"
 #include "trireme/data/open_data.h"
 #include "trireme/run/config.h"
 #include "trireme/train/trainer.h"
@@ -23,9 +24,10 @@ ModelOptions complete_model(const ModelRecord& record, const Config& config, con
 // Of one of so many ranks on a host: train.threads, or its share of the cores.
 int thread_count(const TrainOptions& train, int ranks_here);
 
-// The samples that a rank has for itself; none where all draw from all. Throws Error where data.partition is
-// not for this plan.
-std::vector<uint32_t> own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks);
+// Says which samples a rank has for itself, or those of its clients in turn; nothing where all draw from all.
+// Throws Error where data.partition is not for this plan.
+void add_own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks,
+                     LoaderOptions& options);
 
 // As a rank sees itself in all that is not a step. Servers evaluate and save as if they were alone: each has
 // some of the states, as stages of a pipeline do. Workers do nothing of the kind.

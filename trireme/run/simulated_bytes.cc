@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/mesh/cluster_file.h"
+#include "trireme/plan/clients.h"
 #include "trireme/sim/simulate.h"
 #include "trireme/train/step_programs.h"
 
@@ -11,8 +12,16 @@ namespace trireme::parity {
 namespace {
 
 // In a step, on the average; a server answers each of its workers once.
-double promised_bytes(const Program& program, const Servers* servers) {
+double promised_bytes(const Program& program, const Plan& plan) {
+  const Servers* const servers = plan.agreement.servers();
   double bytes = bytes_sent_in_step(program);
+  if (plan.agreement.way() == ExchangeKind::Of::kWeightedMeans) {
+    const int axis = plan.mesh.axis(kReplicaAxis);
+    const Clients clients(plan.agreement, plan.mesh.axes()[axis].size);
+    const double idle = 1 - static_cast<double>(clients.turns_of(plan.mesh.coordinate(program.rank, axis))) /
+                                static_cast<double>(clients.turns());
+    bytes -= idle * bytes_sent(program, program.list(When::step()));
+  }
   if (!servers || !servers->serves(program.rank)) return bytes;
   for (const ActionList& list : program.lists) {
     const bool answers = list.actions.size() == 1 && list.actions[0].kind == Action::Kind::kSend;
@@ -33,7 +42,7 @@ std::string simulated_bytes_problem(const Model& model, const TrainOptions& trai
       sim::simulate(DeviceMap(plan.mesh, cluster), [&](int rank) { return programs.rank(rank, nullptr); },
                     {.ranks = sim::SimOptions::Ranks::kAll, .plan = plan});
   for (const sim::RankReport& rank : report.ranks) {
-    const double promised = promised_bytes(programs.rank(rank.rank, nullptr), plan.agreement.servers());
+    const double promised = promised_bytes(programs.rank(rank.rank, nullptr), plan);
     if (std::abs(rank.time.bytes_sent - promised) <= 1e-9 * promised) continue;
     return fmt::format("rank {} sends {} bytes in a step by its program, and {} by the simulator", rank.rank,
                        promised, rank.time.bytes_sent);

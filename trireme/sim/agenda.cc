@@ -62,8 +62,11 @@ std::vector<Window> early_windows(const Track& track) {
   return windows;
 }
 
-LockstepAgenda::LockstepAgenda(const Track& track, const Window& window)
-    : track_(track), step_(window.from), last_(window.from + window.before + window.steps) {
+LockstepAgenda::LockstepAgenda(const Track& track, const Window& window, Idle idle)
+    : track_(track),
+      step_(window.from),
+      last_(window.from + window.before + window.steps),
+      idle_(std::move(idle)) {
   if (const int fill = track.list(When::fill()); fill >= 0) items_.push_back({AgendaItem::Kind::kList, fill});
 }
 
@@ -72,7 +75,8 @@ AgendaItem LockstepAgenda::next(Inbox&) {
   if (step_ == last_) return {AgendaItem::Kind::kEnd};
   ++step_;
   place_ = 0;
-  items_ = {{AgendaItem::Kind::kList, step_list(track_, step_)}};
+  items_.clear();
+  if (!idle_ || !idle_(step_)) items_.push_back({AgendaItem::Kind::kList, step_list(track_, step_)});
   for (int i = 0; i < static_cast<int>(track_.lists.size()); ++i) {
     if (track_.lists[i].when.is_due_after(step_)) items_.push_back({AgendaItem::Kind::kList, i});
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "trireme/sim/track.h"
@@ -51,13 +52,16 @@ std::vector<Window> early_windows(const Track& track);
 // `step`, or what takes its place, and behind it the lists that are due.
 class LockstepAgenda final : public Agenda {
  public:
-  LockstepAgenda(const Track& track, const Window& window);
+  // `idle` says of a step (counted from 1) that the rank does not make it.
+  using Idle = std::function<bool(int64_t step)>;
+  LockstepAgenda(const Track& track, const Window& window, Idle idle = nullptr);
   AgendaItem next(Inbox& inbox) override;
 
  private:
   const Track& track_;
   int64_t step_;  // made
   const int64_t last_;
+  const Idle idle_;
   size_t place_ = 0;  // among the items of this step
   std::vector<AgendaItem> items_;
 };

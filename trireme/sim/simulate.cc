@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "trireme/base/error.h"
+#include "trireme/plan/clients.h"
 #include "trireme/sim/arrivals.h"
 
 namespace trireme::sim {
@@ -123,10 +125,29 @@ const RankReport& SimReport::fullest() const {
   });
 }
 
+namespace {
+
+// Those of a plan by which some replicas have nothing to do for a while; none where all ranks do alike.
+std::optional<Clients> idling_clients(const std::optional<Plan>& plan) {
+  const int axis = plan ? plan->mesh.find(kReplicaAxis) : -1;
+  if (axis < 0 || plan->agreement.way() != ExchangeKind::Of::kWeightedMeans) return std::nullopt;
+  const Clients clients(plan->agreement, plan->mesh.axes()[axis].size);
+  return clients.leave_some_idle() ? std::optional(clients) : std::nullopt;
+}
+
+LockstepAgenda::Idle idle_steps(const std::optional<Clients>& clients, const Mesh& mesh, int rank) {
+  if (!clients) return nullptr;
+  const int64_t replica = mesh.coordinate(rank, mesh.axis(kReplicaAxis));
+  return [of = *clients, replica](int64_t step) { return !of.trained(step - 1, replica); };
+}
+
+}  // namespace
+
 SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, const SimOptions& options) {
   std::vector<Simulated> simulated;
   const Disturbance& disturbance = options.disturbance;
-  if (options.ranks == SimOptions::Ranks::kRepresentatives && !disturbance.is_any())
+  const std::optional<Clients> clients = idling_clients(options.plan);
+  if (options.ranks == SimOptions::Ranks::kRepresentatives && !disturbance.is_any() && !clients)
     simulated = representatives(device_map, programs);
   const Stands stands = simulated.empty() ? Stands::kForItself : Stands::kForItsStage;
   if (simulated.empty()) {
@@ -138,9 +159,11 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
     std::vector<std::unique_ptr<Agenda>> agendas;
     std::vector<SimulatedRank> runners;
     for (const Simulated& one : simulated) {
-      agendas.push_back(pace == Pace::kOwn
-                            ? own_pace_agenda(*one.track, options.plan, one.report.rank, window)
-                            : std::make_unique<LockstepAgenda>(*one.track, window));
+      agendas.push_back(
+          pace == Pace::kOwn
+              ? own_pace_agenda(*one.track, options.plan, one.report.rank, window)
+              : std::make_unique<LockstepAgenda>(*one.track, window,
+                                                 idle_steps(clients, device_map.mesh(), one.report.rank)));
       runners.push_back({one.report.rank, one.track.get(), agendas.back().get()});
     }
     return run_clock(runners, stands, device_map, times, events, what, pace, window.before);

@@ -15,6 +15,7 @@
 #include "trireme/optim/update.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/agreement.h"
+#include "trireme/plan/clients.h"
 #include "trireme/program/build.h"
 #include "trireme/runtime/agree.h"
 #include "trireme/train/state_reach.h"
@@ -77,6 +78,15 @@ const RankOptions& with_communicator(const RankOptions& ranks) {
         "MeshCommunicator and give it with the plan (RankOptions)",
         to_string(ranks.plan.mesh), ranks.plan.mesh.ranks());
   return ranks;
+}
+
+// Whether it has no client to train in this step.
+bool is_idle(const RankOptions& ranks, int64_t step) {
+  const Plan& plan = ranks.plan;
+  if (plan.agreement.way() != ExchangeKind::Of::kWeightedMeans) return false;
+  const int axis = plan.mesh.axis(kReplicaAxis);
+  return !Clients(plan.agreement, plan.mesh.axes()[axis].size)
+              .trained(step, plan.mesh.coordinate(ranks.rank, axis));
 }
 
 }  // namespace
@@ -279,6 +289,7 @@ void Trainer::fill(Batch& batch, int64_t step, std::span<Batch* const> ahead) {
 void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first, Batch& batch, int64_t step,
                              std::span<Batch* const> ahead, int64_t slot) {
   counted_targets_.reset();
+  if (is_idle(ranks_, step)) return;
   const auto batch_after = [&](int64_t steps) -> Batch& {
     if (steps == 0) return batch;
     if (steps > std::ssize(ahead) || !ahead[steps - 1])
@@ -337,6 +348,7 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
   if (!std::isfinite(rate))
     throw_error("the learning rate of step {} is {}; a finite number expected", step + 1, rate);
   StepResult result;
+  if (is_idle(ranks_, step)) return result;
   float count = 0;
   const auto before = [&](const Runner::Turn& turn) {
     if (!has_input(program().segments[turn.segment].graph, "lr")) return;

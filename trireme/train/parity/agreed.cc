@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "trireme/exchange/gossip.h"
-#include "trireme/train/parity/drawn.h"
 
 namespace trireme::parity {
 namespace {
@@ -37,32 +37,43 @@ void Estimate::add(double factor, const Estimate& other) {
   }
 }
 
+Shares::Shares(const Agreement& how, size_t ranks)
+    : how_(how), counted_(ranks), clients_(static_cast<int64_t>(ranks)), drawn_(clients_) {
+  if (how.way() == Way::kWeightedMeans) {
+    if (how.settings().whole("clients") > 0) clients_ = how.settings().whole("clients");
+    drawn_ = std::clamp<int64_t>(
+        std::llround(how.settings().real("fraction") * static_cast<double>(clients_)), 1, clients_);
+  }
+  turns_ = (drawn_ + static_cast<int64_t>(ranks) - 1) / static_cast<int64_t>(ranks);
+}
+
+bool Shares::trains(size_t rank) const {
+  const auto ranks = static_cast<int64_t>(counted_.size());
+  return turn_ % turns_ * ranks + static_cast<int64_t>(rank) < drawn_;
+}
+
 void Shares::count(const std::vector<double>& targets) {
   for (size_t r = 0; r < counted_.size(); ++r) counted_[r] += targets[r];
 }
 
-std::vector<double> Shares::of_round() const {
-  const auto ranks = static_cast<int64_t>(counted_.size());
-  std::vector<double> shares(counted_.size(), 1.0);
-  if (how_.way() == Way::kWeightedMeans) {
-    // So that shares are equal where nobody has counted anything.
-    for (size_t r = 0; r < shares.size(); ++r) shares[r] = counted_[r] + 1e-30;
-    const int64_t some = how_.taking_part(ranks);
-    if (some < ranks) {
-      const std::vector<bool> drawn = drawn_in(static_cast<uint64_t>(how_.settings().whole("seed")),
-                                               stream_id("exchange.clients") >> 2, rounds_, some, ranks);
-      for (size_t r = 0; r < shares.size(); ++r) shares[r] *= drawn[r] ? 1 : 0;
-    }
-  }
-  double sum = 0;
-  for (const double share : shares) sum += share;
-  for (double& share : shares) share /= sum;
+double Shares::all() const {
+  // So that shares are equal where nobody has counted anything.
+  double sum = finished_;
+  for (const double counted : counted_) sum += counted + 1e-30;
+  return sum;
+}
+
+std::vector<double> Shares::now() const {
+  std::vector<double> shares(counted_.size(), 1.0 / static_cast<double>(counted_.size()));
+  if (how_.way() != Way::kWeightedMeans) return shares;
+  for (size_t r = 0; r < shares.size(); ++r) shares[r] = (counted_[r] + 1e-30) / all();
   return shares;
 }
 
-void Shares::end_round() {
-  std::ranges::fill(counted_, 0);
-  ++rounds_;
+void Shares::end_step(int64_t steps) {
+  if (how_.way() != Way::kWeightedMeans || steps % how_.period() != 0) return;
+  for (double& counted : counted_) finished_ += std::exchange(counted, 0);
+  if (++turn_ % turns_ == 0) finished_ = 0;
 }
 
 Estimate mean_of(const OfRanks& of, const std::vector<double>& shares) {
@@ -77,16 +88,16 @@ AgreedState::AgreedState(const Agreement& how, Role role, const Estimate& start,
       ranks_(ranks),
       anchor_(start),
       velocity_(Estimate::zeros(start.values.size())),
+      finished_(velocity_),
       changed_(ranks, velocity_) {}
 
-OfRanks AgreedState::after(int64_t step, const OfRanks& before, const OfRanks& own,
-                           const std::vector<double>& shares) {
+OfRanks AgreedState::after(int64_t step, const OfRanks& before, const OfRanks& own, const Shares& shares) {
   if (role_ == Role::kOptimizer) return own;
   switch (how_.way()) {
     case Way::kMeans:
     case Way::kWeightedMeans:
     case Way::kOuterSteps:
-      return step % how_.period() == 0 ? averaged(own, shares) : own;
+      return step % how_.period() == 0 ? averaged(step, own, shares) : own;
     case Way::kLateMeans:
       return role_ == Role::kBuffer ? own : delayed(step, before, own);
     case Way::kNeighbours:
@@ -103,8 +114,20 @@ OfRanks AgreedState::after(int64_t step, const OfRanks& before, const OfRanks& o
   return own;
 }
 
-OfRanks AgreedState::averaged(const OfRanks& own, const std::vector<double>& shares) {
-  const Estimate met = mean_of(own, shares);
+Estimate AgreedState::met(const OfRanks& own, const Shares& shares) const {
+  Estimate mean = mean_of(own, shares.now());
+  if (shares.turns() > 1) mean.add(1 / shares.all(), finished_);
+  return mean;
+}
+
+OfRanks AgreedState::averaged(int64_t step, const OfRanks& own, const Shares& shares) {
+  if (step % (how_.period() * shares.turns()) != 0) {  // the next client starts where the round has
+    for (size_t r = 0; r < ranks_; ++r) finished_.add(shares.counted()[r], own[r]);
+    return OfRanks(ranks_, anchor_);
+  }
+  const Estimate met = this->met(own, shares);
+  finished_ = Estimate::zeros(met.values.size());
+  if (shares.turns() > 1) anchor_ = met;
   if (how_.way() != Way::kOuterSteps || role_ == Role::kBuffer) return OfRanks(ranks_, met);
   const double rate = how_.settings().real("outer_rate"), momentum = how_.settings().real("outer_momentum");
   Estimate difference = anchor_;

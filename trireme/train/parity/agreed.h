@@ -27,20 +27,28 @@ struct Estimate {
 
 using OfRanks = std::vector<Estimate>;
 
-// Who counts for how much in a mean: all alike, or by the targets that each has counted in the round.
+// Who counts for how much in a mean: all alike, or by the targets that each has counted. Under fedavg also
+// who trains at all: of the clients that are drawn for a round, replica r has the ones in the places r, r +
+// replicas, … of their order, one in each turn.
 class Shares {
  public:
-  Shares(const Agreement& how, size_t ranks) : how_(how), counted_(ranks) {}
+  Shares(const Agreement& how, size_t ranks);
 
-  void count(const std::vector<double>& targets);  // of a step; 0 of one that a rank skipped
-  std::vector<double> of_round() const;            // among those who are drawn, all others 0
-  std::vector<double> of_meeting() const { return of_round(); }
-  void end_round();
+  bool trains(size_t rank) const;                  // in this turn
+  void count(const std::vector<double>& targets);  // of a step; 0 of one that a rank skipped or did not make
+  // The share of what a rank has now, and by what the sums of turns before are divided.
+  std::vector<double> now() const;
+  double all() const;
+  const std::vector<double>& counted() const { return counted_; }
+  int64_t turns() const { return turns_; }
+  // After so many steps, where a turn or a round ends there.
+  void end_step(int64_t steps);
 
  private:
   const Agreement& how_;
   std::vector<double> counted_;
-  uint64_t rounds_ = 0;
+  double finished_ = 0;
+  int64_t clients_, drawn_, turns_, turn_ = 0;
 };
 
 // One state of all ranks, under agreements in which they have their own: averaged or mixed, in lockstep.
@@ -49,10 +57,12 @@ class AgreedState {
   AgreedState(const Agreement& how, Role role, const Estimate& start, size_t ranks);
 
   // `step` counts from 1. `before` is what ranks have, `own` what the step of each alone makes of it.
-  OfRanks after(int64_t step, const OfRanks& before, const OfRanks& own, const std::vector<double>& shares);
+  OfRanks after(int64_t step, const OfRanks& before, const OfRanks& own, const Shares& shares);
+  // One model of what ranks have now.
+  Estimate met(const OfRanks& own, const Shares& shares) const;
 
  private:
-  OfRanks averaged(const OfRanks& own, const std::vector<double>& shares);
+  OfRanks averaged(int64_t step, const OfRanks& own, const Shares& shares);
   OfRanks delayed(int64_t step, const OfRanks& before, const OfRanks& own);
   OfRanks mixed(const OfRanks& before, const OfRanks& own) const;
   OfRanks pushed(int64_t step, const OfRanks& before, const OfRanks& own) const;
@@ -62,6 +72,7 @@ class AgreedState {
   Role role_;
   size_t ranks_;
   Estimate anchor_, velocity_;
+  Estimate finished_;  // sum of what clients of this round have become, by their targets
   OfRanks changed_;
   std::map<int64_t, OfRanks> sent_;  // by the step in which it is due
 };

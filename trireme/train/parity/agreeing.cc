@@ -49,7 +49,10 @@ double bytes_awaited(const Program& program, ActionList list) {
   return bytes_sent(program, list);
 }
 
-void promise(const Program& program, int64_t steps, SentBytes& bytes) {
+void promise(const Program& program, const Plan& plan, int64_t steps, SentBytes& bytes) {
+  const int axis = plan.mesh.axis(kReplicaAxis);
+  Shares shares(plan.agreement, static_cast<size_t>(plan.mesh.axes()[axis].size));
+  const auto replica = static_cast<size_t>(plan.mesh.coordinate(program.rank, axis));
   for (int64_t step = 1; step <= steps; ++step) {
     const auto add = [&](const ActionList& list) {
       const double begun = bytes_sent(program, list), awaited = bytes_awaited(program, list);
@@ -59,7 +62,8 @@ void promise(const Program& program, int64_t steps, SentBytes& bytes) {
           list.actions, [](const Action& action) { return action.kind == Action::Kind::kRun; });
       if (sums && begun > 0) bytes.filling += 2.0 * 64 * static_cast<double>(program.states.size());
     };
-    add(program.step_list(step));
+    if (shares.trains(replica)) add(program.step_list(step));
+    shares.end_step(step);
     for (const ActionList& list : program.lists) {
       if (list.when.is_due_after(step)) add(list);
     }
@@ -120,7 +124,7 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vect
     note(run.parted[replica], lasting);
     const std::lock_guard lock(mutex);
     run.bytes.counted += sent;
-    promise(trainer.program(), reference.steps(), run.bytes);
+    promise(trainer.program(), plan, reference.steps(), run.bytes);
   };
   comm::run_rank_threads(plan.mesh.ranks(), one_rank, kAgreeingTimeoutSeconds);
   return run;
@@ -202,6 +206,12 @@ class AgreeingComparison {
       for (const Gathering* one : {&found[r].before, &found[r].left, &found[r].after})
         check_alike(when, *one);
       started[r] = found[r].before.whole();
+      if (!shares_.trains(r)) {
+        updated[r] = bounds[r] = started[r];
+        for (auto& [name, values] : bounds[r]) std::ranges::fill(values, 0);
+        counts.push_back(0);
+        continue;
+      }
       const States left = found[r].left.whole();
       reference_.restart(step, started[r], batch_of(step, r));
       if (r == 0)
@@ -223,7 +233,7 @@ class AgreeingComparison {
         before.emplace_back(started[r].at(name));
         own.emplace_back(updated[r].at(name), bounds[r].at(name));
       }
-      const OfRanks after = states_.at(name).after(step + 1, before, own, shares_.of_round());
+      const OfRanks after = states_.at(name).after(step + 1, before, own, shares_);
       for (size_t r = 0; r < replicas_; ++r) {
         expected[r][name].assign(after[r].values.begin(), after[r].values.end());
         off[r][name].assign(after[r].bounds.begin(), after[r].bounds.end());
@@ -232,9 +242,7 @@ class AgreeingComparison {
     for (size_t r = 0; r < replicas_; ++r)
       judge_.compare(fmt::format("step {}, {}, update and agreement", step + 1, replica_name(r)), lasting_,
                      expected[r], found[r].after.whole(), [&](Samples) { return off[r]; });
-    const bool ends_round = how_.kind() == Agreement::Kind::kAveraged &&
-                            how_.way() != ExchangeKind::Of::kLateMeans && (step + 1) % how_.period() == 0;
-    if (ends_round) shares_.end_round();
+    shares_.end_step(step + 1);
   }
 
   // One model: the mean of all, moments alike, weights and statistics by their shares.
@@ -252,7 +260,8 @@ class AgreeingComparison {
     for (const std::string& name : lasting_) {
       OfRanks own;
       for (size_t r = 0; r < replicas_; ++r) own.emplace_back(last[r].at(name));
-      const Estimate mean = mean_of(own, role_of(name) == Role::kOptimizer ? alike : shares_.of_meeting());
+      const Estimate mean =
+          role_of(name) == Role::kOptimizer ? mean_of(own, alike) : states_.at(name).met(own, shares_);
       expected[name].assign(mean.values.begin(), mean.values.end());
       off[name].assign(mean.bounds.begin(), mean.bounds.end());
     }

@@ -40,6 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, EveryWay,
     testing::Values(R"({"method": "local", "steps": 2})",
                     R"({"method": "fedavg", "steps": 2, "fraction": 0.6, "seed": 3})",
+                    R"({"method": "fedavg", "steps": 2, "clients": 7})",
                     R"({"method": "diloco", "steps": 2})",
                     R"({"method": "delayed", "delay": 1, "period": 2})",
                     R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")",
@@ -68,6 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, Mistaken,
     testing::Values(Otherwise{R"({"method": "local", "steps": 2})", R"({"method": "local", "steps": 3})"},
                     Otherwise{R"({"method": "fedavg", "steps": 2})", R"({"method": "local", "steps": 2})"},
+                    Otherwise{R"({"method": "fedavg", "steps": 1, "clients": 7})",
+                              R"({"method": "fedavg", "steps": 1, "clients": 11})"},
                     Otherwise{R"({"method": "diloco", "steps": 2})",
                               R"({"method": "diloco", "steps": 2, "outer_rate": 0.701})"},
                     Otherwise{R"({"method": "delayed", "delay": 1})", R"({"method": "delayed", "delay": 2})"},
@@ -118,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralRanks,
 TEST_P(SeveralRanks, OfAReplicaAgreeOnTheirParts) {
   for (const char* exchange :
        {R"({"method": "local", "steps": 2})", R"({"method": "fedavg", "steps": 2, "fraction": 0.5})",
-        R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 1, "period": 2})",
+        R"({"method": "fedavg", "steps": 1, "clients": 4})", R"({"method": "diloco", "steps": 2})",
+        R"({"method": "delayed", "delay": 1, "period": 2})",
         R"({"method": "delayed", "delay": 0, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
     const Result result =
         verify_case({.settings = {"model.family=gpt", "model.layers=2", "model.heads=3", "model.hidden=12",
