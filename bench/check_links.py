@@ -7,6 +7,9 @@ whole periods after the first steps, the agreement to stop included. Methods tak
 machine that is busy for a while does not disturb one of them alone. The link is slow on purpose: ranks should mostly
 wait, because more ranks than cores compute slower than one rank alone.
 
+Bytes are those of rank 0. Measured ones fill lines of 64 bytes in a collective; those of a delayed sum belong to the step
+in which they leave, so a few of them fall on the other side of what is timed.
+
     bench/check_links.py build/release/trireme/cli/trireme --rounds 5 --json links.json
 """
 
@@ -40,14 +43,15 @@ def run(command):
     return done.stdout
 
 
-def plan_of(exchange, ranks):
-    return json.dumps({"mesh": f"data:{ranks}"} | ({"exchange": exchange} if exchange else {}))
+def plan_of(options, exchange):
+    plan = {"mesh": f"data:{options.ranks}", "algorithm": options.algorithm}
+    return json.dumps(plan | ({"exchange": exchange} if exchange else {}))
 
 
 def predicted_ms(options, exchange):
     """Of a step, by `inspect exchange`: (milliseconds computed, milliseconds in all)"""
     said = run([options.trireme, "inspect", "exchange", "--link", options.link, *MODEL, "--model.vocab=256", "--plan",
-                plan_of(exchange, options.ranks)])
+                plan_of(options, exchange)])
     lines = [[cell.strip() for cell in line.split("|")] for line in said.splitlines() if line.startswith("|")]
     rows = {line[1]: line for line in lines[2:]}
     row = rows["the plan's own" if exchange else "dense"]
@@ -57,7 +61,7 @@ def predicted_ms(options, exchange):
 def predicted_bytes(options, exchange, folder):
     """That rank 0 sends in a step, by `simulate`"""
     path = folder / "simulated.json"
-    run([options.trireme, "simulate", *MODEL, "--model.vocab=256", "--plan", plan_of(exchange, options.ranks), "--cluster", "v100",
+    run([options.trireme, "simulate", *MODEL, "--model.vocab=256", "--plan", plan_of(options, exchange), "--cluster", "v100",
          "--hosts", 1, "--all-ranks", "--json", path])
     return next(rank["bytes_sent"] for rank in json.loads(path.read_text())[0]["per_rank"] if rank["rank"] == 0)
 
@@ -68,7 +72,7 @@ def measured(options, exchange, period, folder):
     steps = skipped + max(period, options.steps // period * period)
     run([options.trireme, "train", *MODEL, "--data.tokenizer=bytes", f"--train.steps={steps}", "--train.eval_every=0",
          "--run.checkpoint_every=0", "--run.resume=never", "--train.compare_every=0", f"--run.dir={folder / 'run'}", "-n",
-         options.ranks, "--link", options.link, "--plan", plan_of(exchange, options.ranks)])
+         options.ranks, "--link", options.link, "--plan", plan_of(options, exchange)])
     lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
     lines = [line for line in lines if "loss" in line and "rank" not in line]
     # The last step has no agreement to stop behind it.
@@ -81,6 +85,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trireme", type=pathlib.Path)
     parser.add_argument("--link", default="latency=5ms,bandwidth=100Mbit")
+    parser.add_argument("--algorithm", default="ring", help="of collectives; another one may send other bytes over the link than "
+                        "on the cluster that `simulate` counts them for")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12, help="timed in a round")

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <mutex>
 
@@ -335,6 +336,54 @@ void expect_meeting(const char* exchange, double share) {
 TEST(LocalSteps, AMeetingShowsOneModelAndLeavesAllAsItWas) {
   expect_meeting(R"({"method": "local", "steps": 100})", 0.5);
   expect_meeting(R"({"method": "fedavg", "steps": 100})", 0.4);
+}
+
+// Nobody has counted a target since then.
+TEST(LocalSteps, AMeetingRightBehindARoundIsWhatWasAgreedOn) {
+  for (const char* exchange :
+       {R"({"method": "fedavg", "steps": 4})", R"({"method": "fedavg", "steps": 2, "clients": 4})"}) {
+    SCOPED_TRACE(exchange);
+    const Training training = small_mlp();
+    const Plan plan = plan_of("data:2", exchange);
+    comm::run_rank_threads(2, [&](comm::Context& context) {
+      MeshCommunicator communicator(plan.mesh, context);
+      const std::unique_ptr<Device> device = make_cpu_device(1);
+      Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
+                      {plan, context.rank(), &communicator});
+      trainer.initialise(1);
+      for (int64_t step = 0; step < 4; ++step) {
+        Batch batch = random_batch(training, step);
+        trainer.step(batch, step, 0.1);
+      }
+      const std::map<std::string, Floats> before = read(trainer, Role::kParameter);
+      const Trainer::Meeting meeting(trainer);
+      EXPECT_EQ(read(trainer, Role::kParameter), before);  // halves of the same are exact
+    });
+  }
+}
+
+// What a rank has not learned from does not count: where its step is skipped, the model is that of the other.
+TEST(LocalSteps, OfFedAvgCountNoSkippedSteps) {
+  const Training training = small_mlp();
+  const Plan plan = plan_of("data:2", R"({"method": "fedavg", "steps": 100})");
+  std::array<std::map<std::string, Floats>, 2> own, met;
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device,
+                    {plan, context.rank(), &communicator});
+    trainer.initialise(1);
+    if (context.rank() == 0) trainer.loss_scale = 3e38;  // gradients overflow, the loss does not
+    Batch batch = random_batch(training, 0);
+    EXPECT_EQ(trainer.step(batch, 0, 0.1).skipped, context.rank() == 0);
+    const auto rank = static_cast<size_t>(context.rank());
+    own[rank] = read(trainer, Role::kParameter);
+    const Trainer::Meeting meeting(trainer);
+    met[rank] = read(trainer, Role::kParameter);
+  });
+  EXPECT_NE(own[0], own[1]);
+  EXPECT_EQ(met[0], own[1]);
+  EXPECT_EQ(met[1], own[1]);
 }
 
 }  // namespace

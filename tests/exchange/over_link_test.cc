@@ -107,6 +107,16 @@ TEST(OverLink, OfTheAgreementToStop) {
     EXPECT_EQ(seconds(exchange), 0) << exchange;
 }
 
+// A ring of four ranks has six messages after one another, also for what is small.
+TEST(OverLink, OfTheAlgorithmThatThePlanNames) {
+  const comm::EmulatedLink link = comm::parse_emulated_link("continents");
+  const Plan ring = parse_plan(R"({"mesh": "data:4", "algorithm": "ring"})", "test"),
+             automatic = parse_plan(R"({"mesh": "data:4"})", "test");
+  EXPECT_NEAR(stop_seconds_over(link, ring), 1.2, 1e-3);
+  const Setting setting;
+  EXPECT_GT(setting.seconds_over(link, ring), 1.4 * setting.seconds_over(link, automatic));
+}
+
 // PowerSGD's sums of all matrices are under way together, each a small one: counts with whether all is
 // finite, and the two narrow matrices make three waits of two messages, however many matrices there are.
 TEST(OverLink, OfSumsThatAreUnderWayTogetherAreNotAddedUp) {

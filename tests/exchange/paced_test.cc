@@ -197,6 +197,30 @@ TEST(PacedPairs, AllTogetherChangeByTheirStepsAlone) {
   }
 }
 
+// Who asks asks again as soon as it has its answer: the steps between two answers are those that the second
+// one took.
+TEST(PacedPairs, SayHowManyStepsAnAnswerTook) {
+  const Plan plan = pair_plan(4);
+  const auto seed = static_cast<uint64_t>(plan.agreement.settings().whole("seed"));
+  const PacedRun run = paced_run(plan, training_of(20), {.before = is_slow});
+  int heard = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    const PacedRank& one = run.ranks[static_cast<size_t>(rank)];
+    if (!asks(GossipGraph::kRing, 4, rank)) continue;
+    int64_t asked = 1;
+    for (const auto& [step, arrivals] : one.order) {
+      if (arrivals.empty() || step > std::ssize(one.steps)) continue;
+      EXPECT_EQ(one.steps[static_cast<size_t>(step - 1)].result.staleness_mean,
+                static_cast<double>(step - asked))
+          << "rank " << rank << ", step " << step;
+      EXPECT_EQ(arrivals, std::vector{PartnerDraw(GossipGraph::kRing, 4, rank, seed).at(asked - 1)});
+      asked = step;
+      ++heard;
+    }
+  }
+  EXPECT_GT(heard, 3);
+}
+
 // In lockstep, each pair has the mean of both behind every step.
 TEST(PacedPairs, InLockstepMeetInTheMiddle) {
   for (const int ranks : {2, 5}) {

@@ -116,6 +116,9 @@ const std::vector<Combination>& combinations() {
       {kOwnPace, kOtherAxes,
        "the ranks of a replica would hear of other replicas in orders of their own; they would have to agree "
        "on one. d_psgd without staleness and sgp work there"},
+      {kSharedBatch, kOwnWeights,
+       "where layers go over from rows to features, layouts gather the rows of all replicas; they would have "
+       "to gather those of one replica alone. Use the preset data or megatron"},
       {kAsynchronous, kOwnWeights,
        "between two steps microbatches are under way that have seen older weights, and these would have to "
        "be averaged too; use a synchronous schedule"},

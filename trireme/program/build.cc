@@ -105,6 +105,9 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   const bool own = std::ranges::any_of(whole_, is_own);
   Features features = features_of(plan_);
   if (own) features.insert(Feature::kShards);
+  if (!plan_.agreement.servers() && replicas_of(stage_plan_.mesh) > 1 &&
+      batch_parts(stage_plan_) != replicas_of(stage_plan_.mesh))
+    features.insert(Feature::kSharedBatch);
   check_combinations(features);
   if (!own) check_plan(stage_plan_, whole_);
   // A pipeline's stages reduce gradients in the update, after all backward parts.

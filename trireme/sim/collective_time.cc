@@ -163,7 +163,8 @@ double CollectiveTimes::steps_seconds(const Group& group, Collective collective,
 double CollectiveTimes::run_seconds(const Group& group, Collective collective, double bytes) const {
   const comm::Call call{
       .collective = collective, .dtype = DType::u8, .count = static_cast<int64_t>(std::llround(bytes))};
-  const comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false, group.hosts);
+  comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false, group.hosts);
+  choice.algorithm = named(group, collective).value_or(choice.algorithm);
   const comm::Steps steps = comm::make_steps(collective, choice.algorithm, group.ranks(), 0, group.hosts);
   const auto transfer = [&](int from, int to, size_t message) -> comm::Transfer {
     const Path& path = group.paths[from][to];
@@ -177,11 +178,16 @@ double CollectiveTimes::run_seconds(const Group& group, Collective collective, d
                                {.transfer = transfer, .reduce_seconds = add});
 }
 
+// The plan's, where it names one that the collective has.
+std::optional<Algorithm> CollectiveTimes::named(const Group& group, Collective collective) {
+  const std::vector<Algorithm> known = comm::algorithms_of(collective);
+  const bool has =
+      group.algorithm != Algorithm::automatic && std::ranges::find(known, group.algorithm) != known.end();
+  return has ? std::optional(group.algorithm) : std::nullopt;
+}
+
 Algorithm CollectiveTimes::fastest(const Group& group, Collective collective, double bytes) const {
-  if (group.algorithm != Algorithm::automatic) {
-    const std::vector<Algorithm> known = comm::algorithms_of(collective);
-    if (std::ranges::find(known, group.algorithm) != known.end()) return group.algorithm;
-  }
+  if (const std::optional<Algorithm> one = named(group, collective)) return *one;
   Algorithm best = Algorithm::ring;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm algorithm : candidates(group, collective)) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,7 @@ class CollectiveTimes {
                        double bytes) const;
   double run_seconds(const Group& group, comm::Collective collective, double bytes) const;
   std::vector<comm::Algorithm> candidates(const Group& group, comm::Collective collective) const;
+  static std::optional<comm::Algorithm> named(const Group& group, comm::Collective collective);
   comm::Algorithm fastest(const Group& group, comm::Collective collective, double bytes) const;
 
   const DeviceMap& map_;

@@ -155,6 +155,19 @@ TEST(Agreeing, OfPartsOfTensors) {
   }
 }
 
+// Batch norms in a pipeline.
+TEST(Agreeing, OfBatchNormInStages) {
+  for (const char* exchange : {R"({"method": "local", "steps": 2})", R"("sgp")"}) {
+    const Result result =
+        verify_case({.image = Shape{3, 5, 4},
+                     .settings = {"model.family=resnet", "model.layers=8", "model.classes=3",
+                                  "train.accumulate=2", "train.batch=16", "optim.kind=adam"},
+                     .plan = fmt::format(R"({{"mesh": "pipe:2 data:2", "exchange": {}}})", exchange),
+                     .exchange = exchange});
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << exchange << ": " << result.reason;
+  }
+}
+
 // The recurrent weight of one time step has no gradient, and a matrix of zeros no direction.
 TEST(Agreeing, OfAGradientOfZeros) {
   const Result result =
