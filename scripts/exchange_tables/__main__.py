@@ -49,13 +49,13 @@ def main():
 
 def run(given):
     until = time.monotonic() + given.seconds
-    files = runs.prepare(given.data, given.results)
     cores = sorted(os.sched_getaffinity(0))[:given.cores]
     # Times want a core that is free for everything else, where there are that many.
     quiet_cores = cores[:-1] if len(cores) > 4 else cores
     names = given.only.split(",")
     if unknown := [name for name in names if name not in arms.GROUPS]:
         sys.exit(f"no group is called {', '.join(unknown)}; there are {', '.join(arms.GROUPS)}")
+    files = runs.prepare(given.data, given.results, whole="gpu" in names)
     # What others are made of comes first: rates, how many steps a target takes, and how much a rank computes.
     first = [name for name in names if name in arms.FIRST]
     for group, quiet in ((first, False), (first, True), (names, False), (names, True)):

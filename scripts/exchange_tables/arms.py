@@ -12,8 +12,9 @@ ALL_CORES = 1 << 20  # of those that there are
 class Arm:
     group: str
     name: str
-    words: tuple  # of the command line; {text}, {images}, {roles}, {plan}, {run} and {json} are filled in
+    words: tuple  # of the command line; {text}, {images}, {all_images}, {roles}, {plan}, {run} and {json} are filled in
     exchange: object = None  # of the plan; None: dense sums
+    plan_keys: tuple = ()  # others, with their values
     ranks: int = 4
     seed: int = 1
     cores: int = 0  # that it is given; 0: one a rank
@@ -26,7 +27,8 @@ class Arm:
         return re.sub(r"[^a-z0-9.]+", "_", f"{self.group}.{self.name}{link}.{self.seed}".lower())
 
     def plan(self):
-        return json.dumps({"mesh": f"data:{self.ranks}", **({"exchange": self.exchange} if self.exchange else {})})
+        return json.dumps({"mesh": f"data:{self.ranks}", **({"exchange": self.exchange} if self.exchange else {}),
+                           **dict(self.plan_keys)})
 
 
 # ---- what the models are and how their rates were found -------------------------------------------------------
@@ -429,6 +431,38 @@ def traffic(results):
     return list(asked.values())
 
 
+# ResNet-18 on all images, four ranks on one GPU, in as many epochs as dense sums need to pass 90 %. Late averages are of
+# plain descent: with momentum they come to nothing (see `roles`).
+GPU_BATCH, GPU_EPOCHS, GPU_STEPS_OF_EPOCH = 256, 26, 195
+GPU_RESNET = ("--model.family=resnet", "--model.layers=18", "--model.stem=3x3", "--data.kind=images", "--data.path={all_images}",
+              "--data.augment=true", f"--train.batch={GPU_BATCH}", "--train.clip_norm=0", "--train.eval_batches=39",
+              "--train.device=cuda", "--train.precision=bf16", "--optim.weight_decay=5e-4", "--lr_schedule.kind=cosine",
+              f"--lr_schedule.warmup_steps={GPU_STEPS_OF_EPOCH}")
+GPU_RATE, GPU_PLAIN_RATE = 0.1, 0.5
+GPU_RANKS = {"cores": 4, "plan_keys": (("batch_norm", "local"),)}  # for all: ranks with weights of their own can not else
+
+
+def gpu(_):
+    """Averages that are late, rounds of local epochs, and the largest elements alone, against dense sums."""
+    steps = GPU_EPOCHS * GPU_STEPS_OF_EPOCH
+    own, plain, by_dgc = (GPU_RESNET + optimizer for optimizer in (momentum(GPU_RATE), sgd(GPU_PLAIN_RATE), dgc_steps(GPU_RATE)))
+
+    def rows(name, settings, exchange, seeds=(1,)):
+        return over_seeds(seeds, "gpu", name, settings, exchange, steps=steps, **GPU_RANKS)
+
+    def late(delay, correction):
+        name = f"plain descent, delayed by {delay}, {'with' if correction else 'without'} correction"
+        return rows(name, plain, {"method": "delayed", "delay": delay, "correction": correction},
+                    SEEDS if delay == 20 and correction else (1,))
+
+    rounds, uneven = {"method": "fedavg", "epochs": 1}, ("--data.partition=dirichlet", "--data.dirichlet_alpha=0.1")
+    return [*rows("dense", own, None, SEEDS), *rows("dgc, 99.9 %", by_dgc, dgc(0.001, warmup=GPU_STEPS_OF_EPOCH), SEEDS),
+            *rows("dgc, 99 %", by_dgc, dgc(0.01, warmup=GPU_STEPS_OF_EPOCH)),
+            *rows("fedavg, an epoch a round, Dirichlet 0.1", own + uneven, rounds, SEEDS),
+            *rows("fedavg, an epoch a round, iid", own, rounds), *rows("plain descent, dense", plain, None),
+            *(arm for correction in (True, False) for delay in (20, 10, 5) for arm in late(delay, correction))]
+
+
 GROUPS = {group.__name__: group
-          for group in (rates, resnet, ablation, text, delay, roles, traffic, reach, alone, resnet_times, cells, links, speed)}
+          for group in (rates, resnet, ablation, text, delay, roles, traffic, reach, alone, resnet_times, cells, links, speed, gpu)}
 FIRST = ("rates", "reach", "alone")  # what the others are made of

@@ -14,8 +14,8 @@ from pathlib import Path
 IMAGES_OF_CLASS = {"train": 2000, "test": 200}
 
 
-def prepare(data, folder):
-    """The files that arms read, made of those in `data`: {name: path}."""
+def prepare(data, folder, whole=False):
+    """The files that arms read, made of those in `data`: {name: path}. `whole`: all images too."""
     images, roles = folder / "images", folder / "roles"
     archive = data / "cifar10_jpeg" / "cifar10_jpeg_src.tar.xz"
     if not images.exists():
@@ -37,7 +37,12 @@ def prepare(data, folder):
         script = Path(__file__).resolve().parent.parent / "role_files.py"
         subprocess.run([sys.executable, script, str(data / "shakespeare_roles" / "clients.jsonl.xz"), str(roles),
                         "--least", "2000"], check=True, stdout=subprocess.DEVNULL)
-    return {"images": images, "roles": roles, "text": data / "tinyshakespeare" / "input.txt"}
+    all_images = folder / "all_images"
+    if whole and not all_images.exists():
+        with tarfile.open(archive) as members:
+            members.extractall(folder / "all_images.part", filter="data")
+        (folder / "all_images.part").rename(all_images)
+    return {"images": images, "all_images": all_images, "roles": roles, "text": data / "tinyshakespeare" / "input.txt"}
 
 
 def machine():

@@ -253,8 +253,21 @@ def speed(results, _):
     return "\n\n".join(out) + "\n" if out else None
 
 
+def gpu(results, _):
+    own = Rows(results, "gpu")
+    if "dense" not in own:
+        return None
+    dense = own.mean("dense", "validation_accuracy")
+    names = list(dict.fromkeys(arm.name for arm in arms.gpu(results)))
+    rows = [(name, own.text(name, "validation_accuracy", ".2f", 100),
+             f"{100 * (own.mean(name, 'validation_accuracy') - dense):+.2f}", own.text(name, "validation_loss", ".3f"),
+             f"{own.mean(name, 'last_bytes') / 2**20:.2f}") for name in names if name in own]
+    return table((f"ResNet-18, {arms.GPU_EPOCHS} epochs of {arms.GPU_STEPS_OF_EPOCH} steps", "test accuracy, %", "against dense",
+                  "loss", "MiB sent by a rank in the last step"), rows)
+
+
 KEYS_OF = {"short_ablation": ("resnet.",), "compressors": ("resnet.", "resnet_times."), "delay": ("delay.", "rates.delay")}  # where it is not the table's name alone
-PLACES = (rates, ablation, short_ablation, compressors, text, delay, roles, cells, links, speed)
+PLACES = (rates, ablation, short_ablation, compressors, text, delay, roles, cells, links, speed, gpu)
 
 
 def made_where(results, place):

@@ -64,11 +64,12 @@ Example example(Feature feature) {
     case kSharedBatch:
       return {{{"mesh", "data:2 tensor:2"}, {"preset", "hybrid_cnn"}}, {"model.family=lenet"}};
     case kExchange:
-    case kCompressor:
       return plan({{"exchange", "top_k"}});
     case kOwnMomentum:
     case kOwnSteps:
       return {{{"exchange", "signum"}}, {"optim.kind=sgd"}};
+    case kHostMethod:
+      return plan({{"exchange", "pruned_ring"}});
     case kWarmUp:
       return {{{"exchange", {{"method", "dgc"}, {"warmup", 2}}}}, {"optim.kind=sgd"}};
     case kOwnWeights:

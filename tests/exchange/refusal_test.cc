@@ -151,8 +151,9 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   EXPECT_THAT(refusal(plan_of("data:2", top_k), noise), HasSubstr("train.noise_scale"));
   Training device = small_mlp();
   device.train.device = "cuda";
-  for (const char* paced : {R"({"method": "ad_psgd"})", R"({"method": "d_psgd", "staleness": 1})"})
-    EXPECT_THAT(refusal(plan_of("data:4", paced), device), HasSubstr("memory of the host"));
+  for (const char* by_host : {R"("atomo")", R"("pruned_ring")", R"({"method": "top_k", "code": "rice"})",
+                              R"({"method": "qsgd", "code": "elias"})"})
+    EXPECT_THAT(refusal(plan_of("data:4", by_host), device), HasSubstr("kernels for CPUs alone"));
 }
 
 // verify knows what a compressor does to a step, but not yet a server.

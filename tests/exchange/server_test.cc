@@ -563,9 +563,6 @@ TEST(Server, IsRefusedWithWhatATrainingMayNotHave) {
   training.train.precision = training.train.weight_precision = "bf16";
   EXPECT_THAT(refusal(training), HasSubstr("weight_precision"));
   training = small_mlp();
-  training.train.device = "cuda";
-  EXPECT_THAT(refusal(training), HasSubstr("memory of the host"));
-  training = small_mlp();
   training.train.clip_norm = 1;
   EXPECT_EQ(refusal(training), "no error");
   EXPECT_THAT(refusal(training, R"({"method": "server", "servers": 2})"), HasSubstr("use one server"));

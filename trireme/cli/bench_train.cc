@@ -140,7 +140,7 @@ int run_launched(TrainBenchOptions options) {
   // A mistake is told once, before any rank is started.
   const Plan plan = read_plan(options.plan, environment.ranks);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
-  take_device_links(options.launch);
+  take_device_links(options.launch, setup.config.train.device == "cuda" && cuda_device_count() == 1);
   check_links(setup.config.train.device, options.launch.device_links);
   check_links(plan, setup.config.train, options.launch.device_links);
   if (environment.ranks == 1 && !environment.starts_ranks) return run(options, setup, {{plan}, nullptr});

@@ -66,10 +66,13 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
       ->type_name("FILE");
 }
 
-void take_device_links(comm::LaunchOptions& options) {
-  if (options.transport != "nccl") return;
-  options.transport.clear();
-  options.device_links = comm::DeviceLinks::nccl;
+void take_device_links(comm::LaunchOptions& options, bool on_one_gpu) {
+  if (options.transport == "nccl") {
+    options.transport.clear();
+    options.device_links = comm::DeviceLinks::nccl;
+  } else if (on_one_gpu && options.transport.empty() && !options.link) {
+    options.device_links = comm::DeviceLinks::in_memory;
+  }
 }
 
 }  // namespace trireme::cli

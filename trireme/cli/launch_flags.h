@@ -13,9 +13,11 @@ namespace trireme::cli {
 // `options` outlives the parsing.
 void add_launch_flags(CLI::App& app, comm::LaunchOptions& options);
 
-// For commands whose ranks may exchange from GPU to GPU: after the parsing, --transport nccl as what it
-// means, and the transport beside it is chosen. check_links() says whether the device can.
-void take_device_links(comm::LaunchOptions& options);
+// For commands whose ranks may compute on GPUs, after the parsing: how they exchange what lies there.
+// --transport nccl is from GPU to GPU, and the transport beside it is chosen; check_links() says whether the
+// device can. Ranks of -n that have one GPU among them are threads and exchange in its memory, unless a
+// transport or a link is asked for.
+void take_device_links(comm::LaunchOptions& options, bool on_one_gpu);
 
 // --link alone, for who only predicts.
 void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link);

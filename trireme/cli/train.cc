@@ -161,7 +161,7 @@ int train_rank(comm::Context& context, ResolvedConfig config, const TrainFlags& 
   const std::string chooser = links.empty() || links == "probe" ? links : "a file";  // rank 0's is used
   facts.push_back({"--links", chooser.empty() ? "not given" : chooser});
   const bool nccl = context.device_links() == comm::DeviceLinks::nccl;
-  facts.push_back({"--transport", nccl ? "nccl" : "through the host's memory"});
+  facts.push_back({"--transport", nccl ? "nccl" : "through memory"});
   facts.push_back({"--products", flags.products.path.empty() ? "not given" : "a file"});
   facts.push_back({"--slow", slow.empty() ? "not given" : slow});
   facts.push_back({"--replay", flags.replay.empty() ? "not given" : "a file"});
@@ -294,7 +294,7 @@ int train(std::span<const std::string> arguments) {
     return kOk;
   }
   std::signal(SIGPIPE, SIG_IGN);  // a run whose output nobody reads goes on (base/output.h)
-  take_device_links(launch);
+  take_device_links(launch, config.config.train.device == "cuda" && cuda_device_count() == 1);
   check_links(config.config.train.device, launch.device_links);
   if (launch.device_links == comm::DeviceLinks::nccl && !flags.slow.empty())
     throw_error("--slow makes a rank late for its transport, and NCCL is none; leave one of them out");

@@ -70,10 +70,11 @@ class Context {
 Context join(const LaunchEnvironment& environment, const LaunchOptions& options);
 
 // Runs `program` as what this process was launched: as a rank, with its context, or, for `-n RANKS`, as the
-// launcher of copies of this process. Returns an exit code. Rank 0 prints what was chosen.
+// launcher of copies of this process, or of threads where ranks exchange in the memory of one device. Returns
+// an exit code. Rank 0 prints what was chosen.
 int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program);
 
-// For tests: runs `program` on `ranks` threads with a context each, over a link that is emulated where one is
+// Runs `program` on `ranks` threads with a context each, over a link that is emulated where one is
 // given. Throws the first error, with its rank, when all have ended.
 void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds = 60,
                       const std::optional<EmulatedLink>& link = {});

@@ -47,7 +47,7 @@ TEST(Context, RecordsOperationsOfAllGroups) {
 
 TEST(Context, SummarySaysWhatWasChosen) {
   run_rank_threads(3, [](Context& context) {
-    EXPECT_EQ(context.summary(), "3 ranks on 1 host, transport inproc, launched by a test");
+    EXPECT_EQ(context.summary(), "3 ranks on 1 host, transport inproc, launched by this process, as threads");
   });
   EXPECT_EQ(join(LaunchEnvironment{.launched_by = "no launcher"}, {}).summary(),
             "1 rank on 1 host, transport inproc, launched by no launcher");

@@ -197,6 +197,8 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
                        .processors = environment.processors,
                        .timeout_seconds = options.timeout_seconds,
                        .device_links = options.device_links};
+  // The memory of another process is out of reach.
+  if (parts.device_links == DeviceLinks::in_memory) parts.device_links = DeviceLinks::through_host;
   Meeting meeting;
   TransportQuestion question{
       .wanted = options.transport, .ranks = environment.ranks, .launched_by = environment.launched_by};
@@ -227,17 +229,31 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
 
 int run_launched(const LaunchOptions& options, const std::function<int(Context&)>& program) {
   const LaunchEnvironment environment = detect(process_variables(), options);
+  const auto run = [&](Context& context) {
+    if (context.rank() == 0 && environment.launcher != Launcher::none) {
+      say("{}\n", context.summary());
+      std::fflush(stdout);
+    }
+    return program(context);
+  };
+  if (environment.starts_ranks && options.device_links == DeviceLinks::in_memory) {
+    int code = 0;  // rank 0's
+    run_rank_threads(
+        environment.ranks,
+        [&](Context& context) {
+          const int result = run(context);
+          if (context.rank() == 0) code = result;
+        },
+        options.timeout_seconds);
+    return code;
+  }
   if (environment.starts_ranks)
     return launch_local({.ranks = environment.ranks,
                          .needed_ranks = options.needed_ranks,
                          .timeout_seconds = options.timeout_seconds,
                          .bind = options.bind});
   Context context = join(environment, options);
-  if (context.rank() == 0 && environment.launcher != Launcher::none) {
-    say("{}\n", context.summary());
-    std::fflush(stdout);
-  }
-  return program(context);
+  return run(context);
 }
 
 }  // namespace trireme::comm

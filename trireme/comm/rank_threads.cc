@@ -1,4 +1,4 @@
-// Ranks as threads of one process, for tests. See context.h.
+// Ranks as threads of one process: for ranks that share a GPU, and for tests. See context.h.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -37,8 +37,9 @@ void run_rank_threads(int ranks, const std::function<void(Context&)>& program, d
              .recorder = std::make_unique<Recorder>(std::as_writable_bytes(std::span(*memory)), rank, ranks),
              .transport = std::move(transport),
              .hosts = std::vector<int>(static_cast<size_t>(ranks), 0),
-             .launched_by = "a test",
-             .timeout_seconds = timeout_seconds});
+             .launched_by = "this process, as threads",
+             .timeout_seconds = timeout_seconds,
+             .device_links = DeviceLinks::in_memory});
         program(context);
       } catch (const PeerError& error) {
         const std::lock_guard lock(mutex);

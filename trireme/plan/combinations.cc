@@ -25,7 +25,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "batch_norm: synchronised",
     "a batch that other axes than data split too",
     "an exchange",
-    "an exchange that compresses gradients",
+    "an exchange by atomo, by pruned_ring or with a code",
     "an exchange with a warm-up",
     "an exchange with momentum of its own (dgc, signum, one_bit_adam)",
     "an exchange whose steps have a size of their own (signum, one_bit_adam)",
@@ -49,10 +49,14 @@ constexpr EnumNames<kFeatures> kNames = {
     "the preset megatron",
 };
 
-bool compresses(const Agreement& agreement) {
-  if (agreement.kind() != Agreement::Kind::kCompressed) return false;
+// Their kernels are for CPUs alone: a code is written bit after bit, atomo decomposes matrices, and
+// pruned_ring passes messages on.
+bool computes_on_hosts(const Agreement& agreement) {
   for (size_t r = 0; r < agreement.rules().size(); ++r) {
-    if (!agreement.settings(r).words.contains("wire")) return true;  // which the plain sum alone has
+    const std::string& method = agreement.rules()[r].method;
+    const ExchangeSettings& settings = agreement.settings(r);
+    if (method == "atomo" || method == "pruned_ring") return true;
+    if (settings.words.contains("code") && settings.word("code") != "none") return true;
   }
   return false;
 }
@@ -182,15 +186,9 @@ const std::vector<Combination>& combinations() {
       {kOwnWeights, kSynchronisedNorm,
        "ranks compute by themselves, each with the statistics of its own rows; leave batch_norm out, or say "
        "local"},
-      {kServed, kCuda,
-       "a server's messages go through memory of the host, and its steps have not been compared with those "
-       "of a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
-      {kOwnPace, kCuda,
-       "messages go through memory of the host as they come, and such steps have not been compared with "
-       "those of a CPU yet; the test for it (CudaArrivals) would have to pass on a GPU"},
-      {kCompressor, kCuda,
-       "what packs, selects and quantises gradients has kernels for CPUs alone; those for a GPU would have "
-       "to be written. all_reduce with \"wire\": \"bf16\" works there"},
+      {kHostMethod, kCuda,
+       "what it makes of gradients has kernels for CPUs alone; those for a GPU would have to be written. "
+       "Use another method, or top_k and dgc without \"code\""},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -219,7 +217,7 @@ Features features_of(const Plan& plan) {
       std::ranges::any_of(plan.algorithms, [](const auto& one) { return one.second != "automatic"; }));
   add(kSynchronisedNorm, plan.batch_norm == Plan::BatchNorm::kSynchronised);
   add(kExchange, !agreement.is_dense());
-  add(kCompressor, compresses(agreement));
+  add(kHostMethod, computes_on_hosts(agreement));
   add(kWarmUp, has_warm_up(agreement));
   add(kOwnWeights, agreement.has_own_weights());
   add(kOwnPace, agreement.has_own_weights() && !agreement.is_in_step());

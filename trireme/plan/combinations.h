@@ -15,10 +15,10 @@ namespace trireme {
 // What a plan asks for, a setting, the machine or the model. A row is of two that are not of one plan key.
 enum class Feature {
   // The plan.
-  kPipe,            // stages
-  kOtherAxes,       // of several ranks, besides data
-  kSplitTensors,    // anything but whole tensors on every rank
-  kZero,            // zero1, zero2, zero3
+  kPipe,          // stages
+  kOtherAxes,     // of several ranks, besides data
+  kSplitTensors,  // anything but whole tensors on every rank
+  kZero,          // zero1, zero2, zero3
   kLayouts,
   kAsynchronous,  // schedule
   kChimera,
@@ -29,12 +29,12 @@ enum class Feature {
   kSharedBatch,       // axes besides data split it too
   // How replicas agree.
   kExchange,    // anything but dense sums
-  kCompressor,  // any method but all_reduce
+  kHostMethod,  // a compressor that no GPU has kernels for
   kWarmUp,      // of a compressor
   kOwnMomentum,
   kOwnSteps,
   kOwnWeights,
-  kOwnPace,     // mixed
+  kOwnPace,  // mixed
   kServed,
   kServers,  // several
   // Settings.

@@ -52,7 +52,7 @@ TEST(Combinations, KnowTheFeaturesOfAPlan) {
   EXPECT_THAT(features(R"({"mesh": "data:4", "exchange": {"method": "server", "servers": 2}})"),
               ElementsAre(kExchange, kServed, kServers));
   EXPECT_THAT(features(R"({"mesh": "data:4", "exchange": {"method": "dgc", "warmup": 3}})"),
-              ElementsAre(kExchange, kCompressor, kWarmUp));
+              ElementsAre(kExchange, kWarmUp));
   EXPECT_THAT(features(R"({"mesh": "data:4", "exchange": "ad_psgd"})"),
               ElementsAre(kExchange, kOwnWeights, kOwnPace));
 }

@@ -15,6 +15,7 @@
 #include "trireme/kernels/device_fault.h"
 #include "trireme/kernels/product_choices.h"
 #include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/in_memory_communicator.h"
 #include "trireme/runtime/nccl.h"
 
 namespace trireme {
@@ -175,11 +176,20 @@ class CudaStream : public Stream {
     try {
       work();
     } catch (...) {
+      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+      cudaStreamIsCapturing(stream_, &status);
       cudaStreamEndCapture(stream_, &graph);
       if (graph) cudaGraphDestroy(graph);
-      throw;
+      if (status != cudaStreamCaptureStatusInvalidated) throw;
+      cudaGetLastError();  // which is forgotten with it
+      return nullptr;
     }
-    check(cudaStreamEndCapture(stream_, &graph), "noting down launches");
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+    if (ended == cudaErrorStreamCaptureInvalidated) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check(ended, "noting down launches");
     return std::make_unique<CudaReplay>(graph, stream_);
   }
   std::unique_ptr<Event> record() override {
@@ -279,6 +289,8 @@ class CudaDevice : public Device {
     return std::make_unique<CudaStream>(index_, choices_, f32_products_, order_);
   }
   std::unique_ptr<Communicator> reached_by(Communicator& host, Stream& stream, const CommUse& use) override {
+    if (links_ == comm::DeviceLinks::in_memory)
+      return std::make_unique<InMemoryCommunicator>(host, stream, kernels());
     if (links_ != comm::DeviceLinks::nccl) return Device::reached_by(host, stream, use);
     return make_nccl_communicator({host, use, index_, static_cast<CudaStream&>(stream).get()});
   }

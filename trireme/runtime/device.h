@@ -72,8 +72,8 @@ class Stream {
   virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;  // within the device
   virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;     // from the host
   virtual void download(void* to, const std::byte* from, size_t bytes) = 0;  // to the host; returns when done
-  // Notes down what `work` launches on this stream instead of doing it. Null where there is nothing to gain;
-  // `work` is not called then.
+  // Notes down what `work` launches on this stream instead of doing it. Null where nothing is noted down:
+  // there is nothing to gain, or what another thread did with the device at the same time prevented it.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& work);
   virtual std::unique_ptr<Event> record() = 0;
   // May be noted down with other work, and then tells of the last replay. Where streams have no clock of

@@ -357,16 +357,18 @@ void Executor::launch_groups(const Prepared& prepared, int first_group, int last
 
 // Kernels, addresses and attributes of a segment on a slot never change, so that its launches can be noted
 // down. Not at the first run, in which kernels set up what they need, and not those that speak with other
-// ranks: what they do is not all on the stream.
+// ranks: what they do is not all on the stream. A device may fail to note down at one time and not at
+// another.
 void Executor::launch_pieces(Prepared& prepared) {
-  const bool note_down = ++prepared.runs == 2 && !timer_;
+  constexpr int kLastTry = 5;
+  const bool note_down = ++prepared.runs > 1 && prepared.runs <= kLastTry && !timer_;
   for (int group = 0; Piece & piece : prepared.pieces) {
     const bool last = &piece == &prepared.pieces.back();
     const auto launch = [&] {
       launch_groups(prepared, group, piece.group_end);
       if (last) finish(prepared);
     };
-    if (note_down && piece.kind == Piece::Kind::kCompute)
+    if (note_down && piece.kind == Piece::Kind::kCompute && !piece.replay)
       piece.replay = stream_->capture(std::ref(launch));  // as small as a function takes
     if (timer_) {
       launch_timed(prepared, group, piece);

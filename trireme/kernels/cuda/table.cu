@@ -18,6 +18,7 @@ namespace cuda {
   X(add_batch_norm) \
   X(add_batch_norm_nhwc) \
   X(add_binary) \
+  X(add_bits) \
   X(add_cast) \
   X(add_collective) \
   X(add_conv2d) \
@@ -29,14 +30,17 @@ namespace cuda {
   X(add_map) \
   X(add_matmul) \
   X(add_optimizer) \
+  X(add_orthogonalise) \
   X(add_pool2d) \
   X(add_pool2d_nhwc) \
+  X(add_quantise) \
   X(add_reduce) \
   X(add_residual) \
   X(add_rms_norm) \
   X(add_rope) \
   X(add_shape) \
   X(add_softmax) \
+  X(add_sparse) \
   X(add_total_squares) \
   X(add_unary)
 // clang-format on

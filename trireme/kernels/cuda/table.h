@@ -14,27 +14,11 @@ const KernelTable& cuda_kernels();
 struct NoCudaKernel {
   std::string_view op, reason;
 };
-inline constexpr std::string_view kNoExchange = "methods of exchange that compress run on CPUs only so far";
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
-    {"clear_at", kNoExchange},
-    {"dequantise", kNoExchange},
-    {"drawn", kNoExchange},
-    {"one_bit_pack", kNoExchange},
-    {"one_bit_unpack", kNoExchange},
-    {"orthogonalise", kNoExchange},
-    {"quantise", kNoExchange},
-    {"rice_pack", kNoExchange},
-    {"rice_unpack", kNoExchange},
-    {"scatter_add", kNoExchange},
+    {"rice_pack", "a code is written one bit after another"},
+    {"rice_unpack", "a code is read one bit after another"},
     {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
-    {"sign_pack", kNoExchange},
-    {"sign_unpack", kNoExchange},
-    {"sign_vote", kNoExchange},
-    {"svd_sample", kNoExchange},
-    {"ternary_pack", kNoExchange},
-    {"ternary_unpack", kNoExchange},
-    {"threshold_pack", kNoExchange},
-    {"top_k", kNoExchange},
+    {"svd_sample", "atomo, which decomposes small matrices, runs on CPUs only so far"},
 });
 
 }  // namespace trireme

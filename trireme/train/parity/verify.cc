@@ -100,7 +100,8 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
     // Rings send what the closed forms say for any number of ranks and size.
     if (compressed) algorithms[std::string(kReplicaAxis)] = comm::Algorithm::ring;
     MeshCommunicator communicator(plan.mesh, context, algorithms);
-    const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
+    const std::unique_ptr<Device> device =
+        make_device({.kind = training.train.device, .links = context.device_links()});
     Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
                     training.shape, *device, {plan, rank, context.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
