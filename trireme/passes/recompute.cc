@@ -74,7 +74,7 @@ class Chooser {
     const std::string_view scope = scope_of(graph_, graph_.nodes[n]);
     const std::string_view top = scope.substr(0, scope.find('/'));
     if (what_.kind == Recompute::Kind::kSelective) return top;
-    if (what_.kind == Recompute::Kind::kFull) return is_block(top) ? std::optional(top) : std::nullopt;
+    if (repeats_blocks()) return is_block(top) ? std::optional(top) : std::nullopt;
     // Of patterns that overlap, h.0 and h.0/mlp, the widest scope counts, in whatever order they stand.
     std::optional<std::string_view> widest;
     for (const std::string& pattern : what_.names) {
@@ -84,6 +84,10 @@ class Chooser {
       if (!widest || start.size() < widest->size()) widest = start;
     }
     return widest;
+  }
+
+  bool repeats_blocks() const {
+    return what_.kind == Recompute::Kind::kFull || what_.kind == Recompute::Kind::kFullKeepCollectives;
   }
 
   bool is_named(ValueId value) {
@@ -100,7 +104,8 @@ class Chooser {
     const bool named = is_named(value);
     if (from_states_[value]) return false;  // is not kept, whatever the plan says
     if (named) return true;
-    if (!units_[n] || stays_[value] || graph_.nodes[n].op->collective) return false;
+    const bool kept_collective = graph_.nodes[n].op->collective && what_.kind != Recompute::Kind::kFull;
+    if (!units_[n] || stays_[value] || kept_collective) return false;
     const bool for_others = std::ranges::any_of(
         readers_[value], [&](int reader) { return reader < begin_ && units_[reader] != units_[n]; });
     return !for_others && (what_.kind != Recompute::Kind::kSelective || gains(n));
@@ -128,11 +133,11 @@ class Chooser {
 
   void check_found() const {
     if (begin_ == std::ssize(graph_.nodes)) return;  // there is nothing to be kept for
-    if (what_.kind == Recompute::Kind::kFull &&
-        std::ranges::none_of(units_, [](const auto& unit) { return unit.has_value(); })) {
+    if (repeats_blocks() && std::ranges::none_of(units_, [](const auto& unit) { return unit.has_value(); })) {
       throw_error(
-          "the plan says \"recompute\": \"full\", but this model has no blocks: scopes of the first level "
-          "whose names end in a number, h.3; say \"selective\", or name scopes");
+          "the plan says \"recompute\": \"{}\", but this model has no blocks: scopes of the first level "
+          "whose names end in a number, h.3; say \"selective\", or name scopes",
+          name(what_.kind));
     }
     for (const std::string& pattern : what_.names) {
       if (found_.contains(pattern)) continue;

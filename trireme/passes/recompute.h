@@ -10,8 +10,8 @@
 //
 // Kept as they are, and what clones start from: inputs and states; values made from states alone (casts and
 // gathers of weights: a clone takes the one that the backward part has made for itself, where there is one);
-// what collectives make, unless a plan names it; outputs and new values of states; and what a block is
-// given by others.
+// what collectives make, unless the whole block is run again or a plan names it; outputs and new values of
+// states; and what a block is given by others.
 #pragma once
 
 #include <vector>
@@ -23,8 +23,11 @@ namespace trireme {
 
 // For each value, whether it is to be made again:
 //
-//   full        all that is made in a block for that block alone. A block is a scope of the first level whose
-//               name ends in a number (h.3, layer1.0, lstm.l0)
+//   full        all that is made in a block for that block alone, collectives included: the block runs again
+//               as it is. A block is a scope of the first level whose name ends in a number (h.3, layer1.0,
+//               lstm.l0)
+//   full_keep_collectives
+//               the same, but what collectives make is kept, so that nothing is sent twice
 //   selective   in any scope of the first level: what takes at most kMostFlopsPerByte to make from values
 //               that the backward part reads anyway, and from others that are small beside it. In a
 //               transformer these are the results of norms and activations; of products and attention, which

@@ -207,7 +207,7 @@ TEST(Recompute, ClonesReadWhatTheBackwardPartGathers) {
   EXPECT_GE(place_of(result, "w.all~2"), backward_begin(graph));
 }
 
-TEST(Recompute, WhatACollectiveMakesIsKeptUnlessItIsNamed) {
+TEST(Recompute, FullRunsCollectivesAgainUnlessThePlanKeepsThem) {
   const Graph graph = parse_graph(
       "state %w: f32[4,4]\n"
       "input %x: f32[4,4]\n"
@@ -221,7 +221,10 @@ TEST(Recompute, WhatACollectiveMakesIsKeptUnlessItIsNamed) {
       "output loss = %loss\n"
       "output dx = %b.0/grad/mul\n",
       ops());
-  EXPECT_THAT(clones(recomputed(graph, {Kind::kFull})), ElementsAre("b.0/again/gelu"));
+  EXPECT_THAT(clones(recomputed(graph, {Kind::kFull})),
+              ElementsAre("b.0/again/matmul", "b.0/again/matmul.sum", "b.0/again/gelu"));
+  EXPECT_THAT(clones(recomputed(graph, {Kind::kFullKeepCollectives})), ElementsAre("b.0/again/gelu"));
+  EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.0"}})), ElementsAre("b.0/again/gelu"));
   EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.0", "b.0/matmul.sum"}})),
               ElementsAre("b.0/again/matmul", "b.0/again/matmul.sum", "b.0/again/gelu"));
 }

@@ -21,11 +21,13 @@ namespace trireme {
 
 // Which values of the forward part are not kept for the backward part but made again (passes/recompute.h).
 struct Recompute {
-  enum class Kind { kNone, kFull, kSelective, kNamed } kind = Kind::kNone;
+  enum class Kind { kNone, kFull, kSelective, kFullKeepCollectives, kNamed } kind = Kind::kNone;
   std::vector<std::string> names = {};  // kNamed: of scopes and values, patterns (fits_pattern)
 
   friend bool operator==(const Recompute&, const Recompute&) = default;
 };
+// As in plans; not of kNamed, which has names instead.
+std::string_view name(Recompute::Kind kind);
 
 struct Plan {
   Mesh mesh;  // no axes: one rank

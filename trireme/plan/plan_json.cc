@@ -210,7 +210,7 @@ void check_pipeline(const Plan& plan, std::string_view source) {
   }
 }
 
-constexpr EnumNames<3> kRecompute = {"none", "full", "selective"};
+constexpr EnumNames<4> kRecompute = {"none", "full", "selective", "full_keep_collectives"};
 
 void read_recompute(const Json& value, Plan& plan, std::string_view source) {
   if (value.is_string()) {
@@ -223,7 +223,7 @@ void read_recompute(const Json& value, Plan& plan, std::string_view source) {
 
 Json recompute_json(const Recompute& recompute) {
   if (recompute.kind == Recompute::Kind::kNamed) return recompute.names;
-  return kRecompute[static_cast<size_t>(recompute.kind)];
+  return name(recompute.kind);
 }
 
 void read_offload(const Json& value, Plan& plan, std::string_view source) {
@@ -325,6 +325,10 @@ void read_algorithm(const Json& value, Plan& plan, std::string_view source) {
 }
 
 }  // namespace
+
+std::string_view name(Recompute::Kind kind) {
+  return kRecompute[static_cast<size_t>(kind)];
+}
 
 Plan parse_plan(std::string_view json, std::string_view source) {
   const Json root = parse_json(json, source);

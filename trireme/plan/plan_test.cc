@@ -233,6 +233,7 @@ TEST(Plan, WhatIsMadeAgain) {
   EXPECT_EQ(read(R"("none")").kind, Recompute::Kind::kNone);
   EXPECT_EQ(read(R"("full")").kind, Recompute::Kind::kFull);
   EXPECT_EQ(read(R"("selective")").kind, Recompute::Kind::kSelective);
+  EXPECT_EQ(read(R"("full_keep_collectives")").kind, Recompute::Kind::kFullKeepCollectives);
   EXPECT_EQ(read(R"(["h.0", "h.*/attn"])"), (Recompute{Recompute::Kind::kNamed, {"h.0", "h.*/attn"}}));
   EXPECT_FALSE(read_plan("data", 2).recompute.has_value());
 }

@@ -20,15 +20,11 @@ constexpr Sharing kSharings[] = {{"data"},
                                  {.name = "zero2", .states = true, .gradients = true},
                                  {.name = "zero3", .states = true, .gradients = true, .parameters = true}};
 constexpr Recompute::Kind kRecomputes[] = {Recompute::Kind::kNone, Recompute::Kind::kSelective,
-                                           Recompute::Kind::kFull};
+                                           Recompute::Kind::kFull, Recompute::Kind::kFullKeepCollectives};
 constexpr int kMostChunks = 6;                // of a stage
 constexpr int64_t kMostRows = 1024;           // of a microbatch on one rank
 constexpr int64_t kMostMicrobatches = 65536;  // what train.accumulate may be
 constexpr int64_t kMostTurns = 2048;  // microbatches times chunks of a stage: what a schedule is written for
-
-std::string_view name(Recompute::Kind kind) {
-  return kind == Recompute::Kind::kNone ? "none" : kind == Recompute::Kind::kFull ? "full" : "selective";
-}
 
 std::string tensor_words(const Choice& choice) {
   if (choice.layouts.empty()) return choice.tensor_preset;
@@ -128,6 +124,8 @@ class Space {
 
   void vary_recompute(Choice choice, std::vector<Choice>& to) {
     for (const Recompute::Kind recompute : kRecomputes) {
+      // Elsewhere blocks have no collectives that are worth keeping.
+      if (recompute == Recompute::Kind::kFullKeepCollectives && choice.tensor == 1) continue;
       choice.recompute = recompute;
       to.push_back(choice);
     }

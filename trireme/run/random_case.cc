@@ -386,7 +386,7 @@ class Drawing {
 
   // By a word, or by scopes that some models have.
   Json draw_recompute() {
-    if (dice_.chance(0.8)) return dice_.word({"full", "full", "selective", "none"});
+    if (dice_.chance(0.8)) return dice_.word({"full", "full", "selective", "none", "full_keep_collectives"});
     return Words{
         dice_.word({"h.0", "h.*", "h.*/mlp", "model.layers.0", "lstm.l0/*", "layer1.0", "layers.0"})};
   }
