@@ -5,7 +5,8 @@
 
 BEFORE and AFTER are two `trireme` commands. Every case trains a few steps with both, from the same seed on the
 same data, and compares all tensors of the checkpoints byte for byte: every model on one rank, and gpt under every
-preset on 2 and 4 ranks, with and without accumulation, in f32, bf16 and f16; and virtual shards.
+preset on 2 and 4 ranks, with and without accumulation, in f32, bf16 and f16; every synchronous pipeline
+schedule, with and without recomputation; and virtual shards.
 Exit code: 0 when all are the same.
 """
 import argparse
@@ -31,6 +32,7 @@ PRESETS = {  # plan -> meshes
     "zero1+megatron+sequence": ["data:2 tensor:2"],
     "zero3+megatron": ["data:2 tensor:2"],
 }
+SCHEDULES = ["gpipe", "1f1b", "interleaved", "chimera", "zb_h1", "zb_h2", "zb_v"]
 
 
 def cases():
@@ -51,6 +53,11 @@ def cases():
                     yield ([preset, mesh, precision, *extra],
                            [*TEXT_MODEL, "--model.dropout=0.1", *half, *extra, "-n", str(ranks_of(mesh)), "--plan",
                             {"mesh": mesh, "preset": preset}])
+        for schedule in SCHEDULES:
+            for recompute in ["none", "full"]:
+                yield (["pipe:2", schedule, precision, "recompute", recompute],
+                       [*TEXT_MODEL, "--model.layers=4", "--model.dropout=0.1", *half, "--train.accumulate=4", "-n", "2",
+                        "--plan", {"mesh": "pipe:2", "schedule": schedule, "recompute": recompute}])
         for ranks in [2, 4]:
             yield (["shards", str(ranks), precision],
                    [*TEXT_MODEL, *half, "--train.shards=8", "-n", str(ranks), "--plan", "data"])

@@ -311,7 +311,9 @@ TEST(Pipelines, UseTheMemoryThatWasPlanned) {
   training.shape.rows /= 2;
   for (const char* keys :
        {R"("pipe:2 data:2", "preset": "zero1")", R"("pipe:3", "schedule": "zb_h1", "recompute": "full")",
-        R"("pipe:2", "schedule": "chimera")"}) {
+        R"("pipe:2", "schedule": "chimera")", R"("pipe:2", "schedule": "gpipe")",
+        R"("pipe:2", "schedule": "interleaved")", R"("pipe:2", "schedule": "zb_h2")",
+        R"("pipe:2", "schedule": "zb_v")"}) {
     const Plan plan = parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan");
     comm::run_rank_threads(plan.mesh.ranks(), [&](comm::Context& context) {
       MeshCommunicator communicator(plan.mesh, context);

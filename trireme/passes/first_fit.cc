@@ -23,32 +23,34 @@ void FirstFit::visit(Moments life, const See& see, size_t node, Moments of_node)
 }
 
 size_t FirstFit::place(int begin, int end, size_t bytes) {
-  TRIREME_CHECK(0 <= begin);
-  TRIREME_CHECK(begin <= end);
-  TRIREME_CHECK(end <= all_.end);
   const Moments life{begin, end};
-  const size_t offset = lowest(life, bytes);
+  return place({&life, 1}, bytes);
+}
+
+size_t FirstFit::place(std::span<const Moments> lives, size_t bytes) {
+  for (const Moments& life : lives) {
+    TRIREME_CHECK(0 <= life.begin);
+    TRIREME_CHECK(life.begin <= life.end);
+    TRIREME_CHECK(life.end <= all_.end);
+  }
+  const size_t offset = lowest(lives, bytes);
   const Run run{offset, offset + bytes};
-  visit(
-      life,
-      [&](Span& span, Is is) {
-        if (is == Is::kPart) add(span.all_along, run);
-        add(span.at_times, run);
-      },
-      1, all_);
+  const auto cover = [&](Span& span, Is is) {
+    if (is == Is::kPart) add(span.all_along, run);
+    add(span.at_times, run);
+  };
+  for (const Moments& life : lives) visit(life, cover, 1, all_);
   total_bytes_ = std::max(total_bytes_, run.end);
   return offset;
 }
 
-size_t FirstFit::lowest(Moments life, size_t bytes) {
+size_t FirstFit::lowest(std::span<const Moments> lives, size_t bytes) {
   std::vector<const Runs*> lists;
-  visit(
-      life,
-      [&](const Span& span, Is is) {
-        const Runs& runs = is == Is::kPart ? span.at_times : span.all_along;
-        if (!runs.empty()) lists.push_back(&runs);
-      },
-      1, all_);
+  const auto note = [&](const Span& span, Is is) {
+    const Runs& runs = is == Is::kPart ? span.at_times : span.all_along;
+    if (!runs.empty()) lists.push_back(&runs);
+  };
+  for (const Moments& life : lives) visit(life, note, 1, all_);
   // Each list pushes the block up past what is in its way, until none has anything there.
   size_t offset = 0;
   for (size_t content = 0, i = 0; content < lists.size(); i = (i + 1) % lists.size()) {

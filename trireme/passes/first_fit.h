@@ -5,16 +5,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace trireme {
 
 class FirstFit {
  public:
+  struct Moments {
+    int begin, end;  // both included
+  };
+
   explicit FirstFit(int moments);  // blocks live in [0, moments)
 
   // The offset of a block that lives from `begin` to `end`, both included.
   size_t place(int begin, int end, size_t bytes);
+  // The same for a block that lives several times and is always at the same place.
+  size_t place(std::span<const Moments> lives, size_t bytes);
   size_t total_bytes() const { return total_bytes_; }
   int64_t looks() const { return looks_; }  // at lists of runs: what all placements cost so far
 
@@ -30,14 +37,11 @@ class FirstFit {
     Runs at_times;   // covered by any block at any moment of this node
   };
   enum class Is { kPart, kAbovePart };
-  struct Moments {
-    int begin, end;  // both included
-  };
 
   // Calls see(span, Is) for the parts of `life` and for all nodes above them.
   template <typename See>
   void visit(Moments life, const See& see, size_t node, Moments of_node);
-  size_t lowest(Moments life, size_t bytes);
+  size_t lowest(std::span<const Moments> lives, size_t bytes);
   static void add(Runs& runs, Run run);
 
   Moments all_;

@@ -9,6 +9,8 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
+#include <span>
 
 #include "trireme/base/error.h"
 #include "trireme/passes/first_fit.h"
@@ -103,6 +105,20 @@ class Planner {
         plan_.input_bytes += aligned(value.type.bytes());
       } else if (value.kind == Value::Kind::kState) {
         block_of_[i] = add_block(Space::kStates, value.type.bytes(), 0, last_read_[i], state_offsets_[i]);
+        if (value.role == Role::kStash && value.type.bytes() > 0) stash_blocks_.insert(block_of_[i]);
+      }
+    }
+    find_sharing();
+  }
+
+  void find_sharing() {
+    std::vector<int> states(stash_blocks_.begin(), stash_blocks_.end());
+    std::ranges::sort(states, {}, [&](int b) { return blocks_[b].offset; });
+    for (size_t a = 0; a < states.size(); ++a) {
+      const size_t end = blocks_[states[a]].offset + blocks_[states[a]].bytes;
+      for (size_t b = a + 1; b < states.size() && blocks_[states[b]].offset < end; ++b) {
+        sharing_[states[a]].push_back(states[b]);
+        sharing_[states[b]].push_back(states[a]);
       }
     }
   }
@@ -156,11 +172,29 @@ class Planner {
     if (wanted == place_in_state_.end()) return -1;
     const int block = block_of_[wanted->second];
     if (blocks_[block].end > n || taken_at(n, block, output)) return -1;
-    const Node& node = graph_.nodes[n];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (block_of_[node.inputs[i]] == block && !may_overwrite(node, output, static_cast<int>(i))) return -1;
+    if (!may_write_over(n, output, block)) return -1;
+    // Stashes may share memory: the one that is read here gives way to the one that is made.
+    for (const int other : sharing(block)) {
+      const bool same =
+          blocks_[other].offset == blocks_[block].offset && blocks_[other].bytes == blocks_[block].bytes;
+      if (blocks_[other].end > n || taken_at(n, other, output)) return -1;
+      if (blocks_[other].end == n && !(same && may_write_over(n, output, other))) return -1;
     }
     return block;
+  }
+  // Whether the node reads the block only where it may overwrite it by this output.
+  bool may_write_over(int n, int output, int block) const {
+    const Node& node = graph_.nodes[n];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (block_of_[node.inputs[i]] == block && !may_overwrite(node, output, static_cast<int>(i)))
+        return false;
+    }
+    return true;
+  }
+  // Other stashes in a stash's memory.
+  std::span<const int> sharing(int block) const {
+    const auto found = sharing_.find(block);
+    return found == sharing_.end() ? std::span<const int>() : found->second;
   }
 
   // An input that dies here and that the op may overwrite.
@@ -226,10 +260,11 @@ class Planner {
   }
 
   // Whether two values are one after another in memory on every rank: states by their order, and what is
-  // placed together.
+  // placed together. Stashes lie elsewhere for every microbatch.
   bool are_neighbours(ValueId a, ValueId b) const {
     const Block &first = blocks_[block_of_[a]], &second = blocks_[block_of_[b]];
-    const bool ordered = first.space == Space::kStates && second.space == Space::kStates;
+    const bool ordered = first.space == Space::kStates && second.space == Space::kStates &&
+                         !stash_blocks_.contains(block_of_[a]) && !stash_blocks_.contains(block_of_[b]);
     const int leader = first.leader >= 0 ? first.leader : block_of_[a];
     return (ordered || second.leader == leader) && second.offset == first.offset + first.bytes;
   }
@@ -291,6 +326,8 @@ class Planner {
   std::vector<int> last_read_;
   std::vector<Block> blocks_;
   std::vector<int> workspace_block_;
+  std::map<int, std::vector<int>> sharing_;  // of stashes: others that they overlap
+  std::set<int> stash_blocks_;
   std::map<ValueId, ValueId> wanted_state_;    // of updates
   std::map<ValueId, ValueId> place_in_state_;  // and of what collectives make them from
   MemoryPlan plan_;

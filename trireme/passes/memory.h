@@ -35,7 +35,8 @@ struct MemoryPlan {
 };
 
 // `state_offsets`: per value of the graph, the offset of each state in the space of states (ignored for other
-// values). `workspace_bytes`: per node, the temporary memory that its kernel asks for.
+// values). Stashes may overlap where one is read for the last time before, or as, the other is made.
+// `workspace_bytes`: per node, the temporary memory that its kernel asks for.
 //
 // Throws an Error when the old value of a state that is updated is an output or the new value of another
 // state: it would be gone by the time that it is read.

@@ -157,6 +157,29 @@ std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const S
   return chunks;
 }
 
+// All stashes of a stage share memory: it is the moment that counts at which they take most.
+void Estimator::add_kept(Stage& stage, const std::vector<LiveMoment>& moments, const std::vector<int>& holds,
+                         const std::vector<Chunk>& chunks) {
+  const bool apart = std::ranges::any_of(
+      moments, [](const LiveMoment& moment) { return std::ranges::max(moment.before_weight) > 0; });
+  for (const LiveMoment& moment : moments) {
+    double kept = 0, least = 0;
+    for (size_t c = 0; c < holds.size(); ++c) {
+      const Chunk& chunk = chunks[holds[c]];
+      const auto forward = static_cast<double>(moment.before_backward[c]),
+                 backward = static_cast<double>(moment.before_weight[c]);
+      least += forward * chunk.least_kept_bytes();
+      // What the backward part leaves for the gradients of weights takes the place of what it has read.
+      kept += apart ? forward * chunk.kept_forward_bytes +
+                          backward *
+                              std::max(chunk.kept_forward_bytes, chunk.kept_bytes - chunk.kept_forward_bytes)
+                    : forward * chunk.kept_bytes;
+    }
+    stage.kept = std::max(stage.kept, kept);
+    stage.least_kept = std::max(stage.least_kept, least);
+  }
+}
+
 // What a stage has of its chunks, and what it exchanges with its replicas: once a step, in the update, or
 // with each microbatch beside its work. A single microbatch of zero1 and zero2 is scattered as it is made,
 // and the weights are gathered as they are used.
@@ -173,15 +196,15 @@ std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const s
       stage.seconds += chunk.seconds();
       stage.least += chunk.least();
       stage.forward_least += chunk.forward.least;
-      const double live = choice.pipe == 1 ? 1 : static_cast<double>(booked.live[s][c]);
-      stage.kept += live * chunk.kept_bytes;
-      const double until_backward =
-          choice.pipe == 1 ? 1 : static_cast<double>(booked.live_until_backward[s][c]);
-      stage.least_kept += until_backward * chunk.least_kept_bytes();
+      if (choice.pipe == 1) {
+        stage.kept += chunk.kept_bytes;
+        stage.least_kept += chunk.least_kept_bytes();
+      }
       stage.working = std::max(stage.working, chunk.working_bytes);
       stage.weights += chunk.weights;
       single.insert(chunk.single.begin(), chunk.single.end());
     }
+    if (choice.pipe > 1) add_kept(stage, booked.live[s], booked.holds[s], chunks);
     for (const auto& [name, weight] : single) stage.weights += weight;
     stage.update = stage.weights.update_seconds / (sharing.states ? choice.data : 1);
     const UnitCost::Weight& weights = stage.weights;

@@ -55,7 +55,7 @@ TEST(Fit, SharingLowersWhatItShares) {
 // Of a pipeline the stage that needs most: the first, which keeps most microbatches, or a later one, where
 // the scores of many words are.
 TEST(Fit, TheFullestStageDecides) {
-  for (const int64_t vocab : {16, 4096}) {
+  for (const int64_t vocab : {16, 16384}) {
     SCOPED_TRACE(vocab);
     Config config = small_gpt();
     config.model.vocab = vocab;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/schedule/verify_pipeline.h"
 
 namespace trireme::planner {
 namespace {
@@ -51,11 +50,7 @@ BookedSchedule::BookedSchedule(const PipelineSchedule& schedule, int stages, int
   };
   const Pipeline pipeline = made(many_);
   holds = pipeline.holds;
-  live = live_slots(pipeline);
-  Pipeline without_weights = pipeline;
-  for (std::vector<ChunkTurn>& order : without_weights.order)
-    std::erase_if(order, [](const ChunkTurn& turn) { return turn.phase == Phase::kWeight; });
-  live_until_backward = live_slots(without_weights);
+  live = live_moments(pipeline);
   stage_of.resize(static_cast<size_t>(pipeline.chunks));
   for (size_t stage = 0; stage < holds.size(); ++stage) {
     for (const int chunk : holds[stage]) stage_of[static_cast<size_t>(chunk)] = static_cast<int>(stage);

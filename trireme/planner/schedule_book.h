@@ -13,6 +13,7 @@
 #include "trireme/passes/stage.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/schedule/turn_order.h"
+#include "trireme/schedule/verify_pipeline.h"
 
 namespace trireme::planner {
 
@@ -22,10 +23,9 @@ class BookedSchedule {
  public:
   BookedSchedule(const PipelineSchedule& schedule, int stages, int64_t microbatches, int chunks);
 
-  std::vector<std::vector<int>> holds;     // of each stage: its chunks, in the order of the forward pass
-  std::vector<int> stage_of;               // of each chunk
-  std::vector<std::vector<int64_t>> live;  // as `holds`: microbatches of a chunk that are kept at a time
-  std::vector<std::vector<int64_t>> live_until_backward;  // the same, but for what gradients of weights need
+  std::vector<std::vector<int>> holds;        // of each stage: its chunks, in the order of the forward pass
+  std::vector<int> stage_of;                  // of each chunk
+  std::vector<std::vector<LiveMoment>> live;  // of each stage: microbatches that are kept, chunks as `holds`
 
   // Of a step of so many microbatches, with the update that each stage does after its last turn.
   double seconds(int64_t microbatches, std::span<const ChunkSeconds> chunks,

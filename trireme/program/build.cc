@@ -343,7 +343,7 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
     local.layouts.emplace_back();
   }
   Program program = build_program(std::move(local.segments), workspace, local.states, local.slots,
-                                  states_in_messages(lists), local.in_files);
+                                  std::move(lists), local.in_files);
   program.mesh = plan_.mesh;
   program.rank = rank;
   program.sums = schedule.sums;
@@ -351,7 +351,6 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   program.elsewhere = std::move(local.elsewhere);
   for (size_t s = 0; s < program.segments.size(); ++s)
     program.segments[s].layouts = std::move(local.layouts[s]);
-  program.lists = std::move(lists);
   if (!program.groups.empty()) {
     for (ActionList& each : program.lists) each.actions = with_file_turns(program, each.actions);
   }

@@ -130,6 +130,13 @@ class ProgramReader {
     const Attrs attrs = reader.attrs();
     state.offset = bytes_at(attrs, "offset");
     state.slots = small(attrs.integer("slots"), "slots");
+    if (attrs.has("places")) {
+      for (int64_t place : attrs.integers("places"))
+        state.places.push_back(static_cast<size_t>(within(place, 0, kMostBytes, "places")));
+      if (std::ssize(state.places) != state.slots)
+        throw_error("{} places are given; one for each of {} slots expected", state.places.size(),
+                    state.slots);
+    }
     state.part = {};
     const std::vector<int64_t>& whole = attrs.integers("whole");
     if (whole.size() > Shape::kMaxDims)

@@ -55,10 +55,9 @@ StageSummary summary_of(const Program& program) {
                       .peak = program.peak_bytes()};
   for (const State& state : program.states) {
     if (state.role == Role::kParameter) result.parameters += state.type.shape.elements();
-    if (state.group >= 0) continue;
-    result.bytes_by_role[std::string(state.role == Role::kNone ? "other" : name(state.role))] +=
-        state.stride() * static_cast<size_t>(state.slots);
   }
+  for (const auto& [role, bytes] : state_bytes_by_role(program))
+    result.bytes_by_role[std::string(role == Role::kNone ? "other" : name(role))] += bytes;
   if (!program.groups.empty()) result.bytes_by_role["staging"] = program.staging_bytes();
   result.in_files = program.file_bytes();
   for_each_run(program, [&](const Segment& segment) {

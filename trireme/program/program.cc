@@ -6,7 +6,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/ir/window.h"
+#include "trireme/passes/byte_tags.h"
 #include "trireme/passes/traffic.h"
+#include "trireme/program/stash_places.h"
 
 namespace trireme {
 
@@ -20,6 +22,11 @@ size_t aligned(size_t bytes) {
 
 size_t State::stride() const {
   return aligned(type.bytes());
+}
+
+size_t State::place(int64_t slot) const {
+  const auto number = static_cast<size_t>(slot % slots);
+  return places.empty() ? offset + number * stride() : places[number];
 }
 
 size_t State::row_bytes() const {
@@ -141,6 +148,17 @@ StatePart part_named(const StateParts& parts, const Value& state) {
   return whole;
 }
 
+// Of the messages in lists, and of their sums.
+StateNames states_in_messages(const std::vector<ActionList>& lists) {
+  StateNames names;
+  for (const ActionList& list : lists) {
+    for (const Action& action : list.actions) {
+      if (action.is_message() || action.is_of_sum()) names.insert(action.what);
+    }
+  }
+  return names;
+}
+
 // The names of states that a collective reads or makes, or that a message takes.
 StateNames states_in_comm_memory(const std::vector<StepSegment>& segments, const StateNames& in_messages) {
   StateNames names = in_messages;
@@ -217,11 +235,31 @@ void add_groups(Program& program, const std::vector<StepSegment>& segments, cons
   }
 }
 
+// Behind all others of the same memory.
+void add_stashes(Program& program, const StashPool& pool, const StateParts& parts) {
+  const size_t begin = program.state_bytes;
+  for (const StashPool::Stash& stash : pool.stashes) {
+    add_state(program, *stash.value, parts, {}, "");
+    State& state = program.states.back();
+    state.slots = static_cast<int>(stash.places.size());
+    for (size_t place : stash.places) state.places.push_back(begin + place);
+    state.offset = state.places[0];
+  }
+  program.state_bytes = begin + pool.bytes;
+}
+
 void add_states(Program& program, const std::vector<StepSegment>& segments, const StateParts& parts,
-                const StateSlots& slots, const StateNames& in_messages, const FileStateNames& in_files) {
-  const StateNames in_comm_memory = states_in_comm_memory(segments, in_messages);
+                const StateSlots& slots, const FileStateNames& in_files) {
+  const StateNames in_comm_memory = states_in_comm_memory(segments, states_in_messages(program.lists));
   StateNames in_any_file;
   for (const StatesInFile& group : in_files) in_any_file.insert(group.states.begin(), group.states.end());
+  StateSlots apart = slots;
+  for (const std::string& name : in_any_file) apart.emplace(name, 1);
+  const StashPools pools = place_stashes(segments, program.lists, in_comm_memory, apart);
+  StateNames pooled;
+  for (const StashPool* pool : {&pools.own, &pools.comm}) {
+    for (const StashPool::Stash& stash : pool->stashes) pooled.insert(stash.value->name);
+  }
   for (const bool by_collectives : {false, true}) {
     if (by_collectives) {
       add_groups(program, segments, parts, in_files);
@@ -230,20 +268,22 @@ void add_states(Program& program, const std::vector<StepSegment>& segments, cons
     for (const auto& [graph, kind, rows] : segments) {
       for (const Value& value : graph.values) {
         if (value.kind == Value::Kind::kState && !in_any_file.contains(value.name) &&
-            in_comm_memory.contains(value.name) == by_collectives)
+            !pooled.contains(value.name) && in_comm_memory.contains(value.name) == by_collectives)
           add_state(program, value, parts, slots, graph.name);
       }
     }
+    add_stashes(program, by_collectives ? pools.comm : pools.own, parts);
   }
 }
 
 }  // namespace
 
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
-                      const StateParts& parts, const StateSlots& slots, const StateNames& in_messages,
+                      const StateParts& parts, const StateSlots& slots, std::vector<ActionList> lists,
                       const FileStateNames& in_files) {
   Program program;
-  add_states(program, local, parts, slots, in_messages, in_files);
+  program.lists = std::move(lists);
+  add_states(program, local, parts, slots, in_files);
   for (auto& [graph, kind, rows] : local) {
     std::vector<size_t> state_offsets(graph.values.size(), 0), workspace_bytes;
     for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -262,14 +302,16 @@ Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& work
   return program;
 }
 
-StateNames states_in_messages(const std::vector<ActionList>& lists) {
-  StateNames names;
-  for (const ActionList& list : lists) {
-    for (const Action& action : list.actions) {
-      if (action.is_message() || action.is_of_sum()) names.insert(action.what);
-    }
+std::map<Role, size_t> state_bytes_by_role(const Program& program) {
+  std::map<Role, size_t> bytes;
+  std::map<Role, ByteTags> shared;
+  for (const State& state : program.states) {
+    if (state.group >= 0) continue;
+    if (state.places.empty()) bytes[state.role] += state.stride() * static_cast<size_t>(state.slots);
+    for (size_t place : state.places) shared[state.role].write(place, place + state.stride(), 0);
   }
-  return names;
+  for (const auto& [role, places] : shared) bytes[role] += places.bytes();
+  return bytes;
 }
 
 Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace) {
@@ -278,7 +320,7 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
   StateSlots slots;
   for (const State& state : program.states) {
     parts[state.name] = state.part;
-    slots[state.name] = state.slots;
+    if (state.places.empty()) slots[state.name] = state.slots;
   }
   FileStateNames in_files;
   for (const FileGroup& group : program.groups) in_files.push_back({group.name, {}, group.slot});
@@ -293,11 +335,9 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
   std::vector<StepSegment> segments;
   for (size_t s = 0; s < graphs.size(); ++s)
     segments.emplace_back(std::move(graphs[s]), program.segments[s].kind);
-  Program result = build_program(std::move(segments), workspace, parts, slots,
-                                 states_in_messages(program.lists), in_files);
+  Program result = build_program(std::move(segments), workspace, parts, slots, program.lists, in_files);
   result.mesh = program.mesh;
   result.rank = program.rank;
-  result.lists = program.lists;
   result.sums = program.sums;
   result.parameters = program.parameters;
   result.elsewhere = program.elsewhere;

@@ -29,13 +29,17 @@ struct State {
   // A state may be there several times: a stash for each microbatch under way, versions of weights, buffers
   // of messages. A segment that is run on slot s, and a message of it, sees slot s modulo `slots`.
   int slots = 1;
+  // Where each slot lies, if not one behind the other: stashes whose lives do not meet share memory
+  // (stash_places.h). The first is `offset`.
+  std::vector<size_t> places = {};
   // Of Program::groups, where it rests in a file: all of it in one, or so many rows in each from that one on.
   int group = -1;
   int64_t group_rows = 0;  // 0: all
 
-  size_t stride() const;     // bytes from a slot to the next
-  size_t row_bytes() const;  // of one row
-  int groups() const;        // that it rests in
+  size_t stride() const;             // bytes of a slot
+  size_t place(int64_t slot) const;  // where a slot lies, as `offset`
+  size_t row_bytes() const;          // of one row
+  int groups() const;                // that it rests in
   bool rests_in(int number) const { return group >= 0 && number >= group && number < group + groups(); }
 };
 
@@ -118,14 +122,14 @@ struct StatesInFile {
 using FileStateNames = std::vector<StatesInFile>;
 
 // Puts one rank's segments together. States come in the order in which graphs name them, those that
-// collectives read or make, and those of messages, last: they lie in comm memory. States of the same name in
-// different graphs are one state and must agree in type. A state that `parts` does not name is whole on this
-// rank.
+// collectives read or make, and those of messages in the lists, last: they lie in comm memory. States of the
+// same name in different graphs are one state and must agree in type. A state that `parts` does not name is
+// whole on this rank. Stashes that `slots` does not name are placed by when the lists use them.
 Program build_program(std::vector<StepSegment> local, const WorkspaceQuery& workspace,
                       const StateParts& parts = {}, const StateSlots& slots = {},
-                      const StateNames& in_messages = {}, const FileStateNames& in_files = {});
-// Of the messages in lists, and of their sums.
-StateNames states_in_messages(const std::vector<ActionList>& lists);
+                      std::vector<ActionList> lists = {}, const FileStateNames& in_files = {});
+// Bytes of the states in memory; memory that stashes share counts once.
+std::map<Role, size_t> state_bytes_by_role(const Program& program);
 // The same program with other graphs in its segments, in their order, placed in memory anew.
 Program with_graphs(const Program& program, std::vector<Graph> graphs, const WorkspaceQuery& workspace);
 

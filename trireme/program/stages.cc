@@ -330,8 +330,11 @@ Stage Stages::stage(int number, const std::vector<int>& peers) const {
       if (from.slots[c] > 0) stage.slots[staged.crossings[c].state] = from.slots[c];
     }
   };
-  add_slots(staged_.front(), order);
-  add_slots(staged_[evaluate_], evaluation);
+  // Those of others are placed when the lists are whole (stash_places.h).
+  if (is_asynchronous(pipeline_)) {
+    add_slots(staged_.front(), order);
+    add_slots(staged_[evaluate_], evaluation);
+  }
   return stage;
 }
 

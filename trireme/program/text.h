@@ -8,7 +8,7 @@
 //   memory {states=1408, comm_from=1024, arena=4096, comm=512, inputs=192}
 //   state %w: f32[4,4] parameter {init="normal"}
 //   at {offset=0, slots=1, whole=[4,8], dim0=[0,4], dim1=[4,4], axes="tensor"}
-//   …                                also sums, stages, group and group_rows, if a state has them
+//   …                                also places, sums, stages, group and group_rows, if a state has them
 //   group g0 {offset=0, file_offset=0, bytes=64, slot=0}     states that live in a file together
 //   elsewhere %v: f32[8] parameter   a state of another pipeline stage
 //   segment first forward_backward

@@ -10,6 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/verify.h"
 #include "trireme/ir/window.h"
+#include "trireme/passes/byte_tags.h"
 #include "trireme/passes/memory_check.h"
 #include "trireme/program/file_turns.h"
 
@@ -57,18 +58,38 @@ void verify_place_in_group(const Program& program, const State& state) {
   }
 }
 
+// Stashes share memory among themselves, behind what comes before the first of them.
+void verify_places(const Program& program, const State& state, size_t begin) {
+  if (state.role != Role::kStash || state.group >= 0)
+    throw_error("the state %{} is said to share memory, which stashes alone do", state.name);
+  if (std::ssize(state.places) != state.slots || state.places[0] != state.offset)
+    throw_error("the state %{} has {} slots, the first at {}, but {} places, the first at {}", state.name,
+                state.slots, state.offset, state.places.size(), state.places[0]);
+  for (size_t place : state.places) {
+    const size_t end = place + state.stride();
+    const bool parted = place < program.comm_from && end > program.comm_from;
+    if (place < begin || place % kMemoryAlignment != 0 || parted || end > program.state_bytes)
+      throw_error("a slot of the state %{} lies from {} to {}; stashes lie behind {}, on one side of {}",
+                  state.name, place, end, begin, program.comm_from);
+  }
+}
+
 void verify_states(const Program& program) {
-  size_t end = 0;
+  size_t end = 0, shared_end = 0;
   for (const State& state : program.states) {
     if (state.slots < 1)
       throw_error("the state %{} has {} slots; 1 or more expected", state.name, state.slots);
     const size_t begin = state.offset;
-    if (state.group >= 0)
+    if (!state.places.empty()) {
+      verify_places(program, state, end);
+      for (size_t place : state.places) shared_end = std::max(shared_end, place + state.stride());
+    } else if (state.group >= 0)
       verify_place_in_group(program, state);
-    else if (begin < end)
+    else if (begin < std::max(end, shared_end))
       throw_error("the state %{} begins at {}, where the state before it ends at {}", state.name,
-                  state.offset, end);
-    if (state.group < 0) end = std::max(end, begin + state.stride() * static_cast<size_t>(state.slots));
+                  state.offset, std::max(end, shared_end));
+    if (state.group < 0 && state.places.empty())
+      end = std::max(end, begin + state.stride() * static_cast<size_t>(state.slots));
     for (int g = 0; state.group >= 0 && g < state.groups(); ++g) {
       const FileGroup& group = program.groups[state.group + g];
       end = std::max(end, group.offset + group.bytes);
@@ -83,6 +104,7 @@ void verify_states(const Program& program) {
       throw_error("the state %{} is {}, but its part of {} has {} elements", state.name,
                   to_string(state.type), to_string(state.part.whole), elements);
   }
+  end = std::max(end, shared_end);
   if (end > program.state_bytes)
     throw_error("states take {} bytes, but the program has {} for them", end, program.state_bytes);
 }
@@ -202,11 +224,32 @@ class ListCheck {
             "the list '{}' runs '{}' on slot {}, but %{} has that of {} there: it has {} slots, too few",
             list_.name, action.what, action.slot, value.name, made->second,
             program_.find_state(value.name)->slots);
+      expect_in_place(value.name, action);
     }
     for (const Update& update : segment.graph.updates) {
       const Value& state = segment.graph.values[update.state];
       made_[{state.name, slot_of(state.name, action)}] = action.slot;
+      take_place(state.name, action);
     }
+  }
+
+  // Of stashes that share memory, the one that was made last is there.
+  void take_place(std::string_view name, const Action& action) {
+    const State& state = *program_.find_state(name);
+    if (state.places.empty()) return;
+    const size_t begin = state.place(action.slot);
+    in_place_.write(begin, begin + state.type.bytes(), owner(state, action));
+  }
+  void expect_in_place(std::string_view name, const Action& action) const {
+    const State& state = *program_.find_state(name);
+    if (state.places.empty()) return;
+    const size_t begin = state.place(action.slot);
+    if (!in_place_.hold(begin, begin + state.type.bytes(), owner(state, action)))
+      throw_error("the list '{}' {} '{}' on slot {}, but another stash has taken the memory of %{} before",
+                  list_.name, action.is_message() ? "sends" : "runs", action.what, action.slot, name);
+  }
+  int64_t owner(const State& state, const Action& action) const {
+    return (&state - program_.states.data()) * (int64_t{1} << 32) + action.slot;
   }
 
   void check_message(const Action& action) {
@@ -223,11 +266,14 @@ class ListCheck {
     const std::pair key{action.what, slot_of(action.what, action)};
     if (action.kind == Action::Kind::kReceive) {
       made_[key] = action.slot;
+      take_place(action.what, action);
     } else if (const auto made = made_.find(key);
                is_of_one_step(state->role) &&
                (made == made_.end() || (state->role == Role::kStash && made->second != action.slot))) {
       throw_error("the list '{}' sends slot {} of %{} before anything made it in this step", list_.name,
                   action.slot, action.what);
+    } else {
+      expect_in_place(action.what, action);
     }
   }
 
@@ -301,6 +347,7 @@ class ListCheck {
   const ActionList* fill_;                           // that comes before it, of an asynchronous pipeline
   std::map<int, std::pair<int, bool>> in_slot_;      // staging slot -> group, and whether it must be stored
   std::map<std::pair<std::string, int>, int> made_;  // in this step, by state and slot: by whom, as a slot
+  ByteTags in_place_;                                // of stashes that share memory: who is where
   std::set<std::tuple<SegmentKind, std::string, int64_t>> computed_;  // pieces and microbatches
 };
 

@@ -1,8 +1,6 @@
-// Goes through a list once, with the messages that are under way by state and slot.
+// Goes through a list once, with the messages that are under way and the memory that they read or write.
 #include "trireme/program/waits.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "trireme/base/error.h"
@@ -23,29 +21,34 @@ class Walk {
         continue;
       }
       if (action.is_of_file()) continue;  // who runs them waits for the group that a segment needs
-      const Key key = key_of(action.what, action.slot);
+      const Memory memory = memory_of(action.what, action.slot);
       if (action.is_of_sum()) {  // it ends where another action says, and messages of its slot before
-        settle(key, Touch::kWrite, waits);
+        settle(memory, Touch::kWrite, waits);
         continue;
       }
       const bool sends = action.kind == Action::Kind::kSend;
-      settle(key, sends ? Touch::kRead : Touch::kWrite, waits);
-      under_way_[key].push_back(static_cast<int>(i));
+      settle(memory, sends ? Touch::kRead : Touch::kWrite, waits);
+      under_way_.push_back({static_cast<int>(i), memory});
     }
-    for (const auto& [key, messages] : under_way_)
-      result_.at_end.insert(result_.at_end.end(), messages.begin(), messages.end());
-    std::ranges::sort(result_.at_end);
+    for (const UnderWay& one : under_way_) result_.at_end.push_back(one.message);
     return std::move(result_);
   }
 
  private:
-  using Key = std::pair<size_t, int>;  // state and slot
+  struct Memory {
+    size_t begin, end;
+  };
+  struct UnderWay {
+    int message;
+    Memory memory;
+  };
   enum class Touch { kRead, kWrite };
 
-  Key key_of(std::string_view name, int slot) const {
-    const auto found = program_.state_numbers.find(name);
-    TRIREME_CHECK(found != program_.state_numbers.end());
-    return {found->second, slot % program_.states[found->second].slots};
+  Memory memory_of(std::string_view name, int slot) const {
+    const State* state = program_.find_state(name);
+    TRIREME_CHECK(state);
+    const size_t begin = state->place(slot);
+    return {begin, begin + state->stride()};
   }
 
   void run(const Graph& graph, int slot, std::vector<int>& waits) {
@@ -54,27 +57,25 @@ class Walk {
     for (const Update& update : graph.updates) written.insert(update.state);
     for (size_t v = 0; v < graph.values.size(); ++v) {
       if (graph.values[v].kind != Value::Kind::kState) continue;
-      settle(key_of(graph.values[v].name, slot),
+      settle(memory_of(graph.values[v].name, slot),
              written.contains(static_cast<ValueId>(v)) ? Touch::kWrite : Touch::kRead, waits);
     }
   }
 
-  // A send reads its slot, so that others may read it too.
-  void settle(const Key& key, Touch touch, std::vector<int>& waits) {
-    const auto found = under_way_.find(key);
-    if (found == under_way_.end()) return;
-    std::erase_if(found->second, [&](int message) {
-      const bool done = touch == Touch::kWrite || list_.actions[message].kind == Action::Kind::kReceive;
-      if (done) waits.push_back(message);
+  // A send reads its memory, so that others may read it too.
+  void settle(const Memory& memory, Touch touch, std::vector<int>& waits) {
+    std::erase_if(under_way_, [&](const UnderWay& one) {
+      if (one.memory.end <= memory.begin || memory.end <= one.memory.begin) return false;
+      const bool done = touch == Touch::kWrite || list_.actions[one.message].kind == Action::Kind::kReceive;
+      if (done) waits.push_back(one.message);
       return done;
     });
-    if (found->second.empty()) under_way_.erase(found);
   }
 
   const Program& program_;
   const ActionList& list_;
   Waits result_;
-  std::map<Key, std::vector<int>> under_way_;
+  std::vector<UnderWay> under_way_;  // in the order in which they began
 };
 
 }  // namespace

@@ -169,16 +169,19 @@ std::byte* Executor::state_address(size_t offset) const {
                                      : comm_states_.data() + (offset - program_.comm_from);
 }
 
-// Where what lies at an offset of the states is for a slot.
-std::byte* Executor::state_value_address(size_t offset, int slot) const {
-  if (slot == 0) return state_address(offset);
-  const auto holds = [&](const State& state) {
-    return state.slots > 1 && offset >= state.offset && offset < state.offset + state.stride();
-  };
-  const auto found = std::ranges::find_if(program_.states, holds);
-  const size_t shift = found == program_.states.end() ? 0 : slot % found->slots * found->stride();
-  return state_address(offset) + shift;
+namespace {
+
+// Where what a segment has at an offset of the states is for a slot; `moving` are those of its states that
+// have several. Stashes of one segment that share memory do so for every slot.
+size_t offset_for_slot(const std::vector<const State*>& moving, size_t offset, int slot) {
+  for (const State* state : moving) {
+    if (offset >= state->offset && offset < state->offset + state->stride())
+      return state->place(slot) + (offset - state->offset);
+  }
+  return offset;
 }
+
+}  // namespace
 
 void Executor::prepare(int segment) {
   const Segment& s = program_.segments[segment];
@@ -197,8 +200,14 @@ Executor::Prepared Executor::prepare(int index, int slot, const Buffer& inputs) 
   const Graph& graph = segment.graph;
   Prepared prepared;
   prepared.segment = index;
+  std::vector<const State*> moving;
+  for (const Value& value : graph.values) {
+    if (value.kind == Value::Kind::kState && slot > 0 && find_state(value.name).slots > 1)
+      moving.push_back(&find_state(value.name));
+  }
   for (const Location& location : segment.memory.values) {
-    prepared.addresses.push_back(location.space == Space::kStates ? state_value_address(location.offset, slot)
+    prepared.addresses.push_back(location.space == Space::kStates
+                                     ? state_address(offset_for_slot(moving, location.offset, slot))
                                  : location.space == Space::kArena ? arena_.data() + location.offset
                                  : location.space == Space::kComm  ? comm_.data() + location.offset
                                                                    : inputs.data() + location.offset);
@@ -544,12 +553,13 @@ const TensorType& Executor::state_type(std::string_view name) const {
 
 std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes) const {
   const State& state = find_state(name);
+  TRIREME_CHECK((state.places.empty() || offset + bytes <= state.stride()));
   TRIREME_CHECK(offset + bytes <= state.stride() * static_cast<size_t>(state.slots));
   return state_address(state.offset) + offset;
 }
 
 std::byte* Executor::slot_memory(const State& state, int64_t slot) const {
-  return state_address(state.offset) + state.stride() * static_cast<size_t>(slot % state.slots);
+  return state_address(state.place(slot));
 }
 
 void Executor::synchronize() {

@@ -131,7 +131,6 @@ class Executor {
   void for_each_group(const State& state, size_t offset, size_t bytes, const Move& move) const;
   void prepare(int segment);
   Prepared prepare(int segment, int slot, const Buffer& inputs) const;
-  std::byte* state_value_address(size_t offset, int slot) const;
   const Prepared& last(int segment) const;
   static void group(Prepared& prepared);
   void cut_into_pieces(Prepared& prepared) const;

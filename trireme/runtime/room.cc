@@ -28,16 +28,12 @@ Consumer state_consumer(Role role, size_t bytes) {
 }
 
 std::vector<Consumer> consumers(const Program& program) {
-  std::map<Role, size_t> by_role;
-  for (const State& state : program.states) {
-    if (state.group < 0) by_role[state.role] += state.stride() * static_cast<size_t>(state.slots);
-  }
   std::vector<Consumer> all = {
       {"what a step makes on its way", "a smaller train.batch with train.accumulate", program.arena_bytes},
       {"what ranks exchange", "fewer ranks on this device", program.comm_bytes},
       {"places for states that rest in files", "zero1 over more ranks", program.staging_bytes()},
       {"inputs of a step", "a smaller train.batch", program.input_bytes}};
-  for (const auto& [role, bytes] : by_role) all.push_back(state_consumer(role, bytes));
+  for (const auto& [role, bytes] : state_bytes_by_role(program)) all.push_back(state_consumer(role, bytes));
   std::ranges::stable_sort(all, std::ranges::greater(), &Consumer::bytes);
   return all;
 }

@@ -107,7 +107,7 @@ TEST(RunnerMessages, ComeAndGoInOrder) {
                                          : "graph take\nstate %a: f32[4096] stash\nstate %sum: f32[4096]\n"
                                            "%b: f32[4096] = add(%a, %sum)\nupdate %sum <- %b\n",
                                    ops())},
-                      workspace_query(*device), {}, {{"a", 2}}, states_in_messages(lists));
+                      workspace_query(*device), {}, {{"a", 2}}, lists);
     program.lists = std::move(lists);
     program.mesh = mesh;
     program.rank = context.rank();
@@ -147,7 +147,7 @@ TEST(RunnerMessages, MayBeUnderWayWhenTheExecutorGoes) {
           build_program({parse_graph("graph take\nstate %a: f32[100000] stash\nstate %sum: f32[100000]\n"
                                      "%b: f32[100000] = add(%a, %sum)\nupdate %sum <- %b\n",
                                      ops())},
-                        workspace_query(*device), {}, {}, states_in_messages(lists));
+                        workspace_query(*device), {}, {}, lists);
       program.lists = std::move(lists);
       program.mesh = mesh;
       program.rank = context.rank();
@@ -192,7 +192,7 @@ TEST(RunnerSums, GoOnBetweenLists) {
                       "%b: f32[100] = add(%a, %sum)\nupdate %a <- %b\n",
                       ops()),
           SegmentKind::kUpdate}},
-        workspace_query(*device), {}, {{"sum", 2}}, states_in_messages(lists));
+        workspace_query(*device), {}, {{"sum", 2}}, lists);
     program.lists = std::move(lists);
     program.mesh = mesh;
     program.rank = context.rank();

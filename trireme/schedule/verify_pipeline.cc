@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/schedule/play.h"
@@ -219,10 +220,26 @@ PipelineProof verify(const Pipeline& pipeline) {
   return proof;
 }
 
-std::vector<std::vector<int64_t>> live_slots(const Pipeline& pipeline) {
-  PipelineProof proof;
-  count_live(whole(pipeline), proof);
-  return proof.slots;
+std::vector<std::vector<LiveMoment>> live_moments(const Pipeline& pipeline) {
+  const bool apart = has_phase(pipeline, Phase::kWeight);
+  std::vector<std::vector<LiveMoment>> result;
+  for (int stage = 0; stage < pipeline.stages(); ++stage) {
+    const std::vector<int>& chunks = pipeline.holds[stage];
+    LiveMoment now{std::vector<int64_t>(chunks.size()), std::vector<int64_t>(chunks.size())};
+    std::set<LiveMoment> seen;
+    for (const ChunkTurn& turn : pipeline.order[stage]) {
+      const size_t chunk = std::ranges::find(chunks, turn.chunk) - chunks.begin();
+      if (turn.phase == Phase::kForward) ++now.before_backward[chunk];
+      if (turn.phase == Phase::kBackward) {
+        --now.before_backward[chunk];
+        if (apart) ++now.before_weight[chunk];
+      }
+      if (turn.phase == Phase::kWeight) --now.before_weight[chunk];
+      seen.insert(now);
+    }
+    result.emplace_back(seen.begin(), seen.end());
+  }
+  return result;
 }
 
 }  // namespace trireme

@@ -31,7 +31,13 @@ struct PipelineProof {
 // An asynchronous schedule is seen over as many steps as it takes until all is under way, and one more.
 PipelineProof verify(const Pipeline& pipeline);
 
-// The slots of that proof alone, of a pipeline that is known to be right. Quick enough to ask for thousands.
-std::vector<std::vector<int64_t>> live_slots(const Pipeline& pipeline);
+// How many microbatches of each of its chunks a stage keeps at a moment.
+struct LiveMoment {
+  std::vector<int64_t> before_backward;  // from their forward on
+  std::vector<int64_t> before_weight;    // from their backward on, where weights have turns of their own
+  friend auto operator<=>(const LiveMoment&, const LiveMoment&) = default;
+};
+// Of each stage, all that are different, of a pipeline that is known to be right.
+std::vector<std::vector<LiveMoment>> live_moments(const Pipeline& pipeline);
 
 }  // namespace trireme

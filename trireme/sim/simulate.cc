@@ -102,13 +102,12 @@ double step_seconds(const std::vector<RankTime>& ranks, Pace pace) {
 }  // namespace
 
 MemoryUse memory_of(const Program& program) {
-  std::map<Role, size_t> states;
-  size_t named = 0;
+  std::map<Role, size_t> states = state_bytes_by_role(program);
   for (const State& state : program.states) {
-    const size_t bytes = state.stride() * static_cast<size_t>(state.slots);
-    states[state.role] += bytes;
-    named += bytes;
+    if (state.group >= 0) states[state.role] += state.stride();
   }
+  size_t named = 0;
+  for (const auto& [role, bytes] : states) named += bytes;
   MemoryUse use{.kinds = {}, .peak_bytes = program.peak_bytes()};
   for (const auto& [role, bytes] : states)
     use.kinds.emplace_back(role == Role::kNone ? "states" : std::string(name(role)), bytes);
