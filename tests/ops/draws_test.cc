@@ -148,27 +148,6 @@ TEST(Draws, DifferByStreamAndStep) {
   EXPECT_NE(drawn(2, 1), drawn(2, 2));
 }
 
-// In every round as many, and each number about as often as any other.
-TEST(Draws, OfSomeNumbersAreAsManyAndEven) {
-  constexpr int64_t kCount = 3, kOf = 7, kRounds = 700;
-  std::vector<int> times(kOf);
-  for (int64_t round = 0; round < kRounds; ++round) {
-    double drawn = 0;
-    for (int64_t which = 0; which < kOf; ++which) {
-      const Attrs attrs{
-          {"count", kCount}, {"of", kOf}, {"which", which}, {"seed", int64_t{1}}, {"stream", int64_t{2}}};
-      const double one =
-          run_kernel("drawn", attrs, {scalar(static_cast<double>(round))}, {{DType::f32, {}}}, 1)[0]
-              .values[0];
-      drawn += one;
-      times[which] += one > 0;
-    }
-    ASSERT_EQ(drawn, kCount);
-  }
-  // 300 times each, with a standard deviation of 13.
-  for (const int of_number : times) EXPECT_NEAR(of_number, kCount * kRounds / kOf, 60);
-}
-
 // Of every pattern that is hard to say shortly: all, none in the middle, all at either end.
 TEST(Sparse, IndicesComeBackOfTheirCodes) {
   for (const int64_t size : {1, 2, 31, 1000, 5000}) {

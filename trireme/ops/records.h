@@ -16,7 +16,6 @@ void add_collective(OpTable& table);
 void add_collective_start(OpTable& table);
 void add_conv2d(OpTable& table);
 void add_cross_entropy(OpTable& table);
-void add_drawn(OpTable& table);
 void add_dropout(OpTable& table);
 void add_embedding(OpTable& table);
 void add_layer_norm(OpTable& table);

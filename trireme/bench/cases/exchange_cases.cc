@@ -8,7 +8,6 @@
 #include "trireme/base/rng.h"
 #include "trireme/bench/cases/reference.h"
 #include "trireme/ops/code_lengths.h"
-#include "trireme/train/parity/drawn.h"
 #include "trireme/train/parity/largest.h"
 #include "trireme/train/parity/singular_parts.h"
 
@@ -36,15 +35,6 @@ RefTensors residual(const RefTensors& in, const Attrs&) {
 
 RefTensors renew(const RefTensors& in, const Attrs&) {
   return {std::isfinite(value(in[2])) ? in[1] : in[0]};
-}
-
-RefTensors drawn(const RefTensors& in, const Attrs& attrs) {
-  const std::vector<bool> all = parity::drawn_in(
-      static_cast<uint64_t>(attrs.integer("seed")), static_cast<uint64_t>(attrs.integer("stream")),
-      static_cast<uint64_t>(value(in[0])), attrs.integer("count"), attrs.integer("of"));
-  RefTensor y = like(in[0]);
-  y.values[0] = all[attrs.integer("which")] ? 1 : 0;
-  return {y};
 }
 
 RefTensors top_k(const RefTensors& in, const Attrs& attrs) {
@@ -388,14 +378,6 @@ std::vector<OpCase> exchange_cases() {
           dequantise_elias);
     }
   }
-  for (const int64_t which : {0, 3, 6})
-    add("drawn", std::to_string(which), {scalar(static_cast<double>(which))},
-        {{"count", int64_t{3}},
-         {"of", int64_t{7}},
-         {"which", which},
-         {"seed", int64_t{7}},
-         {"stream", int64_t{99}}},
-        drawn);
   // Few different magnitudes: ties, also with zeros.
   add("top_k", "ties", {{Shape{5000}, DType::f32, 0.5, 0.5, CaseInput::Format::kKept}}, {{"k", int64_t{77}}},
       top_k);

@@ -22,7 +22,6 @@ namespace cpu {
   X(add_conv2d_grad_input) \
   X(add_conv2d_grad_weight) \
   X(add_cross_entropy) \
-  X(add_drawn) \
   X(add_dropout) \
   X(add_embedding) \
   X(add_layer_norm) \

@@ -1,8 +1,7 @@
-// orthogonalise and drawn, of which there is little to compute: one block, and one thread.
+// orthogonalise, of which there is little to compute: one block.
 #include <algorithm>
 
 #include "trireme/kernels/cuda/device.cuh"
-#include "trireme/kernels/cuda/random.cuh"
 
 namespace trireme::cuda {
 namespace {
@@ -65,33 +64,10 @@ void orthogonalise(const KernelContext& context) {
   orthogonalise_kernel<<<1, 1024, 0, stream_of(context)>>>({y, x.shape[0], x.shape[1]});
 }
 
-// As kernels/cpu/drawn.cc.
-__global__ void drawn_kernel(const float* round, StepKey key, int64_t of, int64_t which, int64_t wanted,
-                             float* y) {
-  const uint64_t stream = key.stream_at(round);
-  bool taken = false;
-  for (int64_t i = 0; i <= which; ++i) {
-    const uint4 block = random_block(key.seed, stream, static_cast<uint64_t>(i));
-    const uint64_t word = uint64_t{block.x} << 32 | block.y;
-    taken = __umul64hi(word, static_cast<uint64_t>(of - i)) < static_cast<uint64_t>(wanted);
-    wanted -= taken ? 1 : 0;
-  }
-  *y = taken ? 1.0f : 0.0f;
-}
-void drawn(const KernelContext& context) {
-  const Attrs& attrs = context.attrs;
-  const StepKey key{static_cast<uint64_t>(attrs.integer("seed")),
-                    static_cast<uint64_t>(attrs.integer("stream"))};
-  drawn_kernel<<<1, 1, 0, stream_of(context)>>>(in<float>(context, 0), key, attrs.integer("of"),
-                                                attrs.integer("which"), attrs.integer("count"),
-                                                out<float>(context, 0));
-}
-
 }  // namespace
 
 void add_orthogonalise(KernelTable& table) {
   table.add("orthogonalise", DType::f32, {orthogonalise});
-  table.add("drawn", DType::f32, {drawn});
 }
 
 }  // namespace trireme::cuda
