@@ -77,6 +77,16 @@ class Installed(unittest.TestCase):
     def test_a_whole_run(self):
         self.assertIn("stopped after 200 steps, ended after 400", self.example("whole_run"))
 
+    def test_a_job_that_starts_its_ranks(self):
+        losses = {ranks: re.search(r"loss \d+\.\d{3}", self.example("train_job", ranks))[0] for ranks in ("1", "2")}
+        self.assertEqual(losses["1"], losses["2"])
+        # A plan that does not fit is refused once, before any rank is started.
+        refused = subprocess.run([self.root / "build" / "train_job", "2", '{"mesh": "data:3"}'], cwd=self.root, capture_output=True,
+                                 text=True)
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.stderr.count("train_job: "), 1, refused.stderr)
+        self.assertEqual(refused.stdout, "")
+
     def test_every_example_is_run_here(self):
         programs = {path.stem for path in (SOURCE / "examples" / "cpp").glob("*.cc")}
         run_here = set(re.findall(r'self\.example\("(\w+)"', Path(__file__).read_text()))

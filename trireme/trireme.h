@@ -16,8 +16,9 @@
 #include "trireme/data/open_data.h"
 #include "trireme/models/random_batch.h"
 
-// Training: one step at a time, or a whole run with checkpoints and metrics.
+// Training: one step at a time, a whole run with checkpoints and metrics, or a job that starts its ranks as well.
 #include "trireme/optim/lr_schedule.h"
+#include "trireme/run/job.h"
 #include "trireme/run/loop.h"
 #include "trireme/train/rank_states.h"
 #include "trireme/train/tensor_access.h"

@@ -1,8 +1,6 @@
 // Reads /proc and /sys; a file that is not there is an unknown, not an error.
 #include "trireme/bench/machine.h"
 
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -63,12 +61,6 @@ int core_count() {
 
 int host_core_count() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
-std::string simd_target() {
-  // Of the targets that this file was built for and this CPU has, the best is the lowest bit.
-  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
-  return usable == 0 ? "scalar" : hwy::TargetName(usable & -usable);
 }
 
 size_t total_memory_bytes() {

@@ -10,8 +10,6 @@ namespace trireme::bench {
 std::string cpu_model();  // "unknown" where the system does not say
 int core_count();         // that this process may use
 int host_core_count();    // of the host, also where this process is bound to some of them
-// The instruction set that the kernels chose, in Highway's words ("AVX3", "NEON").
-std::string simd_target();
 
 size_t total_memory_bytes();
 size_t available_memory_bytes();

@@ -10,12 +10,10 @@
 #include "trireme/models/model.h"
 #include "trireme/models/random_batch.h"
 #include "trireme/run/plan_settings.h"
+#include "trireme/run/run_setup.h"
 
 namespace trireme::bench {
 namespace {
-
-constexpr int64_t kDefaultVocab = 256;  // bytes
-constexpr int64_t kDefaultClasses = 10;
 
 struct Preset {
   std::string_view name;
@@ -122,8 +120,7 @@ StepSetup set_up_step(Config config, std::string name, const std::string& image)
   ModelOptions& model = setup.config.model;
   const ModelRecord& record = find_model(model.family);
   setup.tokens = record.input == InputKind::kTokens;
-  if (setup.tokens && model.vocab == 0) model.vocab = kDefaultVocab;
-  if (!setup.tokens && model.classes == 0) model.classes = kDefaultClasses;
+  model = assumed_model(record, std::move(model));
   setup.shape.rows = setup.config.train.batch / setup.config.train.accumulate;
   setup.shape.sample = setup.tokens || image.empty() ? record.usual_sample(model) : parse_image(image);
   return setup;

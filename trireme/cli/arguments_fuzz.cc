@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   app.add_option("--steps", steps)->check(CLI::PositiveNumber);
   app.add_flag("--all", all);
   const std::optional<cli::ArgumentsEnd> end = cli::read_arguments(app, split.own, "more\n");
-  if (end && (end->text.empty() || (end->code != cli::kOk && end->code != cli::kUsage))) std::abort();
+  if (end && (end->text.empty() || (end->code != kOk && end->code != kUsage))) std::abort();
   try {
     if (!sizes.empty() && cli::parse_sizes(sizes).empty()) std::abort();
     launch.validate();

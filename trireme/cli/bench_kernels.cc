@@ -13,6 +13,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/bench_commands.h"
 #include "trireme/cli/write_file.h"
+#include "trireme/kernels/cpu/simd_target.h"
 
 namespace trireme::cli {
 namespace {
@@ -35,7 +36,7 @@ void print_ceilings(bench::Ceilings& ceilings, int threads, Json& list) {
   const double flops = bench::measure_flops_per_second(one);
   const double bytes = ceilings.memory_bytes_per_second();
   ceilings.measure_again();
-  fmt::print("{} ({}), {} threads\n", bench::cpu_model(), bench::simd_target(), threads);
+  fmt::print("{} ({}), {} threads\n", bench::cpu_model(), simd_target(), threads);
   fmt::print(
       "ceilings, measured now: f32 multiply-add {:.1f} GFLOP/s on 1 thread, {:.1f} on {}; memory {:.1f} "
       "GB/s\n",
@@ -49,7 +50,7 @@ void print_ceilings(bench::Ceilings& ceilings, int threads, Json& list) {
                     {"op", name},
                     {"threads", count},
                     {"cpu", bench::cpu_model()},
-                    {"simd", bench::simd_target()}});
+                    {"simd", simd_target()}});
     return list.back();
   };
   entry("multiply_add", 1)["flops_per_second"] = flops;
@@ -125,11 +126,11 @@ int bench_kernels(std::span<const std::string> arguments) {
                "trireme bench kernels");
   app.add_option("--filter", options.filter, "only kernels with this text in their op or shape");
   app.add_option("--threads", options.threads, "default: one per core")->check(CLI::Range(0, 4096));
-  app.add_option("--seconds", options.seconds, "of timing for each kernel; default 0.2")
+  app.add_option("--seconds", options.seconds, "seconds of timing for each kernel; default 0.2")
       ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--device", options.device, "cpu, or cuda at the sizes of a GPT-2; default cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--precision", options.precision, "of kernels on a GPU: f32, bf16 or f16; default f32")
+  app.add_option("--precision", options.precision, "number format on a GPU: f32, bf16 or f16; default f32")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("--json", options.json, "write the results to this file");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;

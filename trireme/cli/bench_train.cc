@@ -16,6 +16,7 @@
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
+#include "trireme/kernels/cpu/simd_target.h"
 #include "trireme/run/config.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/axis_algorithms.h"
@@ -96,7 +97,7 @@ nlohmann::ordered_json report_json(const bench::StepReport& report, const bench:
       {"file_seconds", report.file_seconds},
       {"file_waited_seconds", report.file_waited_seconds},
       {"cpu", bench::cpu_model()},
-      {"simd", bench::simd_target()},
+      {"simd", simd_target()},
       {"steps", options.question.steps},
       {"median_seconds", report.median_seconds},
       {"p90_seconds", report.p90_seconds},
@@ -120,7 +121,7 @@ int run(const TrainBenchOptions& options, const bench::StepSetup& setup, const b
                    setup.config.model.family, static_cast<double>(begun.parameters) / 1e6,
                    setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,
                    begun.ranks > 1 ? fmt::format("plan {} on {} ranks of ", options.plan, begun.ranks) : "",
-                   begun.device_description, bench::cpu_model(), bench::simd_target());
+                   begun.device_description, bench::cpu_model(), simd_target());
         std::fflush(stdout);
       });
   if (!rank.leads()) return kOk;
@@ -167,7 +168,7 @@ int bench_train(std::span<const std::string> arguments) {
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   add_launch_flags(app, options.launch);
   app.add_option("--plan", options.plan,
-                 "how it is spread over the ranks: a plan in JSON, a file with one, or a preset")
+                 "how the step is spread over the ranks: a plan file, a plan in JSON, or a preset")
       ->capture_default_str();
   app.add_option_function<std::string>(
       "--device",
@@ -175,20 +176,21 @@ int bench_train(std::span<const std::string> arguments) {
       "where to compute, like --train.device");
   std::string tuned;
   CLI::Option* read = app.add_option("--products", options.question.products.path,
-                                     "algorithms of a GPU's matrix products: a file that --tune has made");
+                                     "algorithms for matrix products on a GPU: a file from --tune");
   CLI::Option* tune =
-      app.add_option("--tune", tuned,
-                     "time the algorithms of those that FILE does not have yet, and keep them")
+      app.add_option(
+             "--tune", tuned,
+             "time algorithms for the products that FILE does not list yet, and add the fastest to FILE")
           ->type_name("FILE")
           ->excludes(read);
-  app.add_option("--steps", options.question.steps, "steps that are timed; default 10")
+  app.add_option("--steps", options.question.steps, "number of timed steps; default 10")
       ->check(CLI::PositiveNumber);
-  app.add_option("--warmup", options.question.warmup, "steps before them; default 3")
+  app.add_option("--warmup", options.question.warmup, "warm-up steps before timing starts; default 3")
       ->check(CLI::NonNegativeNumber);
   app.add_option(
          "--peak", options.question.peak_flops_per_second,
-         "FLOPs a second that a rank reaches at most, where they are known: measuring them takes longer than "
-         "short steps")
+         "peak FLOPs per second of a rank, if you know them; otherwise they are measured, which may take "
+         "longer than the benchmark")
       ->check(CLI::PositiveNumber);
   app.add_option("--json", options.json, "write the results to this file");
   bool profile = false, by_shape = false;

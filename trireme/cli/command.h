@@ -5,17 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace trireme::cli {
+#include "trireme/run/exit_code.h"
 
-// What scripts may rely on; documented in docs/cli.md.
-enum ExitCode : int {
-  kOk = 0,
-  kFailed = 1,       // an Error, which was printed
-  kUsage = 2,        // the command line was not understood
-  kInterrupted = 3,  // SIGINT or SIGTERM: the step was finished and a checkpoint written
-  kDiffers = 4,      // verify: a plan computes something else than one rank
-  kTimeIsUp = 5,     // train.max_minutes: the step was finished and a checkpoint written
-};
+namespace trireme::cli {
 
 struct Command {
   std::string_view name;

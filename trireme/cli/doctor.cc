@@ -17,6 +17,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
+#include "trireme/kernels/cpu/simd_target.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {
@@ -60,7 +61,7 @@ Finding check_cpu() {
 }
 
 Finding check_simd() {
-  const std::string target = bench::simd_target();
+  const std::string target = simd_target();
   const bool slow = target == "EMU128" || target == "SCALAR" || target == "scalar";
   return {slow ? Verdict::kAdvice : Verdict::kOk, "SIMD", target + " chosen by Highway",
           "no vector instructions found: training works, but slowly"};

@@ -12,13 +12,12 @@
 #include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/base/text.h"
-#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/fault_rerun.h"
 #include "trireme/comm/launch/last_words.h"
-#include "trireme/comm/transport/transport.h"
 #include "trireme/kernels/device_fault.h"
 #include "trireme/run/config.h"
+#include "trireme/run/job.h"
 #include "trireme/run/run_folder.h"
 
 namespace {
@@ -55,21 +54,20 @@ int unknown_command(const std::string& name) {
   fmt::print(stderr, "trireme: there is no command '{}'{}\n\n", name,
              guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess));
   print_help(stderr);
-  return trireme::cli::kUsage;
+  return trireme::kUsage;
 }
 
-using Words = trireme::comm::LastWords::Kind;
-
 // Under `trireme -n` the launcher says it, once for all ranks.
-void tell(const std::string& command, std::string_view why, Words kind = Words::cause) {
+void tell(const std::string& command, std::string_view why) {
   const std::string line = fmt::format("trireme {}: {}", command, why);
-  if (!trireme::comm::tell_launcher(kind, line)) trireme::say(stderr, "{}\n", line);
+  if (!trireme::comm::tell_launcher(trireme::comm::LastWords::Kind::cause, line))
+    trireme::say(stderr, "{}\n", line);
 }
 
 // Who has closed the other end of a pipe has seen enough, and needs no words.
 int unwritten_output(const std::string& command, int error) {
   if (error != EPIPE) tell(command, fmt::format("the output could not be written: {}", std::strerror(error)));
-  return trireme::cli::kFailed;
+  return trireme::kFailed;
 }
 
 int run(const Command& command, const std::vector<std::string>& arguments) {
@@ -78,27 +76,21 @@ int run(const Command& command, const std::vector<std::string>& arguments) {
     const int code = command.run(std::span<const std::string>(arguments).subspan(1));
     // What a run leaves behind is its folder; of all other commands the output is what was asked for.
     const bool written = std::fflush(stdout) == 0 || command.run == trireme::cli::train;
-    return written || code != trireme::cli::kOk ? code : unwritten_output(name, errno);
+    return written || code != trireme::kOk ? code : unwritten_output(name, errno);
   } catch (const trireme::DeviceFault& fault) {
     tell(name, fault.what());
     trireme::cli::run_again_in_debug_order(arguments);
   } catch (const trireme::UsageError& error) {
     tell(name, trireme::printable(error.what()));
-    return trireme::cli::kUsage;
-  } catch (const trireme::comm::PeerError& error) {
-    tell(name, trireme::printable(error.what()), Words::echo);
-  } catch (const trireme::NotSaved& error) {
-    const bool here = error.failed() == trireme::NotSaved::Where::kHere;
-    tell(name, trireme::printable(error.what()), here ? Words::cause : Words::echo);
+    return trireme::kUsage;
   } catch (const trireme::Error& error) {
-    // What was found may be of a file that anybody wrote.
-    tell(name, trireme::printable(error.what()));
+    return trireme::report_failure("trireme " + name, error);
   } catch (const std::bad_alloc&) {
     tell(name, "out of memory; a smaller batch or model needs less");
   } catch (const std::system_error& error) {  // of fmt::print
     return unwritten_output(name, error.code().value());
   }
-  return trireme::cli::kFailed;
+  return trireme::kFailed;
 }
 
 }  // namespace
@@ -107,16 +99,16 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty()) {
     print_help(stderr);
-    return trireme::cli::kUsage;
+    return trireme::kUsage;
   }
   const std::string name = arguments.front();
   if (name == "version" || name == "--version" || name == "-V") {
     fmt::print("trireme {}\n", trireme::version());
-    return trireme::cli::kOk;
+    return trireme::kOk;
   }
   if (name == "help" || name == "--help" || name == "-h") {
     print_help(stdout);
-    return trireme::cli::kOk;
+    return trireme::kOk;
   }
   for (const Command& command : kCommands) {
     if (command.name == name) return run(command, arguments);

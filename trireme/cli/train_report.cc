@@ -7,10 +7,35 @@
 
 #include "trireme/base/output.h"
 #include "trireme/base/text.h"
+#include "trireme/base/thread_pool.h"
+#include "trireme/bench/ceilings.h"
+#include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/statistics.h"
+#include "trireme/run/run_setup.h"
 #include "trireme/train/step.h"
 
 namespace trireme::cli {
+namespace {
+
+// Of all ranks, which measure at the same time.
+double measured_peak_flops(const RankPlace& place) {
+  if (place.train.device != "cpu")
+    return bench::measure_product_flops_per_second(
+               *make_device({.kind = place.train.device, .rank_here = place.rank_here}),
+               precision_of(place.train)) *
+           place.ranks;
+  ThreadPool pool(thread_count(place.train, place.ranks_here));
+  return bench::measure_flops_per_second(pool) * place.ranks;
+}
+
+}  // namespace
+
+// A launcher of others may give its ranks a terminal of its own, whatever it does with what they print.
+void TrainReport::placed(const RankPlace& place) {
+  const bool own = place.launcher == comm::Launcher::none || place.launcher == comm::Launcher::local;
+  screen_ = own ? detect_screen() : Progress::Options::Screen::kLines;
+  peak_flops_ = measured_peak_flops(place);
+}
 
 // What is noted may be of names in files and folders that anybody made.
 void TrainReport::note(const std::string& line) {
@@ -46,9 +71,9 @@ void TrainReport::started(const RunStart& run) {
       trained < run.parameters ? fmt::format(", {:.2f} M of them trained", static_cast<double>(trained) / 1e6)
                                : "",
       train.precision);
-  say("memory   {}: states {}, activations {}, inputs {}\n",
-      format_bytes(program.peak_bytes()), format_bytes(program.state_bytes),
-      format_bytes(program.arena_bytes), format_bytes(program.input_bytes));
+  say("memory   {}: states {}, activations {}, inputs {}\n", format_bytes(program.peak_bytes()),
+      format_bytes(program.state_bytes), format_bytes(program.arena_bytes),
+      format_bytes(program.input_bytes));
   const Plan& plan = run.plan;
   if (plan.mesh.ranks() > 1) say("plan     {} on the mesh {}\n", plan.preset, to_string(plan.mesh));
   if (steps_done_ >= steps_) {

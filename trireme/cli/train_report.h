@@ -11,12 +11,9 @@ namespace trireme::cli {
 
 class TrainReport final : public RunObserver {
  public:
-  // `peak_flops` of all devices, for MFU; 0: not known.
-  TrainReport(double peak_flops, Progress::Options::Screen screen)
-      : peak_flops_(peak_flops), screen_(screen) {}
-
   void note(const std::string& line) override;
   void warn_here(const std::string& line) override;
+  void placed(const RankPlace& place) override;
   void started(const RunStart& run) override;
   void stepped(const StepMetrics& step) override;
   void validated(const ValidationMetrics& validation) override;
@@ -27,8 +24,8 @@ class TrainReport final : public RunObserver {
  private:
   void compare_with_prediction();
 
-  double peak_flops_;
-  Progress::Options::Screen screen_;
+  double peak_flops_ = 0;  // of all devices, for MFU; 0: not known
+  Progress::Options::Screen screen_ = Progress::Options::Screen::kLines;
   int64_t steps_ = 0, steps_done_ = 0;  // of the whole run, and before this one
   int64_t patience_ = 0;                // evaluations
   std::optional<Progress> progress_;    // while steps are done

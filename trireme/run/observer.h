@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "trireme/comm/launch/environment.h"
 #include "trireme/data/open_data.h"
 #include "trireme/models/model.h"
 #include "trireme/plan/plan.h"
@@ -34,7 +35,15 @@ struct RunStart {
   int64_t steps_done;  // by the run that this one goes on from
 };
 
-// Everything is told to rank 0's alone, but warn_here(). What is not of interest need not be overridden.
+// Where a rank is, before its run starts.
+struct RankPlace {
+  comm::Launcher launcher;
+  int ranks_here, rank_here;  // ranks on this host, and the number of this one among them
+  int ranks;                  // in the job
+  const TrainOptions& train;
+};
+
+// Everything is told to rank 0's alone, but placed() and warn_here(). What is not of interest need not be overridden.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -44,6 +53,8 @@ class RunObserver {
   // What this rank could not do, whichever it is.
   virtual void warn_here(const std::string& /*line*/) {}
 
+  // Called on all ranks of a job (job.h) at the same time, when data and plan are there.
+  virtual void placed(const RankPlace& /*place*/) {}
   virtual void started(const RunStart& /*run*/) {}
   virtual void stepped(const StepMetrics& /*step*/) {}
   virtual void validated(const ValidationMetrics& /*validation*/) {}

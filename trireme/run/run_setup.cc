@@ -65,6 +65,13 @@ ModelOptions complete_model(const ModelRecord& record, const Config& config, con
   return model;
 }
 
+ModelOptions assumed_model(const ModelRecord& record, ModelOptions model) {
+  constexpr int64_t kVocab = 256, kClasses = 10;  // bytes; digits
+  if (record.input == InputKind::kTokens && model.vocab == 0) model.vocab = kVocab;
+  if (record.input == InputKind::kImages && model.classes == 0) model.classes = kClasses;
+  return model;
+}
+
 void add_own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks,
                      LoaderOptions& options) {
   const DataPartition how = data_partition(config.data.partition);

@@ -21,6 +21,10 @@ OpenedData open_run_data(const Config& config, const std::string& default_path);
 // The settings with everything automatic filled in from the data, which must be what the model learns from.
 ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data);
 
+// The settings with a usual vocabulary or number of classes where only the data would say it: for looking at
+// a step without data.
+ModelOptions assumed_model(const ModelRecord& record, ModelOptions model);
+
 // Of one of so many ranks on a host: train.threads, or its share of the cores.
 int thread_count(const TrainOptions& train, int ranks_here);
 

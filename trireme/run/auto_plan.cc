@@ -1,6 +1,6 @@
 // See auto_plan.h. The model is completed from the data as the run does it, so that memory is that of the
 // run.
-#include "trireme/cli/auto_plan.h"
+#include "trireme/run/auto_plan.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "trireme/train/axis_algorithms.h"
 #include "trireme/train/step_programs.h"
 
-namespace trireme::cli {
+namespace trireme {
 namespace {
 
 constexpr const char* kLocalCluster = "local.toml";
@@ -22,8 +22,8 @@ constexpr const char* kLocalCluster = "local.toml";
 constexpr int kSearchEffort = 24;
 constexpr double kSearchSeconds = 120;
 
-Config completed(Config config, const OpenedData& data, int ranks_here) {
-  config.model = complete_model(find_model(config.model.family), config, data);
+Config completed_by_data(Config config, const ModelRecord& model, const OpenedData& data, int ranks_here) {
+  config.model = complete_model(model, config, data);
   config.train.threads = thread_count(config.train, ranks_here);
   return config;
 }
@@ -45,8 +45,8 @@ Cluster cluster_of_ranks(const std::string& text, int ranks) {
   }
 }
 
-ChosenPlan choose_plan(const ResolvedConfig& resolved, const OpenedData& data, const Cluster& cluster,
-                       int ranks_here) {
+ChosenPlan choose_plan(const ResolvedConfig& resolved, const ModelRecord& model, const OpenedData& data,
+                       const Cluster& cluster, int ranks_here) {
   const Config& config = resolved.config;
   if (config.run.resume != "never") {
     if (const std::optional<Plan> earlier = plan_of_earlier_run(config.run.dir);
@@ -61,7 +61,8 @@ ChosenPlan choose_plan(const ResolvedConfig& resolved, const OpenedData& data, c
   planner::Wish wish;
   if (!resolved.is_default("train.accumulate"))
     wish["microbatches"] = std::to_string(config.train.accumulate);
-  const planner::Subject subject = plan_subject(completed(config, data, ranks_here), data.input);
+  const Config whole = completed_by_data(config, model, data, ranks_here);
+  const planner::Subject subject = plan_subject(Model(model, whole.model), whole, data.input);
   const planner::SearchResult found =
       planner::search(subject, cluster, {.wish = wish, .effort = kSearchEffort, .seconds = kSearchSeconds});
   const planner::Found& best = found.best();
@@ -69,10 +70,10 @@ ChosenPlan choose_plan(const ResolvedConfig& resolved, const OpenedData& data, c
                                  to_string(best.choice), found.choices, cluster.name, 100 * found.gap())};
 }
 
-ExpectedStep expected_step(Config config, const OpenedData& data, const Plan& plan, const Cluster& cluster,
-                           int ranks_here) {
-  config = completed(std::move(config), data, ranks_here);
-  const StepPrograms programs(Model(config.model), config.train, config.optim,
+ExpectedStep expected_step(Config config, const ModelRecord& model, const OpenedData& data, const Plan& plan,
+                           const Cluster& cluster, int ranks_here) {
+  config = completed_by_data(std::move(config), model, data, ranks_here);
+  const StepPrograms programs(Model(model, config.model), config.train, config.optim,
                               {config.train.batch / config.train.accumulate, data.input}, plan);
   const DeviceMap device_map(plan.mesh, cluster);
   const std::unique_ptr<Device> device = device_here(config.train, static_cast<int>(config.train.threads));
@@ -82,4 +83,4 @@ ExpectedStep expected_step(Config config, const OpenedData& data, const Plan& pl
   return {report.step_seconds, report.ranks.front().memory.peak_bytes};
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme
