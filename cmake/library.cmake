@@ -1,10 +1,11 @@
-# trireme_library(NAME [SIMD] [LIGHT] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [EXCLUDE regex…] [ALONE regex…]
-#                 [READERS regex] [READERS_DEPEND lib…])
+# trireme_library(NAME [SIMD] [LIGHT] [FAST regex…] DEPENDS lib… LINK lib… [TEST_DEPENDS lib…] [EXCLUDE regex…] [ALONE regex…]
+#                 [READERS regex] [READERS_DEPEND lib…] [HEADERS header…])
 # One library per folder. Sources are all .cc files of the folder; files that end in _test.cc
 # become one test program, NAME_test, beside it, and *_fuzz.cc one fuzzer each; without TRIREME_FUZZ, one test
 # each that replays the seeds of tests/fuzz. LIGHT: the code decides and describes but does not compute, so that
-# TRIREME_UNITY compiles it with -O1, which takes two thirds of the time. ALONE: sources that TRIREME_UNITY does not join with
-# others, because they use the same names in anonymous namespaces. EXCLUDE leaves sources out: of a pair for a library that is there or
+# TRIREME_UNITY compiles it with -O1, which takes two thirds of the time; but for sources that match FAST. ALONE: sources that TRIREME_UNITY does not join with
+# others, because they use the same names in anonymous namespaces. HEADERS: what most sources of the folder include beside
+# the common headers; they are precompiled together. EXCLUDE leaves sources out: of a pair for a library that is there or
 # not, one is chosen. Where READERS is given, fuzzers see only the sources that match it, trireme_base and READERS_DEPEND, and so need nothing else of what
 # the folder depends on to be built. The target `fuzzers` is all of them.
 if(TRIREME_FUZZ)
@@ -12,7 +13,7 @@ if(TRIREME_FUZZ)
 endif()
 
 function(trireme_library name)
-  cmake_parse_arguments(ARG "SIMD;LIGHT" "READERS" "DEPENDS;LINK;TEST_DEPENDS;EXCLUDE;ALONE;READERS_DEPEND" ${ARGN})
+  cmake_parse_arguments(ARG "SIMD;LIGHT" "READERS" "DEPENDS;LINK;TEST_DEPENDS;EXCLUDE;ALONE;READERS_DEPEND;HEADERS;FAST" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
   foreach(regex ${ARG_EXCLUDE})
     list(FILTER sources EXCLUDE REGEX ${regex})
@@ -30,10 +31,15 @@ function(trireme_library name)
   list(TRANSFORM ARG_TEST_DEPENDS PREPEND trireme_)
   list(TRANSFORM ARG_READERS_DEPEND PREPEND trireme_)
   target_link_libraries(trireme_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK})
-  trireme_precompiled(trireme_${name} library)
-  trireme_unity(trireme_${name} SOURCES ${sources} ALONE ${ARG_ALONE})
+  trireme_precompiled(trireme_${name} library ${ARG_HEADERS})
+  trireme_unity(trireme_${name} SOURCES ${sources} ALONE ${ARG_ALONE} ${ARG_FAST})
   if(ARG_LIGHT AND TRIREME_UNITY)
     target_compile_options(trireme_${name} PRIVATE ${TRIREME_LIGHT_OPTIONS})
+    foreach(regex ${ARG_FAST})
+      set(fast ${sources})
+      list(FILTER fast INCLUDE REGEX ${regex})
+      set_source_files_properties(${fast} PROPERTIES COMPILE_OPTIONS "${TRIREME_FAST_OPTIONS}")
+    endforeach()
   endif()
   if(ARG_SIMD)
     target_compile_definitions(trireme_${name} PRIVATE ${TRIREME_SIMD_DEFINITIONS})

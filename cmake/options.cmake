@@ -35,6 +35,7 @@ endif()
 # For code that no one waits for: the tests' own sources, and libraries that only decide what is to be computed.
 # Most of the time that such a file takes to compile is the optimizer's.
 set(TRIREME_LIGHT_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+set(TRIREME_FAST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
 set(TRIREME_TEST_OPTIONS ${TRIREME_LIGHT_OPTIONS})
 
 if(TRIREME_FUZZ)

@@ -32,7 +32,8 @@ FORBIDDEN = {"planner": NO_DEVICE, "sim": NO_DEVICE}
 ALLOWED_IF = re.compile(r"\bNDEBUG\b|\bHWY_\w+|\bTRIREME_\w+_(INL_H_|ONCE)\b|\b__(x86_64|aarch64)__\b")
 
 LIBRARY = re.compile(r"trireme_library\s*\(\s*(\w+)([^)]*)\)")
-KEYWORDS = {"SIMD", "LIGHT", "ALONE", "DEPENDS", "LINK", "TEST_DEPENDS", "EXCLUDE", "READERS", "READERS_DEPEND"}
+KEYWORDS = {"SIMD", "LIGHT", "ALONE", "DEPENDS", "LINK", "TEST_DEPENDS", "EXCLUDE", "READERS", "READERS_DEPEND", "HEADERS",
+            "FAST"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 OP_CASE = re.compile(r"\bcase\s+[\w:]*\bOp(?:Kind|Code|Type|Id)?::\w+")

@@ -8,6 +8,7 @@
 #include "trireme/models/plain_cnn.h"
 
 namespace trireme {
+namespace alexnet {
 namespace {
 
 ValueId logits(Network& net, const ModelOptions& given, ValueId images) {
@@ -28,8 +29,10 @@ ValueId logits(Network& net, const ModelOptions& given, ValueId images) {
 }
 
 }  // namespace
+}  // namespace alexnet
 
 const ModelRecord& alexnet_model() {
+  using namespace alexnet;
   static const ModelRecord record{
       .family = "alexnet",
       .input = InputKind::kImages,

@@ -6,6 +6,7 @@
 #include "trireme/models/transformer.h"
 
 namespace trireme {
+namespace bert {
 namespace {
 
 using Side = TensorSplit::Side;
@@ -88,8 +89,10 @@ ValueId logits(Network& net, const ModelOptions& given, ValueId ids) {
 }
 
 }  // namespace
+}  // namespace bert
 
 const ModelRecord& bert_model() {
+  using namespace bert;
   static const ModelRecord record{
       .family = "bert",
       .input = InputKind::kTokens,

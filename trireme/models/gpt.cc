@@ -7,6 +7,7 @@
 #include "trireme/models/transformer.h"
 
 namespace trireme {
+namespace gpt {
 namespace {
 
 constexpr double kDeviation = 0.02;
@@ -77,8 +78,10 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
 }
 
 }  // namespace
+}  // namespace gpt
 
 const ModelRecord& gpt_model() {
+  using namespace gpt;
   static const ModelRecord record{
       .family = "gpt",
       .input = InputKind::kTokens,

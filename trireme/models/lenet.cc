@@ -5,6 +5,7 @@
 #include "trireme/models/model.h"
 
 namespace trireme {
+namespace lenet {
 namespace {
 
 ValueId linear(Network& net, ValueId x, const std::string& name, int64_t outputs, TensorSplit::Side side) {
@@ -37,8 +38,10 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId images) {
 }
 
 }  // namespace
+}  // namespace lenet
 
 const ModelRecord& lenet_model() {
+  using namespace lenet;
   static const ModelRecord record{
       .family = "lenet",
       .input = InputKind::kImages,

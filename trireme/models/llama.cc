@@ -8,6 +8,7 @@
 #include "trireme/models/transformer.h"
 
 namespace trireme {
+namespace llama {
 namespace {
 
 constexpr double kDeviation = 0.02;
@@ -95,8 +96,10 @@ std::vector<std::string> problems(const ModelOptions& options) {
 }
 
 }  // namespace
+}  // namespace llama
 
 const ModelRecord& llama_model() {
+  using namespace llama;
   static const ModelRecord record{
       .family = "llama",
       .input = InputKind::kTokens,

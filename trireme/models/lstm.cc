@@ -6,6 +6,7 @@
 #include "trireme/models/model.h"
 
 namespace trireme {
+namespace lstm {
 namespace {
 
 // One layer over x [t, b, in]; returns [t, b, hidden]. The input products of all times are one matmul.
@@ -69,8 +70,10 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
 }
 
 }  // namespace
+}  // namespace lstm
 
 const ModelRecord& lstm_model() {
+  using namespace lstm;
   static const ModelRecord record{
       .family = "lstm",
       .input = InputKind::kTokens,

@@ -4,6 +4,7 @@
 #include "trireme/models/model.h"
 
 namespace trireme {
+namespace mlp {
 namespace {
 
 ValueId logits(Network& net, const ModelOptions& options, ValueId images) {
@@ -24,8 +25,10 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId images) {
 }
 
 }  // namespace
+}  // namespace mlp
 
 const ModelRecord& mlp_model() {
+  using namespace mlp;
   static const ModelRecord record{
       .family = "mlp",
       .input = InputKind::kImages,

@@ -6,6 +6,7 @@
 #include "trireme/models/residual.h"
 
 namespace trireme {
+namespace resnet {
 namespace {
 
 // Shortcut A of the paper: every stride-th pixel, new channels zero.
@@ -83,8 +84,10 @@ ValueId logits(Network& net, const ModelOptions& given, ValueId images) {
 }
 
 }  // namespace
+}  // namespace resnet
 
 const ModelRecord& resnet_model() {
+  using namespace resnet;
   static const ModelRecord record{
       .family = "resnet",
       .input = InputKind::kImages,

@@ -11,6 +11,7 @@
 #include "trireme/models/transformer.h"
 
 namespace trireme {
+namespace swin {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -245,8 +246,10 @@ ValueId logits(Network& net, const ModelOptions& given, ValueId images) {
 }
 
 }  // namespace
+}  // namespace swin
 
 const ModelRecord& swin_model() {
+  using namespace swin;
   static const ModelRecord record{
       .family = "swin",
       .input = InputKind::kImages,

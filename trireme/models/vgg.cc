@@ -6,6 +6,7 @@
 #include "trireme/models/plain_cnn.h"
 
 namespace trireme {
+namespace vgg {
 namespace {
 
 // Convolutions before each of the five pools; none for a depth that there is not.
@@ -43,8 +44,10 @@ ValueId logits(Network& net, const ModelOptions& given, ValueId images) {
 }
 
 }  // namespace
+}  // namespace vgg
 
 const ModelRecord& vgg_model() {
+  using namespace vgg;
   static const ModelRecord record{
       .family = "vgg",
       .input = InputKind::kImages,

@@ -7,6 +7,7 @@
 #include "trireme/models/residual.h"
 
 namespace trireme {
+namespace wide_resnet {
 namespace {
 
 ValueId norm_relu(Network& net, ValueId x, const std::string& name) {
@@ -70,8 +71,10 @@ ValueId logits(Network& net, const ModelOptions& given, ValueId images) {
 }
 
 }  // namespace
+}  // namespace wide_resnet
 
 const ModelRecord& wide_resnet_model() {
+  using namespace wide_resnet;
   static const ModelRecord record{
       .family = "wide_resnet",
       .input = InputKind::kImages,

@@ -7,6 +7,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace attention_reference {
 namespace {
 
 // Calls f(b, t, g, r, number of keys that t sees) for each query; the first sees `last` and those before.
@@ -183,8 +184,10 @@ OpCase attention_packed_grad_case(const Size& size, int64_t causal) {
 }
 
 }  // namespace
+}  // namespace attention_reference
 
 std::vector<OpCase> attention_cases() {
+  using namespace attention_reference;
   // Below, at and above the sizes of tiles, of blocks of queries (64) and of keys (128).
   const Size sizes[] = {{"one", 1, 1, 1, 1, 1, 1},
                         {"small", 2, 5, 5, 2, 1, 8},

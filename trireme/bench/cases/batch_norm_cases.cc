@@ -6,6 +6,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace batch_norm_reference {
 namespace {
 
 // Calls visit(index of x, channel, index in [groups, channels]) for every element.
@@ -213,8 +214,10 @@ void add_cases(const std::string& label, const Shape& shape, double low, double 
 }
 
 }  // namespace
+}  // namespace batch_norm_reference
 
 std::vector<OpCase> batch_norm_cases() {
+  using namespace batch_norm_reference;
   std::vector<OpCase> cases;
   add_cases("small", {3, 4, 5, 7}, -1, 1, cases);
   add_cases("vectors_and_rest", {2, 3, 9, 11}, -2, 3, cases);

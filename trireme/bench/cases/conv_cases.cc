@@ -4,6 +4,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace conv_reference {
 namespace {
 
 struct Pair {
@@ -128,8 +129,10 @@ void add_cases(const Geometry& g, std::vector<OpCase>& cases) {
 }
 
 }  // namespace
+}  // namespace conv_reference
 
 std::vector<OpCase> conv_cases() {
+  using namespace conv_reference;
   const Pair three{3, 3}, one{1, 1}, two{2, 2}, none{0, 0};
   std::vector<OpCase> cases;
   for (const Geometry& g : std::vector<Geometry>{

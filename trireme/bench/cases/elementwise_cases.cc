@@ -4,6 +4,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace elementwise_reference {
 namespace {
 
 double sigmoid(double x) {
@@ -249,8 +250,10 @@ void add_map_cases(std::vector<OpCase>& cases) {
 }
 
 }  // namespace
+}  // namespace elementwise_reference
 
 std::vector<OpCase> elementwise_cases() {
+  using namespace elementwise_reference;
   std::vector<OpCase> cases;
   add_map_cases(cases);
   add_unary_cases(cases);

@@ -12,6 +12,7 @@
 #include "trireme/train/parity/singular_parts.h"
 
 namespace trireme::bench {
+namespace exchange_reference {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -336,8 +337,10 @@ CaseInput bytes(Shape shape) {
 }
 
 }  // namespace
+}  // namespace exchange_reference
 
 std::vector<OpCase> exchange_cases() {
+  using namespace exchange_reference;
   std::vector<OpCase> cases;
   const auto add = [&](const char* op, const std::string& label, std::vector<CaseInput> inputs, Attrs attrs,
                        RefTensors (*reference)(const RefTensors&, const Attrs&), double tolerance = 1e-6) {

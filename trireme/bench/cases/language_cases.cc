@@ -6,6 +6,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace language_reference {
 namespace {
 
 RefTensors embedding(const RefTensors& in, const Attrs& attrs) {
@@ -319,8 +320,10 @@ void add_dropouts(std::vector<OpCase>& cases) {
 }
 
 }  // namespace
+}  // namespace language_reference
 
 std::vector<OpCase> language_cases() {
+  using namespace language_reference;
   std::vector<OpCase> cases;
   add_embeddings(cases);
   add_ropes(cases);

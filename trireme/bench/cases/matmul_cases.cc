@@ -5,6 +5,7 @@
 #include "trireme/bench/cases/op_case.h"
 
 namespace trireme::bench {
+namespace matmul_reference {
 namespace {
 
 double gelu(double x) {
@@ -110,8 +111,10 @@ OpCase matmul_to_f32_case(const OpCase& product) {
 }
 
 }  // namespace
+}  // namespace matmul_reference
 
 std::vector<OpCase> matmul_cases() {
+  using namespace matmul_reference;
   std::vector<OpCase> cases;
   const char* const orders[] = {"nn", "tn", "nt", "tt"};
   struct Size {

@@ -4,6 +4,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace norm_reference {
 namespace {
 
 enum class Norm { kLayer, kRms };
@@ -121,8 +122,10 @@ void add_cases(std::vector<OpCase>& cases, const NormShape& shape) {
 }
 
 }  // namespace
+}  // namespace norm_reference
 
 std::vector<OpCase> norm_cases() {
+  using namespace norm_reference;
   std::vector<OpCase> cases;
   for (const NormShape& shape :
        {NormShape{"odd", {5, 37}}, NormShape{"vector", {19}}, NormShape{"cube", {3, 2, 16}},

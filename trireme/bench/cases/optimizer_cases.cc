@@ -6,6 +6,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace optimizer_reference {
 namespace {
 
 double value(const RefTensor& tensor) {
@@ -149,8 +150,10 @@ void add_updates(std::vector<OpCase>& cases, const Step& step) {
 }
 
 }  // namespace
+}  // namespace optimizer_reference
 
 std::vector<OpCase> optimizer_cases() {
+  using namespace optimizer_reference;
   std::vector<OpCase> cases;
   for (const Step& step : {Step{"odd", {3, 37}, 0.25}, Step{"scalar", {}, 1}, Step{"large", {7, 5003}, 0.5},
                            Step{"overflow", {3, 37}, kInfinity}, Step{"nan", {3, 37}, kNan}}) {

@@ -6,6 +6,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace pool_reference {
 namespace {
 
 struct Geometry {
@@ -114,8 +115,10 @@ void add_cases(const Geometry& g, std::vector<OpCase>& cases) {
 }
 
 }  // namespace
+}  // namespace pool_reference
 
 std::vector<OpCase> pool_cases() {
+  using namespace pool_reference;
   std::vector<OpCase> cases;
   for (const Geometry& g : std::vector<Geometry>{
            {"2x2", {2, 3, 6, 8}, {2, 2}, {2, 2}},

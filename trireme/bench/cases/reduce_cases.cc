@@ -6,6 +6,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace reduce_reference {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -163,8 +164,10 @@ void add_softmax(std::vector<OpCase>& cases) {
 }
 
 }  // namespace
+}  // namespace reduce_reference
 
 std::vector<OpCase> reduce_cases() {
+  using namespace reduce_reference;
   std::vector<OpCase> cases;
   add_reductions(cases);
   add_softmax(cases);

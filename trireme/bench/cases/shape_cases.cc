@@ -2,6 +2,7 @@
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
+namespace shape_reference {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -196,8 +197,10 @@ void add_pieces(std::vector<OpCase>& cases) {
 }
 
 }  // namespace
+}  // namespace shape_reference
 
 std::vector<OpCase> shape_cases() {
+  using namespace shape_reference;
   std::vector<OpCase> cases;
   add_reorderings(cases);
   add_pieces(cases);
