@@ -248,10 +248,10 @@ int bench_collectives(std::span<const std::string> arguments) {
   app.add_option("--sizes", options.sizes, "bytes: 8,1K,64M; 8-64M are powers of four")
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "f64, f32, f16, bf16, i64, i32 or u8")->capture_default_str();
-  app.add_option("--memory", options.memory, "shared: the transport's own; or ordinary")
+  app.add_option("--memory", options.memory, "shared (memory of the transport) or ordinary")
       ->capture_default_str();
-  app.add_option("--segment", options.segment, "bytes at which messages are cut; chosen, if not said");
-  app.add_option("--seconds", options.seconds, "of timing for each size and algorithm")
+  app.add_option("--segment", options.segment, "segment size in bytes; default: chosen automatically");
+  app.add_option("--seconds", options.seconds, "seconds of timing for each size and algorithm")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--json", options.json, "write the results to this file");

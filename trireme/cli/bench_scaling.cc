@@ -161,18 +161,22 @@ int bench_scaling(std::span<const std::string> arguments) {
                  fmt::format("{}; default gpt, or the defaults of --model.family where that is given",
                              join(bench::preset_names(), ", ")));
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
-  app.add_option("--ranks", options.ranks, "like 1,2,4")->delimiter(',')->capture_default_str();
-  app.add_option("--plan", options.plan, "how steps are spread: a preset of plans")->capture_default_str();
-  app.add_option("--threads", options.threads, "of each rank")
+  app.add_option("--ranks", options.ranks, "numbers of ranks, e.g. 1,2,4")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--plan", options.plan, "how steps are spread over the ranks: a preset")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "threads of each rank")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   app.add_option(
       "--cluster", options.cluster,
-      "simulate beside it on this machine as `trireme profile -n RANKS --threads THREADS` has written it");
-  app.add_option("--steps", options.steps, "that are timed in each measurement")
+      "also simulate each step, with the cluster file that `trireme profile -n RANKS --threads THREADS` "
+      "wrote on this machine");
+  app.add_option("--steps", options.steps, "timed steps per measurement")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--repeats", options.repeats, "measurements of each point, in turns; the least stands")
+  app.add_option("--repeats", options.repeats, "measurements of each point, interleaved; the shortest counts")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--json", options.json, "write the results to this file");

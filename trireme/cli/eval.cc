@@ -108,10 +108,11 @@ void evaluate_here(const EvalFlags& arguments, TrainedModel model, const RankOpt
 int eval(std::span<const std::string> given) {
   const SplitArguments split = split_settings(given);
   CLI::App app(
-      "Evaluates a checkpoint of a run on its held-out data, or on other data: --data.path=… (all of it, or "
-      "the held-out part that it\nbrings; with --data.validation_fraction that share of it). RUN may also be "
-      "a Hugging Face folder (GPT-2, Llama).\nSettings (--train.batch=64, --train.device=cuda) go over those "
-      "of the run.",
+      "Evaluates a checkpoint of a run on its held-out data, or on other data: --data.path=… (all of it, "
+      "or the held-out part that it\n"
+      "brings; with --data.validation_fraction that share of it). RUN may also be a Hugging Face folder "
+      "(GPT-2, Llama).\n"
+      "Settings (--train.batch=64, --train.device=cuda) go over those of the run.",
       "trireme eval");
   EvalFlags arguments;
   arguments.settings = split.settings;
@@ -120,11 +121,11 @@ int eval(std::span<const std::string> given) {
   add_checkpoint_flag(app, arguments.choice.checkpoint);
   app.add_flag_callback(
       "--ema", [&] { arguments.choice.used = UsedWeights::kAverages; },
-      "with the averages of the weights (train.ema)");
-  app.add_option("--batches", arguments.options.batches, "evaluate so many batches alone; all, if not said")
+      "use the moving averages of the weights (train.ema)");
+  app.add_option("--batches", arguments.options.batches, "evaluate only this many batches; default: all")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--predictions", arguments.predictions,
-                 "write what an image classifier says of each sample, a JSON object a line")
+                 "write an image classifier's prediction for each sample, one JSON object per line")
       ->type_name("FILE");
   app.add_option("--json", arguments.json, "write the result as a JSON object")->type_name("FILE");
   add_launch_flags(app, launch);

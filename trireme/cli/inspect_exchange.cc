@@ -107,8 +107,10 @@ class Table {
     if (!link_) return;
     const double bits = 32 * parameters / dense_seconds_, factor = 2 * (ranks - 1) / ranks;
     fmt::print(
-        "\nthe shortest step over this link: {}\ndense sums take as long as the {:.1f} ms of computing at "
-        "{:.3g} Gbit/s (32n/t), or {:.3g} Gbit/s with what an all-reduce sends\n",
+        "\n"
+        "the shortest step over this link: {}\n"
+        "dense sums take as long as the {:.1f} ms of computing at {:.3g} Gbit/s (32n/t), or {:.3g} Gbit/s "
+        "with what an all-reduce sends\n",
         fastest_, 1e3 * dense_seconds_, bits / 1e9, bits * factor / 1e9);
   }
 
@@ -136,12 +138,12 @@ int inspect_exchange(std::span<const std::string> arguments) {
   MaybeLink link;
   double step_seconds = 0;
   CLI::App app(
-      "Prints what each method of exchange would send in a step, and keep on a rank; with a link, how long a "
-      "step would take over it. See docs/exchange.md.",
+      "Prints what each method of exchange would send in a step, and keep on a rank; with a link, how long "
+      "a step would take over it. See docs/exchange.md.",
       "trireme inspect exchange");
   add_step_flags(app, source);
   app.add_option("--plan", plan_text,
-                 "a JSON file, or a preset; its own exchange is the second row; data if not said");
+                 "a plan file or a preset; its exchange is the second row; default: data");
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has, or 4")
       ->check(CLI::Range(2, 65536));
   add_link_flag(app, link);

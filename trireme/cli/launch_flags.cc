@@ -22,7 +22,7 @@ void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link) {
              throw CLI::ValidationError("--link", error.what());
            }
          },
-         fmt::format("as if ranks were joined by this link: {}, or latency=50ms,bandwidth=100Mbit,jitter=5ms",
+         fmt::format("emulate a slower link between ranks: {}, or latency=50ms,bandwidth=100Mbit,jitter=5ms",
                      join(names, ", ")))
       ->type_name("LINK");
 }
@@ -40,7 +40,7 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
              throw CLI::ValidationError("--launcher", error.what());
            }
          },
-         "who started the ranks, when it is not as found: local, mpi, slurm, torchrun, none")
+         "override the detected launcher: local, mpi, slurm, torchrun, none")
       ->type_name("WHO");
   app.add_option_function<std::string>(
          "--bind",
@@ -50,19 +50,18 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
            options.bind =
                text == "none" ? comm::LaunchOptions::Bind::none : comm::LaunchOptions::Bind::processors;
          },
-         "whether ranks of -n keep to their share of the processors: processors (the default), none")
+         "bind each rank of -n to its share of the processors: processors (the default), none")
       ->type_name("TO");
   app.add_option(
          "--transport", options.transport,
-         "shm, tcp or mpi; the fastest that reaches all, if not said; nccl: between GPUs, in training")
+         "shm, tcp, mpi, or nccl for training on GPUs; default: the fastest one that reaches all ranks")
       ->type_name("NAME");
   add_link_flag(app, options.link);
-  app.add_option("--timeout", options.timeout_seconds,
-                 "an operation that does not move for this long has failed")
+  app.add_option("--timeout", options.timeout_seconds, "an operation without progress for this long fails")
       ->type_name("SECONDS")
       ->capture_default_str();
   app.add_option("--secret-file", options.secret_file,
-                 "what ranks on several hosts know each other by; 32 bytes or more, readable by you alone")
+                 "shared secret of ranks on several hosts: 32 bytes or more, readable only by you")
       ->type_name("FILE");
 }
 

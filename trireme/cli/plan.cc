@@ -335,40 +335,46 @@ int plan(std::span<const std::string> arguments) {
   add_step_flags(app, options.source);
   add_cluster_flags(app, options.cluster);
   app.add_option("-o,--output", options.output, "write the plan to this file")->type_name("FILE");
-  app.add_option("--explain", options.explain, "why not this? tensor=8,pipe=4: the best plan that has it");
-  app.add_option("--budget-tokens", options.budget_tokens, "what training on so many costs, like 300e9")
+  app.add_option("--explain", options.explain,
+                 "show the best plan with these choices, e.g. tensor=8,pipe=4, and why it was not chosen");
+  app.add_option("--budget-tokens", options.budget_tokens,
+                 "show the cost of training on this many tokens, e.g. 300e9")
       ->check(CLI::PositiveNumber);
   app.add_flag("--sensitivity", options.sensitivity,
-               "also say what the plan's step takes were a link or a device slower");
-  app.add_option("--baseline", options.baseline,
-                 "compare with a part of the space: intra (no pipeline), inter (no tensor axis), manual "
-                 "(tensor over a host, 1f1b, no sharing of states)")
+               "also show how the step time changes if a link or a device is slower");
+  app.add_option(
+         "--baseline", options.baseline,
+         "compare with the best plan of a restricted search: intra (no pipeline), inter (no tensor axis), "
+         "manual (tensor within a host, 1f1b, no ZeRO)")
       ->check(CLI::IsMember({"manual", "intra", "inter"}));
   app.add_option(
          "--space", options.space,
-         "write all plans that may fit, with their estimates, to this file, and search for none; with "
-         "--explain those that have it")
+         "write all plans that may fit, with estimates, to this file instead of searching; --explain "
+         "restricts them")
       ->type_name("FILE");
   app.add_option("--formats", options.formats,
-                 "any: also search with the other number formats that weights and gradients can have")
+                 "any: also search over number formats of weights and gradients")
       ->check(CLI::IsMember({"given", "any"}));
-  app.add_option("--exchange", options.exchange,
-                 "any: also time the plan with every other way for replicas to agree, and say whether "
-                 "bandwidth or latency decides")
+  app.add_option(
+         "--exchange", options.exchange,
+         "any: also time the plan with every exchange method, and show whether bandwidth or latency is the "
+         "limit")
       ->check(CLI::IsMember({"given", "any"}));
   app.add_option("--effort", options.effort,
-                 "simulate at most so many plans; the same effort gives the same plan on any machine")
+                 "simulate at most this many plans; the same effort gives the same plan on any machine")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--check", options.check,
-                 "also simulate so many random plans: none may beat its bounds on time and memory, and none "
-                 "should be faster than the plan that was found")
+  app.add_option(
+         "--check", options.check,
+         "check the planner: also simulate this many random plans; none may beat its bounds on time and "
+         "memory, and none should be faster than the plan found")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--seed", options.seed, "which random plans --check draws")->capture_default_str();
-  app.add_option("--seconds", options.seconds, "end the search after so long with what was found")
+  app.add_option("--seed", options.seed, "seed of the random plans of --check")->capture_default_str();
+  app.add_option("--seconds", options.seconds,
+                 "stop searching after this many seconds and print the best plan so far")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--threads", options.threads, "plans that are simulated at a time")
+  app.add_option("--threads", options.threads, "number of plans to simulate at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   if (const auto code = parse_arguments(app, split)) return *code;

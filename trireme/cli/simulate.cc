@@ -97,8 +97,8 @@ void print_memory(const sim::SimReport& report) {
   const double over = static_cast<double>(fullest.memory.peak_bytes) - fullest.device->memory_bytes;
   if (over > 0)
     fmt::print(
-        "it does not fit, by {}: more stages or a larger tensor axis, zero1 to zero3, recompute or a smaller "
-        "microbatch need less\n",
+        "it does not fit, by {}: more stages or a larger tensor axis, zero1 to zero3, recompute or a "
+        "smaller microbatch need less\n",
         format_bytes(static_cast<size_t>(over)));
 }
 
@@ -213,7 +213,8 @@ void print_disturbed(const std::vector<double>& drawn) {
   double sum = 0;
   for (const double seconds : drawn) sum += seconds;
   fmt::print(
-      "\n{} steps with jitter: {:.3f} s on average, {:.3f} the shortest, {:.3f} nine of ten, {:.3f} the "
+      "\n"
+      "{} steps with jitter: {:.3f} s on average, {:.3f} the shortest, {:.3f} nine of ten, {:.3f} the "
       "longest\n",
       drawn.size(), sum / static_cast<double>(drawn.size()), drawn.front(), bench::quantile_of(drawn, 0.9),
       drawn.back());
@@ -222,7 +223,8 @@ void print_disturbed(const std::vector<double>& drawn) {
 void print_goodput(const sim::Failures& failures, int devices) {
   const sim::Goodput goodput = sim::goodput_of(failures, devices);
   fmt::print(
-      "\nfailures: one in {:.1f} h among {} devices; with a checkpoint every {:.1f} min, {:.2f} % of the "
+      "\n"
+      "failures: one in {:.1f} h among {} devices; with a checkpoint every {:.1f} min, {:.2f} % of the "
       "time lasts as work\n",
       goodput.mtbf_seconds / 3600, devices, goodput.interval_seconds / 60, 100 * goodput.share);
 }
@@ -270,21 +272,20 @@ int simulate(std::span<const std::string> arguments) {
   add_cluster_flags(app, options.cluster);
   app.add_option("-n,--ranks", options.ranks, "ranks; default: as many as the plan's mesh has")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_flag("--steps", options.steps, "collectives message by message instead of by closed forms");
-  app.add_flag("--all-ranks", options.all_ranks, "every rank, also where one could stand for many");
+  app.add_flag("--steps", options.steps, "time collectives message by message instead of by closed forms");
+  app.add_flag("--all-ranks", options.all_ranks, "simulate every rank, even if one could represent several");
   app.add_option("--json", options.json, "write the prediction to this file");
-  app.add_option("--slow", options.slow,
-                 "a rank whose work takes longer, like rank=2,factor=3; several may be given");
+  app.add_option("--slow", options.slow, "slow a rank down, e.g. rank=2,factor=3; may be repeated");
   app.add_option("--jitter", options.jitter,
-                 "how much work varies: standard deviation of its logarithm, like 0.1")
+                 "random variation of compute time: the standard deviation of its logarithm, e.g. 0.1")
       ->check(CLI::Range(0.0, 3.0));
-  app.add_option("--draws", options.draws, "steps that are drawn with jitter; default 32")
+  app.add_option("--draws", options.draws, "number of steps to simulate with --jitter; default 32")
       ->check(CLI::Range(1, 100000));
   app.add_option(
       "--failures", options.failures,
-      "what is left of the time where devices fail: mtbf=50000h,checkpoint=30s,detect=10s,restart=5min");
-  app.add_option("--trace", options.trace, "write what each rank does when, for Perfetto");
-  app.add_option("--svg", options.svg, "write the same as a picture");
+      "useful share of the time if devices fail: mtbf=50000h,checkpoint=30s,detect=10s,restart=5min");
+  app.add_option("--trace", options.trace, "write the timeline of all ranks for Perfetto");
+  app.add_option("--svg", options.svg, "write the timeline as a picture");
   if (const auto code = parse_arguments(app, split)) return *code;
   return run(options);
 }

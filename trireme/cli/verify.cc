@@ -144,27 +144,29 @@ int make_table(const std::string& path, const std::string& filter) {
 int verify(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
   CLI::App app(
-      fmt::format("Runs a plan, its ranks as threads, and one rank side by side on the same data, and says "
-                  "whether they agree: equal\n(in all bits), rounding, or bug, with the first tensor that is "
-                  "off and exit code {}. See docs/parity.md.",
-                  static_cast<int>(kDiffers)),
+      fmt::format(
+          "Runs a plan, its ranks as threads, and one rank side by side on the same data, and says whether "
+          "they agree: equal\n"
+          "(in all bits), rounding, or bug, with the first tensor that is off and exit code {}. See "
+          "docs/parity.md.",
+          static_cast<int>(kDiffers)),
       "trireme verify");
   std::string path, plan, table, filter;
   int ranks = 0;
   int64_t steps = 3;
   app.add_option("config", path, "a TOML file");
   CLI::Option* plan_option = add_plan_flag(app, plan);
-  app.add_option("-n,--ranks", ranks, "of a preset; 2 if not said")
+  app.add_option("-n,--ranks", ranks, "number of ranks, for presets; default 2")
       ->type_name("RANKS")
       ->check(CLI::Range(1, 64));
-  app.add_option("--steps", steps, "how many steps are compared")
+  app.add_option("--steps", steps, "number of steps to compare")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   CLI::Option* table_option =
       app.add_option("--table", table,
-                     "make the table of docs/parity.md in FILE, below its mark; - prints it")
+                     "write the table of docs/parity.md into FILE, below its marker; - prints it")
           ->type_name("FILE");
-  app.add_option("--filter", filter, "of the table, only rows whose \"MODEL PLAN\" has this text")
+  app.add_option("--filter", filter, "with --table: only rows whose \"MODEL PLAN\" contains this text")
       ->needs(table_option)
       ->type_name("TEXT");
   plan_option->excludes(table_option);
@@ -172,27 +174,28 @@ int verify(std::span<const std::string> arguments) {
   std::string image;
   parity::SweepOptions sweep;
   CLI::Option* random_option =
-      app.add_flag("--random", random, "on random tokens or images in which some targets do not count");
+      app.add_flag("--random", random, "use random tokens or images; some targets are ignored");
   app.add_option("--image", image, "CHANNELSxHEIGHTxWIDTH of random images")->needs(random_option);
   CLI::Option* sweep_option =
-      app.add_option("--sweep", sweep.seconds,
-                     "random models, settings and plans, each in a process of its own, for so many seconds; "
-                     "settings that are given are not drawn")
+      app.add_option(
+             "--sweep", sweep.seconds,
+             "verify random models, settings and plans for this many seconds, each in its own process; "
+             "settings that you give are kept")
           ->type_name("SECONDS")
           ->excludes(plan_option)
           ->excludes(table_option)
           ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", sweep.seed, "of the sweep")->needs(sweep_option)->capture_default_str();
-  app.add_option("--cases", sweep.most_cases, "of the sweep: no more than so many")->needs(sweep_option);
-  app.add_option("--max-ranks", sweep.ranges.max_ranks, "of the sweep's meshes")
+  app.add_option("--seed", sweep.seed, "seed of the sweep")->needs(sweep_option)->capture_default_str();
+  app.add_option("--cases", sweep.most_cases, "largest number of cases of the sweep")->needs(sweep_option);
+  app.add_option("--max-ranks", sweep.ranges.max_ranks, "most ranks of the sweep's meshes")
       ->needs(sweep_option)
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  app.add_option("--max-layers", sweep.ranges.max_layers, "of the sweep's models")
+  app.add_option("--max-layers", sweep.ranges.max_layers, "most layers of the sweep's models")
       ->needs(sweep_option)
       ->capture_default_str()
       ->check(CLI::Range(1, 100));
-  app.add_option("--case-seconds", sweep.case_seconds, "after which a case of the sweep counts as hung")
+  app.add_option("--case-seconds", sweep.case_seconds, "a case of the sweep that takes longer counts as hung")
       ->needs(sweep_option)
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

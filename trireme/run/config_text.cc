@@ -115,15 +115,16 @@ std::string config_markdown() {
   const std::vector<Field> fields = config_fields(defaults);
   std::string text =
       "# Settings\n\n"
-      "A run is configured by TOML, the environment and the command line; what is not set has a default.\n"
-      "The command line (`--train.batch=32`) wins over the environment (`TRIREME_TRAIN__BATCH=32`), which "
-      "wins\n"
-      "over the file, which wins over the default. `trireme train --print-config` shows each value and its\n"
-      "origin. An unknown name, a wrong type or a value outside its limits is an error. Relative\n"
-      "paths of data, tokenizers and weights in a file are taken from the folder of that file, others from "
-      "where the\n"
-      "command runs.\n\n"
-      "This page is written from the list in `trireme/run/config_fields.cc`; a test holds it to that.\n";
+      "Settings come from four places. Each one overrides those below it.\n\n"
+      "| place | example |\n|---|---|\n"
+      "| command line | `--train.batch=32` |\n"
+      "| environment | `TRIREME_TRAIN__BATCH=32` |\n"
+      "| config file (TOML) | `batch = 32` in the section `[train]` |\n"
+      "| default | the tables below |\n\n"
+      "`trireme train --print-config` shows each value and where it comes from. Trireme refuses unknown names,\n"
+      "wrong types and values outside their limits. Relative paths in a config file start from the folder of\n"
+      "that file, all others from the current folder.\n\n"
+      "`trireme/run/config_fields.cc` generates this page; a test compares the two.\n";
   for (const Section& section : config_sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n| setting | default | meaning | value |\n|---|---|---|---|\n",
                         section.name, section.doc);
@@ -134,9 +135,8 @@ std::string config_markdown() {
   }
   text +=
       "\n## Defaults of families\n\n"
-      "A family has defaults of its own for what follows; `--print-config` shows them as `default of "
-      "resnet`.\n"
-      "The rates are for `optim.kind = adamw`.\n\n"
+      "Some families have their own defaults. `--print-config` shows them as `default of resnet`. The rates are\n"
+      "for `optim.kind = adamw`.\n\n"
       "| family | defaults |\n|---|---|\n";
   for (const std::string& family : model_families()) {
     const std::string own = own_defaults(find_model(family));
