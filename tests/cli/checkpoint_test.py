@@ -66,7 +66,7 @@ class CrossPlans(unittest.TestCase):
                 with self.subTest(saved=saver, read=reader):
                     run = f"{saver}.{reader}"
                     shutil.copytree(self.folder / saver, self.folder / run)
-                    self.assertIn("goes on from", self.train(run, reader, 9))
+                    self.assertIn("resumes from", self.train(run, reader, 9))
                     found = self.losses(run)
                     self.assertEqual(sorted(found), sorted(expected))
                     for step, loss in expected.items():

@@ -118,7 +118,7 @@ class FineTuning(Training):
         self.assertIn(f'init_from = "{kept}"', (self.folder / "whole" / "config.toml").read_text())
         self.train("halves", *lora, "--train.steps=2")
         said = self.train("halves", *lora, "--train.steps=4")
-        self.assertIn("goes on from", said)
+        self.assertIn("resumes from", said)
         self.assertEqual(self.saved("halves", 4), adapters)
         # Under a plan that splits both, and from a checkpoint that another plan wrote.
         self.train("spread", *lora, "--train.steps=2")

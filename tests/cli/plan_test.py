@@ -54,7 +54,7 @@ class Plan(Training):
         self.train("whole", "--train.steps=12", *more)
         for run, first, then in [("to_memory", [plan], []), ("to_file", [], [plan])]:
             self.train(run, "--train.steps=6", *more, *first)
-            self.assertIn("goes on from", self.train(run, "--train.steps=12", *more, *then))
+            self.assertIn("resumes from", self.train(run, "--train.steps=12", *more, *then))
             for name in ["model.safetensors", "optimizer.safetensors"]:
                 end = Path("checkpoints/step-00000012") / name
                 self.assertEqual((self.folder / run / end).read_bytes(),
@@ -68,7 +68,7 @@ class Plan(Training):
         for steps, way in zip([8, 16, 24, 30], ways):
             text = self.train("parts", f"--train.steps={steps}", "--lr_schedule.decay_steps=30",
                               *([] if steps > 8 else ["--run.resume=never"]), *way)
-            self.assertEqual("goes on from" in text, steps > 8, text)
+            self.assertEqual("resumes from" in text, steps > 8, text)
         self.train("same", "--train.steps=30", "--lr_schedule.decay_steps=30")
         self.assert_same_losses("parts", self.losses("same"))
         self.assertEqual(len(expected), 30)
@@ -87,11 +87,11 @@ class Plan(Training):
                           ("2bw", '{"mesh": "pipe:2", "schedule": "2bw", "accumulate": 2}')]:
             more = [*settings, "-n", "2", "--plan", plan]
             self.train(run, "--train.steps=20", *more)
-            self.assertIn("goes on from", self.train(run, "--train.steps=40", *more))
+            self.assertIn("resumes from", self.train(run, "--train.steps=40", *more))
             losses = self.losses(run)
             self.assertEqual(sorted(losses), list(range(1, 41)))
             self.assertLess(losses[40], losses[1] - 0.2)
-            self.assertIn("goes on from", self.train(run, "--train.steps=42", *settings))
+            self.assertIn("resumes from", self.train(run, "--train.steps=42", *settings))
 
     def test_links_are_used_as_said(self):
         steps = ["-n", "2", "--train.steps=1"]
@@ -177,7 +177,7 @@ class Plan(Training):
         self.assertLess(time.monotonic() - killed, 2 if "TRIREME_STRICT_TIMES" in os.environ else 10, output)
         self.assertIn("rank 1", output)
         text = self.train("run", "--train.steps=60", "--train.batch=6", "--lr_schedule.decay_steps=100000")
-        self.assertIn("goes on from", text)
+        self.assertIn("resumes from", text)
 
     def test_a_killed_stage_ends_all_and_another_plan_goes_on(self):
         plan = self.folder / "pipe.json"
@@ -199,7 +199,7 @@ class Plan(Training):
         self.assertLess(time.monotonic() - killed, 2 if "TRIREME_STRICT_TIMES" in os.environ else 10, output)
         self.assertIn("rank 1 was killed by signal 9", output)
         text = self.train("run", "-n", "2", "--plan=zero1", *settings, "--train.steps=60")
-        self.assertIn("goes on from", text)
+        self.assertIn("resumes from", text)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Planner(ClusterCommands):
         # A run goes on with its plan, whatever would be chosen now: with links this slow another would be.
         slow = self.machine(MACHINE.replace("2e-6\nbytes_per_second = 4e9", "2e-2\nbytes_per_second = 4e3"))
         said = self.train("-n", "2", "--plan", "auto", "--cluster", slow, "--train.steps=5", "--lr_schedule.decay_steps=30")
-        self.assertIn("which goes on", said)
+        self.assertIn("which is resumed", said)
         self.assertEqual(json.loads(plan.read_text()), chosen)
 
     def test_a_run_that_goes_on_with_other_ranks_gets_another_plan(self):
@@ -60,7 +60,7 @@ class Planner(ClusterCommands):
         said = self.train("-n", "1", "--plan", "auto", "--cluster", cluster, "--train.steps=2",
                           "--lr_schedule.decay_steps=30")
         self.assertIn("chosen   data 1, tensor 1, pipe 1", said)
-        self.assertNotIn("which goes on", said)
+        self.assertNotIn("which is resumed", said)
         self.assertEqual([line["step"] for line in self.metrics()], [1, 2])  # of one run
 
     def test_train_holds_the_planner_to_what_was_given(self):

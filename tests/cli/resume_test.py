@@ -54,7 +54,7 @@ class Resume(Training):
                                r"XXH64 (?!\1)\w{16}")
         self.assertEqual(self.files(), before)
         text = self.train("run", "--train.steps=8", "--run.resume=force")
-        self.assertIn("gone on by force: training data was", text)
+        self.assertIn("resumed by force: training data was", text)
         self.assertIn("(step 5)", text)
         self.assertEqual(sorted(self.losses("run")), list(range(1, 9)))
 

@@ -46,7 +46,7 @@ class Train(Training):
         self.assertEqual(process.wait(timeout=60), 3, output)
         self.assertIn("stopped after step", output)
         self.assertLess(max(self.losses("parts")), 900)
-        self.assertIn("goes on from", self.train("parts", *steps))
+        self.assertIn("resumes from", self.train("parts", *steps))
         self.assertEqual(self.losses("parts"), self.losses("whole"))
 
     def test_a_damaged_checkpoint_is_passed_over(self):
@@ -58,7 +58,7 @@ class Train(Training):
         newest.write_bytes(data)
         text = self.train("run", "--train.steps=30", *steps)
         self.assertIn("step-00000020", text)
-        self.assertIn("goes on from", text)
+        self.assertIn("resumes from", text)
         self.assertIn("(step 10)", text)
 
     def test_settings_that_are_wrong(self):

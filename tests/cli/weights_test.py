@@ -82,7 +82,7 @@ class Weights(Training):
         self.assertIn("missing: 'h.2.ln_1.weight' [16]", said)
         # A run that goes on does so from its own checkpoint.
         said = self.train("second", *GPT, *STILL, "--train.steps=2", f"--train.init_from={self.folder / 'alone'}")
-        self.assertIn("goes on from", said)
+        self.assertIn("resumes from", said)
         self.assertNotIn("weights  from", said)
 
     def test_what_contradicts_is_refused_before_training(self):

@@ -257,7 +257,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_latest() const {
       messages.push_back(fmt::format("checkpoint {} is damaged: {}", name, error.what()));
     }
   }
-  throw_error("no checkpoint in {} can be used: {}. Move them away, or set run.resume=never, to start anew",
+  throw_error("no checkpoint in {} can be used: {}. Move them away, or set run.resume=never, to start over",
               path_, join(messages, "; "));
 }
 

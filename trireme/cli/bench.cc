@@ -1,6 +1,5 @@
 // `trireme bench`: finds the part that is asked for.
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/bench_commands.h"
 #include "trireme/cli/command.h"
 
 namespace trireme::cli {

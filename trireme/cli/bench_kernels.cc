@@ -11,7 +11,7 @@
 #include "trireme/bench/kernels.h"
 #include "trireme/bench/machine.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/bench_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/kernels/cpu/simd_target.h"
 

@@ -16,7 +16,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/scaling.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/bench_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/plan/plan.h"

@@ -12,7 +12,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/train_steps.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/bench_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"

@@ -28,4 +28,21 @@ int simulate(std::span<const std::string> arguments);
 int profile(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);
 
+// The parts of `trireme bench`, one file each.
+int bench_collectives(std::span<const std::string> arguments);
+int bench_kernels(std::span<const std::string> arguments);
+int bench_train(std::span<const std::string> arguments);
+int bench_scaling(std::span<const std::string> arguments);
+
+// The parts of `trireme inspect`, one file each.
+int inspect_graph(std::span<const std::string> arguments);
+int inspect_plan(std::span<const std::string> arguments);
+int inspect_program(std::span<const std::string> arguments);
+int inspect_exchange(std::span<const std::string> arguments);
+int inspect_combinations(std::span<const std::string> arguments);
+int inspect_collectives(std::span<const std::string> arguments);
+int inspect_schedule(std::span<const std::string> arguments);
+int inspect_checkpoint(std::span<const std::string> arguments);
+int inspect_run(std::span<const std::string> arguments);
+
 }  // namespace trireme::cli

@@ -1,7 +1,6 @@
 // `trireme inspect`: finds the part that is asked for.
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/inspect_commands.h"
 
 namespace trireme::cli {
 namespace {

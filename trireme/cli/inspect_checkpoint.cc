@@ -11,7 +11,7 @@
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/checkpoint/checkpoint_files.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/command.h"
 
 namespace trireme::cli {
 namespace {
@@ -80,7 +80,7 @@ int print_folder(const fs::path& folder) {
   const CheckpointFiles files(folder);
   const Contents contents = print_checksums(folder, files.checksums);
   if (contents == Contents::kDamaged) {
-    fmt::print("damaged: a run passes this checkpoint over and goes on from the one before it\n");
+    fmt::print("damaged: a run skips this checkpoint and resumes from the one before it\n");
     return kFailed;
   }
   const TrainState state = parse_state(read_text(files.state), files.state);

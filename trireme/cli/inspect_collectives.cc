@@ -8,7 +8,6 @@
 #include "trireme/base/error.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/inspect_commands.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/size_list.h"
 #include "trireme/comm/collective/choice.h"

@@ -5,7 +5,6 @@
 
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/inspect_commands.h"
 #include "trireme/plan/combinations.h"
 
 namespace trireme::cli {

@@ -13,7 +13,7 @@
 #include "trireme/bench/step_profile.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/ir/text.h"
 #include "trireme/mesh/cluster_file.h"

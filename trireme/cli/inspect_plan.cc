@@ -8,7 +8,7 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/program/plan_summary.h"

@@ -11,7 +11,7 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/ir/text.h"
 #include "trireme/passes/recompute.h"

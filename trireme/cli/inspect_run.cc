@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/run_metrics.h"
 #include "trireme/run/learning.h"
 

@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/inspect_commands.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/schedule/draw.h"
 #include "trireme/schedule/pipeline_table.h"

@@ -74,14 +74,13 @@ int sample(std::span<const std::string> given) {
   app.add_option("--prompt", arguments.prompt, "text to go on from");
   app.add_option("--tokens", arguments.options.tokens, "how many tokens to generate");
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
-  app.add_option("--top-k", arguments.options.top_k, "draw from so many likeliest tokens; 0: from all");
+  app.add_option("--top-k", arguments.options.top_k, "sample from this many most likely tokens; 0: from all");
   app.add_option("--seed", arguments.options.seed, "of the draws");
   app.add_option("--device", arguments.device, "where to compute; default: where the run did");
   app.add_flag_callback(
       "--ema", [&] { arguments.choice.used = UsedWeights::kAverages; },
       "with the averages of the weights (train.ema)");
-  app.add_flag("--no-cache", no_cache,
-               "compute all keys and values anew for each token: the same text, slowly");
+  app.add_flag("--no-cache", no_cache, "recompute all keys and values for each token: the same text, slower");
   if (const auto code = parse_arguments(app, split.own)) return *code;
   if (no_cache) arguments.options.cache = SampleOptions::Cache::kNone;
   print_sample(arguments);

@@ -32,7 +32,8 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
          "--cluster", flags.cluster,
          fmt::format("a TOML file, as `trireme profile` writes it, or {}", join(shipped_clusters(), ", ")))
       ->required();
-  app.add_option("--hosts", flags.hosts, "so many hosts of the cluster's one class")
+  app.add_option("--hosts", flags.hosts,
+                 "use this many hosts of the cluster, which must have one class of hosts")
       ->check(CLI::Range(1, 1 << 20));
 }
 

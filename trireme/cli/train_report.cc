@@ -116,7 +116,7 @@ void TrainReport::saved(const std::string& checkpoint) {
 void TrainReport::ended(const RunResult& result) {
   if (result.end == RunResult::End::kStopped || result.end == RunResult::End::kTimeIsUp) {
     note(
-        fmt::format("{} after step {}; the same command with --run.dir={} goes on from here",
+        fmt::format("{} after step {}; the same command with --run.dir={} resumes from here",
                     result.end == RunResult::End::kStopped ? "stopped" : "the time is up (train.max_minutes)",
                     result.steps, result.folder));
   }

@@ -51,7 +51,7 @@ ChosenPlan choose_plan(const ResolvedConfig& resolved, const ModelRecord& model,
   if (config.run.resume != "never") {
     if (const std::optional<Plan> earlier = plan_of_earlier_run(config.run.dir);
         earlier && earlier->mesh.ranks() == cluster.device_count())
-      return {*earlier, fmt::format("that of the run in {}, which goes on", config.run.dir)};
+      return {*earlier, fmt::format("that of the run in {}, which is resumed", config.run.dir)};
   }
   if (config.train.batch_per_rank > 0)
     throw_error(

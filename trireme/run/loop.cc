@@ -385,10 +385,10 @@ class Run {
       if (config_.run.resume != "force") {
         throw_error(
             "cannot go on from {}: {}. Give the run what it began with, choose another run.dir, or set "
-            "run.resume=never to start anew; run.resume=force goes on regardless",
+            "run.resume=never to start over; run.resume=force resumes regardless",
             found.path, text);
       }
-      note(fmt::format("since {}, and gone on by force: {}", found.path, text));
+      note(fmt::format("since {}, resumed by force: {}", found.path, text));
     }
     if (const std::string lost = restore(trainer_, found, [&] { read_starting_weights(); }); !lost.empty())
       note(lost);
@@ -398,7 +398,7 @@ class Run {
     if (held_out_.best() && std::ranges::find(there, held_out_.best()->step) == there.end())
       held_out_.forget_best();
     saved_ = found.path;
-    note(fmt::format("goes on from {} (step {})", found.path, found.state.step));
+    note(fmt::format("resumes from {} (step {})", found.path, found.state.step));
   }
 
   // train.init_from, over the starting values.

@@ -2,7 +2,6 @@
 #include "trireme/runtime/executor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <ranges>
@@ -15,91 +14,12 @@
 namespace trireme {
 namespace {
 
-// The dtype by which a node's kernel is chosen; see KernelTable.
-DType kernel_dtype(const Graph& graph, const Node& node) {
-  for (ValueId input : node.inputs) {
-    if (is_float(graph.type(input).dtype)) return graph.type(input).dtype;
-  }
-  return graph.type(node.outputs.at(0)).dtype;
-}
-
-const Kernel& kernel_for(const Device& device, const Graph& graph, const Node& node) {
-  const DType dtype = kernel_dtype(graph, node);
-  const Kernel* kernel = device.kernels().find(node.op->name, dtype);
-  if (!kernel)
-    throw_error(
-        "device '{}' has no kernel for {} in {} (segment '{}'), which the plan or the model asks for; "
-        "train.device=cpu has one for all",
-        device.name(), node.op->name, name(dtype), graph.name);
-  return *kernel;
-}
-
 std::string types_of(std::span<const TensorView> views) {
   std::string text;
   for (const TensorView& view : views)
     text += (text.empty() ? "" : " ") + to_string(TensorType{view.dtype, view.shape});
   return text;
 }
-
-bool computes(const Node& node) {
-  return node.op->memory != OpRecord::Memory::kShared;
-}
-
-bool all_finite(const TensorView& view) {
-  const auto check = [&](auto* data) {
-    for (int64_t i = 0; i < view.elements(); ++i) {
-      if (!std::isfinite(static_cast<float>(data[i]))) return false;
-    }
-    return true;
-  };
-  switch (view.dtype) {
-    case DType::f64:
-      return check(view.as<double>());
-    case DType::f32:
-      return check(view.as<float>());
-    case DType::f16:
-      return check(view.as<F16>());
-    case DType::bf16:
-      return check(view.as<Bf16>());
-    default:
-      return true;
-  }
-}
-
-}  // namespace
-
-WorkspaceQuery workspace_query(const Device& device) {
-  return [&device](const Graph& graph, const Node& node) -> size_t {
-    if (!computes(node)) return 0;
-    const Kernel& kernel = kernel_for(device, graph, node);
-    const std::vector<TensorType> inputs = graph.types_of(node.inputs),
-                                  outputs = graph.types_of(node.outputs);
-    return kernel.workspace({inputs, outputs, node.attrs, device.threads()});
-  };
-}
-
-GroupQuery group_query(const Device& device) {
-  if (std::ranges::none_of(device.kernels().all(),
-                           [](const auto& one) { return one.second.run_many != nullptr; }))
-    return {};
-  return [&device](const Graph& graph, const Node& node) {
-    return computes(node) && kernel_for(device, graph, node).run_many != nullptr;
-  };
-}
-
-GainQuery gain_query(const Device& device) {
-  if (std::ranges::none_of(device.kernels().all(),
-                           [](const auto& one) { return one.second.gains != nullptr; }))
-    return {};
-  return [&device](const Graph& graph, const Node& node) {
-    const Kernel& kernel = kernel_for(device, graph, node);
-    const std::vector<TensorType> inputs = graph.types_of(node.inputs),
-                                  outputs = graph.types_of(node.outputs);
-    return kernel.gains && kernel.gains({inputs, outputs, node.attrs, device.threads()});
-  };
-}
-
-namespace {
 
 Program with_room(Program program, const Device& device) {
   if (const std::optional<size_t> free = device.free_bytes()) expect_room(program, *free);
@@ -214,7 +134,7 @@ Executor::Prepared Executor::prepare(int index, int slot, const Buffer& inputs) 
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (!computes(node)) continue;
+    if (!needs_kernel(node)) continue;
     Launch launch{&kernel_for(device_, graph, node),
                   static_cast<int>(prepared.views.size()),
                   static_cast<int>(node.inputs.size()),
@@ -394,14 +314,6 @@ void Executor::launch_pieces(Prepared& prepared) {
   if (prepared.pieces.empty()) finish(prepared);
 }
 
-void Executor::launch_observed(const Prepared& prepared) {
-  for (const Launch& one : prepared.launches) {
-    launch(prepared, one);
-    show(prepared, one);
-  }
-  finish(prepared);
-}
-
 const Executor::Prepared& Executor::last(int segment) const {
   const SegmentSlots& prepared = prepared_.at(segment);
   return prepared.slots[prepared.last];
@@ -418,66 +330,6 @@ void Executor::run(int segment, int64_t slot) {
     launch_observed(prepared);
   else
     launch_pieces(prepared);
-}
-
-void Executor::show(const Prepared& prepared, const Launch& one) {
-  std::vector<std::byte> host;
-  for (int i = 0; i < one.outputs; ++i) {
-    const TensorView& result = prepared.views[one.first_output + i];
-    host.resize(result.bytes());
-    stream_->download(host.data(), static_cast<const std::byte*>(result.data), host.size());
-    observer_(prepared.segment, one.node, i, {host.data(), result.dtype, result.shape});
-    stream_->upload(static_cast<std::byte*>(result.data), host.data(), host.size());
-  }
-}
-
-// Noted down with its marks where the device takes that: launched one by one, nodes that take less than the
-// host needs for a launch would all take as long as that.
-void Executor::launch_timed(const Prepared& prepared, int first_group, Piece& piece) {
-  const auto launch = [&] {
-    piece.marks.clear();
-    launch_groups(prepared, first_group, piece.group_end, &piece.marks);
-  };
-  const bool set_up = prepared.runs > 1;  // see launch_pieces()
-  if (set_up && piece.kind == Piece::Kind::kCompute && !piece.timed_replay)
-    piece.timed_replay = stream_->capture(std::ref(launch));
-  piece.timed_replay ? piece.timed_replay->launch() : launch();
-  stream_->synchronize();
-  int n = first_group == 0 ? 0 : prepared.group_ends[first_group - 1];
-  for (int group = first_group; group < piece.group_end; ++group) {
-    const size_t mark = static_cast<size_t>(group - first_group);
-    const int end = prepared.group_ends[group];
-    const double seconds = piece.marks[mark + 1]->seconds_since(*piece.marks[mark]) / (end - n);
-    for (; n < end; ++n) timer_(prepared.segment, prepared.launches[n].node, seconds);
-  }
-}
-
-std::string Executor::find_non_finite(int segment) {
-  const Prepared& prepared = last(segment);
-  const Graph& graph = program_.segments[segment].graph;
-  std::vector<std::byte> host;
-  const auto finite = [&](const TensorView& view) {
-    host.resize(view.bytes());
-    stream_->download(host.data(), static_cast<const std::byte*>(view.data), view.bytes());
-    return all_finite({host.data(), view.dtype, view.shape});
-  };
-  for (const Launch& one : prepared.launches) {
-    const Node& node = graph.nodes[one.node];
-    std::string source = "finite inputs";
-    for (int i = 0; i < one.inputs && source == "finite inputs"; ++i) {
-      if (!finite(prepared.views[one.first_input + i]))
-        source = fmt::format("%{}, which was not finite already", graph.values[node.inputs[i]].name);
-    }
-    launch(prepared, one);
-    stream_->synchronize();
-    for (int i = 0; i < one.outputs; ++i) {
-      if (finite(prepared.views[one.first_output + i])) continue;
-      const Value& value = graph.values[node.outputs[i]];
-      return fmt::format("{} makes %{}: {} ({}), from {}", node.op->name, value.name, to_string(value.type),
-                         graph.name, source);
-    }
-  }
-  return "";
 }
 
 std::byte* Executor::input_address(int segment, std::string_view name, size_t bytes) const {

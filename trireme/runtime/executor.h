@@ -8,22 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/passes/device_fuse.h"
-#include "trireme/passes/gather.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/program/program.h"
 #include "trireme/runtime/device.h"
+#include "trireme/runtime/device_queries.h"
 #include "trireme/runtime/file_states.h"
 
 namespace trireme {
-
-// The temporary memory that this device's kernels want for a node, for build_program().
-WorkspaceQuery workspace_query(const Device& device);
-// Whether this device does several such nodes at once, for gathered(); empty where it never does.
-GroupQuery group_query(const Device& device);
-
-// Whether a node costs this device less than those it stands for; empty where none does.
-GainQuery gain_query(const Device& device);
 
 class Executor {
  public:

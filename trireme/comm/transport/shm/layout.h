@@ -13,9 +13,18 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trireme/comm/transport/shm/processor.h"
-
 namespace trireme::comm::shm {
+
+inline constexpr size_t kLine = 64;  // bytes of a cache line
+
+// Tells the core that this is a spin: it saves power and leaves the loop without a flush of the pipeline.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
 
 inline constexpr int kMaxRanks = 64;  // a rank is a bit of a word
 inline constexpr uint64_t bit(int rank) {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trireme/comm/transport/shm/processor.h"
+#include "trireme/comm/transport/shm/layout.h"
 
 namespace trireme::comm::shm {
 

@@ -1,19 +1,43 @@
 // Sleeping, waking and dying; see peers.h.
 #include "trireme/comm/transport/shm/peers.h"
 
+#include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 
-#include "trireme/comm/transport/shm/futex.h"
-
 namespace trireme::comm::shm {
 namespace {
+
+// Sleeps while *word == value, at most this long. May return early.
+void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::nanoseconds at_most) {
+  if (at_most.count() <= 0) return;
+  const timespec time{.tv_sec = static_cast<time_t>(at_most.count() / 1'000'000'000),
+                      .tv_nsec = static_cast<long>(at_most.count() % 1'000'000'000)};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);
+}
+
+void futex_wake(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+// Makes every store that another rank made before now visible, so that the rank that wakes another needs no
+// fence: the rank that goes to sleep pays for it. False if the kernel cannot do this; sleeps are then kept
+// short.
+bool register_global_barrier() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+void global_barrier() {
+  syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
 
 int open_pidfd(int rank, int pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));

@@ -12,7 +12,6 @@
 #include "trireme/comm/transport/heap_memory.h"
 #include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/tcp/mesh.h"
-#include "trireme/comm/transport/tcp/read_buffer.h"
 
 namespace trireme::comm {
 namespace {

@@ -19,6 +19,10 @@
 
 namespace trireme::comm {
 
+// How much is read at once. Numbers are combined from this buffer, so it should stay in the second-level
+// cache together with what they are combined into.
+inline constexpr size_t kReadBufferBytes = 256 * 1024;
+
 struct TcpOptions {
   Secret secret;
   std::string host = "127.0.0.1";  // the one address of this host to listen on

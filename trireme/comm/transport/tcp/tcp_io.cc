@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "trireme/comm/transport/tcp/read_buffer.h"
 #include "trireme/comm/transport/tcp/tcp.h"
 
 namespace trireme::comm {
