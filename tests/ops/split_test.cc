@@ -52,7 +52,7 @@ class SplitCase {
     RefTensors inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const bool has_index = IndexRule::dim_of(rule_.inputs[i], index) >= 0;
-      inputs.push_back(has_index ? part_of(inputs_[i], cut_of(rule_, rule_.inputs[i], index, range))
+      inputs.push_back(has_index ? cut_from(inputs_[i], cut_of(rule_, rule_.inputs[i], index, range))
                                  : inputs_[i]);
     }
     Attrs attrs = one_.attrs;

@@ -85,7 +85,7 @@ class Compared {
       for (int i = 0; i < std::ssize(keeps_); ++i) {
         const IndexRule::Operand& operand = (rule_.*operands)[v];
         if (keeps_[i] == rule_.indices[i].extent || IndexRule::dim_of(operand, i) < 0) continue;
-        part = part_of(part, cut_of(rule, operand, i, range_of(i)));
+        part = cut_from(part, cut_of(rule, operand, i, range_of(i)));
         rule.indices[i].extent = keeps_[i];
       }
       parts.push_back(std::move(part));

@@ -64,7 +64,7 @@ DimCut cut_of(const IndexRule& rule, const IndexRule::Operand& operand, int inde
   return cut;
 }
 
-RefTensor part_of(const RefTensor& whole, const DimCut& cut) {
+RefTensor cut_from(const RefTensor& whole, const DimCut& cut) {
   Shape shape = whole.shape;
   shape.set(cut.dim, cut.elements());
   RefTensor part = RefTensor::zeros(shape, whole.dtype);

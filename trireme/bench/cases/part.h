@@ -30,6 +30,6 @@ void for_each_row(const Shape& whole, const DimCut& cut, const Copy& copy) {
     copy((outer * extent + cut.range.begin) * inner, outer * size * inner, size * inner);
 }
 
-RefTensor part_of(const RefTensor& whole, const DimCut& cut);
+RefTensor cut_from(const RefTensor& whole, const DimCut& cut);
 
 }  // namespace trireme::bench
