@@ -12,16 +12,16 @@
 #include "trireme/cli/train_report.h"
 #include "trireme/run/config.h"
 #include "trireme/run/job.h"
+#include "trireme/runtime/device.h"
 
 namespace trireme::cli {
 
 int train(std::span<const std::string> arguments) {
   const SplitArguments split = split_settings(arguments);
   CLI::App app(
-      fmt::format(
-          "Trains a model; without a config, a small language model on the text of this repository.\n"
-          "Ctrl-C, SIGTERM or SIGHUP finishes the step, saves a checkpoint and exits with code {}.",
-          static_cast<int>(kInterrupted)),
+      fmt::format("Trains a model; without a config, a small language model on the text of this repository.\n"
+                  "Ctrl-C, SIGTERM or SIGHUP finishes the step, saves a checkpoint and exits with code {}.",
+                  static_cast<int>(kInterrupted)),
       "trireme train");
   std::string path;
   JobOptions job{.plan = "data", .default_text = default_text()};
@@ -70,7 +70,7 @@ int train(std::span<const std::string> arguments) {
     fmt::print("{}", config_table(config));
     return kOk;
   }
-  take_device_links(job.launch);
+  take_device_links(job.launch, config.config.train.device == "cuda" && cuda_device_count() == 1);
   if (app.count("--plan") == 0) job.plan.clear();  // one rank alone has none
   TrainReport report;
   return run_training(config, report, job);

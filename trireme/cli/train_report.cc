@@ -32,9 +32,11 @@ double measured_peak_flops(const RankPlace& place) {
 
 // A launcher of others may give its ranks a terminal of its own, whatever it does with what they print.
 void TrainReport::placed(const RankPlace& place) {
+  const double peak = measured_peak_flops(place);  // ranks measure together: they share the machine
+  if (place.rank != 0) return;
+  peak_flops_ = peak;
   const bool own = place.launcher == comm::Launcher::none || place.launcher == comm::Launcher::local;
   screen_ = own ? detect_screen() : Progress::Options::Screen::kLines;
-  peak_flops_ = measured_peak_flops(place);
 }
 
 // What is noted may be of names in files and folders that anybody made.

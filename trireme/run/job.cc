@@ -187,7 +187,7 @@ class Job {
     facts.push_back(
         {"--links", given(options_.links, probes ? "probe" : "a file")});  // rank 0's file is used
     const bool nccl = context.device_links() == comm::DeviceLinks::nccl;
-    facts.push_back({"--transport", nccl ? "nccl" : "through the host's memory"});
+    facts.push_back({"--transport", nccl ? "nccl" : "through memory"});
     facts.push_back({"--products", given(options_.products.path)});
     facts.push_back({"--slow", given(options_.slow, options_.slow)});
     facts.push_back({"--replay", given(options_.replay)});
@@ -252,7 +252,8 @@ class Job {
     context.replay = options_.replay;
     if (leads) context.expected = expected(config, data, plan, context.ranks_here);
     const int ranks = context.world ? context.world->size() : 1;
-    observer_.placed({launcher_, context.ranks_here, context.rank_here, ranks, config.config.train});
+    observer_.placed(
+        {launcher_, context.ranks.rank, ranks, context.ranks_here, context.rank_here, config.config.train});
     const RunResult result = run_training(config, model_, data, context, observer_);
     if (context.ranks.trace) {
       write_trace_file(options_.trace, *context.ranks.trace, plan.mesh, context.world);

@@ -38,12 +38,13 @@ struct RunStart {
 // Where a rank is, before its run starts.
 struct RankPlace {
   comm::Launcher launcher;
+  int rank, ranks;            // this one, and how many are in the job
   int ranks_here, rank_here;  // ranks on this host, and the number of this one among them
-  int ranks;                  // in the job
   const TrainOptions& train;
 };
 
-// Everything is told to rank 0's alone, but placed() and warn_here(). What is not of interest need not be overridden.
+// Everything is told to rank 0's alone, but placed() and warn_here(). Ranks that share a GPU are threads, and
+// call these two of one observer at the same time. What is not of interest need not be overridden.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
