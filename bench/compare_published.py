@@ -73,9 +73,9 @@ SETTINGS = ["--train.precision=bf16", "--train.weight_precision=bf16", "--train.
 
 
 class Beyond:
-    """What those systems compute in a layer beyond our Programs. With full recomputation they run a block again as it
-    is; ours keep what sums over `tensor` have made, and leave out the two products before them. With the selective one
-    they run attention again; ours keeps no scores and does that inside of its gradient."""
+    """What those systems compute in a layer beyond our Programs. With full recomputation they run a block again to its
+    end; ours leave out the last product and its sum over `tensor`, which no gradient needs. With the selective one they
+    run attention again; ours keeps no scores and does that inside of its gradient."""
 
     def __init__(self, cluster):
         device = cluster["device"][0]
@@ -98,12 +98,11 @@ class Beyond:
             return self.product_seconds(2 * tokens * SEQUENCE * hidden / tensor, SEQUENCE) / self.attention_share
         if recompute != "full":
             return 0
-        bytes_of_rows = 2 * tokens * hidden
-        seconds = 2 * 3.5 * bytes_of_rows / self.bandwidth  # dropout and the sum with what came in
-        for depth in (hidden / tensor, 4 * hidden / tensor):
-            seconds += self.product_seconds(2 * tokens * depth * hidden, depth)
-            if tensor > 1:
-                seconds += 2 * (tensor - 1) / tensor * bytes_of_rows / self.link["bytes_per_second"]
+        bytes_of_rows, depth = 2 * tokens * hidden, 4 * hidden / tensor
+        seconds = 3.5 * bytes_of_rows / self.bandwidth  # dropout and the sum with what came in
+        seconds += self.product_seconds(2 * tokens * depth * hidden, depth)
+        if tensor > 1:
+            seconds += 2 * (tensor - 1) / tensor * bytes_of_rows / self.link["bytes_per_second"]
         return seconds
 
 

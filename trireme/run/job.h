@@ -9,10 +9,10 @@
 //     return report_failure("my_program", error);
 //   }
 //
-// Ranks are processes. With launch.ranks, this process starts copies of itself with the same arguments, one
-// for each rank. Each copy runs main() until it reaches run_training(), and trains there; the process that
-// started them only waits. So everything before the call happens in every process, and must not depend on
-// being the only one.
+// Ranks are processes (threads, with DeviceLinks::in_memory in launch). With launch.ranks, this process
+// starts copies of itself with the same arguments, one for each rank. Each copy runs main() until it reaches
+// run_training(), and trains there; the process that started them only waits. So everything before the call
+// happens in every process, and must not depend on being the only one.
 #pragma once
 
 #include <functional>
@@ -32,13 +32,12 @@ inline constexpr std::string_view kAutoPlan = "auto";
 struct JobOptions {
   comm::LaunchOptions launch = {};  // the number of ranks, and how they talk
   // How the step is spread over the ranks: a plan in JSON, a file with one, the name of a preset, or
-  // kAutoPlan.
-  // "": the preset `data`.
+  // kAutoPlan. "": the preset `data`.
   std::string plan = {};
-  std::string cluster =
-      {};  // a cluster file: kAutoPlan chooses by it, and steps are compared with its prediction
-  std::string links =
-      {};  // how collectives choose their algorithms: "" fixed rules, "probe", or a file of links
+  // A cluster file: kAutoPlan chooses by it, and steps are compared with its prediction.
+  std::string cluster = {};
+  // How collectives choose their algorithms: "" fixed rules, "probe", or a file of links.
+  std::string links = {};
   std::string trace = {};     // a file for the trace of all ranks
   std::string slow = {};      // slows one rank down: "rank=2,factor=3"
   std::string replay = {};    // as in RunContext
