@@ -61,13 +61,14 @@ class LaunchTest(unittest.TestCase):
         self.addCleanup(file.close)
         return file.name
 
-    def torchrun(self, *arguments):
-        """What torchrun does: variables for each rank."""
+    def torchrun(self, *arguments, secrets=(None,) * RANKS):
+        """What torchrun does: variables for each rank. `secrets`: TRIREME_SECRET of each."""
         port = str(free_port())
         ranks = [subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   env=clean_environment(RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE=str(RANKS),
-                                                        MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
-                 for r in range(RANKS)]
+                                                        MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                                                        **({"TRIREME_SECRET": secret} if secret else {})))
+                 for r, secret in enumerate(secrets)]
         outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
         return max(rank.returncode for rank in ranks), "".join(outputs)
 
@@ -137,7 +138,7 @@ class LaunchTest(unittest.TestCase):
         for arguments, variables, expected in [
                 ([], {"RANK": "1"}, "but not WORLD_SIZE, MASTER_ADDR, MASTER_PORT"),
                 ([], {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"},
-                 "--secret-file"),
+                 "TRIREME_SECRET="),
                 (["--launcher", "mpi"], {}, "neither OMPI_COMM_WORLD_RANK"),
                 (["-n", "2", "--transport", "mpi"], {}, "mpirun -n 2"),
                 (["-n", "2", "--transport", "smh"], {}, "did you mean 'shm'?"),
@@ -147,6 +148,19 @@ class LaunchTest(unittest.TestCase):
                 code, output = run([PROGRAM, *arguments], **variables)
                 self.assertEqual(code, 1, output)
                 self.assertIn(expected, output)
+
+    def test_secret_in_the_environment(self):
+        shared = "a secret that every rank has in its environment"
+        for transport in ["shm", "tcp"]:
+            self.check(*self.torchrun("--transport", transport, *JOB, secrets=[shared] * RANKS),
+                       f"transport {transport}, launched by torchrun's variables")
+        odd = [*[shared] * (RANKS - 1), "another secret, as long as it needs to be"]
+        code, output = self.torchrun("--timeout", "1", *JOB, secrets=odd)
+        self.assertEqual(code, 1, output)
+        self.assertIn("secret", output)
+        code, output = self.torchrun(*JOB, secrets=["too short"] * RANKS)
+        self.assertEqual(code, 1, output)
+        self.assertIn("the environment variable TRIREME_SECRET holds 9 bytes, and a secret needs at least 32", output)
 
     def test_secret_must_be_the_same(self):
         port = str(free_port())

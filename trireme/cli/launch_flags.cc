@@ -60,8 +60,9 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
   app.add_option("--timeout", options.timeout_seconds, "an operation without progress for this long fails")
       ->type_name("SECONDS")
       ->capture_default_str();
-  app.add_option("--secret-file", options.secret_file,
-                 "shared secret of ranks on several hosts: 32 bytes or more, readable only by you")
+  app.add_option(
+         "--secret-file", options.secret_file,
+         "shared secret of ranks on several hosts, in place of TRIREME_SECRET: 32 bytes or more, readable only by you")
       ->type_name("FILE");
 }
 

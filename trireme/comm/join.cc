@@ -97,10 +97,12 @@ struct Meeting {
 Secret read_secret(const LaunchEnvironment& environment, const LaunchOptions& options) {
   if (environment.inherited.secret >= 0) return Secret::from_descriptor(environment.inherited.secret);
   if (!options.secret_file.empty()) return Secret::from_file(options.secret_file);
+  if (environment.secret)
+    return Secret::from_text(*environment.secret, "the environment variable TRIREME_SECRET");
   throw_error(
-      "the {} ranks that {} started have no secret by which to know each other. Make one that only you can "
-      "read, (umask 077; head -c 32 /dev/urandom | base64 > job.secret), and give it to all ranks: "
-      "--secret-file job.secret",
+      "the {} ranks that {} started have no secret by which to know each other. Set the same one for all of them, "
+      "export TRIREME_SECRET=$(head -c 32 /dev/urandom | base64), or name a file that only you can read with "
+      "--secret-file",
       environment.ranks, environment.launched_by);
 }
 

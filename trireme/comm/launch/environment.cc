@@ -147,7 +147,7 @@ std::optional<LaunchEnvironment> slurm_rank(const Variables& variables) {
   if (!master.any() && environment.ranks > 1) {
     throw_error(
         "srun started {} ranks ({}) but gives them no way to meet: use srun --mpi=pmix (or pmi2), or set "
-        "MASTER_ADDR, MASTER_PORT and --secret-file",
+        "MASTER_ADDR, MASTER_PORT and TRIREME_SECRET",
         environment.ranks, environment.found);
   }
   if (master.any()) {
@@ -255,6 +255,7 @@ LaunchEnvironment detect(const Variables& variables, const LaunchOptions& option
         "starts local ranks instead",
         options.ranks, found->launched_by, found->ranks, found->found);
   }
+  found->secret = variables("TRIREME_SECRET");
   return *found;
 }
 

@@ -33,7 +33,7 @@ struct LaunchOptions {
   double timeout_seconds = 120;  // of one operation; every other wait derives from it
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
   std::optional<EmulatedLink> link;  // slower than the one that is there; none: as it is
-  std::string secret_file;           // where no launcher hands the secret over: tcp under torchrun or srun
+  std::string secret_file;           // where no launcher hands the secret over, in place of TRIREME_SECRET
   int needed_ranks = 0;  // those from here on may be lost, and the others go on; 0: all are needed
 
   void validate() const;  // throws Error
@@ -53,7 +53,8 @@ struct LaunchEnvironment {
   int ranks = 1;
   std::string address;  // host:port where the ranks meet; empty where MPI brings them together, and for one
   Inherited inherited;
-  int processors = 0;  // that the launcher has bound this rank to; 0: it is not bound
+  std::optional<std::string> secret;  // TRIREME_SECRET, for ranks that no launcher of ours started
+  int processors = 0;                 // that the launcher has bound this rank to; 0: it is not bound
   std::string found;  // the variables that decided, for messages: "OMPI_COMM_WORLD_RANK=1, …"; may be empty
 
   // "trireme -n", "mpirun (Open MPI)", "srun", "torchrun's variables", "no launcher"

@@ -1,5 +1,6 @@
-// The job's secret: what every rank of a job knows and nobody else. It comes from a file or from an inherited
-// descriptor, never from the command line or the environment, where other users of the host could read it.
+// The job's secret: what every rank of a job knows and nobody else. It comes from a file, from an inherited
+// descriptor or from the environment, which other users of the host cannot read; never from the command line, which
+// they can.
 #pragma once
 
 #include <array>
