@@ -90,7 +90,7 @@ class Trouble(Training):
         self.assertEqual(sorted(losses), list(range(1, len(losses) + 1)))
 
     def test_the_last_checkpoint_that_fails_is_an_error(self):
-        process = self.start("--train.steps=5", "--run.checkpoint_every=2", preexec_fn=small_files_only)
+        process = self.start("--train.steps=5", "--run.checkpoint_every=2", "--run.save_in_background=false", preexec_fn=small_files_only)
         text = self.end(process, 1)
         self.assertIn("step-00000005 was not written", text.splitlines()[-1])
         # At 2 it is due, at 3 tried again, at 4 due, and 5 is the last.

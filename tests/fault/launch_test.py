@@ -155,7 +155,7 @@ class LaunchTest(unittest.TestCase):
             self.check(*self.torchrun("--transport", transport, *JOB, secrets=[shared] * RANKS),
                        f"transport {transport}, launched by torchrun's variables")
         odd = [*[shared] * (RANKS - 1), "another secret, as long as it needs to be"]
-        code, output = self.torchrun("--timeout", "1", *JOB, secrets=odd)
+        code, output = self.torchrun("--timeout", "1", secrets=odd)
         self.assertEqual(code, 1, output)
         self.assertIn("secret", output)
         code, output = self.torchrun(*JOB, secrets=["too short"] * RANKS)

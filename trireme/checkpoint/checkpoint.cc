@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/text.h"
-#include "trireme/checkpoint/checkpoint_files.h"
 
 namespace trireme {
 namespace {
@@ -102,62 +102,110 @@ std::vector<int64_t> Checkpoints::steps() const {
   return steps;
 }
 
-std::string Checkpoints::save(const TrainState& state, std::span<const PartView> model,
-                              std::span<const PartView> optimizer) {
-  const std::string name = checkpoint_name(state.step);
-  const fs::path folder(path_), incoming = folder / (kIncoming + name), final = folder / name;
-  const CheckpointShare share{peers_.index, peers_.count, model, optimizer};
-  const bool leads = peers_.index == 0;
-  std::string problem;
-  const auto together = [&](const auto& body) {
+// In a thread, or at once; poll() says what went wrong.
+void Checkpoints::start(Phase phase, Pace pace, const std::function<void()>& body) {
+  saving_.phase = phase;
+  const auto guarded = [body]() -> std::string {
     try {
       body();
+      return "";
     } catch (const std::exception& error) {
-      problem = error.what();
+      return error.what();
     }
-    return peers_.agree(problem.empty());
   };
-  const auto prepare = [&] {
-    if (!leads) return;
+  if (pace == Pace::kInBackground) {
+    job_ = std::async(std::launch::async, guarded);
+  } else {
+    std::promise<std::string> done;
+    done.set_value(guarded());
+    job_ = done.get_future();
+  }
+}
+
+void Checkpoints::begin(const TrainState& state, const CheckpointShare& share, Pace pace) {
+  TRIREME_CHECK(!is_under_way());
+  const fs::path folder(path_);
+  const std::string name = checkpoint_name(state.step);
+  saving_ = {state, folder / (kIncoming + name), folder / name,
+             bytes_of(share.model) + bytes_of(share.optimizer)};
+  start(Phase::kPrepare, Pace::kAtOnce, [this, folder] {
+    if (!leads()) return;
     fs::create_directories(folder);
     clean_up();
-    fs::create_directory(incoming);
-  };
-  const auto write = [&] { write_share(incoming, share); };
-  const auto publish = [&] {
-    if (!leads) return;
-    join_shares(incoming, peers_.count, render_state(state));
-    sync_directory(incoming);
-    take_place(incoming, final);
-    sync_directory(folder);
-  };
-  if (!together(prepare) || !together(write) || !together(publish)) {
-    const std::string room = free_space(folder);
-    std::error_code ignored;
-    if (leads) fs::remove_all(incoming, ignored);
-    if (problem.empty())
-      throw NotSaved(
-          fmt::format("checkpoint {} was not written: another rank failed, and says why", final.string()),
-          NotSaved::Where::kOnAnotherRank);
-    std::vector<int64_t> left;
-    try {
-      left = steps();
-    } catch (const Error&) {  // the folder itself cannot be read; the first error says more
-    }
-    const uint64_t needed = bytes_of(share);
-    const std::string text = fmt::format(
-        "checkpoint {} was not written: {}. {} needs {} ({} bytes); {} were free. {}", final.string(),
-        problem, peers_.count == 1 ? "It" : "This rank's share", format_bytes(needed), needed, room,
-        left.empty() ? std::string("There is no earlier checkpoint")
-                     : fmt::format("The previous checkpoint, {}, is intact", checkpoint_name(left.back())));
-    throw NotSaved(text, NotSaved::Where::kHere);
+    fs::create_directory(saving_.incoming);
+  });
+  end_phase();
+  start(Phase::kWrite, pace, [this, share] { write_share(saving_.incoming, share); });
+}
+
+std::string Checkpoints::save(const TrainState& state, std::span<const PartView> model,
+                              std::span<const PartView> optimizer) {
+  begin(state, {peers_.index, peers_.count, model, optimizer}, Pace::kAtOnce);
+  return settle();
+}
+
+void Checkpoints::begin(const TrainState& state, std::span<const PartView> model,
+                        std::span<const PartView> optimizer) {
+  if (copy_.take(model, optimizer, peers_.here))
+    begin(state, {peers_.index, peers_.count, copy_.model(), copy_.optimizer()}, Pace::kInBackground);
+  else
+    begin(state, {peers_.index, peers_.count, model, optimizer}, Pace::kAtOnce);
+}
+
+std::optional<std::string> Checkpoints::poll() {
+  TRIREME_CHECK(is_under_way());
+  const bool done = job_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (!peers_.agree(done)) return std::nullopt;
+  end_phase();
+  if (saving_.phase == Phase::kJoin) return saving_.final;
+  start(Phase::kJoin, leads() ? Pace::kInBackground : Pace::kAtOnce, [this] { publish(); });
+  return std::nullopt;
+}
+
+std::string Checkpoints::settle() {
+  for (;;) {
+    job_.wait();
+    if (const std::optional<std::string> path = poll()) return *path;
   }
-  if (leads) {
-    whole_[state.step] = looks_of(final);
-    remove_surplus(state.step);
+}
+
+// The leading peer's work when all shares are there.
+void Checkpoints::publish() {
+  if (!leads()) return;
+  join_shares(saving_.incoming, peers_.count, render_state(saving_.state));
+  sync_directory(saving_.incoming);
+  take_place(saving_.incoming, saving_.final);
+  sync_directory(path_);
+  whole_[saving_.state.step] = looks_of(saving_.final);
+  try {
+    remove_surplus(saving_.state.step);
     clean_up();
+  } catch (const Error&) {  // older ones stay, which costs room; this one is there
   }
-  return final;
+}
+
+// Of all peers: throws NotSaved when one of them failed.
+void Checkpoints::end_phase() {
+  const std::string problem = job_.get();
+  if (peers_.agree(problem.empty())) return;
+  const std::string room = free_space(path_);
+  std::error_code ignored;
+  if (leads()) fs::remove_all(saving_.incoming, ignored);
+  if (problem.empty())
+    throw NotSaved(
+        fmt::format("checkpoint {} was not written: another rank failed, and says why", saving_.final),
+        NotSaved::Where::kOnAnotherRank);
+  std::vector<int64_t> left;
+  try {
+    left = steps();
+  } catch (const Error&) {  // the folder itself cannot be read; the first error says more
+  }
+  const std::string text = fmt::format(
+      "checkpoint {} was not written: {}. {} needs {} ({} bytes); {} were free. {}", saving_.final, problem,
+      peers_.count == 1 ? "It" : "This rank's share", format_bytes(saving_.bytes), saving_.bytes, room,
+      left.empty() ? std::string("There is no earlier checkpoint")
+                   : fmt::format("The previous checkpoint, {}, is intact", checkpoint_name(left.back())));
+  throw NotSaved(text, NotSaved::Where::kHere);
 }
 
 void Checkpoints::clean_up() const {

@@ -11,9 +11,13 @@
 //
 // A folder of that name is always whole: it is written under another name, flushed to the disk, and
 // renamed when all have written. Whatever stops a writer, the checkpoints before it stay as they were.
+//
+// A checkpoint can be written in the background: each process copies its share in memory, which takes a small
+// part of the time that the disk takes, and continues. What was promised above holds for it as well.
 #pragma once
 
 #include <functional>
+#include <future>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,6 +25,8 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/checkpoint/checkpoint_files.h"
+#include "trireme/checkpoint/parts_copy.h"
 #include "trireme/checkpoint/state.h"
 #include "trireme/checkpoint/tensor_files.h"
 
@@ -40,6 +46,7 @@ struct CheckpointPeers {
   int index = 0, count = 1;
   // Whether all say yes. All ask at the same time.
   std::function<bool(bool)> agree = [](bool yes) { return yes; };
+  int here = 1;  // of them, on this host
 };
 
 // A checkpoint that was not written, by a reason that may pass: a full disk, a folder that is gone for a
@@ -70,7 +77,17 @@ class Checkpoints {
   std::string save(const TrainState& state, std::span<const PartView> model,
                    std::span<const PartView> optimizer);
 
-  // The checkpoint of this step stays, beside the `keep` others; nothing: none does.
+  // The same in the background: returns when the parts are copied. Until poll() or settle() has returned the
+  // path or thrown, nothing else is saved. A process without memory for the copy writes before it returns.
+  void begin(const TrainState& state, std::span<const PartView> model, std::span<const PartView> optimizer);
+  bool is_under_way() const { return job_.valid(); }
+  // Asks all peers, at the same time, how far they are. Returns the path when the checkpoint is there, and
+  // nothing while a peer is still writing. Throws NotSaved.
+  std::optional<std::string> poll();
+  std::string settle();  // waits until poll() returns it
+
+  // The checkpoint of this step stays, beside the `keep` others; nothing: none does. Not while one is under
+  // way.
   void always_keep(std::optional<int64_t> step) { always_kept_ = step; }
 
   // Removes what killed writers left. For who alone may save in this run.
@@ -84,14 +101,35 @@ class Checkpoints {
   std::vector<int64_t> steps() const;                // ascending
 
  private:
+  // All peers have done one before any does the next: the first peer makes the folder, each writes its share,
+  // the first one joins the shares.
+  enum class Phase { kPrepare, kWrite, kJoin };
+  enum class Pace { kAtOnce, kInBackground };
+  struct Saving {
+    TrainState state;
+    std::string incoming, final;  // folders
+    uint64_t bytes = 0;           // of this peer's share
+    Phase phase = Phase::kPrepare;
+  };
+
+  void begin(const TrainState& state, const CheckpointShare& share, Pace pace);
+  void start(Phase phase, Pace pace, const std::function<void()>& body);
+  void end_phase();
+  void publish();
   void remove_surplus(int64_t newest);
   bool is_whole(int64_t step);
+  bool leads() const { return peers_.index == 0; }
 
   std::string path_;
   int64_t keep_;
   std::optional<int64_t> always_kept_;
   CheckpointPeers peers_;
   std::map<int64_t, uint64_t> whole_;  // steps whose files were as written, and what they looked like then
+  PartsCopy copy_;
+  Saving saving_;
+  // What went wrong in the part under way; "": nothing. The last member, because its end waits for the
+  // thread, which uses the others.
+  std::future<std::string> job_;
 };
 
 // Opens one checkpoint folder, after comparing every file with its checksum. Throws Error, on all peers.

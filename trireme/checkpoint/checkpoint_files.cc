@@ -76,14 +76,6 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-uint64_t bytes_of(const CheckpointShare& share) {
-  uint64_t bytes = 0;
-  for (const std::span<const PartView> parts : {share.model, share.optimizer}) {
-    for (const PartView& part : parts) bytes += part.view.bytes();
-  }
-  return bytes;
-}
-
 void write_share(const std::string& path, const CheckpointShare& share) {
   const fs::path folder(path);
   Checksums checksums;

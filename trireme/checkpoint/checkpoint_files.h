@@ -15,8 +15,6 @@ struct CheckpointShare {
   std::span<const PartView> model, optimizer;
 };
 
-// The size of the share's tensors.
-uint64_t bytes_of(const CheckpointShare& share);
 // Writes them; when there are several writers, also notes on them for join_shares(). Throws Error.
 void write_share(const std::string& folder, const CheckpointShare& share);
 // When all shares are written: writes what they have in common. Throws Error, also when shares are missing or

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
@@ -72,6 +73,46 @@ class CheckpointTest : public ::testing::Test {
   const TempFolder scratch_;
   const fs::path run_ = scratch_.path();
 };
+
+// What is saved is what was there when it began, however long it takes and whatever training does meanwhile.
+TEST_F(CheckpointTest, InTheBackgroundTheValuesOfItsBeginningAreSaved) {
+  Checkpoints saved = checkpoints();
+  Tensors tensors(1);
+  for (int64_t step = 1; step <= 3; ++step) {
+    tensors = Tensors(step, /*count=*/1'000'000);
+    saved.begin({.step = step}, tensors.model(), tensors.optimizer());
+    EXPECT_TRUE(saved.is_under_way());
+    std::ranges::fill(tensors.weight, -1.0f);
+    std::ranges::fill(tensors.moment, -1.0f);
+    if (step == 2) {
+      while (!saved.poll()) std::this_thread::yield();
+    } else {
+      EXPECT_EQ(saved.settle(), folder(step));
+    }
+    EXPECT_FALSE(saved.is_under_way());
+    const auto loaded = saved.load_latest();
+    Tensors expected(step, 1'000'000), found(0, 1'000'000);
+    loaded->model.read_all(found.model());
+    loaded->optimizer.read_all(found.optimizer());
+    EXPECT_EQ(loaded->state.step, step);
+    EXPECT_EQ(found.weight, expected.weight);
+    EXPECT_EQ(found.moment, expected.moment);
+  }
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002", "step-00000003"));
+}
+
+// A copy that is still being written when the run ends badly is written to its end, and never counts.
+TEST_F(CheckpointTest, WhatIsNotSettledDoesNotCount) {
+  save(1);
+  {
+    Checkpoints saved = checkpoints();
+    Tensors tensors(2);
+    saved.begin({.step = 2}, tensors.model(), tensors.optimizer());
+  }
+  EXPECT_EQ(loaded_step(), 1);
+  checkpoints().clean_up();
+  EXPECT_THAT(names(), ElementsAre("step-00000001"));
+}
 
 TEST_F(CheckpointTest, RoundTrips) {
   EXPECT_EQ(checkpoints().load_latest(), std::nullopt);

@@ -191,18 +191,47 @@ TEST_F(Sharded, AFileWithoutAChecksumIsRefused) {
 
 TEST_F(Sharded, AFailedShareFailsAllAndLeavesThePreviousOne) {
   save(1, kCuts[0].second, 2);
-  together(2, [&](const CheckpointPeers& peers) {
-    Memory weight(kCuts[0].second, peers.index, 2);
-    std::vector<PartView> model = {weight.view("w")};
-    if (peers.index == 1) model.push_back(model[0]);  // equal names can not be written
-    const std::string message = error_of([&] { Checkpoints(run_, 2, peers).save({.step = 2}, model, {}); });
-    EXPECT_THAT(message, HasSubstr("step-00000002 was not written"));
-    EXPECT_THAT(message, HasSubstr(peers.index == 1 ? "This rank's share needs" : "another rank failed"));
+  for (const bool in_background : {false, true}) {
+    together(2, [&](const CheckpointPeers& peers) {
+      Memory weight(kCuts[0].second, peers.index, 2);
+      std::vector<PartView> model = {weight.view("w")};
+      if (peers.index == 1) model.push_back(model[0]);  // equal names can not be written
+      Checkpoints checkpoints(run_, 2, peers);
+      const std::string message = error_of([&] {
+        if (!in_background) return (void)checkpoints.save({.step = 2}, model, {});
+        checkpoints.begin({.step = 2}, model, {});
+        while (!checkpoints.poll()) std::this_thread::yield();
+      });
+      EXPECT_THAT(message, HasSubstr("step-00000002 was not written"));
+      EXPECT_THAT(message, HasSubstr(peers.index == 1 ? "This rank's share needs" : "another rank failed"));
+      EXPECT_FALSE(checkpoints.is_under_way());
+    });
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(run_ / "checkpoints"))
+      names.push_back(entry.path().filename());
+    EXPECT_THAT(names, UnorderedElementsAre("step-00000001"));
+  }
+}
+
+// All have written before any of them hears that the checkpoint is there.
+TEST_F(Sharded, InTheBackgroundItIsThereWhenAllHaveWritten) {
+  together(3, [&](const CheckpointPeers& peers) {
+    Checkpoints checkpoints(run_, 2, peers);
+    for (int64_t step = 1; step <= 5; ++step) {
+      Memory weight(kCuts[0].second, peers.index, 3);
+      weight.fill();
+      checkpoints.begin({.step = step}, std::vector<PartView>{weight.view("w")}, {});
+      std::ranges::fill(weight.values, -2.0f);
+      while (!checkpoints.poll()) std::this_thread::yield();
+      Memory found(kCuts[1].second, peers.index, 3), expected(kCuts[1].second, peers.index, 3);
+      expected.fill();
+      const auto loaded = checkpoints.load_latest();
+      ASSERT_TRUE(loaded);
+      EXPECT_EQ(loaded->state.step, step);
+      loaded->model.read_all(std::vector<PartView>{found.view("w")});
+      EXPECT_EQ(found.values, expected.values);
+    }
   });
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(run_ / "checkpoints"))
-    names.push_back(entry.path().filename());
-  EXPECT_THAT(names, UnorderedElementsAre("step-00000001"));
 }
 
 TEST_F(Sharded, SharesThatDoNotHaveEveryElementOnceAreRefused) {

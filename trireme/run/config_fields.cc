@@ -328,6 +328,8 @@ std::vector<Field> run_fields(RunOptions& c) {
        "a new folder in runs/, named by date and time"},
       {"run.checkpoint_every", &c.checkpoint_every, "steps between checkpoints; 0: only at the end",
        at_least(0)},
+      {"run.save_in_background", &c.save_in_background,
+       "write checkpoints while training continues, from a copy in memory. Without memory for the copy, training waits"},
       {"run.keep", &c.keep, "number of newest checkpoints to keep; two undamaged ones are always kept",
        at_least(1)},
       {"run.keep_best", &c.keep_best,

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "trireme/base/error.h"
@@ -107,7 +108,7 @@ class Run {
         replicas_(trainer_, alike_),
         made_folder_(config_.run),
         folder_(made_folder_.path()),
-        checkpoints_(folder_, config_.run.keep, checkpoint_peers(alike_)),
+        checkpoints_(folder_, config_.run.keep, savers()),
         stop_(alike_, trainer_, context_.stop, deadline_of(config_.train)) {
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
@@ -238,6 +239,7 @@ class Run {
     const StopReason reason = mixes() ? mixing_ends(steps, last, stop_.reason()) : stop_.agreed_after(steps);
     const bool stopping = reason != StopReason::kNone && (mixes() || !last);
     bool best = false;  // so far
+    continue_saving(steps);
     if ((due(steps, config_.train.eval_every) || last) && !stopping) best = validate_now(steps);
     const bool early = !last && !stopping && held_out_.out_of_patience();
     if (early && mixes()) mixing_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
@@ -445,13 +447,40 @@ class Run {
     return held_out_.add(step, total.loss);
   }
 
+  CheckpointPeers savers() const {
+    CheckpointPeers peers = checkpoint_peers(alike_);
+    peers.here = context_.ranks_here;
+    return peers;
+  }
+  // Ranks that go by arrivals do not meet after every step, so none can say how far it is.
+  bool saves_in_background() const { return config_.run.save_in_background && !arrivals(); }
+  void try_to_save(int64_t step) {
+    if (!saves_in_background()) return try_to(step, step, [&] { save(step); });
+    finish_saving(step);
+    try_to(step, step, [&] {
+      begin_save(checkpoints_, state_after(step), trainer_, alike_);
+      saving_ = step;
+    });
+  }
+  // Of the checkpoint that is being written in the background: whether it is there now.
+  void continue_saving(int64_t step) {
+    if (!checkpoints_.is_under_way() || !trainer_.agrees_after(step)) return;
+    // The best so far is known only when it is settled whether the last best one was saved.
+    if (config_.run.keep_best && due(step, config_.train.eval_every)) return finish_saving(step);
+    try_to(saving_, step, [&] {
+      if (const std::optional<std::string> path = checkpoints_.poll()) has_saved(*path);
+    });
+  }
+  void finish_saving(int64_t step) {
+    if (checkpoints_.is_under_way()) try_to(saving_, step, [&] { has_saved(checkpoints_.settle()); });
+  }
   // A checkpoint that can not be written now may be later, and the run has more to lose than it: tried again
   // after 1, 2, 4, … steps.
-  void try_to_save(int64_t step) {
+  void try_to(int64_t saving, int64_t step, const std::function<void()>& save) {
     try {
-      save(step);
+      save();
     } catch (const NotSaved& error) {
-      held_out_.not_saved(step);
+      held_out_.not_saved(saving);
       retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
       retry_at_ = step + retry_after_;
       note(fmt::format("warning: {}. Tried again after step {}", error.what(), next_save(step)));
@@ -468,6 +497,11 @@ class Run {
   }
 
   void save(int64_t step) {
+    finish_saving(step);
+    has_saved(trireme::save(checkpoints_, state_after(step), trainer_, alike_));
+  }
+  // What checkpoints have beside tensors.
+  TrainState state_after(int64_t step) {
     log_arrivals();
     compare_replicas(step);  // or it would be mixed from what differs
     TrainState state;
@@ -477,7 +511,10 @@ class Run {
     state.extra = held_out_.added_to(state.extra);
     for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
     checkpoints_.always_keep(held_out_.best() ? std::optional(held_out_.best()->step) : std::nullopt);
-    saved_ = trireme::save(checkpoints_, std::move(state), trainer_, alike_);
+    return state;
+  }
+  void has_saved(const std::string& path) {
+    saved_ = path;
     retry_at_ = retry_after_ = 0;
     if (leads()) observer_.saved(saved_);
   }
@@ -525,6 +562,7 @@ class Run {
   CriticalBatch critical_batch_;
   double dense_bytes_ = 0, would_have_sent_ = 0, sent_ = 0;  // by this rank, in a step and in all
   std::string saved_;                                        // the newest checkpoint
+  int64_t saving_ = 0;                                       // the step of that which is under way
   int64_t retry_at_ = 0, retry_after_ = 0;                   // steps; of one that was not written
   // Of rank 0 alone.
   std::optional<RunLock> lock_;

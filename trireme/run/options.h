@@ -22,8 +22,9 @@ namespace trireme {
 struct RunOptions {
   std::string dir;                 // automatic: a new folder in runs/, named by date and time
   int64_t checkpoint_every = 250;  // steps; 0: only at the end
-  int64_t keep = 2;                // checkpoints
-  bool keep_best = false;          // also that with the lowest held-out loss (held_out_record.h)
+  bool save_in_background = true;
+  int64_t keep = 2;        // checkpoints
+  bool keep_best = false;  // also that with the lowest held-out loss (held_out_record.h)
   std::string resume = "auto";
   int64_t sample_tokens = 300;  // generated at the end; language models only; 0: none
 };

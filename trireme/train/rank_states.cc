@@ -83,6 +83,11 @@ RankStates collect(Trainer& trainer, const Wanted& wanted) {
   return states;
 }
 
+void add_scale_of(const Trainer& trainer, TrainState& state) {
+  state.loss_scale = trainer.loss_scale;
+  state.scale_age = trainer.scale_age;
+}
+
 }  // namespace
 
 RankStates states_of(Trainer& trainer) {
@@ -132,10 +137,16 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks) {
 
 std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks) {
   const Trainer::Meeting meeting(trainer);
-  state.loss_scale = trainer.loss_scale;
-  state.scale_age = trainer.scale_age;
+  add_scale_of(trainer, state);
   const RankStates share = states_to_write(trainer, ranks);
   return checkpoints.save(state, share.model, share.optimizer);
+}
+
+void begin_save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks) {
+  const Trainer::Meeting meeting(trainer);
+  add_scale_of(trainer, state);
+  const RankStates share = states_to_write(trainer, ranks);
+  checkpoints.begin(state, share.model, share.optimizer);
 }
 
 std::string restore(Trainer& trainer, const LoadedCheckpoint& checkpoint,

@@ -37,6 +37,9 @@ CheckpointPeers checkpoint_peers(const RankOptions& ranks);
 // all save together. Returns its path; throws as Checkpoints::save does.
 std::string save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks = {});
 
+// The same in the background, as Checkpoints::begin does.
+void begin_save(Checkpoints& checkpoints, TrainState state, Trainer& trainer, const RankOptions& ranks);
+
 // Gives the trainer the weights, moments and loss scale of a checkpoint, whatever plan saved it. What a
 // method of exchange keeps is of single ranks: under another number of them, or another method, it starts
 // anew, and of ranks that have weights of their own all start from the means. Returns a line for people that
