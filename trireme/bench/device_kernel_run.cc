@@ -1,11 +1,10 @@
-// See device_kernel_run.h. A launch takes as long as many a kernel, so that several are noted down and
-// replayed as one.
-#include "trireme/bench/device_kernel_run.h"
-
+// DeviceKernelRun; see kernel_run.h. A launch takes as long as many a kernel, so that several are noted down
+// and replayed as one.
 #include <algorithm>
 #include <chrono>
 
 #include "trireme/base/error.h"
+#include "trireme/bench/kernel_run.h"
 #include "trireme/bench/statistics.h"
 
 namespace trireme::bench {

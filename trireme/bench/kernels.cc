@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/bench/device_kernel_run.h"
+#include "trireme/bench/kernel_run.h"
 #include "trireme/bench/statistics.h"
 
 namespace trireme::bench {

@@ -1,6 +1,5 @@
-// See local_link.h. The time of an all_reduce by a ring is T(n) = 2 (P − 1) α + 2 (P − 1)/P n β.
-#include "trireme/bench/local_link.h"
-
+// Links between ranks; see local_cluster.h. The time of an all_reduce by a ring is T(n) = 2 (P − 1) α + 2 (P
+// − 1)/P n β.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/device_ceilings.h"
+#include "trireme/bench/local_cluster.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"

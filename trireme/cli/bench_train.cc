@@ -16,7 +16,7 @@
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
-#include "trireme/kernels/cpu/simd_target.h"
+#include "trireme/kernels/kernel.h"
 #include "trireme/run/config.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/axis_algorithms.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "trireme/base/svg.h"
-#include "trireme/cli/size_list.h"
+#include "trireme/cli/arguments.h"
 #include "trireme/cli/write_file.h"
 
 namespace trireme::cli {

@@ -45,4 +45,8 @@ int inspect_schedule(std::span<const std::string> arguments);
 int inspect_checkpoint(std::span<const std::string> arguments);
 int inspect_run(std::span<const std::string> arguments);
 
+// `trireme plan --fit`, which has other arguments than the search.
+bool asks_for_fit(std::span<const std::string> arguments);
+int plan_fit(std::span<const std::string> arguments);
+
 }  // namespace trireme::cli

@@ -16,7 +16,7 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/plan_fit.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/planner/check.h"
@@ -347,10 +347,9 @@ int plan(std::span<const std::string> arguments) {
          "compare with the best plan of a restricted search: intra (no pipeline), inter (no tensor axis), "
          "manual (tensor within a host, 1f1b, no ZeRO)")
       ->check(CLI::IsMember({"manual", "intra", "inter"}));
-  app.add_option(
-         "--space", options.space,
-         "write all plans that may fit, with estimates, to this file instead of searching; --explain "
-         "restricts them")
+  app.add_option("--space", options.space,
+                 "write all plans that may fit, with estimates, to this file instead of searching; --explain "
+                 "restricts them")
       ->type_name("FILE");
   app.add_option("--formats", options.formats,
                  "any: also search over number formats of weights and gradients")

@@ -15,7 +15,6 @@
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/default_text.h"
 #include "trireme/cli/parity_table.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/sweep_report.h"

@@ -14,8 +14,8 @@
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/choice.h"
 #include "trireme/comm/engine/engine.h"
-#include "trireme/comm/texts.h"
-#include "trireme/comm/transport/heap_memory.h"
+#include "trireme/comm/group.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

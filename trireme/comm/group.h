@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trireme/base/part.h"
@@ -94,5 +95,10 @@ class Group {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Texts of any length between all ranks of a group. Collective. Rank 0's, on all ranks:
+std::string broadcast_text(std::string text, Group& group);
+// Every rank's, on all ranks:
+std::vector<std::string> gather_texts(const std::string& own, Group& group);
 
 }  // namespace trireme::comm

@@ -23,10 +23,7 @@ class CollectiveKernels {
   // For all dtypes: collectives move elements without looking into them, but for sums, which are the
   // communicator's.
   static void add_to(KernelTable& table) {
-    const auto add = [&](std::string_view op, Kernel kernel) {
-      for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
-        table.add(op, dtype, kernel);
-    };
+    const auto add = [&](std::string_view op, Kernel kernel) { add_for_all_dtypes(table, op, kernel); };
     add("all_reduce", {.run = all_reduce});
     add("all_gather", {.run = all_gather, .workspace_bytes = all_gather_workspace});
     add("reduce_scatter", {.run = reduce_scatter, .workspace_bytes = reduce_scatter_workspace});

@@ -11,7 +11,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
-#include "trireme/base/toml_depth.h"
 
 namespace trireme {
 namespace {

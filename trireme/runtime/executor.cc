@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/kernels/communicator.h"
 #include "trireme/runtime/comm_use.h"
-#include "trireme/runtime/room.h"
+#include "trireme/runtime/device_queries.h"
 
 namespace trireme {
 namespace {

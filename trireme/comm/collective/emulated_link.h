@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/comm/collective/link.h"
+#include "trireme/comm/collective/formula.h"
 
 namespace trireme::comm {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/shm/messages.h"
 #include "trireme/comm/transport/shm/native.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

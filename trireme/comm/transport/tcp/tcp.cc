@@ -9,9 +9,8 @@
 #include <cstring>
 #include <thread>
 
-#include "trireme/comm/transport/heap_memory.h"
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/tcp/mesh.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "trireme/base/text.h"
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/tcp/tcp.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {
