@@ -203,7 +203,7 @@ std::string Chart::draw(const std::string& title, const std::string& subtitle) {
 
 void write_collective_chart(const std::string& path, const std::string& title, const std::string& subtitle,
                             const std::vector<bench::CollectiveTime>& times) {
-  write_picture(path, Chart(times).draw(title, subtitle));
+  write_file(path, Chart(times).draw(title, subtitle), "picture");
 }
 
 }  // namespace trireme::cli

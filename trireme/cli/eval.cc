@@ -97,7 +97,7 @@ void evaluate_here(const EvalFlags& arguments, TrainedModel model, const RankOpt
   if (ranks.rank != 0) return;
   for (const std::string& message : model.messages) fmt::print(stderr, "{}\n", message);
   if (!arguments.predictions.empty())
-    write_predictions(arguments.predictions, prediction_lines(std::move(predictions), data));
+    write_file(arguments.predictions, prediction_lines(std::move(predictions), data), "predictions");
   print_report(model, data, report);
   if (!arguments.json.empty()) write_json(arguments.json, report_json(model, data, report));
 }

@@ -303,7 +303,7 @@ int run(const PlanFlags& options) {
     print_part(subject, cluster, result, search, what);
   }
   if (!options.output.empty()) {
-    write_plan(options.output, to_json(result.best().plan));
+    write_file(options.output, to_json(result.best().plan), "plan");
     fmt::print("\nplan     {}: trireme train --plan {} runs it\n", options.output, options.output);
   }
   int code = result.end == SearchResult::End::kStopped ? kInterrupted : kOk;

@@ -25,11 +25,6 @@ class Table {
   Table(const toml::table& table, std::string_view origin, std::string what)
       : table_(table), origin_(origin), what_(std::move(what)) {}
 
-  bool has(std::string_view key) {
-    known_.insert(std::string(key));
-    return table_.contains(key);
-  }
-
   void read(std::string_view key, std::string& value) {
     if (const toml::node* node = find(key)) value = text(*node, key);
   }

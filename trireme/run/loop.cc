@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/checkpoint/checkpoint.h"
@@ -40,11 +41,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // train.max_minutes, counted from now.
 Clock::time_point deadline_of(const TrainOptions& train) {

@@ -12,7 +12,6 @@
 //    memory.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,12 +20,13 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/transport/reduce.h"
 
 namespace trireme::comm {
 
-using Clock = std::chrono::steady_clock;
+using trireme::Clock;
 
 // What a message belongs to. `stream` is matched: the group and the number of the collective in it. `call` is
 // compared: when the two ends differ, their ranks made different calls (see Call::pack).

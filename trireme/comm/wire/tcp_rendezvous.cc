@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/wire/acceptor.h"
@@ -22,7 +23,7 @@ constexpr size_t kMaxWhatBytes = 256;
 constexpr std::string_view kJoining = "coming together";
 
 Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return Clock::now() + clock_duration(seconds);
 }
 
 // Waits for one of the descriptors or the time. Negative descriptors are left out, as poll does.

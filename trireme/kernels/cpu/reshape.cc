@@ -16,6 +16,17 @@ namespace {
 // The step in elements of the input for one step along each dim of the output; 0 repeats.
 using Strides = std::array<int64_t, Shape::kMaxDims>;
 
+// The steps of a dense tensor itself.
+Strides dense_strides(const Shape& shape) {
+  Strides strides{};
+  int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= shape[i];
+  }
+  return strides;
+}
+
 constexpr int64_t kTile = 32;  // a tile of floats has 32 cache lines on either side
 
 struct Dim {
@@ -132,16 +143,7 @@ void copy(const void* x, const Strides& strides, const TensorView& y, ThreadPool
   copy_rows(from, to, outer, inner, pool);
 }
 
-Strides dense_strides(const Shape& shape) {
-  Strides strides{};
-  int64_t step = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= shape[i];
-  }
-  return strides;
-}
-
+// y[i…] = x[sum i·stride]. Both have elements of the same size.
 void strided_copy(const void* x, const Strides& strides, const TensorView& y, ThreadPool& pool) {
   switch (size_of(y.dtype)) {
     case 1:

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "trireme/base/clock.h"
 #include "trireme/comm/transport/tcp/mesh.h"
 #include "trireme/comm/transport/transport.h"
 
@@ -122,9 +123,7 @@ bool TcpTransport::progress() {
 void TcpTransport::idle(Clock::time_point deadline) {
   check();
   const auto begin = Clock::now();
-  const auto spin_until =
-      std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(
-                                     std::chrono::duration<double>(options_.spin_seconds)));
+  const auto spin_until = std::min(deadline, begin + clock_duration(options_.spin_seconds));
   const auto give_way_after = crowded_ ? begin : begin + kSpinAlone;
   for (auto now = begin; now < spin_until; now = Clock::now()) {
     const bool moved = step();
