@@ -68,7 +68,7 @@ void expect_regular_file(const std::string& path, std::string_view expected) {
 }
 
 std::string read_input_file(const std::string& path, size_t most_bytes, std::string_view expected) {
-  // Opening a pipe waits for somebody to write to it, unless it is told not to.
+  // Opening a pipe waits for a writer, unless O_NONBLOCK is set.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.number < 0 || ::fstat(file.number, &status) != 0)

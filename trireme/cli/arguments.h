@@ -1,5 +1,5 @@
-// What the sub-commands share in reading their command lines: settings ("--train.batch=32") are told from a
-// command's own flags, which CLI11 reads; a misspelt flag is refused with the nearest one that exists.
+// What the sub-commands share in reading their command lines: settings ("--train.batch=32") are separated
+// from a command's own flags, which CLI11 reads; a misspelt flag is refused with the nearest one that exists.
 #pragma once
 
 #include <cstddef>

@@ -230,7 +230,7 @@ void print_exchange(const Found& best, const planner::Subject& subject, const Cl
                         100 * answer.rate_seconds / dense, 100 * answer.latency_seconds / dense));
 }
 
-// Every plan that may fit, for who wants to try them all.
+// Every plan that may fit, for trying them all.
 int write_space(const planner::Subject& subject, const Cluster& cluster,
                 const planner::SearchOptions& options, const std::string& path) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();

@@ -166,7 +166,7 @@ class Run {
       replay = read_arrivals(context_.replay, how, ranks, rank);
     steps_.emplace(context_.ranks, trainer_, first, config_.train.steps, std::move(replay));
   }
-  // A worker goes on until it is told that the run is over.
+  // A worker continues until the server says that the run is over.
   void make_steps(int64_t first) {
     start_of_steps_ = Clock::now();
     seconds_before_ = leads() ? metrics_->seconds() : 0;

@@ -38,7 +38,7 @@ class Event {
   virtual void wait() = 0;  // blocks the caller until the point is reached
 };
 
-// A point in a stream of which it can be told when the device came to it.
+// A point in a stream; says when the device came to it.
 class Mark {
  public:
   virtual ~Mark() = default;

@@ -46,8 +46,8 @@ struct InMemoryCommunicator::Exchange {
   const std::byte* data;              // what wait() is called with
   std::shared_ptr<std::byte> memory;  // of `offers`; the host's communicator keeps it while it writes there
   std::span<Offer*> offers;           // which it brings, and by whose address it knows them
-  Offer* own;                         // null at who receives
-  Share share;                        // null at who sends
+  Offer* own;                         // null on the receiver
+  Share share;                        // null on the sender
   enum class Stage { kOffered, kShared, kThrough, kStaged } stage = Stage::kOffered;
 
   std::byte* key() const { return reinterpret_cast<std::byte*>(offers.data()); }
@@ -171,7 +171,7 @@ void InMemoryCommunicator::all_to_all(std::string_view axis, const std::byte* fr
   wait(to);
 }
 
-// Who receives does the copy.
+// The receiver does the copy.
 void InMemoryCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
   Offer* const own = offer(const_cast<std::byte*>(data), 2);
   const Exchange& exchange = begin(data, 1, own, nullptr);

@@ -40,7 +40,7 @@ class InMemoryCommunicator final : public WrappingCommunicator {
  private:
   struct Offer;
   struct Exchange;
-  using Offers = std::span<Offer* const>;  // of all ranks of an axis, or of who sends
+  using Offers = std::span<Offer* const>;  // of all ranks of an axis, or of the sender
   using Share = std::function<void(Offers)>;
 
   Offer* offer(std::byte* data, int holders);

@@ -97,19 +97,30 @@ void MeshCommunicator::add_group(const std::string& name, const std::vector<int>
   }
 }
 
-MeshCommunicator::Ranks& MeshCommunicator::ranks(std::string_view name) {
+const MeshCommunicator::Ranks& MeshCommunicator::ranks(std::string_view name) const {
   const auto found = std::ranges::find(groups_, name, &Ranks::name);
-  TRIREME_CHECK(found != groups_.end());
-  TRIREME_CHECK(found->group != nullptr);
+  if (found == groups_.end())
+    throw_error("there is no axis or group '{}' on the mesh '{}'", name, to_string(mesh_));
   return *found;
 }
 
+const MeshCommunicator::Ranks& MeshCommunicator::several(std::string_view name) const {
+  const Ranks& found = ranks(name);
+  if (!found.group)
+    throw_error("'{}' on the mesh '{}' is this rank alone; a collective is for two or more", name,
+                to_string(mesh_));
+  return found;
+}
+
+comm::Group& MeshCommunicator::messages() const {
+  if (!messages_) throw_error("the mesh '{}' has no other rank to exchange messages with", to_string(mesh_));
+  return *messages_;
+}
+
 Communicator::Place MeshCommunicator::place(std::string_view axis) const {
-  const auto found = std::ranges::find(groups_, axis, &Ranks::name);
-  if (found == groups_.end())
-    throw_error("there is no axis or group '{}' on the mesh '{}'", axis, to_string(mesh_));
-  const auto own = std::ranges::find(found->members, context_.rank());
-  return {static_cast<int>(own - found->members.begin()), static_cast<int>(found->members.size())};
+  const Ranks& found = ranks(axis);
+  const auto own = std::ranges::find(found.members, context_.rank());
+  return {static_cast<int>(own - found.members.begin()), static_cast<int>(found.members.size())};
 }
 
 bool MeshCommunicator::adds_in_pairs() const {
@@ -127,7 +138,7 @@ void MeshCommunicator::track(const std::byte* data, const Begin& begin) {
 }
 
 void MeshCommunicator::start(const Collective& call) {
-  Ranks& over = ranks(call.axis);
+  const Ranks& over = several(call.axis);
   const comm::ReduceOp op = op_of(call.reduction);
   track(call.data, [&] {
     if (call.kind == CollectiveKind::kAllReduce)
@@ -140,13 +151,11 @@ void MeshCommunicator::start(const Collective& call) {
 }
 
 void MeshCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
-  TRIREME_CHECK(messages_ != nullptr);
-  track(data, [&] { return messages_->send(data, bytes, DType::u8, peer, tag); });
+  track(data, [&] { return messages().send(data, bytes, DType::u8, peer, tag); });
 }
 
 void MeshCommunicator::start_receive(int peer, std::byte* data, int64_t bytes, int tag) {
-  TRIREME_CHECK(messages_ != nullptr);
-  track(data, [&] { return messages_->receive(data, bytes, DType::u8, peer, tag); });
+  track(data, [&] { return messages().receive(data, bytes, DType::u8, peer, tag); });
 }
 
 void MeshCommunicator::wait(const std::byte* data) {
@@ -229,14 +238,14 @@ void MeshCommunicator::progress() {
       one.handle.done();  // moves all that is under way on the transport
       return;
     } catch (const comm::PeerError& error) {
-      if (!is_lost(error.rank())) throw;  // who waits for it will be told
+      if (!is_lost(error.rank())) throw;  // those that wait for it will get the Error
     }
   }
 }
 
 void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                                   DType dtype) {
-  comm::Group& group = *ranks(axis).group;
+  comm::Group& group = *several(axis).group;
   counts_.assign(group.size(), count / group.size());
   track(to, [&] { return group.all_to_all(from, counts_, to, counts_, dtype); });
   wait(to);

@@ -71,7 +71,9 @@ class MeshCommunicator final : public Communicator {
   };
 
   void add(const std::string& name, std::vector<int> members, comm::Algorithm algorithm);
-  Ranks& ranks(std::string_view name);
+  const Ranks& ranks(std::string_view name) const;
+  const Ranks& several(std::string_view name) const;  // with a group
+  comm::Group& messages() const;
   void note_silence(Started& one);
   template <typename Begin>
   void track(const std::byte* data, const Begin& begin);

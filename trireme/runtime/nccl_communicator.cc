@@ -144,8 +144,9 @@ class NcclCommunicator final : public WrappingCommunicator {
                   nccl().ncclGetLastError(nullptr));
   }
 
-  // NCCL connects two ranks at their first message, and holds up who sends or receives it until both have
-  // come. Here all go the same ways in the same order; in a step one may wait for who waits for it elsewhere.
+  // NCCL connects two ranks at their first message, and holds up sender and receiver until both have
+  // come. Here all go the same ways in the same order; in a step a rank may wait for one that waits for it in
+  // another place.
   void connect(const CommUse::Way& way) {
     std::byte* const first = first_message_.get();
     if (way.from == use_.rank)

@@ -155,7 +155,7 @@ void NcclLinks::look_after() {
 bool NcclLinks::all_well(Clock::time_point now) {
   for (Call& call : calls_) {
     if (!call.under_way) continue;
-    call.under_way = cudaEventQuery(call.done) == cudaErrorNotReady;  // who computes is told of other errors
+    call.under_way = cudaEventQuery(call.done) == cudaErrorNotReady;  // other errors reach the compute stream
     if (!call.under_way || now - call.since < timeout_) continue;
     fail(*call.link, call.work.what,
          fmt::format("{} are not through after {} s. A rank is gone or stuck, or a step takes longer; then "

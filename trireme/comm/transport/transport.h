@@ -117,7 +117,7 @@ class Native {
 
 class Operation;
 
-// Operations in flight on one transport, of all groups, so that who waits for one moves all. The engine's.
+// Operations in flight on one transport, of all groups, so that waiting for one moves all. The engine's.
 struct LiveOperations {
   Operation* first = nullptr;
 };

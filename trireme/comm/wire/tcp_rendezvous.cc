@@ -103,7 +103,7 @@ class TcpRendezvous::Server final : public Side {
       std::vector<pollfd> entries{{acceptor.descriptor(), POLLIN, 0}};
       for (const FramedSocket& client : clients_) entries.push_back({client.descriptor(), POLLRDHUP, 0});
       wait_for(entries, std::min(deadline, acceptor.wake()));
-      // First who has gone again: it may have come back already.
+      // First those that have gone again: they may have come back already.
       for (int rank = 1; rank < self.ranks; ++rank) {
         if (!clients_[rank].open() || entries[rank + 1].revents == 0) continue;
         clients_[rank].close();

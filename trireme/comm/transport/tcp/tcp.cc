@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kNoStream = ~uint64_t{0};
 // The system may have put the rank that is waited for on this very core: after this long it gets a chance.
 constexpr std::chrono::microseconds kSpinAlone{10};
-// After so long in vain, a rank asks those it waits for whether they are in the same call.
+// After waiting so long, a rank asks those it waits for whether they are in the same call.
 constexpr std::chrono::milliseconds kAskAfter{250};
 
 }  // namespace
