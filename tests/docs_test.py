@@ -1,4 +1,5 @@
-"""Markdown pages: links point to files and headings that exist, every page of docs/ is in its index, and the README is short.
+"""Markdown pages: links point to files and headings that exist, every page of docs/ is in its index, the README is short, and
+files that the README of a folder names are there.
 
 Run by ctest; alone: python3 tests/docs_test.py [ROOT].
 """
@@ -11,6 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_WORDS_IN_README = 1000
+FILE_NAME = re.compile(r"`([\w./-]+\.(?:h|cc|cu|cuh|py))`")
+# Files that a reader is told to write.
+TO_BE_WRITTEN = {"x_fuzz.cc", "mymodel.cc", "eager.cc"}
 
 
 def prose(path):
@@ -49,6 +53,20 @@ def pages_not_in_index(docs):
     return [page.name for page in sorted(docs.glob("*.md")) if page.name != "README.md" and f"({page.name})" not in index]
 
 
+def missing_files(root):
+    """One line for each source that the README of a folder of trireme/ names and that is neither below that folder or the one
+    around it, nor at that path below trireme/ or the root."""
+    missing = []
+    for page in sorted(root.glob("trireme/**/README.md")):
+        around = page.parent.parent if page.parent.parent != root / "trireme" else page.parent
+        there = {"/" + file.relative_to(root).as_posix() for file in around.rglob("*")}
+        for name in FILE_NAME.findall(prose(page)):
+            found = any(file.endswith("/" + name.removeprefix("../")) for file in there)
+            if not (found or name in TO_BE_WRITTEN or (root / name).exists() or (root / "trireme" / name).exists()):
+                missing.append(f"{page.relative_to(root)}: {name} does not exist")
+    return missing
+
+
 class Docs(unittest.TestCase):
     def test_links_of_the_repository(self):
         self.assertEqual(broken_links(ROOT), [])
@@ -58,6 +76,19 @@ class Docs(unittest.TestCase):
 
     def test_the_readme_is_a_landing_page(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().split()), MOST_WORDS_IN_README)
+
+    def test_files_that_readmes_name(self):
+        self.assertEqual(missing_files(ROOT), [])
+
+    def test_missing_files_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name in ["a/x.h", "a/in/y.cc", "b/z.h"]:
+                (root / "trireme" / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / "trireme" / name).write_text("")
+            (root / "trireme/a/README.md").write_text("`x.h` `y.cc` `b/z.h` `z.h` `gone.h`\n```\n`eg.h`\n```\n")
+            self.assertEqual(missing_files(root), ["trireme/a/README.md: z.h does not exist",
+                                                   "trireme/a/README.md: gone.h does not exist"])
 
     def test_broken_links_are_found(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@
 
 #include "tests/support/fork_ranks.h"
 #include "trireme/comm/group.h"
-#include "trireme/comm/transport/many_reduce.h"
+#include "trireme/comm/transport/reduce.h"
 #include "trireme/comm/transport/shm/shm_transport.h"
 
 namespace trireme::comm {

@@ -15,7 +15,7 @@
 #include "trireme/kernels/cuda/table.h"
 #include "trireme/kernels/device_fault.h"
 #include "trireme/ops/table.h"
-#include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/device.h"
 #include "trireme/runtime/executor.h"
 
 namespace trireme::testing {

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -34,6 +37,29 @@ struct Descriptor {
   }
 };
 
+// The reader takes 256 values within one another, each of which may be under a key of so many parts.
+constexpr int kMostDots = 16;
+
+// The end of a string of TOML that begins at `begin` with one quote or three.
+size_t end_of_string(std::string_view text, size_t begin) {
+  const char quote = text[begin];
+  const bool many_lines = text.substr(begin, 3) == std::string(3, quote);
+  const std::string end(many_lines ? 3 : 1, quote);
+  for (size_t i = begin + end.size(); i < text.size(); ++i) {
+    if (text.substr(i, end.size()) == end) return i + end.size();
+    if (text[i] == '\n' && !many_lines) return i;  // an error, which the reader tells
+    if (text[i] == '\\' && quote == '"') ++i;
+  }
+  return text.size();
+}
+
+// A key with dots is a run of parts, bare or in quotes, with dots between them. A number is one too, but has
+// one dot. Whether a character may stand within a key, or between its parts.
+bool continues_key(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) >= 0x80 || c == '_' ||
+         c == '-' || c == '+' || c == ' ' || c == '\t';
+}
+
 }  // namespace
 
 void expect_regular_file(const std::string& path, std::string_view expected) {
@@ -42,7 +68,7 @@ void expect_regular_file(const std::string& path, std::string_view expected) {
 }
 
 std::string read_input_file(const std::string& path, size_t most_bytes, std::string_view expected) {
-  // Opening a pipe waits for somebody to write to it, unless it is told not to.
+  // Opening a pipe waits for a writer, unless O_NONBLOCK is set.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.number < 0 || ::fstat(file.number, &status) != 0)
@@ -61,6 +87,28 @@ std::string read_input_file(const std::string& path, size_t most_bytes, std::str
     if (text.size() > most_bytes)
       throw_error("{}: larger than {}; {} expected", path, format_bytes(most_bytes), expected);
     if (got == 0) return text;
+  }
+}
+
+void check_toml_depth(std::string_view text, std::string_view file, std::string_view expected) {
+  int dots = 0, line = 1;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '"' || text[i] == '\'') {
+      const size_t end = std::min(end_of_string(text, i), text.size());
+      line += static_cast<int>(std::count(text.begin() + i, text.begin() + end, '\n'));
+      i = end;
+      continue;
+    }
+    if (text[i] == '#') i = std::min(text.find('\n', i), text.size());
+    if (i == text.size()) break;
+    if (text[i] == '.') {
+      if (++dots > kMostDots)
+        throw_error("{}:{}: a key with more than {} dots; expected {}", file, line, kMostDots, expected);
+    } else if (!continues_key(text[i])) {
+      dots = 0;
+    }
+    line += text[i] == '\n';
+    ++i;
   }
 }
 

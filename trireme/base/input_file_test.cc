@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "tests/support/error_of.h"
-#include "trireme/base/toml_depth.h"
 
 namespace trireme {
 namespace {

@@ -1,6 +1,7 @@
 // Small helpers for text that people read and write.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,5 +24,10 @@ std::string printable(std::string_view bytes);
 
 // "1.5 GiB", "12.0 KiB", "17 B".
 std::string format_bytes(size_t bytes);
+
+// Numbers that would have fitted, for "try 64 or 128": the divisors of `value`, or the multiples of `factor`,
+// that lie nearest to `wanted`.
+std::string divisors_near(int64_t value, int64_t wanted);
+std::string multiples_near(int64_t factor, int64_t wanted);
 
 }  // namespace trireme

@@ -46,7 +46,7 @@ class Lanes {
 }  // namespace
 
 std::string trace_part(int rank, std::string_view name, std::vector<TraceEvent> events) {
-  // What begins together is told from the outside in: viewers put the later one into the earlier.
+  // What begins together is written from the outside in: viewers put the later one into the earlier.
   std::ranges::stable_sort(events, {},
                            [](const TraceEvent& event) { return std::pair(event.begin, -event.end); });
   Lanes lanes;

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <ctime>
 #include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "trireme/base/clock.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernel_run.h"
 #include "trireme/bench/machine.h"
@@ -94,8 +94,6 @@ HWY_EXPORT(triad);
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kBursts = 15;  // at least
 constexpr double kArithmeticSeconds = 0.2;
 constexpr double kBandwidthSeconds = 0.15;  // for each size
@@ -108,17 +106,6 @@ double running_seconds() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-
-template <typename Work>
-double seconds_of(const Work& work) {
-  const Clock::time_point begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-}  // namespace
-
-namespace {
 
 // FLOPs a second of all threads, each of which does `work(thread)`, so many FLOPs, at a time. Each counts the
 // time that it was running, not that in which others had its core: a ceiling that is measured in a bad moment

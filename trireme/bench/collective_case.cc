@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/with_type.h"
-#include "trireme/comm/transport/heap_memory.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/bench/statistics.h"
 
@@ -77,11 +77,10 @@ void SizeTiming::check(comm::Algorithm algorithm) {
 }
 
 double SizeTiming::once(comm::Algorithm algorithm) {
-  using Clock = std::chrono::steady_clock;
   group_.barrier().wait();
   const Clock::time_point begin = Clock::now();
   test_.start(algorithm).wait();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 // Fills in what runs, and how often it fits into a turn.

@@ -2,8 +2,8 @@
 #include "trireme/bench/device_ceilings.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/rng.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/ir/builder.h"
@@ -34,11 +34,10 @@ double median_run_seconds(Executor& executor) {
   std::vector<double> seconds;
   constexpr int kNotCounted = 2;  // in which launches are set up and noted down
   for (int run = 0; run < kNotCounted + kRuns; ++run) {
-    using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
     executor.run(0);
     executor.synchronize();
-    if (run >= kNotCounted) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    if (run >= kNotCounted) seconds.push_back(seconds_since(begin));
   }
   return median_of(seconds);
 }
@@ -103,12 +102,11 @@ double measure_copy_bytes_per_second(Device& device) {
   const std::unique_ptr<Stream> stream = device.make_stream();
   std::vector<double> seconds;
   for (int run = 0; run <= kRuns; ++run) {
-    using Clock = std::chrono::steady_clock;
     stream->synchronize();
     const Clock::time_point begin = Clock::now();
     stream->copy(to.data(), from.data(), kBytes);
     stream->synchronize();
-    if (run > 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    if (run > 0) seconds.push_back(seconds_since(begin));
   }
   return 2.0 * kBytes / median_of(seconds);
 }

@@ -1,11 +1,10 @@
-// See device_kernel_run.h. A launch takes as long as many a kernel, so that several are noted down and
-// replayed as one.
-#include "trireme/bench/device_kernel_run.h"
-
+// DeviceKernelRun; see kernel_run.h. A launch takes as long as many a kernel, so that several are noted down
+// and replayed as one.
 #include <algorithm>
-#include <chrono>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/bench/kernel_run.h"
 #include "trireme/bench/statistics.h"
 
 namespace trireme::bench {
@@ -118,12 +117,11 @@ void DeviceKernelRun::read_results() {
 }
 
 double DeviceKernelRun::median_seconds(double budget_seconds) {
-  using Clock = std::chrono::steady_clock;
   const auto timed = [&](const auto& work) {
     const Clock::time_point begin = Clock::now();
     work();
     stream_->synchronize();
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return seconds_since(begin);
   };
   run();  // sets up what the kernel needs
   stream_->synchronize();

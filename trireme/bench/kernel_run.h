@@ -1,4 +1,4 @@
-// One kernel with its operands in memory, ready to be run on a pool.
+// One kernel with its operands in memory, ready to be run: on a pool, or on another device.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "trireme/bench/cases/op_case.h"
 #include "trireme/ir/op_record.h"
 #include "trireme/kernels/kernel.h"
+#include "trireme/runtime/device.h"
 
 namespace trireme::bench {
 
@@ -44,6 +45,34 @@ class KernelRun {
   std::vector<std::unique_ptr<std::byte, void (*)(void*)>> memory_;
   std::unique_ptr<std::byte, void (*)(void*)> workspace_{nullptr, nullptr};
   int workspace_threads_ = 0;  // that the workspace is large enough for
+};
+
+// A kernel of a device other than the CPU, with the operands of a run in host memory.
+class DeviceKernelRun {
+ public:
+  // Operands that follow the format of a model (DTypeRule) lie on the device in `format`; those of `host`,
+  // which outlives this, are rounded to it, so that both stand for the same numbers. Throws an Error where
+  // the device has no kernel for it.
+  DeviceKernelRun(KernelRun& host, Device& device, DType format);
+
+  Cost cost() const;
+  void run();                                     // may return before it is done
+  std::vector<std::vector<std::byte>> results();  // as they lie on the device
+  void read_results();                            // into those of the host, as f32
+  // Of one run among many that are launched together, on operands that are cold where they fill the caches.
+  double median_seconds(double budget_seconds);
+
+ private:
+  TensorView allocate(const TensorType& type);
+
+  KernelRun& host_;
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<TensorType> input_types_, output_types_;
+  const Kernel* kernel_ = nullptr;
+  std::vector<Buffer> memory_;
+  std::vector<TensorView> inputs_, outputs_;
+  std::byte* workspace_ = nullptr;
 };
 
 }  // namespace trireme::bench

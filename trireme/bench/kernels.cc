@@ -1,12 +1,12 @@
 // See kernels.h.
 #include "trireme/bench/kernels.h"
 
-#include <chrono>
 #include <cstring>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/bench/device_kernel_run.h"
+#include "trireme/bench/kernel_run.h"
 #include "trireme/bench/statistics.h"
 
 namespace trireme::bench {
@@ -54,13 +54,12 @@ void check_device(const KernelCase& test, Device& device, DType format, KernelRu
 }
 
 double median_seconds(KernelRun& run, ThreadPool& pool, double budget_seconds) {
-  using Clock = std::chrono::steady_clock;
   run.run(pool);  // touches all memory
   std::vector<double> times;
   for (double spent = 0; static_cast<int>(times.size()) < kLeastRuns || spent < budget_seconds;) {
     const Clock::time_point begin = Clock::now();
     run.run(pool);
-    times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    times.push_back(seconds_since(begin));
     spent += times.back();
   }
   return median_of(std::move(times));

@@ -9,11 +9,10 @@
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernels.h"
-#include "trireme/bench/local_link.h"
 #include "trireme/bench/machine.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/bench/step_shares.h"
-#include "trireme/comm/texts.h"
+#include "trireme/comm/group.h"
 #include "trireme/mesh/cluster_file.h"
 
 namespace trireme::bench {

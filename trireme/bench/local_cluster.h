@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "trireme/bench/step_setup.h"
 #include "trireme/comm/context.h"
@@ -21,5 +22,13 @@ Cluster measure_local_cluster(Device& device, DType dtype, int threads, comm::Co
 // Collective: what the rank has found for which a step, or whatever all have measured, took longest. The
 // others wait for it wherever they meet, so that what it does is what ranks can count on.
 Cluster slowest_of(const Cluster& own, double seconds, comm::Context& context);
+
+// What ranks have between one another on this machine, or between the hosts that they run on.
+constexpr std::string_view kLocalLink = "between ranks";
+
+// Collective over all ranks. On the CPU, ranks come to it from work, as they do in a step: α then has what
+// they wait for each other, which is much where they share processors, and `slowdown` what work loses to a
+// transport that copies by itself, or to sockets, which the kernel serves on the same processors.
+LinkClass measure_link(comm::Context& context, Device& device);
 
 }  // namespace trireme::bench

@@ -1,14 +1,14 @@
-// See local_link.h. The time of an all_reduce by a ring is T(n) = 2 (P − 1) α + 2 (P − 1)/P n β.
-#include "trireme/bench/local_link.h"
-
+// Links between ranks; see local_cluster.h. The time of an all_reduce by a ring is T(n) = 2 (P − 1) α + 2 (P
+// − 1)/P n β.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <vector>
 
+#include "trireme/base/clock.h"
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/device_ceilings.h"
+#include "trireme/bench/local_cluster.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
@@ -40,13 +40,12 @@ class Work {
   // What so many take, with `behind` called behind each.
   template <typename Behind>
   double seconds(int64_t products, const Behind& behind) {
-    using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
     for (int64_t i = 0; i < products; ++i) {
       executor_.run(0);
       behind();
     }
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return seconds_since(begin);
   }
 
  private:

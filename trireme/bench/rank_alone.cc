@@ -26,12 +26,13 @@ Communicator::Place EchoCommunicator::place(std::string_view axis) const {
   return {mesh_.coordinate(rank_, number), mesh_.axes()[static_cast<size_t>(number)].size};
 }
 
-void EchoCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  const auto [rank, ranks] = place(axis);
-  const size_t part = static_cast<size_t>(count / ranks) * size_of(dtype);
-  const std::byte* const own = data + part * static_cast<size_t>(rank);
+void EchoCommunicator::start(const Collective& call) {
+  if (call.kind != CollectiveKind::kAllGather) return;  // sums are this rank's own
+  const auto [rank, ranks] = place(call.axis);
+  const size_t part = call.bytes() / static_cast<size_t>(ranks);
+  const std::byte* const own = call.data + part * static_cast<size_t>(rank);
   for (int way = 0; way < ranks; ++way) {
-    std::byte* const to = data + part * static_cast<size_t>(way);
+    std::byte* const to = call.data + part * static_cast<size_t>(way);
     if (to != own) std::memcpy(to, own, part);
   }
 }

@@ -15,9 +15,7 @@ class EchoCommunicator final : public Communicator {
  public:
   EchoCommunicator(const Mesh& mesh, int rank) : mesh_(mesh), rank_(rank) {}
 
-  void start_all_reduce(std::string_view, std::byte*, int64_t, DType, Reduction) override {}
-  void start_reduce_scatter(std::string_view, std::byte*, int64_t, DType, Reduction) override {}
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start(const Collective& call) override;
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;

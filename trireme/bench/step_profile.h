@@ -1,5 +1,5 @@
-// Where the time of a step goes, by op: what the executor's timer is told, added up beside what the ops'
-// records say the work is.
+// Where the time of a step goes, by op: the times of the executor's timer, added up beside the work by
+// the ops' records.
 #pragma once
 
 #include <map>

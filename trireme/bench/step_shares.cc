@@ -2,10 +2,10 @@
 #include "trireme/bench/step_shares.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <iterator>
 
+#include "trireme/base/clock.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/train/trainer.h"
 
@@ -17,14 +17,13 @@ constexpr int kMostSizes = 8;
 constexpr double kLeastSeconds = 0.3;  // that all steps take: some turns of ranks that share processors
 
 // Of as many steps as are enough, each.
-std::vector<double> seconds_of(const std::function<void()>& step) {
-  using Clock = std::chrono::steady_clock;
+std::vector<double> times_of(const std::function<void()>& step) {
   std::vector<double> all;
   double sum = 0;
   while (std::ssize(all) < kLeastSteps || (std::ssize(all) < kMostSteps && sum < kLeastSeconds)) {
     const Clock::time_point begin = Clock::now();
     step();
-    all.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    all.push_back(seconds_since(begin));
     sum += all.back();
   }
   return all;
@@ -41,12 +40,12 @@ StepTimes times_of_steps(StepSetup setup, int64_t rows, Device& device, const De
   int64_t number = 0;
   const auto step = [&] { trainer.step(batch, number++, setup.config.optim.lr, ahead); };
   for (int i = 0; i < kWarmup; ++i) step();
-  const double step_seconds = median_of(seconds_of(step));
+  const double step_seconds = median_of(times_of(step));
   std::map<std::pair<int, int>, std::vector<double>> told;  // by segment and node
   trainer.executor().time([&](int segment, int node, double spent) {
     told[{segment, node}].push_back(spent);
   });
-  const double timed_steps = static_cast<double>(seconds_of(step).size());
+  const double timed_steps = static_cast<double>(times_of(step).size());
   trainer.executor().time(nullptr);
   StepSums sums(launch);
   for (const auto& [place, all] : told) {

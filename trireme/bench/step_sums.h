@@ -33,7 +33,7 @@ class StepSums {
   void add(const Graph& graph, const Node& node, const DeviceClass& local, double told, double runs);
 
   // The timer takes time itself, and of ranks that share processors half of the nodes or more are not
-  // interrupted: what nodes were told to take becomes as much as a step takes that nobody times.
+  // interrupted: the timer's sum is scaled to what a step takes that is not timed.
   StepTimes take(double step_seconds);
 
  private:

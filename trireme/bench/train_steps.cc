@@ -2,9 +2,9 @@
 #include "trireme/bench/train_steps.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/machine.h"
@@ -18,14 +18,13 @@ namespace {
 
 void run_steps(Trainer& trainer, const StepSetup& setup, const StepQuestion& question, const StepRank& rank,
                StepReport& report) {
-  using Clock = std::chrono::steady_clock;
   std::vector<double> step_seconds, exposed, waiting, files, file_waits;
   Batch batch = random_batch(setup, setup.config.train.seed);
   const std::vector<Batch*> ahead(static_cast<size_t>(std::max<int64_t>(1, trainer.steps_ahead())), &batch);
   for (int step = 0; step < question.warmup + question.steps; ++step) {
     const Clock::time_point begin = Clock::now();
     const StepResult result = trainer.step(batch, question.first + step, setup.config.optim.lr, ahead);
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     if (!std::isfinite(result.norm)) throw_error("the gradient is not finite at step {}", step + 1);
     if (step == 0) report.first_loss = result.loss;
     report.last_loss = result.loss;

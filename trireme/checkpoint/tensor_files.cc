@@ -157,7 +157,7 @@ void TensorFiles::read_run(const Tensor::Source& source, DType format, int64_t f
 void TensorFiles::read(const Tensor& tensor, const PartView& to) const {
   TRIREME_CHECK(tensor.shape == to.part.whole);
   TRIREME_CHECK((tensor.dtype == to.view.dtype || (to.view.dtype == DType::f32 && widens(tensor))));
-  if (!to.view.data && !to.reach.write) return;  // a part that is elsewhere
+  if (!to.view.data && !to.reach.write) return;  // another rank has the part
   std::vector<std::byte> staging(to.reach.write ? to.view.bytes() : 0);
   TensorView memory = to.view;
   if (to.reach.write) memory.data = staging.data();

@@ -1,7 +1,8 @@
-// What the sub-commands share in reading their command lines: settings ("--train.batch=32") are told from a
-// command's own flags, which CLI11 reads; a misspelt flag is refused with the nearest one that exists.
+// What the sub-commands share in reading their command lines: settings ("--train.batch=32") are separated
+// from a command's own flags, which CLI11 reads; a misspelt flag is refused with the nearest one that exists.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,5 +44,11 @@ std::optional<int> parse_arguments(CLI::App& app, const SplitArguments& split,
 // Finds the command that the first argument names and runs it with the rest: `trireme bench kernels …`.
 int run_command_of(std::string_view parent, std::span<const Command> commands,
                    std::span<const std::string> arguments);
+
+// Sizes as people write them, "8,1K,64K,1M": numbers with K, M or G (1024 each), in ascending order, each
+// once. "8-64M" are powers of four from the one to the other, and the other. Throws Error.
+std::vector<size_t> parse_sizes(const std::string& text);
+// The inverse, of one: "64K"; "1000" where no unit fits.
+std::string size_text(size_t bytes);
 
 }  // namespace trireme::cli

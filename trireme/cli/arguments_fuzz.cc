@@ -9,7 +9,6 @@
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/launch_flags.h"
-#include "trireme/cli/size_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trireme;

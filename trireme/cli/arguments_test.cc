@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "trireme/cli/step_flags.h"
+
 namespace trireme::cli {
 namespace {
 
@@ -87,6 +89,12 @@ TEST(RunCommandOf, SuggestsTheNearestCommand) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(run_command_of("bench", commands, std::vector<std::string>{"kernel"}), kUsage);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("did you mean 'kernels'?"));
+}
+
+TEST(DefaultText, IsTheRepositoryAndNothingElse) {
+  EXPECT_EQ(default_text(), TRIREME_SOURCE_DIR);
+  EXPECT_EQ(default_text("/nowhere/trireme"), "");
+  EXPECT_EQ(default_text("/tmp"), "");  // a folder, but another one
 }
 
 }  // namespace

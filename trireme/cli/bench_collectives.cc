@@ -16,7 +16,6 @@
 #include "trireme/cli/collective_chart.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/launch_flags.h"
-#include "trireme/cli/size_list.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/calibrate.h"
 #include "trireme/comm/collective/algorithms.h"

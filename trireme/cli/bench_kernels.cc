@@ -13,7 +13,7 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/write_file.h"
-#include "trireme/kernels/cpu/simd_target.h"
+#include "trireme/kernels/kernel.h"
 
 namespace trireme::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
-#include "trireme/kernels/cpu/simd_target.h"
+#include "trireme/kernels/kernel.h"
 #include "trireme/run/config.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/axis_algorithms.h"
@@ -138,7 +138,7 @@ int run(const TrainBenchOptions& options, const bench::StepSetup& setup, const b
 
 int run_launched(TrainBenchOptions options) {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);
-  // A mistake is told once, before any rank is started.
+  // A mistake is reported once, before any rank is started.
   const Plan plan = read_plan(options.plan, environment.ranks);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
   take_device_links(options.launch, setup.config.train.device == "cuda" && cuda_device_count() == 1);

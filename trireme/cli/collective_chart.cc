@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "trireme/base/svg.h"
-#include "trireme/cli/size_list.h"
+#include "trireme/cli/arguments.h"
 #include "trireme/cli/write_file.h"
 
 namespace trireme::cli {
@@ -20,7 +20,7 @@ constexpr double kWidth = 960, kHeight = 600;
 constexpr double kLeft = 84, kRight = 712, kTop = 78, kBottom = 530, kLegend = kRight + 20;
 constexpr std::string_view kMiddle = R"(text-anchor="middle")";
 
-// Told apart also by who sees few colours, by their order of brightness.
+// Their order of brightness also tells them apart for readers who see few colours.
 constexpr std::array<const char*, 10> kColours = {"#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                   "#e69f00", "#56b4e9", "#7f3c8d", "#8c6d31", "#888888"};
 
@@ -203,7 +203,7 @@ std::string Chart::draw(const std::string& title, const std::string& subtitle) {
 
 void write_collective_chart(const std::string& path, const std::string& title, const std::string& subtitle,
                             const std::vector<bench::CollectiveTime>& times) {
-  write_picture(path, Chart(times).draw(title, subtitle));
+  write_file(path, Chart(times).draw(title, subtitle), "picture");
 }
 
 }  // namespace trireme::cli

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/run/exit_code.h"
 
@@ -44,5 +45,16 @@ int inspect_collectives(std::span<const std::string> arguments);
 int inspect_schedule(std::span<const std::string> arguments);
 int inspect_checkpoint(std::span<const std::string> arguments);
 int inspect_run(std::span<const std::string> arguments);
+
+// `trireme plan --fit`, which has other arguments than the search.
+bool asks_for_fit(std::span<const std::string> arguments);
+int plan_fit(std::span<const std::string> arguments);
+
+// What the command does when a GPU has faulted (fault_rerun.cc): the same command with
+// train.device=cuda_debug in place of what it says of the device; empty for commands that train nothing, and
+// where that is what was run.
+std::vector<std::string> debug_arguments(std::span<const std::string> arguments);
+// Runs it in place of this process, which has no more use of the GPU. Returns where it is not possible.
+void run_again_in_debug_order(std::span<const std::string> arguments);
 
 }  // namespace trireme::cli

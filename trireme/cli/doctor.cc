@@ -17,7 +17,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/kernels/cpu/simd_target.h"
+#include "trireme/kernels/kernel.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::cli {

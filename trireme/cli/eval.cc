@@ -10,10 +10,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/default_text.h"
 #include "trireme/cli/launch_flags.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/comm/context.h"
 #include "trireme/run/agreement.h"
@@ -98,7 +97,7 @@ void evaluate_here(const EvalFlags& arguments, TrainedModel model, const RankOpt
   if (ranks.rank != 0) return;
   for (const std::string& message : model.messages) fmt::print(stderr, "{}\n", message);
   if (!arguments.predictions.empty())
-    write_predictions(arguments.predictions, prediction_lines(std::move(predictions), data));
+    write_file(arguments.predictions, prediction_lines(std::move(predictions), data), "predictions");
   print_report(model, data, report);
   if (!arguments.json.empty()) write_json(arguments.json, report_json(model, data, report));
 }

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/run/saved_run.h"
 
 namespace trireme::cli {

@@ -1,7 +1,5 @@
-// See fault_rerun.h. A process whose device has faulted gets nothing but that fault from any call, so that
-// the search for the op needs a new one.
-#include "trireme/cli/fault_rerun.h"
-
+// What the command does when a GPU has faulted; see command.h. A process whose device has faulted gets
+// nothing but that fault from any call, so that the search for the op needs a new one.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <string_view>
 
 #include "trireme/base/output.h"
+#include "trireme/cli/command.h"
 
 namespace trireme::cli {
 namespace {

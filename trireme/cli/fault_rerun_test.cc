@@ -1,8 +1,8 @@
 // Which command looks for the op that faulted.
-#include "trireme/cli/fault_rerun.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "trireme/cli/command.h"
 
 namespace trireme::cli {
 namespace {

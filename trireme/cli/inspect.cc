@@ -1,6 +1,11 @@
 // `trireme inspect`: finds the part that is asked for.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
+#include "trireme/plan/combinations.h"
 
 namespace trireme::cli {
 namespace {
@@ -22,6 +27,15 @@ constexpr Command kInspectParts[] = {
 
 int inspect(std::span<const std::string> arguments) {
   return run_command_of("inspect", kInspectParts, arguments);
+}
+
+// The table of what does not go together, as docs/combinations.md has it.
+int inspect_combinations(std::span<const std::string> arguments) {
+  CLI::App app("Prints what does not go together, and why, as docs/combinations.md has it.",
+               "trireme inspect combinations");
+  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
+  fmt::print("{}", combinations_document());
+  return kOk;
 }
 
 }  // namespace trireme::cli

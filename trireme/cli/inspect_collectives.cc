@@ -9,7 +9,6 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/launch_flags.h"
-#include "trireme/cli/size_list.h"
 #include "trireme/comm/collective/choice.h"
 #include "trireme/comm/collective/comparison.h"
 

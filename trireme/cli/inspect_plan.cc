@@ -77,7 +77,7 @@ void print_timeline(const std::vector<Program>& ranks, const Pipeline& of_step, 
       "time.\n\n```\n{}```\n{}\n",
       steps == 1 ? "the step" : "four steps", draw_text(pipeline, line, columns), caption(line));
   if (svg.empty()) return;
-  write_picture(svg, draw_svg(pipeline, line, title));
+  write_file(svg, draw_svg(pipeline, line, title), "picture");
   fmt::print("picture: {}\n", svg);
 }
 

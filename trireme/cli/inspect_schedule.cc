@@ -74,7 +74,7 @@ void print_one(const PipelineSchedule& schedule, const Question& question, int c
   fmt::print("# stashes of each stage: {}; versions of weights: {}\n", stashes(one),
              fmt::join(one.proof.versions, " "));
   if (svg.empty()) return;
-  write_picture(svg, draw_svg(one.pipeline, one.line, title));
+  write_file(svg, draw_svg(one.pipeline, one.line, title), "picture");
   fmt::print("# picture: {}\n", svg);
 }
 

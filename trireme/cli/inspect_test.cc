@@ -1,4 +1,5 @@
 // `trireme inspect` on files made here: whole ones, damaged ones, and those that a killed writer leaves.
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,9 +10,9 @@
 #include <sstream>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/checkpoint/checkpoint.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/curve.h"
 #include "trireme/cli/run_metrics.h"
 #include "trireme/ir/text.h"
 #include "trireme/ops/table.h"
@@ -235,6 +236,14 @@ TEST(DrawCurve, TakesAnything) {
   EXPECT_EQ(draw_curve({}, {}), "");
   EXPECT_EQ(draw_curve({{0, std::nan("")}}, {}), "");
   EXPECT_THAT(draw_curve({{5, 1}}, {}), HasSubstr("*"));
+}
+
+TEST(DrawCurve, TakesNumbersFurtherApartThanADoubleHolds) {
+  const std::vector<CurvePoint> line = {{-1.7e308, -1.7e308}, {0, 0}, {1.6e308, 1.7e308}, {1.7e308, 1.7e308}};
+  const std::vector<std::string> rows = split(draw_curve(line, {}, /*width=*/21, /*height=*/3), '\n');
+  EXPECT_EQ(rows[0], " 1.7e+308 |                   **");
+  EXPECT_EQ(rows[1], "        0 |          *");
+  EXPECT_EQ(rows[2], "-1.7e+308 |*");
 }
 
 }  // namespace

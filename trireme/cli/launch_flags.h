@@ -19,7 +19,7 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options);
 // transport or a link is asked for.
 void take_device_links(comm::LaunchOptions& options, bool on_one_gpu);
 
-// --link alone, for who only predicts.
+// --link alone, for commands that only predict.
 void add_link_flag(CLI::App& app, std::optional<comm::EmulatedLink>& link);
 
 }  // namespace trireme::cli

@@ -13,7 +13,6 @@
 #include "trireme/base/output.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/fault_rerun.h"
 #include "trireme/comm/launch/last_words.h"
 #include "trireme/kernels/device_fault.h"
 #include "trireme/run/config.h"

@@ -16,7 +16,7 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/plan_fit.h"
+#include "trireme/cli/command.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/planner/check.h"
@@ -230,7 +230,7 @@ void print_exchange(const Found& best, const planner::Subject& subject, const Cl
                         100 * answer.rate_seconds / dense, 100 * answer.latency_seconds / dense));
 }
 
-// Every plan that may fit, for who wants to try them all.
+// Every plan that may fit, for trying them all.
 int write_space(const planner::Subject& subject, const Cluster& cluster,
                 const planner::SearchOptions& options, const std::string& path) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -303,7 +303,7 @@ int run(const PlanFlags& options) {
     print_part(subject, cluster, result, search, what);
   }
   if (!options.output.empty()) {
-    write_plan(options.output, to_json(result.best().plan));
+    write_file(options.output, to_json(result.best().plan), "plan");
     fmt::print("\nplan     {}: trireme train --plan {} runs it\n", options.output, options.output);
   }
   int code = result.end == SearchResult::End::kStopped ? kInterrupted : kOk;
@@ -347,10 +347,9 @@ int plan(std::span<const std::string> arguments) {
          "compare with the best plan of a restricted search: intra (no pipeline), inter (no tensor axis), "
          "manual (tensor within a host, 1f1b, no ZeRO)")
       ->check(CLI::IsMember({"manual", "intra", "inter"}));
-  app.add_option(
-         "--space", options.space,
-         "write all plans that may fit, with estimates, to this file instead of searching; --explain "
-         "restricts them")
+  app.add_option("--space", options.space,
+                 "write all plans that may fit, with estimates, to this file instead of searching; --explain "
+                 "restricts them")
       ->type_name("FILE");
   app.add_option("--formats", options.formats,
                  "any: also search over number formats of weights and gradients")

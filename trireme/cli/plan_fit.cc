@@ -1,6 +1,5 @@
 // `trireme plan --fit`: for each model and technique which classes of devices have the memory for it
 // (planner/fit.h), and what runs out where one has not.
-#include "trireme/cli/plan_fit.h"
 
 #include <fmt/format.h>
 

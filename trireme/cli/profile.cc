@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -11,6 +10,7 @@
 #include "trireme/bench/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/launch_flags.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/train/trainer.h"
 
@@ -46,8 +46,7 @@ int run(const ProfileFlags& options, comm::Context* context) {
     fmt::print("{}", text);
     return kOk;
   }
-  std::ofstream file(options.path);
-  if (!(file << text).flush()) throw_error("{} can not be written", options.path);
+  write_file(options.path, text, "cluster");
   fmt::print("{} ranks of this machine, with {} threads each, written to {}\n", ranks, threads, options.path);
   return kOk;
 }

@@ -6,11 +6,12 @@
 #include <thread>
 #include <vector>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/cli/arguments.h"
-#include "trireme/cli/checkpoint_flag.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/step_flags.h"
 #include "trireme/data/tokenizer.h"
 #include "trireme/run/sampler.h"
 #include "trireme/run/trained_model.h"
@@ -50,7 +51,7 @@ void print_sample(const SampleFlags& arguments) {
   sampler.generate(tokenizer->encode(arguments.prompt), arguments.options, [&](int32_t token) {
     if (token < tokenizer->vocab_size()) drawn.push_back(token);
   });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   fmt::print("{}{}\n", arguments.prompt, printable(tokenizer->decode(drawn)));
   // Beside the text, which scripts may want alone.
   std::fflush(stdout);

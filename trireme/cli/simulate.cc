@@ -252,11 +252,12 @@ int run(const SimulateFlags& options) {
   if (!options.json.empty())
     write_json(options.json,
                nlohmann::ordered_json::array({prediction_json(prediction, setup, device_map, plan)}));
-  if (!options.trace.empty()) write_trace(options.trace, sim::trace_of(prediction.report, plan.mesh));
+  if (!options.trace.empty()) write_file(options.trace, sim::trace_of(prediction.report, plan.mesh), "trace");
   if (!options.svg.empty())
-    write_picture(options.svg,
-                  sim::draw_svg(prediction.report, plan.mesh,
-                                fmt::format("{}, {} on {}", setup.name, to_string(plan.mesh), cluster.name)));
+    write_file(options.svg,
+               sim::draw_svg(prediction.report, plan.mesh,
+                             fmt::format("{}, {} on {}", setup.name, to_string(plan.mesh), cluster.name)),
+               "picture");
   return kOk;
 }
 

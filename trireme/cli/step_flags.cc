@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
+#include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/plan/plan.h"
@@ -35,6 +37,32 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--hosts", flags.hosts,
                  "use this many hosts of the cluster, which must have one class of hosts")
       ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_checkpoint_flag(CLI::App& app, CheckpointChoice& choice) {
+  app.add_option_function<std::string>(
+         "--checkpoint",
+         [&choice](const std::string& text) {
+           try {
+             choice = CheckpointChoice::parse(text);
+           } catch (const Error& error) {
+             throw CLI::ValidationError("--checkpoint", error.what());
+           }
+         },
+         "the step of the checkpoint, or best: the one with the lowest held-out loss (run.keep_best); the "
+         "newest, if not said")
+      ->type_name("STEP|best");
+}
+
+std::string default_text() {
+  return default_text(TRIREME_SOURCE_DIR);
+}
+
+std::string default_text(const std::string& source) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(std::filesystem::path(source) / "trireme/trireme.h", ignored)
+             ? source
+             : "";
 }
 
 }  // namespace trireme::cli

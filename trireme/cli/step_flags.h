@@ -1,10 +1,11 @@
-// What every command asks that looks at a step without data: which model, which plan, which cluster.
+// What several commands ask: which model, which plan, which cluster, which checkpoint, which text.
 #pragma once
 
 #include <string>
 
 #include "trireme/bench/step_setup.h"
 #include "trireme/mesh/cluster.h"
+#include "trireme/run/saved_run.h"
 
 namespace CLI {
 class App;
@@ -26,5 +27,13 @@ struct ClusterFlags {
   Cluster read() const;
 };
 void add_cluster_flags(CLI::App& app, ClusterFlags& flags);
+
+// --checkpoint STEP|best, of the commands that use a trained model. `choice` outlives the parsing.
+void add_checkpoint_flag(CLI::App& app, CheckpointChoice& choice);
+
+// The text that is learned when no data is named: the repository that this program was built from; "" when
+// that is gone.
+std::string default_text();
+std::string default_text(const std::string& source);  // when that was its folder
 
 }  // namespace trireme::cli

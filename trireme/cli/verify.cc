@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
@@ -15,10 +14,10 @@
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/default_text.h"
 #include "trireme/cli/parity_table.h"
 #include "trireme/cli/step_flags.h"
 #include "trireme/cli/sweep_report.h"
+#include "trireme/cli/write_file.h"
 #include "trireme/data/loader.h"
 #include "trireme/optim/lr_schedule.h"
 #include "trireme/run/config.h"
@@ -129,13 +128,10 @@ int make_table(const std::string& path, const std::string& filter) {
   const std::string layouts = filled(layout_table(), filter, bugs);
   const std::string text =
       fmt::format("{}\n## Pipelines\n\n{}", layouts, filled(pipeline_table(), filter, bugs));
-  if (path == "-") {
+  if (path == "-")
     fmt::print("{}", text);
-  } else {
-    std::ofstream file(path);
-    file << before.substr(0, mark) << kMark << "\n" << text;
-    if (!file.flush()) throw_error("{} can not be written", path);
-  }
+  else
+    write_file(path, fmt::format("{}{}\n{}", before.substr(0, mark), kMark, text), "table");
   return bugs ? kDiffers : kOk;
 }
 

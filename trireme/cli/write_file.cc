@@ -9,7 +9,6 @@
 #include "trireme/base/error.h"
 
 namespace trireme::cli {
-namespace {
 
 void write_file(const std::string& path, const std::string& text, std::string_view what) {
   std::ofstream out(path, std::ios::binary);
@@ -18,26 +17,8 @@ void write_file(const std::string& path, const std::string& text, std::string_vi
   if (!out) throw_error("{}: cannot write the {}: {}", path, what, std::strerror(errno));
 }
 
-}  // namespace
-
-void write_picture(const std::string& path, const std::string& svg) {
-  write_file(path, svg, "picture");
-}
-
-void write_trace(const std::string& path, const std::string& json) {
-  write_file(path, json, "trace");
-}
-
-void write_plan(const std::string& path, const std::string& json) {
-  write_file(path, json, "plan");
-}
-
 void write_json(const std::string& path, const nlohmann::ordered_json& list) {
   write_file(path, list.dump(2) + "\n", "results");
-}
-
-void write_predictions(const std::string& path, const std::string& lines) {
-  write_file(path, lines, "predictions");
 }
 
 }  // namespace trireme::cli

@@ -3,14 +3,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace trireme::cli {
 
-void write_picture(const std::string& path, const std::string& svg);
-void write_trace(const std::string& path, const std::string& json);
-void write_plan(const std::string& path, const std::string& json);
+// `what` it is: "picture".
+void write_file(const std::string& path, const std::string& text, std::string_view what);
 // The list or object, indented.
 void write_json(const std::string& path, const nlohmann::ordered_json& list);
-void write_predictions(const std::string& path, const std::string& lines);
 
 }  // namespace trireme::cli

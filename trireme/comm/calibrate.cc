@@ -5,17 +5,17 @@
 #include "trireme/comm/calibrate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <numeric>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/choice.h"
 #include "trireme/comm/engine/engine.h"
-#include "trireme/comm/texts.h"
-#include "trireme/comm/transport/heap_memory.h"
+#include "trireme/comm/group.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {
@@ -152,7 +152,7 @@ double Calibration::once(const Call& call) {
   run_call({.collective = Collective::barrier, .algorithm = barrier_}, nullptr);
   const auto begin = Clock::now();
   run_call(call, buffer_->bytes().data());
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 SizeGroup Calibration::group_of(Collective collective, size_t bytes,
@@ -183,7 +183,7 @@ bool Calibration::visit(SizeGroup& group, const Wanted& wanted) {
     counts.push_back(count);
   }
   if (turns.empty()) return false;
-  seconds.push_back(std::chrono::duration<double>(Clock::now() - begin_).count());
+  seconds.push_back(seconds_since(begin_));
   run_call({.collective = Collective::all_reduce,
             .algorithm = Algorithm::naive,
             .dtype = DType::f64,

@@ -1,5 +1,5 @@
 // Context: this rank's place in a job, and what the job runs on. Made once, from what launched the process;
-// groups come from it. Nothing here is global: who needs it is given it.
+// groups come from it. Nothing here is global: functions that need a context are given it.
 #pragma once
 
 #include <functional>
@@ -52,7 +52,8 @@ class Context {
   // Groups with the same name and members may be made again: all members do so, equally often.
   Group world();
   Group group(const std::string& name, const std::vector<int>& members);
-  // What tells a group from all others, for who makes it otherwise. Equally often on all ranks.
+  // The number that tells a group from all others, for callers that make the group themselves. Called equally
+  // often on all ranks.
   uint32_t number_group(const std::string& name, const std::vector<int>& members);
 
   // "4 ranks on 1 host, transport shm, launched by trireme -n, 2 processors each"

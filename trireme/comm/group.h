@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trireme/base/part.h"
@@ -34,9 +35,9 @@ class Handle {
   bool done();  // progresses, without waiting
   OperationReport report() const;
 
-  // For who waits for several at a time, and has to find out that one of them does not move: how often it has
-  // moved, how long it may not, and an end to it, as wait() makes after that time: the rank that it is with
-  // is lost, where that is borne; otherwise all of the job is over, and this throws PeerError.
+  // For callers that wait for several at a time and have to find out that one of them does not move: how
+  // often it has moved, how long it may not, and an end to it, as wait() makes after that time: the rank that
+  // it is with is lost, where that is borne; otherwise all of the job is over, and this throws PeerError.
   uint64_t movements() const;
   double patience_seconds() const;
   void time_out();
@@ -79,7 +80,7 @@ class Group {
                     std::span<const int64_t> receive_counts, DType dtype);
   Handle barrier();
   // One message between two ranks of the group, in order per ordered pair. The tag, 0 to kMostTag, says what
-  // it is: where the two ends differ, all ranks are told of both.
+  // it is: where the two ends differ, the error on all ranks names both.
   static constexpr int kMostTag = Call::kMaxRoot;
   Handle send(const void* data, int64_t count, DType dtype, int to, int tag = 0);
   Handle receive(void* data, int64_t count, DType dtype, int from, int tag = 0);
@@ -94,5 +95,10 @@ class Group {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Texts of any length between all ranks of a group. Collective. Rank 0's, on all ranks:
+std::string broadcast_text(std::string text, Group& group);
+// Every rank's, on all ranks:
+std::vector<std::string> gather_texts(const std::string& own, Group& group);
 
 }  // namespace trireme::comm

@@ -1,8 +1,6 @@
 // Byte-level BPE. Within a word the adjacent pair with the lowest rank (the leftmost of equals) is merged
 // until no pair has a rank. Symbols form a linked list and candidate pairs a heap, so a word of n bytes
 // costs O(n log n); short words, which are nearly all of them, are looked up in a cache.
-#include "trireme/data/bpe.h"
-
 #include <algorithm>
 #include <bit>
 #include <bitset>
@@ -11,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/data/file.h"
+#include "trireme/data/tokenizer.h"
 #include "trireme/data/word_splitter.h"
 
 namespace trireme {

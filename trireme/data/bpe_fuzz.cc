@@ -1,8 +1,8 @@
 // BPE on any bytes: text comes back as it was, and damaged vocabulary files are refused with an Error.
 // The first byte chooses what the rest is.
 #include "trireme/base/error.h"
-#include "trireme/data/bpe.h"
 #include "trireme/data/test_vocabulary.h"
+#include "trireme/data/tokenizer.h"
 
 namespace {
 

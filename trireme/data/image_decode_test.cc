@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "trireme/data/image_resize.h"
 #include "trireme/data/test_files.h"
 #include "trireme/data/test_images.h"
 

@@ -8,7 +8,6 @@
 #include "trireme/base/text.h"
 #include "trireme/data/file.h"
 #include "trireme/data/image_decode.h"
-#include "trireme/data/image_resize.h"
 
 namespace trireme {
 namespace fs = std::filesystem;

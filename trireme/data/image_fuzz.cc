@@ -2,7 +2,6 @@
 // fuzzer fast; the cap itself is what bounds memory in real use.
 #include "trireme/base/error.h"
 #include "trireme/data/image_decode.h"
-#include "trireme/data/image_resize.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

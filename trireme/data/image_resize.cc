@@ -1,11 +1,10 @@
 // Separable bilinear resizing: first along x, then along y, each with weights computed once per column or
-// row; see image_resize.h.
-#include "trireme/data/image_resize.h"
-
+// row; see image_decode.h.
 #include <algorithm>
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/data/image_decode.h"
 
 namespace trireme {
 namespace {

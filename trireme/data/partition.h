@@ -12,9 +12,9 @@
 namespace trireme {
 
 enum class DataPartition {
-  kIid,        // none: all ranks draw from all samples
-  kClass,      // samples in the order of their classes, cut into parts of one size
-  kRole,       // whole texts (the files of a folder), the longest first, each to who has least so far
+  kIid,    // none: all ranks draw from all samples
+  kClass,  // samples in the order of their classes, cut into parts of one size
+  kRole,   // whole texts (the files of a folder), the longest first, each to the rank that has least so far
   kDirichlet,  // of every class, each rank has a share that is drawn from a Dirichlet distribution
 };
 DataPartition data_partition(std::string_view name);  // iid, class, role, dirichlet

@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-// Ids that are read from a file at a time: on the stack of who wants few, and on the heap when all are read.
+// Ids that are read from a file at a time: on the stack for callers that want few, and on the heap when all
+// are read.
 constexpr size_t kFew = 4096, kMany = size_t{1} << 15;
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/data/bpe_vocabulary.h"
+
 namespace trireme {
 
 class Tokenizer {
@@ -42,5 +44,8 @@ std::shared_ptr<const Tokenizer> open_bpe_tokenizer(const std::filesystem::path&
 // "bytes"; "gpt2", read from `path`; or a path as open_bpe_tokenizer takes it.
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& spec,
                                                 const std::filesystem::path& path = {});
+
+// BPE over a vocabulary that is already in memory.
+std::shared_ptr<const Tokenizer> make_bpe_tokenizer(BpeVocabulary vocabulary, std::string name);
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/data/bpe.h"
 #include "trireme/data/test_vocabulary.h"
+#include "trireme/data/tokenizer.h"
 
 namespace {
 

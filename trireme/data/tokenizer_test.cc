@@ -8,7 +8,6 @@
 #include <map>
 
 #include "trireme/base/rng.h"
-#include "trireme/data/bpe.h"
 #include "trireme/data/file.h"
 #include "trireme/data/test_files.h"
 #include "trireme/data/test_vocabulary.h"

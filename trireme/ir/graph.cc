@@ -1,6 +1,8 @@
 // Look-ups in a graph; see graph.h.
 #include "trireme/ir/graph.h"
 
+#include <algorithm>
+
 namespace trireme {
 
 ValueId Graph::find(std::string_view wanted) const {
@@ -8,6 +10,15 @@ ValueId Graph::find(std::string_view wanted) const {
     if (values[i].name == wanted) return static_cast<ValueId>(i);
   }
   return kNoValue;
+}
+
+bool Graph::has_input(std::string_view wanted) const {
+  return std::ranges::any_of(
+      values, [&](const Value& value) { return value.kind == Value::Kind::kInput && value.name == wanted; });
+}
+
+bool Graph::has_output(std::string_view wanted) const {
+  return std::ranges::find(outputs, wanted, &Output::name) != outputs.end();
 }
 
 std::vector<TensorType> Graph::types_of(const std::vector<ValueId>& ids) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/ir/attrs.h"
@@ -53,6 +54,8 @@ struct Graph {
   const TensorType& type(ValueId value) const { return values.at(value).type; }
   ValueId find(std::string_view name) const;  // kNoValue when there is none
   std::vector<TensorType> types_of(const std::vector<ValueId>& ids) const;
+  bool has_input(std::string_view name) const;
+  bool has_output(std::string_view name) const;
   // For each value the nodes that read it, in order.
   std::vector<std::vector<int>> readers() const;
 };

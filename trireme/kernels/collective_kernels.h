@@ -23,10 +23,7 @@ class CollectiveKernels {
   // For all dtypes: collectives move elements without looking into them, but for sums, which are the
   // communicator's.
   static void add_to(KernelTable& table) {
-    const auto add = [&](std::string_view op, Kernel kernel) {
-      for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
-        table.add(op, dtype, kernel);
-    };
+    const auto add = [&](std::string_view op, Kernel kernel) { add_for_all_dtypes(table, op, kernel); };
     add("all_reduce", {.run = all_reduce});
     add("all_gather", {.run = all_gather, .workspace_bytes = all_gather_workspace});
     add("reduce_scatter", {.run = reduce_scatter, .workspace_bytes = reduce_scatter_workspace});
@@ -48,7 +45,8 @@ class CollectiveKernels {
     return *context.communicator;
   }
   static Communicator::Reduction reduction_of(const Attrs& attrs) {
-    return attrs.text("reduction") == "max" ? Communicator::Reduction::kMax : Communicator::Reduction::kSum;
+    return attrs.text("reduction", "sum") == "max" ? Communicator::Reduction::kMax
+                                                   : Communicator::Reduction::kSum;
   }
 
   // Unless they are one memory.
@@ -65,13 +63,17 @@ class CollectiveKernels {
     const CutDim::Runs runs = cut.runs(way);
     Memory::copy_rows(context, whole + runs.offset, runs.pitch, part, runs.bytes, runs.bytes, runs.rows);
   }
+  // What is behind a part that is smaller than the largest is sent too, so it is made zero.
+  static void fill_up(const KernelContext& context, const CutDim& cut, std::byte* part, int64_t way) {
+    Memory::zero(context, part + cut.bytes(way), cut.stride() - cut.bytes(way));
+  }
   // All parts one after another, each as large as the largest.
   static void pack_all(const KernelContext& context, const CutDim& cut, const std::byte* whole,
                        std::byte* parts) {
     for (int64_t way = 0; way < cut.ways; ++way) {
       std::byte* const part = parts + static_cast<size_t>(way) * cut.stride();
       pack(context, cut, whole, way, part);
-      Memory::zero(context, part + cut.bytes(way), cut.stride() - cut.bytes(way));
+      fill_up(context, cut, part, way);
     }
   }
   static size_t parts_bytes(const CutDim& cut) { return cut.stride() * static_cast<size_t>(cut.ways); }
@@ -167,14 +169,19 @@ class CollectiveKernels {
     }
   }
 
+  static void start(const KernelContext& context, CollectiveKind kind, const TensorView& all) {
+    communicator_of(context).start({kind, context.attrs.text("axis"), bytes_of(all), all.shape.elements(),
+                                    all.dtype, reduction_of(context.attrs)});
+  }
+
   static void all_reduce_start(const KernelContext& context) {
     for (size_t i = 0; i < context.inputs.size(); ++i)
       copy_tensor(context, context.outputs[i], context.inputs[i]);
     const DType dtype = context.outputs[0].dtype;
     for_each_run(context.attrs, context.outputs, [&](std::byte* data, size_t bytes) {
-      communicator_of(context).start_all_reduce(context.attrs.text("axis"), data,
-                                                static_cast<int64_t>(bytes / size_of(dtype)), dtype,
-                                                reduction_of(context.attrs));
+      communicator_of(context).start({CollectiveKind::kAllReduce, context.attrs.text("axis"), data,
+                                      static_cast<int64_t>(bytes / size_of(dtype)), dtype,
+                                      reduction_of(context.attrs)});
     });
   }
 
@@ -183,8 +190,7 @@ class CollectiveKernels {
     if (y.bytes() == 0) return;
     Memory::copy(context, bytes_of(y) + static_cast<size_t>(context.attrs.integer("coordinate")) * x.bytes(),
                  bytes_of(x), x.bytes());
-    communicator_of(context).start_all_gather(context.attrs.text("axis"), bytes_of(y), y.shape.elements(),
-                                              y.dtype);
+    start(context, CollectiveKind::kAllGather, y);
   }
 
   static void wait(const KernelContext& context) {
@@ -219,11 +225,6 @@ class CollectiveKernels {
     });
   }
 
-  // What is behind a part that is smaller than the largest is sent too, so it is made zero.
-  static void fill_up(const KernelContext& context, const CutDim& cut, std::byte* part, int64_t way) {
-    Memory::zero(context, part + cut.bytes(way), cut.stride() - cut.bytes(way));
-  }
-
   static void reduce_scatter_start(const KernelContext& context) {
     const TensorView& packed = context.outputs[0];
     if (packed.bytes() == 0) return;
@@ -240,9 +241,7 @@ class CollectiveKernels {
                         fill_up(context, cut, rows.part(place, way), way);
                       }
                     });
-    communicator_of(context).start_reduce_scatter(context.attrs.text("axis"), bytes_of(packed),
-                                                  packed.shape.elements(), packed.dtype,
-                                                  reduction_of(context.attrs));
+    start(context, CollectiveKind::kReduceScatter, packed);
   }
 
   static void reduce_scatter_wait(const KernelContext& context) {
@@ -266,8 +265,7 @@ class CollectiveKernels {
                       Memory::copy(context, own, bytes_of(x), cut.bytes(rows.own));
                       fill_up(context, cut, own, rows.own);
                     });
-    communicator_of(context).start_all_gather(context.attrs.text("axis"), bytes_of(packed),
-                                              packed.shape.elements(), packed.dtype);
+    start(context, CollectiveKind::kAllGather, packed);
   }
 
   static void all_gather_packed_wait(const KernelContext& context) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
+#include "trireme/ir/collective.h"
 
 namespace trireme {
 
@@ -20,20 +21,25 @@ class Communicator {
  public:
   enum class Reduction { kSum, kMax };
 
+  // A collective in place. All but an all_reduce have one part of `data` for each rank: a reduce_scatter
+  // leaves this rank's own part reduced and the others undefined, an all_gather is given this rank's own.
+  struct Collective {
+    CollectiveKind kind;  // kAllReduce, kReduceScatter or kAllGather
+    std::string_view axis;
+    std::byte* data;
+    int64_t count;
+    DType dtype;
+    Reduction reduction = Reduction::kSum;
+
+    size_t bytes() const { return static_cast<size_t>(count) * size_of(dtype); }
+  };
+
   virtual ~Communicator() = default;
 
-  // Each starts a collective on `data`, which is the collective's until wait(data). Several may be under way;
-  // all ranks of an axis start the same ones in the same order. What is under way shares the memory, where
-  // that is from allocate() or was lent: its owner may go first. Other memory must stay until wait(data)
-  // returns.
-  virtual void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                Reduction reduction) = 0;
-  // `data` is one part for each rank; afterwards this rank's own part is reduced and the others are
-  // undefined.
-  virtual void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                    Reduction reduction) = 0;
-  // `data` is one part for each rank, of which this rank's own is given.
-  virtual void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) = 0;
+  // Starts a collective, whose `data` is its own until wait(data). Several may be under way; all ranks of an
+  // axis start the same ones in the same order. What is under way shares the memory, where that is from
+  // allocate() or was lent: its owner may go first. Other memory must stay until wait(data) returns.
+  virtual void start(const Collective& call) = 0;
   // One message to another rank of the mesh, or from it. Several may be under way; those from one rank to
   // another arrive in the order in which they were started. The tag says what a message is, the same on both
   // ends, or it is an Error on all ranks.
@@ -70,16 +76,16 @@ class Communicator {
   virtual void progress() = 0;
 
   void all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype, Reduction reduction) {
-    start_all_reduce(axis, data, count, dtype, reduction);
+    start({CollectiveKind::kAllReduce, axis, data, count, dtype, reduction});
     wait(data);
   }
   void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
                       Reduction reduction) {
-    start_reduce_scatter(axis, data, count, dtype, reduction);
+    start({CollectiveKind::kReduceScatter, axis, data, count, dtype, reduction});
     wait(data);
   }
   void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-    start_all_gather(axis, data, count, dtype);
+    start({CollectiveKind::kAllGather, axis, data, count, dtype});
     wait(data);
   }
   // Part r of `from` goes to rank r; part r of `to` comes from there. Waits.

@@ -47,7 +47,7 @@ struct KernelContext {
   std::byte* workspace = nullptr;        // 64-byte aligned, as large as Kernel::workspace said
   Communicator* communicator = nullptr;  // for collectives; null where there is one rank
   const Kernel* inner = nullptr;         // set by Kernel::launch
-  // Of the results. In a kernel that is widened (cpu/widen.h) they are f32 here and rounded to this
+  // Of the results. In a kernel that is widened (cpu/widen.cc) they are f32 here and rounded to this
   // afterwards; what a fused op would have stored between its parts has to be rounded to it as well.
   DType format = DType::f32;
 
@@ -73,7 +73,7 @@ struct KernelShape {
 struct Kernel {
   void (*run)(const KernelContext&) = nullptr;
   size_t (*workspace_bytes)(const KernelShape&) = nullptr;  // null: none
-  const Kernel* inner = nullptr;  // of a kernel that wraps another (cpu/widen.h): the one it wraps
+  const Kernel* inner = nullptr;  // of a kernel that wraps another (cpu/widen.cc): the one it wraps
   // Where many nodes at once cost less than one after another: the same for nodes of which none reads or
   // overwrites what another writes. Null: there is nothing to gain. Such a kernel uses no workspace.
   void (*run_many)(std::span<const KernelContext>) = nullptr;
@@ -105,6 +105,12 @@ class KernelTable {
   Map kernels_;
 };
 
+// For kernels that move elements without looking into them, and for those that compute in any format.
+void add_for_all_dtypes(KernelTable& table, std::string_view op, Kernel kernel);
+void add_for_all_formats(KernelTable& table, std::string_view op, Kernel kernel);
+
 const KernelTable& cpu_kernels();
+// The instruction set that they use on this machine, by Highway's name: "AVX3", "NEON".
+std::string simd_target();
 
 }  // namespace trireme

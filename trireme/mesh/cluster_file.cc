@@ -11,7 +11,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
-#include "trireme/base/toml_depth.h"
 
 namespace trireme {
 namespace {
@@ -25,11 +24,6 @@ class Table {
  public:
   Table(const toml::table& table, std::string_view origin, std::string what)
       : table_(table), origin_(origin), what_(std::move(what)) {}
-
-  bool has(std::string_view key) {
-    known_.insert(std::string(key));
-    return table_.contains(key);
-  }
 
   void read(std::string_view key, std::string& value) {
     if (const toml::node* node = find(key)) value = text(*node, key);

@@ -56,8 +56,8 @@ std::vector<DimCut> cuts_of(const Shape& whole, const Layout& layout, const Mesh
     if (placement.kind != Placement::Kind::kSplit || placement.dim != dim) continue;
     if (ways == 1 || whole[dim] == 0) continue;
     DimCut cut{static_cast<int>(a), ways, whole[dim] / placement.blocks, placement.unit, 1, 0};
-    // An even cut is told by its parts, whatever unit it was written with. A nested one has smaller parts,
-    // which may make it nested in more.
+    // An even cut is described by its parts, whatever unit it was written with. A nested one has smaller
+    // parts, which may make it nested in more.
     for (int64_t outer = 0; outer != cut.outer; cut.outer = ways_around(cuts, cut)) {
       outer = cut.outer;
       const int64_t left = cut.block / outer;

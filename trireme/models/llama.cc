@@ -2,8 +2,8 @@
 // embedding. Parameters have Hugging Face's names and shapes (weights stored [out, in]).
 #include <cmath>
 
-#include "trireme/base/divisors.h"
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/models/model.h"
 #include "trireme/models/transformer.h"
 

@@ -11,6 +11,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/ir/scope.h"
+#include "trireme/models/network.h"
+#include "trireme/ops/table.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
@@ -434,6 +436,18 @@ TEST(Models, NearestNameIsSuggested) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("did you mean 'llama'"));
+  }
+}
+
+// A record of one's own may call it with anything.
+TEST(Network, RowsForLogitsAreOfOneText) {
+  Builder b(ops(), "prefill");
+  Network net(b, Mode::kPrefill, 0);
+  EXPECT_NO_THROW(net.rows_for_logits(b.input("one", {DType::f32, {1, 8, 4}})));
+  for (const Shape& shape : {Shape{2, 8, 4}, Shape{8, 4}}) {
+    const ValueId x = b.input(to_string(shape), {DType::f32, shape});
+    EXPECT_THAT([&] { net.rows_for_logits(x); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("expected features of one text")));
   }
 }
 

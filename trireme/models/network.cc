@@ -271,7 +271,11 @@ ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& n
 ValueId Network::rows_for_logits(ValueId x) {
   if (mode_ != Mode::kPrefill) return x;
   const Shape from = shape(x);
-  TRIREME_CHECK(from[0] == 1);
+  if (from.rank() != 3 || from[0] != 1)
+    throw_error(
+        "rows_for_logits() was given {} where text is generated; expected features of one text, [1, tokens, "
+        "features]. Call it before the tokens are reshaped away",
+        to_string(from));
   return op("embedding", {reshape(x, {from[1], from[2]}), reshape(position(), {1, 1})});
 }
 

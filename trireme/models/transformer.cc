@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/base/divisors.h"
+#include "trireme/base/text.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/text.h"
 #include "trireme/checkpoint/file_io.h"
-#include "trireme/comm/texts.h"
+#include "trireme/comm/group.h"
 #include "trireme/run/config_fields.h"
 #include "trireme/run/run_folder.h"
 

@@ -29,7 +29,7 @@ Facts facts_of(const ResolvedConfig& config, const Plan& plan);
 Facts facts_of(const OpenedData& data);
 
 // Whether all ranks have the same facts, in the same order. If not, all throw an Error: rank 0's names what
-// differs, with the values and who has them. Collective.
+// differs, with the values and the ranks that have them. Collective.
 void require_agreement(const Facts& facts, comm::Group& world);
 
 // "rank 2", "ranks 0, 1 and 3".

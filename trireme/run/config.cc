@@ -12,7 +12,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
-#include "trireme/base/toml_depth.h"
 #include "trireme/models/model.h"
 #include "trireme/run/config_fields.h"
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <iterator>
 
-#include "trireme/base/divisors.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/models/model.h"

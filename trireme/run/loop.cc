@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/checkpoint/checkpoint.h"
@@ -27,10 +28,10 @@
 #include "trireme/run/resume_check.h"
 #include "trireme/run/run_folder.h"
 #include "trireme/run/run_lock.h"
+#include "trireme/run/run_setup.h"
 #include "trireme/run/sampler.h"
 #include "trireme/run/saved_run.h"
 #include "trireme/run/stop_agreement.h"
-#include "trireme/run/verified_program.h"
 #include "trireme/run/weights.h"
 #include "trireme/runtime/agree.h"
 #include "trireme/train/arrival_order.h"
@@ -41,11 +42,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // train.max_minutes, counted from now.
 Clock::time_point deadline_of(const TrainOptions& train) {
@@ -171,7 +167,7 @@ class Run {
       replay = read_arrivals(context_.replay, how, ranks, rank);
     steps_.emplace(context_.ranks, trainer_, first, config_.train.steps, std::move(replay));
   }
-  // A worker goes on until it is told that the run is over.
+  // A worker continues until the server says that the run is over.
   void make_steps(int64_t first) {
     start_of_steps_ = Clock::now();
     seconds_before_ = leads() ? metrics_->seconds() : 0;

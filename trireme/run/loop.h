@@ -37,8 +37,9 @@ struct RunContext {
   std::string replay = {};
 };
 
-// Trains until train.steps are done or it is stopped. The data is what open_run_data() gives, or one's own:
-// of that, `train`, `input` and a `summary` are needed. Prints nothing: the observer is told. Throws Error.
+// Trains until train.steps are done or it is stopped. The data is what open_run_data() gives, or the
+// caller's: of that, `train`, `input` and a `summary` are needed. Prints nothing, but calls the observer.
+// Throws Error.
 RunResult run_training(const ResolvedConfig& config, const ModelRecord& model, const OpenedData& data,
                        const RunContext& context, RunObserver& observer);
 

@@ -43,8 +43,8 @@ struct RankPlace {
   const TrainOptions& train;
 };
 
-// Everything is told to rank 0's alone, but placed() and warn_here(). Ranks that share a GPU are threads, and
-// call these two of one observer at the same time. What is not of interest need not be overridden.
+// Only rank 0 calls its observer, but all ranks call placed() and warn_here(). Ranks that share a GPU are
+// threads, and call these two of one observer at the same time. Override what is of interest.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

@@ -1,5 +1,5 @@
-// flock on a file of its own. It stays while its folder does; who has locked one that was removed meanwhile
-// takes the next one, so that no two processes lock two files of one name.
+// flock on a file of its own. It stays while its folder does; a run that has locked one that was removed
+// meanwhile takes the next one, so that no two processes lock two files of one name.
 #include "trireme/run/run_lock.h"
 
 #include <fcntl.h>

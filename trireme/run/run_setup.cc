@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/data/partition.h"
 #include "trireme/exchange/agreement_record.h"
 #include "trireme/plan/clients.h"
+#include "trireme/program/verify.h"
+#include "trireme/run/run_setup.h"
 #include "trireme/train/features.h"
 
 namespace trireme {
@@ -105,6 +108,21 @@ RankOptions between_steps(const RankOptions& ranks) {
   ranks.communicator->add_group(std::string(kServerAxis), members);
   plan.mesh = Mesh({{std::string(kServerAxis), static_cast<int>(members.size())}});
   return {plan, ranks.rank, ranks.communicator, ranks.trace};
+}
+
+void verify_before_steps(const Program& own, const std::function<Program(int rank)>& others) {
+  const int ranks = own.mesh.ranks();
+  try {
+    if (own.rank > 0 || ranks == 1 || ranks > kVerifiedTogether) return verify(own);
+    std::vector<Program> all = {own};
+    for (int rank = 1; rank < ranks; ++rank) all.push_back(others(rank));
+    verify(all);
+  } catch (const Error& error) {
+    throw_error(
+        "the run was not begun, because its program on the mesh '{}' would go wrong: {}. That is a defect of "
+        "Trireme, not of the settings; please report it with the plan, and use another plan meanwhile",
+        to_string(own.mesh), error.what());
+  }
 }
 
 }  // namespace trireme

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "trireme/data/loader.h"
 #include "trireme/data/open_data.h"
+#include "trireme/program/program.h"
 #include "trireme/run/config.h"
 #include "trireme/train/trainer.h"
 
@@ -36,5 +38,11 @@ void add_own_samples(const Config& config, const OpenedData& data, const RankOpt
 // As a rank sees itself in all that is not a step. Servers evaluate and save as if they were alone: each has
 // some of the states, as stages of a pipeline do. Workers do nothing of the kind.
 RankOptions between_steps(const RankOptions& ranks);
+
+// What is proved of a run's Programs before its first step (program/verify.h), in milliseconds: every rank
+// verifies its own, and rank 0 those of all ranks together, where they are few enough to be built there.
+inline constexpr int kVerifiedTogether = 64;  // ranks
+// `others` builds the program of another rank; it is asked on rank 0 alone. Throws Error, with what is wrong.
+void verify_before_steps(const Program& own, const std::function<Program(int rank)>& others);
 
 }  // namespace trireme

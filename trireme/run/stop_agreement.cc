@@ -40,7 +40,8 @@ StopReason StopAgreement::agreed_after(int64_t steps) {
   const StopReason settled = under_way_ ? static_cast<StopReason>(flag_) : StopReason::kNone;
   // The ranks of a replica are in step, and say the same to the others.
   flag_ = agreed(ranks_.communicator, inside_, static_cast<int32_t>(reason()), Communicator::Reduction::kMax);
-  ranks_.communicator->start_all_reduce(kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax);
+  ranks_.communicator->start(
+      {CollectiveKind::kAllReduce, kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax});
   under_way_ = true;
   return settled;
 }

@@ -1,10 +1,9 @@
 // Programs that would go wrong are refused before the first step, by their own rank and by rank 0.
-#include "trireme/run/verified_program.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "trireme/run/run_setup.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme {

@@ -20,7 +20,7 @@ struct CommUse {
 };
 
 // Both are sorted: ranks that are joined one group after another, and then one way after another, wait for
-// nobody who waits for them.
+// no rank that waits for them.
 CommUse comm_use(const Program& program);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // Takes the place of cuda_device.cc where no CUDA toolkit was found when the build was configured.
 #include "trireme/base/error.h"
-#include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/device.h"
 
 namespace trireme {
 

@@ -14,7 +14,7 @@
 #include "trireme/kernels/cuda/table.h"
 #include "trireme/kernels/device_fault.h"
 #include "trireme/kernels/product_choices.h"
-#include "trireme/runtime/cuda_debug.h"
+#include "trireme/runtime/device.h"
 #include "trireme/runtime/in_memory_communicator.h"
 #include "trireme/runtime/nccl.h"
 
@@ -115,7 +115,7 @@ class CudaReplay : public Replay {
   cudaGraphExec_t graph_ = nullptr;
 };
 
-// kOneByOne: see cuda_debug.h.
+// kOneByOne: see make_cuda_debug_device().
 enum class Order { kStream, kOneByOne };
 
 class CudaStream : public Stream {

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "trireme/base/error.h"
-#include "trireme/runtime/cuda_debug.h"
 #include "trireme/runtime/nccl.h"
 #include "trireme/runtime/staged_communicator.h"
 

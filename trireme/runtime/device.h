@@ -38,7 +38,7 @@ class Event {
   virtual void wait() = 0;  // blocks the caller until the point is reached
 };
 
-// A point in a stream of which it can be told when the device came to it.
+// A point in a stream; says when the device came to it.
 class Mark {
  public:
   virtual ~Mark() = default;
@@ -132,5 +132,12 @@ std::unique_ptr<Device> make_cuda_device(int index, const ProductFile& products 
                                          F32Products f32_products = F32Products::kF32,
                                          comm::DeviceLinks links = comm::DeviceLinks::through_host);
 int cuda_device_count();  // 0 also where this build has no CUDA
+
+// A GPU in debug order (train.device=cuda_debug): each op is waited for before the next one is launched, and
+// nothing is noted down for replay, so that a fault is an Error of the op that made it. Results are those of
+// the usual order, bit for bit.
+std::unique_ptr<Device> make_cuda_debug_device(int index, const ProductFile& products = {},
+                                               F32Products f32_products = F32Products::kF32,
+                                               comm::DeviceLinks links = comm::DeviceLinks::through_host);
 
 }  // namespace trireme

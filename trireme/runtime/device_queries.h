@@ -1,6 +1,8 @@
 // What passes and the Executor ask of a device before it runs anything: which kernel a node has, what memory
-// that wants, and which nodes it runs together.
+// that wants, which nodes it runs together, and whether the program fits.
 #pragma once
+
+#include <cstddef>
 
 #include "trireme/passes/device_fuse.h"
 #include "trireme/passes/gather.h"
@@ -20,5 +22,9 @@ WorkspaceQuery workspace_query(const Device& device);
 GroupQuery group_query(const Device& device);
 // Whether a node costs this device less than those it stands for; empty where none does.
 GainQuery gain_query(const Device& device);
+
+// Throws an Error that names the three largest consumers, and what would help, when the program's planned
+// peak is more than `free_bytes`.
+void expect_room(const Program& program, size_t free_bytes);
 
 }  // namespace trireme

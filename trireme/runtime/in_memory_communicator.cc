@@ -3,22 +3,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <thread>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/transport/transport.h"
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double elapsed_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 struct Stretch {
   int64_t first, count;
@@ -52,8 +46,8 @@ struct InMemoryCommunicator::Exchange {
   const std::byte* data;              // what wait() is called with
   std::shared_ptr<std::byte> memory;  // of `offers`; the host's communicator keeps it while it writes there
   std::span<Offer*> offers;           // which it brings, and by whose address it knows them
-  Offer* own;                         // null at who receives
-  Share share;                        // null at who sends
+  Offer* own;                         // null on the receiver
+  Share share;                        // null on the sender
   enum class Stage { kOffered, kShared, kThrough, kStaged } stage = Stage::kOffered;
 
   std::byte* key() const { return reinterpret_cast<std::byte*>(offers.data()); }
@@ -107,8 +101,8 @@ void InMemoryCommunicator::collective(std::string_view axis, const std::byte* na
   Exchange& exchange =
       begin(name, static_cast<size_t>(place.ranks), offer(offered, place.ranks), std::move(share));
   exchange.offers[static_cast<size_t>(place.rank)] = exchange.own;
-  inner_.start_all_gather(axis, exchange.key(), place.ranks * static_cast<int64_t>(sizeof(Offer*)),
-                          DType::u8);
+  inner_.start({CollectiveKind::kAllGather, axis, exchange.key(),
+                place.ranks * static_cast<int64_t>(sizeof(Offer*)), DType::u8});
 }
 
 const Kernel* InMemoryCommunicator::sums(DType dtype, Reduction reduction) const {
@@ -132,53 +126,36 @@ void InMemoryCommunicator::add_up(const Kernel& kernel, Offers offers, size_t in
   }
 }
 
-void InMemoryCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count,
-                                            DType dtype, Reduction reduction) {
-  const Place place = inner_.place(axis);
-  const Stretch own = share_of(count, place.rank, place.ranks);
-  const size_t at = static_cast<size_t>(own.first) * size_of(dtype),
-               bytes = static_cast<size_t>(own.count) * size_of(dtype);
-  bytes_ += 2 * bytes * static_cast<size_t>(place.ranks - 1);
-  const Kernel* const kernel = sums(dtype, reduction);
-  if (!kernel) {
-    staged_.start_all_reduce(axis, data, count, dtype, reduction);
-    under_way_.push_back({.data = data, .stage = Exchange::Stage::kStaged});
-    return;
-  }
-  collective(axis, data, data, [=, this](Offers offers) {
-    if (own.count == 0) return;
-    add_up(*kernel, offers, 0, own.first, own.count, dtype);
-    for (size_t i = 1; i < offers.size(); ++i)
-      stream_.copy(offers[i]->data + at, offers[0]->data + at, bytes);
-  });
-}
-
-void InMemoryCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
-                                                DType dtype, Reduction reduction) {
-  const Place place = inner_.place(axis);
-  const int64_t part = count / place.ranks;
-  bytes_ += static_cast<size_t>(part * (place.ranks - 1)) * size_of(dtype);
-  const Kernel* const kernel = sums(dtype, reduction);
-  if (!kernel) {
-    staged_.start_reduce_scatter(axis, data, count, dtype, reduction);
-    under_way_.push_back({.data = data, .stage = Exchange::Stage::kStaged});
-    return;
-  }
-  collective(axis, data, data, [=, this](Offers offers) {
-    if (part > 0) add_up(*kernel, offers, static_cast<size_t>(place.rank), place.rank * part, part, dtype);
-  });
-}
-
-void InMemoryCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count,
-                                            DType dtype) {
-  const Place place = inner_.place(axis);
-  const size_t part = static_cast<size_t>(count / place.ranks) * size_of(dtype);
-  bytes_ += part * static_cast<size_t>(place.ranks - 1);
-  collective(axis, data, data, [=, this](Offers offers) {
+void InMemoryCommunicator::start(const Collective& call) {
+  const Place place = inner_.place(call.axis);
+  const size_t others = static_cast<size_t>(place.ranks - 1);
+  if (call.kind == CollectiveKind::kAllGather) {
+    const size_t part = static_cast<size_t>(call.count / place.ranks) * size_of(call.dtype);
+    bytes_ += part * others;
     const size_t rank = static_cast<size_t>(place.rank);
-    for (size_t i = 0; i < offers.size(); ++i) {
-      if (i != rank) stream_.copy(offers[i]->data + rank * part, data + rank * part, part);
-    }
+    return collective(call.axis, call.data, call.data, [=, this, data = call.data](Offers offers) {
+      for (size_t i = 0; i < offers.size(); ++i) {
+        if (i != rank) stream_.copy(offers[i]->data + rank * part, data + rank * part, part);
+      }
+    });
+  }
+  const bool everywhere = call.kind == CollectiveKind::kAllReduce;
+  const Stretch own = everywhere ? share_of(call.count, place.rank, place.ranks)
+                                 : Stretch{place.rank * (call.count / place.ranks), call.count / place.ranks};
+  const size_t at = static_cast<size_t>(own.first) * size_of(call.dtype),
+               bytes = static_cast<size_t>(own.count) * size_of(call.dtype);
+  bytes_ += (everywhere ? 2 : 1) * bytes * others;
+  const Kernel* const kernel = sums(call.dtype, call.reduction);
+  if (!kernel) {
+    staged_.start(call);
+    under_way_.push_back({.data = call.data, .stage = Exchange::Stage::kStaged});
+    return;
+  }
+  collective(call.axis, call.data, call.data, [=, this, dtype = call.dtype](Offers offers) {
+    if (own.count == 0) return;
+    add_up(*kernel, offers, everywhere ? 0 : static_cast<size_t>(place.rank), own.first, own.count, dtype);
+    for (size_t i = 1; everywhere && i < offers.size(); ++i)
+      stream_.copy(offers[i]->data + at, offers[0]->data + at, bytes);
   });
 }
 
@@ -194,7 +171,7 @@ void InMemoryCommunicator::all_to_all(std::string_view axis, const std::byte* fr
   wait(to);
 }
 
-// Who receives does the copy.
+// The receiver does the copy.
 void InMemoryCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
   Offer* const own = offer(const_cast<std::byte*>(data), 2);
   const Exchange& exchange = begin(data, 1, own, nullptr);
@@ -266,11 +243,11 @@ void InMemoryCommunicator::until(const Done& done) {
   const Clock::time_point begin = Clock::now();
   for (advance(); !done(); advance()) {
     std::this_thread::yield();
-    if (elapsed_since(begin) > timeout_seconds())
+    if (seconds_since(begin) > timeout_seconds())
       throw_error("another rank on this device has not taken part in an exchange for {:.0f} s",
                   timeout_seconds());
   }
-  seconds_ += elapsed_since(begin);
+  seconds_ += seconds_since(begin);
 }
 
 void InMemoryCommunicator::wait(const std::byte* data) {

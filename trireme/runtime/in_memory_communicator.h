@@ -23,11 +23,7 @@ class InMemoryCommunicator final : public WrappingCommunicator {
   InMemoryCommunicator(Communicator& inner, Stream& stream, const KernelTable& kernels);
   ~InMemoryCommunicator() override;
 
-  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                        Reduction reduction) override;
-  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                            Reduction reduction) override;
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start(const Collective& call) override;
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
@@ -44,7 +40,7 @@ class InMemoryCommunicator final : public WrappingCommunicator {
  private:
   struct Offer;
   struct Exchange;
-  using Offers = std::span<Offer* const>;  // of all ranks of an axis, or of who sends
+  using Offers = std::span<Offer* const>;  // of all ranks of an axis, or of the sender
   using Share = std::function<void(Offers)>;
 
   Offer* offer(std::byte* data, int holders);

@@ -124,7 +124,8 @@ TEST(InMemoryCommunicator, WaitsMayComeInAnyOrder) {
     for (int round = 0; round < 20; ++round) {
       for (int i = 0; i < 3; ++i) {
         values[i] = values_of(rank, 200 + i);
-        communicator.start_all_reduce("data", bytes_of(values[i]), 200 + i, DType::f32, Reduction::kSum);
+        communicator.start(
+            {CollectiveKind::kAllReduce, "data", bytes_of(values[i]), 200 + i, DType::f32, Reduction::kSum});
       }
       for (int i = 0; i < 3; ++i) {
         std::vector<float>& one = values[(i + rank) % 3];
@@ -141,8 +142,8 @@ TEST(InMemoryCommunicator, EndsWhenNobodyWorksOnItsMemory) {
   on_ranks(3, [&](Communicator& communicator, int rank) {
     if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10 * rank));
     values[static_cast<size_t>(rank)] = values_of(rank, 500);
-    communicator.start_all_reduce("data", bytes_of(values[static_cast<size_t>(rank)]), 500, DType::f32,
-                                  Reduction::kSum);
+    communicator.start({CollectiveKind::kAllReduce, "data", bytes_of(values[static_cast<size_t>(rank)]), 500,
+                        DType::f32, Reduction::kSum});
   });
   for (const std::vector<float>& one : values) {
     for (int64_t i = 0; i < 500; ++i) ASSERT_EQ(one[static_cast<size_t>(i)], sum_in_pairs(3, i));
@@ -155,7 +156,8 @@ TEST(InMemoryCommunicator, ARankThatFailsInTheMiddleIsTold) {
       [&] {
         on_ranks(2, [&](Communicator& communicator, int rank) {
           std::vector<float> values(4);
-          communicator.start_all_reduce("data", bytes_of(values), 4, DType::f32, Reduction::kSum);
+          communicator.start(
+              {CollectiveKind::kAllReduce, "data", bytes_of(values), 4, DType::f32, Reduction::kSum});
           if (rank == 1) throw_error("no more");
           communicator.wait(bytes_of(values));
         });

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 
@@ -29,11 +30,10 @@ constexpr double kLongestLook = 1;
 class Stopwatch {
  public:
   explicit Stopwatch(double& total) : total_(total) {}
-  ~Stopwatch() { total_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  ~Stopwatch() { total_ += seconds_since(begin_); }
   Stopwatch(const Stopwatch&) = delete;
 
  private:
-  using Clock = std::chrono::steady_clock;
   double& total_;
   const Clock::time_point begin_ = Clock::now();
 };
@@ -97,19 +97,30 @@ void MeshCommunicator::add_group(const std::string& name, const std::vector<int>
   }
 }
 
-MeshCommunicator::Ranks& MeshCommunicator::ranks(std::string_view name) {
+const MeshCommunicator::Ranks& MeshCommunicator::ranks(std::string_view name) const {
   const auto found = std::ranges::find(groups_, name, &Ranks::name);
-  TRIREME_CHECK(found != groups_.end());
-  TRIREME_CHECK(found->group != nullptr);
+  if (found == groups_.end())
+    throw_error("there is no axis or group '{}' on the mesh '{}'", name, to_string(mesh_));
   return *found;
 }
 
+const MeshCommunicator::Ranks& MeshCommunicator::several(std::string_view name) const {
+  const Ranks& found = ranks(name);
+  if (!found.group)
+    throw_error("'{}' on the mesh '{}' is this rank alone; a collective is for two or more", name,
+                to_string(mesh_));
+  return found;
+}
+
+comm::Group& MeshCommunicator::messages() const {
+  if (!messages_) throw_error("the mesh '{}' has no other rank to exchange messages with", to_string(mesh_));
+  return *messages_;
+}
+
 Communicator::Place MeshCommunicator::place(std::string_view axis) const {
-  const auto found = std::ranges::find(groups_, axis, &Ranks::name);
-  if (found == groups_.end())
-    throw_error("there is no axis or group '{}' on the mesh '{}'", axis, to_string(mesh_));
-  const auto own = std::ranges::find(found->members, context_.rank());
-  return {static_cast<int>(own - found->members.begin()), static_cast<int>(found->members.size())};
+  const Ranks& found = ranks(axis);
+  const auto own = std::ranges::find(found.members, context_.rank());
+  return {static_cast<int>(own - found.members.begin()), static_cast<int>(found.members.size())};
 }
 
 bool MeshCommunicator::adds_in_pairs() const {
@@ -119,41 +130,32 @@ bool MeshCommunicator::adds_in_pairs() const {
   });
 }
 
-template <typename Start>
-void MeshCommunicator::start(const std::byte* data, const Start& begin) {
+// Notes down what begin() starts.
+template <typename Begin>
+void MeshCommunicator::track(const std::byte* data, const Begin& begin) {
   const Stopwatch watch(seconds_);
   under_way_.push_back({data, lent_.owner(data), begin()});
 }
 
-void MeshCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                        Reduction reduction) {
-  Ranks& over = ranks(axis);
-  start(data, [&] {
-    return over.group->all_reduce(data, count, dtype, op_of(reduction), over.options.all_reduce);
+void MeshCommunicator::start(const Collective& call) {
+  const Ranks& over = several(call.axis);
+  const comm::ReduceOp op = op_of(call.reduction);
+  track(call.data, [&] {
+    if (call.kind == CollectiveKind::kAllReduce)
+      return over.group->all_reduce(call.data, call.count, call.dtype, op, over.options.all_reduce);
+    if (call.kind == CollectiveKind::kReduceScatter)
+      return over.group->reduce_scatter(call.data, call.count, call.dtype, op, over.options.reduce_scatter);
+    TRIREME_CHECK(call.kind == CollectiveKind::kAllGather);
+    return over.group->all_gather(call.data, call.count, call.dtype, over.options.all_gather);
   });
-}
-
-void MeshCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
-                                            DType dtype, Reduction reduction) {
-  Ranks& over = ranks(axis);
-  start(data, [&] {
-    return over.group->reduce_scatter(data, count, dtype, op_of(reduction), over.options.reduce_scatter);
-  });
-}
-
-void MeshCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-  Ranks& over = ranks(axis);
-  start(data, [&] { return over.group->all_gather(data, count, dtype, over.options.all_gather); });
 }
 
 void MeshCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {
-  TRIREME_CHECK(messages_ != nullptr);
-  start(data, [&] { return messages_->send(data, bytes, DType::u8, peer, tag); });
+  track(data, [&] { return messages().send(data, bytes, DType::u8, peer, tag); });
 }
 
 void MeshCommunicator::start_receive(int peer, std::byte* data, int64_t bytes, int tag) {
-  TRIREME_CHECK(messages_ != nullptr);
-  start(data, [&] { return messages_->receive(data, bytes, DType::u8, peer, tag); });
+  track(data, [&] { return messages().receive(data, bytes, DType::u8, peer, tag); });
 }
 
 void MeshCommunicator::wait(const std::byte* data) {
@@ -183,8 +185,7 @@ void MeshCommunicator::note_silence(Started& one) {
 
 Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* const> data, Silence too_long) {
   const Stopwatch watch(seconds_);
-  const auto give_up = comm::Clock::now() + std::chrono::duration_cast<comm::Clock::duration>(
-                                                std::chrono::duration<double>(context_.timeout_seconds()));
+  const auto give_up = comm::Clock::now() + clock_duration(context_.timeout_seconds());
   while (true) {
     for (size_t i = 0; i < data.size(); ++i) {
       const auto found = std::ranges::find(under_way_, data[i], &Started::data);
@@ -237,16 +238,16 @@ void MeshCommunicator::progress() {
       one.handle.done();  // moves all that is under way on the transport
       return;
     } catch (const comm::PeerError& error) {
-      if (!is_lost(error.rank())) throw;  // who waits for it will be told
+      if (!is_lost(error.rank())) throw;  // those that wait for it will get the Error
     }
   }
 }
 
 void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
                                   DType dtype) {
-  comm::Group& group = *ranks(axis).group;
+  comm::Group& group = *several(axis).group;
   counts_.assign(group.size(), count / group.size());
-  start(to, [&] { return group.all_to_all(from, counts_, to, counts_, dtype); });
+  track(to, [&] { return group.all_to_all(from, counts_, to, counts_, dtype); });
   wait(to);
 }
 

@@ -25,11 +25,7 @@ class MeshCommunicator final : public Communicator {
   // The same one along all axes.
   MeshCommunicator(const Mesh& mesh, comm::Context& context, comm::Algorithm algorithm);
 
-  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                        Reduction reduction) override;
-  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                            Reduction reduction) override;
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start(const Collective& call) override;
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
@@ -75,10 +71,12 @@ class MeshCommunicator final : public Communicator {
   };
 
   void add(const std::string& name, std::vector<int> members, comm::Algorithm algorithm);
-  Ranks& ranks(std::string_view name);
+  const Ranks& ranks(std::string_view name) const;
+  const Ranks& several(std::string_view name) const;  // with a group
+  comm::Group& messages() const;
   void note_silence(Started& one);
-  template <typename Start>
-  void start(const std::byte* data, const Start& begin);
+  template <typename Begin>
+  void track(const std::byte* data, const Begin& begin);
 
   const Mesh mesh_;
   comm::Context& context_;

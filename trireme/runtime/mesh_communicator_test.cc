@@ -65,6 +65,20 @@ TEST(MeshCommunicator, MessagesGoAlongAnAxisOfAllRanks) {
 }
 
 // A message shares the memory that it is received into until it is waited for, whoever allocated it.
+TEST(MeshCommunicator, WhatTheMeshDoesNotHaveIsAnError) {
+  comm::run_rank_threads(1, [&](comm::Context& context) {
+    MeshCommunicator communicator(Mesh({{"data", 1}}), context);
+    float value = 1;
+    auto* const data = reinterpret_cast<std::byte*>(&value);
+    EXPECT_EQ(error_of([&] { communicator.all_gather("tensor", data, 1, DType::f32); }),
+              "there is no axis or group 'tensor' on the mesh 'data:1'");
+    EXPECT_EQ(error_of([&] { communicator.all_gather("data", data, 1, DType::f32); }),
+              "'data' on the mesh 'data:1' is this rank alone; a collective is for two or more");
+    EXPECT_EQ(error_of([&] { communicator.start_send(0, data, 4, 0); }),
+              "the mesh 'data:1' has no other rank to exchange messages with");
+  });
+}
+
 TEST(MeshCommunicator, WhatIsUnderWayKeepsItsMemory) {
   constexpr size_t kBytes = 100000;  // more than a transport takes over
   comm::run_rank_threads(2, [](comm::Context& context) {

@@ -52,32 +52,24 @@ class NcclCommunicator final : public WrappingCommunicator {
     }
   }
 
-  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                        Reduction reduction) override {
-    NcclLink& link = group(axis);
-    const auto parts = static_cast<uint64_t>(link.ranks);
-    begin(link, "all_reduce", data, count, dtype, 2 * (parts - 1), [&](ncclComm_t comm, cudaStream_t stream) {
-      return nccl().ncclAllReduce(data, data, static_cast<size_t>(count), nccl_type(dtype),
-                                  nccl_reduction(reduction), comm, stream);
-    });
-  }
-  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                            Reduction reduction) override {
-    NcclLink& link = group(axis);
-    const size_t part = part_of(link, count);
-    begin(link, "reduce_scatter", data, count, dtype, link.ranks - 1,
+  void start(const Collective& call) override {
+    NcclLink& link = group(call.axis);
+    const bool everywhere = call.kind == CollectiveKind::kAllReduce;
+    const size_t part = everywhere ? 0 : part_of(link, call.count);
+    std::byte* const own =
+        call.data + static_cast<size_t>(everywhere ? 0 : link.rank) * part * size_of(call.dtype);
+    const ncclDataType_t type = nccl_type(call.dtype);
+    const ncclRedOp_t op = nccl_reduction(call.reduction);
+    const auto sent = static_cast<uint64_t>(link.ranks - 1) * (everywhere ? 2 : 1);
+    begin(link, name(call.kind).data(), call.data, call.count, call.dtype, sent,
           [&](ncclComm_t comm, cudaStream_t stream) {
-            return nccl().ncclReduceScatter(data, data + own_offset(link, count, dtype), part,
-                                            nccl_type(dtype), nccl_reduction(reduction), comm, stream);
+            if (everywhere)
+              return nccl().ncclAllReduce(call.data, call.data, static_cast<size_t>(call.count), type, op,
+                                          comm, stream);
+            if (call.kind == CollectiveKind::kReduceScatter)
+              return nccl().ncclReduceScatter(call.data, own, part, type, op, comm, stream);
+            return nccl().ncclAllGather(own, call.data, part, type, comm, stream);
           });
-  }
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override {
-    NcclLink& link = group(axis);
-    const size_t part = part_of(link, count);
-    begin(link, "all_gather", data, count, dtype, link.ranks - 1, [&](ncclComm_t comm, cudaStream_t stream) {
-      return nccl().ncclAllGather(data + own_offset(link, count, dtype), data, part, nccl_type(dtype), comm,
-                                  stream);
-    });
   }
   // Ranks do not compare tags here: NCCL's messages have none.
   void start_send(int peer, const std::byte* data, int64_t bytes, int) override {
@@ -152,8 +144,9 @@ class NcclCommunicator final : public WrappingCommunicator {
                   nccl().ncclGetLastError(nullptr));
   }
 
-  // NCCL connects two ranks at their first message, and holds up who sends or receives it until both have
-  // come. Here all go the same ways in the same order; in a step one may wait for who waits for it elsewhere.
+  // NCCL connects two ranks at their first message, and holds up sender and receiver until both have
+  // come. Here all go the same ways in the same order; in a step a rank may wait for one that waits for it in
+  // another place.
   void connect(const CommUse::Way& way) {
     std::byte* const first = first_message_.get();
     if (way.from == use_.rank)
@@ -180,9 +173,6 @@ class NcclCommunicator final : public WrappingCommunicator {
   static size_t part_of(const NcclLink& link, int64_t count) {
     TRIREME_CHECK(count % link.ranks == 0);
     return static_cast<size_t>(count / link.ranks);
-  }
-  static size_t own_offset(const NcclLink& link, int64_t count, DType dtype) {
-    return static_cast<size_t>(link.rank) * part_of(link, count) * size_of(dtype);
   }
 
   // `sent`: how many parts of the data this rank sends at least, of as many as there are ranks.

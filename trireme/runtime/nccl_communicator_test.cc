@@ -59,9 +59,11 @@ TEST_F(NcclOnGpu, CallsOverAnAxisOfOneKeepWhatIsThere) {
     stream.upload(data.data(), given.data(), bytes);
     stream.upload(other.data(), std::vector<float>(given.size()).data(), bytes);
     for (int i = 0; i < 20; ++i) {
-      communicator.start_all_reduce("data", data.data(), count, DType::f32, Reduction::kSum);
+      communicator.start(
+          {CollectiveKind::kAllReduce, "data", data.data(), count, DType::f32, Reduction::kSum});
       communicator.wait(data.data());
-      communicator.start_all_reduce("tensor", data.data(), count, DType::f32, Reduction::kMax);
+      communicator.start(
+          {CollectiveKind::kAllReduce, "tensor", data.data(), count, DType::f32, Reduction::kMax});
       communicator.wait(data.data());
       communicator.reduce_scatter("data", data.data(), count, DType::f32, Reduction::kSum);
       communicator.all_gather("tensor", data.data(), count, DType::f32);
@@ -79,7 +81,9 @@ TEST_F(NcclOnGpu, CallsOverAnAxisOfOneKeepWhatIsThere) {
 TEST_F(NcclOnGpu, WhatWasNotJoinedIsRefused) {
   with_communicator({"data"}, [](Communicator& communicator, Device& device, Stream&) {
     const Buffer data = device.allocate(64);
-    EXPECT_THAT(error_of([&] { communicator.start_all_gather("tensor", data.data(), 16, DType::f32); }),
+    EXPECT_THAT(error_of([&] {
+                  communicator.start({CollectiveKind::kAllGather, "tensor", data.data(), 16, DType::f32});
+                }),
                 HasSubstr("not joined the ranks of 'tensor'"));
     EXPECT_THAT(error_of([&] { communicator.start_send(3, data.data(), 64, 0); }),
                 HasSubstr("not joined rank 0 to rank 3"));

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "trireme/base/error.h"
-#include "trireme/kernels/cuda/library.h"
+#include "trireme/kernels/cuda/context.h"
 #include "trireme/runtime/nccl.h"
 
 namespace trireme {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/kernels/cuda/context.h"
@@ -14,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAfter{50};        // how often calls are looked after
+constexpr std::chrono::milliseconds kLookAfter{50};   // how often calls are looked after
 constexpr std::chrono::microseconds kConnecting{50};  // and ranks that are being connected
 
 double seconds_of(std::chrono::steady_clock::duration duration) {
@@ -26,7 +27,7 @@ double seconds_of(std::chrono::steady_clock::duration duration) {
 NcclLinks::NcclLinks(int device, cudaStream_t compute, double timeout_seconds)
     : device_(device),
       compute_(compute),
-      timeout_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_seconds))),
+      timeout_(clock_duration(timeout_seconds)),
       exceptions_(std::uncaught_exceptions()) {
   cuda::check(cudaSetDevice(device), "choosing the device");
   cuda::check(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "an event");
@@ -154,7 +155,7 @@ void NcclLinks::look_after() {
 bool NcclLinks::all_well(Clock::time_point now) {
   for (Call& call : calls_) {
     if (!call.under_way) continue;
-    call.under_way = cudaEventQuery(call.done) == cudaErrorNotReady;  // who computes is told of other errors
+    call.under_way = cudaEventQuery(call.done) == cudaErrorNotReady;  // other errors reach the compute stream
     if (!call.under_way || now - call.since < timeout_) continue;
     fail(*call.link, call.work.what,
          fmt::format("{} are not through after {} s. A rank is gone or stuck, or a step takes longer; then "

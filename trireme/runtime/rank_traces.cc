@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/comm/texts.h"
+#include "trireme/comm/group.h"
 
 namespace trireme {
 namespace {

@@ -1,11 +1,11 @@
-// See room.h. States are counted by their roles, and everything that lives within a step as one.
-#include "trireme/runtime/room.h"
-
+// expect_room(); see device_queries.h. States are counted by their roles, and everything that lives within a
+// step as one.
 #include <algorithm>
 #include <map>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/runtime/device_queries.h"
 
 namespace trireme {
 namespace {

@@ -1,9 +1,8 @@
-#include "trireme/runtime/room.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/base/error.h"
+#include "trireme/runtime/device_queries.h"
 
 namespace trireme {
 namespace {

@@ -12,7 +12,7 @@ namespace trireme {
 
 class Runner {
  public:
-  // The executor must outlive it, and the trace, where there is one: it is told of every segment that is run.
+  // The executor must outlive it, and the trace, where there is one, which gets an event for every segment.
   // Throws Error when a list names something that is not there.
   explicit Runner(Executor& executor, Trace* trace = nullptr);
   Runner(const Runner&) = delete;
@@ -43,8 +43,8 @@ class Runner {
     return turns(executor_.program().step_list(step)).subspan(updates_from_);
   }
 
-  // Of a list that is one message: begins it and goes on. The communicator is told of it by the memory that
-  // is returned, and waits for it there.
+  // Of a list that is one message: begins it and returns its memory, by which the communicator knows it and
+  // waits for it.
   const std::byte* begin(const ActionList& list, int64_t first_slot = 0);
 
   // The list of the program for this, to which nothing is given; nothing where it has none.

@@ -25,19 +25,9 @@ class SlowedCommunicator final : public WrappingCommunicator {
   // Over another one, which outlives it.
   SlowedCommunicator(Communicator& inner, double factor) : WrappingCommunicator(inner), factor_(factor) {}
 
-  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                        Reduction reduction) override {
+  void start(const Collective& collective) override {
     const Call call(*this);
-    inner_.start_all_reduce(axis, data, count, dtype, reduction);
-  }
-  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                            Reduction reduction) override {
-    const Call call(*this);
-    inner_.start_reduce_scatter(axis, data, count, dtype, reduction);
-  }
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override {
-    const Call call(*this);
-    inner_.start_all_gather(axis, data, count, dtype);
+    inner_.start(collective);
   }
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override {
     const Call call(*this);

@@ -26,28 +26,12 @@ StagedCommunicator::Stage StagedCommunicator::taken_with(const std::byte* data, 
   return stage;
 }
 
-void StagedCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                          Reduction reduction) {
-  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
-  Stage stage = taken_with(data, bytes);
-  inner_.start_all_reduce(axis, stage.memory.get(), count, dtype, reduction);
-  under_way_.push_back({data, data, bytes, std::move(stage)});
-}
-
-void StagedCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
-                                              DType dtype, Reduction reduction) {
-  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
-  Stage stage = taken_with(data, bytes);
-  inner_.start_reduce_scatter(axis, stage.memory.get(), count, dtype, reduction);
-  under_way_.push_back({data, data, bytes, std::move(stage)});
-}
-
-void StagedCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count,
-                                          DType dtype) {
-  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
-  Stage stage = taken_with(data, bytes);
-  inner_.start_all_gather(axis, stage.memory.get(), count, dtype);
-  under_way_.push_back({data, data, bytes, std::move(stage)});
+void StagedCommunicator::start(const Collective& call) {
+  Stage stage = taken_with(call.data, call.bytes());
+  Collective staged = call;
+  staged.data = stage.memory.get();
+  inner_.start(staged);
+  under_way_.push_back({call.data, call.data, call.bytes(), std::move(stage)});
 }
 
 void StagedCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {

@@ -17,11 +17,7 @@ class StagedCommunicator final : public WrappingCommunicator {
   // the stream. Both outlive it.
   StagedCommunicator(Communicator& inner, Stream& stream) : WrappingCommunicator(inner), stream_(stream) {}
 
-  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                        Reduction reduction) override;
-  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                            Reduction reduction) override;
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start(const Collective& call) override;
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;

@@ -16,27 +16,10 @@ TraceEvent TracedCommunicator::begun(std::string name, int64_t bytes) const {
           .bytes = bytes};
 }
 
-void TracedCommunicator::began_collective(std::string_view kind, std::string_view axis, const std::byte* data,
-                                          int64_t bytes) {
-  under_way_.push_back({data, begun(fmt::format("{} {}", kind, axis), bytes)});
-}
-
-void TracedCommunicator::start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                                          Reduction reduction) {
-  began_collective("all_reduce", axis, data, count * static_cast<int64_t>(size_of(dtype)));
-  inner_.start_all_reduce(axis, data, count, dtype, reduction);
-}
-
-void TracedCommunicator::start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count,
-                                              DType dtype, Reduction reduction) {
-  began_collective("reduce_scatter", axis, data, count * static_cast<int64_t>(size_of(dtype)));
-  inner_.start_reduce_scatter(axis, data, count, dtype, reduction);
-}
-
-void TracedCommunicator::start_all_gather(std::string_view axis, std::byte* data, int64_t count,
-                                          DType dtype) {
-  began_collective("all_gather", axis, data, count * static_cast<int64_t>(size_of(dtype)));
-  inner_.start_all_gather(axis, data, count, dtype);
+void TracedCommunicator::start(const Collective& call) {
+  under_way_.push_back({call.data, begun(fmt::format("{} {}", name(call.kind), call.axis),
+                                         static_cast<int64_t>(call.bytes()))});
+  inner_.start(call);
 }
 
 void TracedCommunicator::start_send(int peer, const std::byte* data, int64_t bytes, int tag) {

@@ -16,11 +16,7 @@ class TracedCommunicator final : public WrappingCommunicator {
   TracedCommunicator(Communicator& inner, Trace& trace, int rank)
       : WrappingCommunicator(inner), trace_(trace), rank_(rank) {}
 
-  void start_all_reduce(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                        Reduction reduction) override;
-  void start_reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                            Reduction reduction) override;
-  void start_all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) override;
+  void start(const Collective& call) override;
   void start_send(int peer, const std::byte* data, int64_t bytes, int tag) override;
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
@@ -36,7 +32,6 @@ class TracedCommunicator final : public WrappingCommunicator {
   };
   TraceEvent take_event(const std::byte* data);
   TraceEvent begun(std::string name, int64_t bytes) const;
-  void began_collective(std::string_view kind, std::string_view axis, const std::byte* data, int64_t bytes);
   void end(TraceEvent event, double waited_from);
   // Messages from one rank to another arrive in order, so that counting them on both ends numbers them alike.
   int64_t message_number(int from, int to) { return from + 4096 * (to + 4096 * messages_[{from, to}]++); }

@@ -27,9 +27,9 @@ struct When {
     kTell,    // a message to rank `peer`
     kGive,    // of a server: its message of weights anew
     kMix,     // what is in a slot into one's weights
-    kOffer,   // of ranks that average in pairs: the message of who asks
+    kOffer,   // of ranks that average in pairs: the message of the one that asks
     kAnswer,  // the message of who answers, and its own step towards the other
-    kSettle,  // the same step of who has asked
+    kSettle,  // the same step of the one that asked
     kPrefill,
     kDecode,
   };

@@ -2,7 +2,6 @@
 // backward. A microbatch's backward reads the weights that its forward read, so versions are stashed: those
 // of the microbatches under way. With vertical sync a microbatch is computed with the same version on all
 // stages, that which the first stage had when it began.
-#include "trireme/schedule/alternate.h"
 #include "trireme/schedule/pipeline_schedules.h"
 
 namespace trireme {

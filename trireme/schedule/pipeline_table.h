@@ -27,7 +27,7 @@ struct PipelineSchedule {
   PipelineNeeds needs = {};
   // Whether gradients of weights have turns of their own (Phase::kWeight).
   enum class Weights { kWithInputs, kApart } weights = Weights::kWithInputs;
-  // A schedule that is never slower and never keeps more, for who looks for the best one; "": there is none.
+  // A schedule that is never slower and never keeps more, for searches of the best one; "": there is none.
   std::string_view instead = "";
 };
 

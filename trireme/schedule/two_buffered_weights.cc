@@ -2,7 +2,6 @@
 // never drained, with one update for the m ≥ p microbatches of a step. All microbatches of a step are
 // computed with the weights from before the last update, w(t + 1) = w(t) − lr · g(w(t − 1)): no more than two
 // steps are under way, so two buffers hold all versions that anybody reads.
-#include "trireme/schedule/alternate.h"
 #include "trireme/schedule/pipeline_schedules.h"
 
 namespace trireme {

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "trireme/base/error.h"
-#include "trireme/schedule/alternate.h"
+#include "trireme/schedule/pipeline_schedules.h"
 #include "trireme/schedule/pipeline_table.h"
 
 namespace trireme {

@@ -7,17 +7,12 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/base/rng.h"
 #include "trireme/exchange/method.h"
 #include "trireme/exchange/served.h"
 #include "trireme/ir/trained.h"
-#include "trireme/ops/table.h"
 #include "trireme/optim/update.h"
-#include "trireme/passes/pins.h"
 #include "trireme/plan/agreement.h"
 #include "trireme/plan/clients.h"
-#include "trireme/program/build.h"
-#include "trireme/runtime/agree.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/step_programs.h"
 
@@ -28,13 +23,6 @@ namespace {
 // the number of targets and the scales smaller.
 constexpr double kFirstMeanScale = 65536, kLargestMeanScale = 65536 * 256, kSmallestMeanScale = 1;
 constexpr int64_t kGoodSteps = 1000;  // after which the loss scale is doubled
-
-float initial_value(std::string_view kind, double scale, RngKey key, uint64_t element) {
-  if (kind == "ones") return 1;
-  if (kind == "normal") return static_cast<float>(scale) * normal(key, element);
-  if (kind == "uniform") return static_cast<float>(scale) * (2 * uniform(key, element) - 1);
-  return 0;
-}
 
 void set_scalar(Executor& executor, int segment, std::string_view name, double value) {
   const float narrow = static_cast<float>(value);
@@ -52,22 +40,6 @@ StepResult::Over over_of(float told) {
   return told == kGoesOn      ? StepResult::Over::kNo
          : told == kIsStopped ? StepResult::Over::kStopped
                               : StepResult::Over::kThrough;
-}
-
-bool has_input(const Graph& graph, std::string_view name) {
-  return std::ranges::any_of(graph.values, [&](const Value& value) {
-    return value.kind == Value::Kind::kInput && value.name == name;
-  });
-}
-
-bool has_output(const Graph& graph, std::string_view name) {
-  return std::ranges::find(graph.outputs, name, &Output::name) != graph.outputs.end();
-}
-
-// Of a model with logits, which has two inputs: the second.
-const std::string& targets_name(const Graph& graph) {
-  const auto last = std::ranges::find(graph.values.rbegin(), graph.values.rend(), Role::kBatch, &Value::role);
-  return last->name;
 }
 
 // Ranks that could not hear of each other would wait, or train models of their own.
@@ -96,22 +68,6 @@ Program step_program(const Model& model, const TrainOptions& train, const OptimO
   return StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, &device);
 }
 
-void initialise_states(Executor& executor, uint64_t seed) {
-  std::vector<float> values;
-  for (const State& slot : executor.program().states) {
-    if (slot.role == Role::kStash) continue;
-    const std::string_view kind = slot.attrs.text("init", "zeros");
-    const double scale = slot.attrs.real("scale", 0);
-    const std::string name = saved_name(slot.name, slot.role, slot.attrs);
-    const RngKey key{seed, stream_id(slot.attrs.text(kStartsAs, name))};
-    values.resize(slot.type.shape.elements());
-    for_each_run(slot.part, [&](int64_t whole, int64_t local, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) values[local + i] = initial_value(kind, scale, key, whole + i);
-    });
-    write_numbers(executor, slot, values);
-  }
-}
-
 Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,
                  const RankOptions& ranks)
     : train_(train),
@@ -137,11 +93,6 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
         "train.shards adds up in pairs, and this communicator does not; make it with "
         "axis_algorithms(plan, train), or use train.shards=0");
   if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
-}
-
-void Trainer::initialise(uint64_t seed) {
-  initialise_states(executor_, seed);
-  begin_from_weights();
 }
 
 void Trainer::run_list(const ActionList& list) {
@@ -307,7 +258,7 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
       load_rows(turn.segment, step_list_, microbatch % step_list_.microbatches,
                 batch_after(microbatch / step_list_.microbatches));
     ahead_ = {};
-    if (has_input(segment.graph, "loss_scale")) set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
+    if (segment.graph.has_input("loss_scale")) set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
     if (segment.takes(Role::kRng)) {
       const std::array<int64_t, 2> rng{train_.seed, step * step_list_.microbatches + turn.action->microbatch};
       executor_.set_input(turn.segment, "rng", rng.data(), sizeof rng);
@@ -316,7 +267,7 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
   const auto after = [&](const Runner::Turn& turn) {
     // Several ranks find out together, in the update: the loss of one is not known to the others yet.
     const Segment& segment = program().segments[turn.segment];
-    if (ranks_.communicator || !has_output(segment.graph, "loss")) return;
+    if (ranks_.communicator || !segment.graph.has_output("loss")) return;
     if (next && !segment.takes(Role::kStash)) load_ahead(turn.segment, *next);
     const float loss = executor_.scalar_output(turn.segment, "loss");
     if (std::isfinite(loss)) return;
@@ -338,7 +289,7 @@ StepResult Trainer::update(int64_t step, double rate) {
     if (list.when.is_due_after(step + 1)) run_list(list);
   }
   for (size_t s = program().segments.size(); s-- > 0;) {  // of several servers, the first one says it
-    if (has_output(program().segments[s].graph, kOver))
+    if (program().segments[s].graph.has_output(kOver))
       result.over = over_of(executor_.scalar_output(static_cast<int>(s), kOver));
   }
   return result;
@@ -351,7 +302,7 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
   if (is_idle(ranks_, step)) return result;
   float count = 0;
   const auto before = [&](const Runner::Turn& turn) {
-    if (!has_input(program().segments[turn.segment].graph, "lr")) return;
+    if (!program().segments[turn.segment].graph.has_input("lr")) return;
     set_scalar(executor_, turn.segment, "lr", rate);
     set_scalar(executor_, turn.segment, "step", static_cast<double>(step + 1));
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
@@ -363,7 +314,7 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
     count = read("count");
     result.loss = read("loss") / std::max(1.0f, count);
     result.skipped = !std::isfinite(read("scale"));
-    if (has_output(program().segments[turn.segment].graph, kResidualSquares))
+    if (program().segments[turn.segment].graph.has_output(kResidualSquares))
       result.residual_norm = std::sqrt(static_cast<double>(read(kResidualSquares)));
     if (train_.noise_scale) {
       const double norm = result.norm * count;
@@ -432,74 +383,6 @@ void Trainer::explain_bad_loss(std::span<const Runner::Turn> turns, double loss,
       "lr_schedule.warmup_steps or train.clip_norm usually help",
       loss, step + 1,
       where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
-}
-
-void Trainer::evaluate(Batch& batch, Evaluation& total, const OnRow& on_row) {
-  std::array<double, 3> sums = {};  // loss, count, correct
-  const auto before = [&](const Runner::Turn& turn) {
-    if (program().segments[turn.segment].takes(Role::kBatch))
-      load_rows(turn.segment, evaluation_list_, turn.action->microbatch, batch);
-  };
-  const auto after = [&](const Runner::Turn& turn) {
-    if (!has_output(program().segments[turn.segment].graph, "loss")) return;
-    sums[0] += executor_.scalar_output(turn.segment, "loss");
-    sums[1] += executor_.scalar_output(turn.segment, "count");
-    sums[2] += count_correct(turn.segment, turn.action->microbatch, batch, on_row);
-  };
-  runner_.run(runner_.turns(evaluation_list_), before, after);
-  if (const std::string axis = ranks_.plan.parts_axis_name();
-      !axis.empty())  // one stage, or server, has them
-    agree(ranks_.communicator, axis, std::span(sums), Communicator::Reduction::kSum);
-  total.loss = (total.loss * total.count + sums[0]) / std::max(1.0, total.count + sums[1]);
-  total.count += sums[1];
-  total.correct += sums[2];
-}
-
-double Trainer::count_correct(int segment, int64_t microbatch, Batch& batch, const OnRow& on_row) {
-  double total = 0;
-  const Graph& graph = program().segments[segment].graph;
-  for (const Output& output : graph.outputs) {
-    if (output.role != OutputRole::kRows) continue;
-    const Shape& shape = graph.type(output.value).shape;
-    logits_.resize(shape.elements());
-    executor_.read_output(segment, output.name, logits_.data(), logits_.size() * sizeof(float));
-    const std::span<int32_t> targets = batch.at(targets_name(graph)).values<int32_t>();
-    const int64_t width = shape.back(), rows = evaluation_list_.own.size;
-    const int64_t first =
-        batch.place_of(microbatch * evaluation_list_.rows + evaluation_list_.own.begin, rows) *
-        (shape.elements() / width / rows);
-    double correct = 0;
-    for (int64_t row = 0; row * width < shape.elements(); ++row) {
-      if (targets[first + row] < 0) continue;
-      const float* logit = logits_.data() + row * width;
-      correct += std::max_element(logit, logit + width) - logit == targets[first + row];
-      if (on_row) on_row(first + row, {logit, static_cast<size_t>(width)});
-    }
-    for (const int axis : batch_axes(ranks_.plan))  // the other ranks have the rest
-      correct = agreed(ranks_.communicator, ranks_.plan.mesh.axes()[axis].name, correct,
-                       Communicator::Reduction::kSum);
-    total += correct;
-  }
-  return total;
-}
-
-std::vector<NamedTensor> Trainer::tensors(const std::vector<Role>& roles) {
-  std::vector<NamedTensor> result;
-  for (const State& slot : program().states) {
-    if (std::ranges::find(roles, slot.role) == roles.end() || has_master(slot.role, slot.type)) continue;
-    TensorReach reach = reach_of(executor_, slot.name);
-    if (slot.role == Role::kMaster) {
-      const State& weight = *program().find_state(slot.attrs.text("of"));
-      TRIREME_CHECK(weight.type.shape == slot.type.shape);
-      reach.write = [both = reach.write, rounding = rounding_reach(executor_, weight)](
-                        size_t offset, const void* from, size_t bytes) {
-        both(offset, from, bytes);
-        rounding.write(offset, from, bytes);
-      };
-    }
-    result.push_back({saved_name(slot.name, slot.role, slot.attrs), view_of(slot), std::move(reach)});
-  }
-  return result;
 }
 
 }  // namespace trireme

@@ -68,7 +68,7 @@ class Trainer {
   Trainer(const Model& model, const TrainOptions& train, const OptimOptions& optim, const StepShape& shape,
           Device& device, const RankOptions& ranks = {})
       : Trainer(step_program(model, train, optim, shape, device, ranks), train, shape, device, ranks) {}
-  // The program is step_program()'s, for who had a look at it before.
+  // The program is step_program()'s, for callers that look at it first.
   Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,
           const RankOptions& ranks);
 
@@ -90,14 +90,14 @@ class Trainer {
     return update(step, rate);
   }
   int64_t steps_ahead() const;
-  // Its two halves, for who looks at gradients in between: one leaves them in states, the other takes them
-  // from there.
+  // Its two halves, for callers that look at gradients in between: one leaves them in states, the other takes
+  // them from there.
   void forward_backward(Batch& batch, int64_t step);
   // One of train.accumulate microbatches alone, of shape.rows rows, of which this rank is given at least
   // own_evaluation_rows(). In order: the first (0) replaces what was added up, the others add to it.
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
-  // Both halves without the lists by which ranks agree, for who runs those in an order of his own
+  // Both halves without the lists by which ranks agree, for callers that run those in an order of their own
   // (rank_steps.h). Messages that are taken or made lie in this slot.
   StepResult step_alone(Batch& batch, int64_t step, double rate, int64_t slot);
 
@@ -153,7 +153,7 @@ class Trainer {
   Executor& executor() { return executor_; }
   Runner& runner() { return runner_; }
   // The states, by their names in checkpoints: weights and buffers; moments and velocities. Of one rank: of a
-  // 16-bit weight it is the master, and who writes it writes the weight.
+  // 16-bit weight it is the master, and writing it writes the weight.
   std::vector<NamedTensor> model_tensors() {
     return tensors({Role::kParameter, Role::kMaster, Role::kBuffer});
   }

@@ -1,5 +1,5 @@
 // Every algorithm, declared for the table in algorithms.cc and for nobody else. Each is a function from the
-// number of ranks to Steps, in the file of its name. Any number of ranks from 1 on.
+// number of ranks to Steps, in the file of its name or family. Any number of ranks from 1 on.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The table of algorithms: which collective can run how. Everybody who needs Steps asks here.
+// The table of algorithms: which collective can run how. All callers that need Steps ask here.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// How to run a call: what a chooser answers, and what is answered when nobody who has measured decides.
+// How to run a call: what a chooser answers, and what is answered when there are no measurements to decide
+// by.
 #pragma once
 
 #include <cstddef>

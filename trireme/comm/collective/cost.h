@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/collective/link.h"
+#include "trireme/comm/collective/formula.h"
 #include "trireme/comm/collective/steps.h"
 
 namespace trireme::comm {

@@ -1,4 +1,4 @@
-// A link that is slower than the one that is there, for who wants to know how training would go over it:
+// A link slower than the real one, for trying out how training would go over it:
 // `--link home`, `--link latency=50ms,bandwidth=100Mbit,jitter=5ms`, `--link home,jitter=5ms`.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/comm/collective/link.h"
+#include "trireme/comm/collective/formula.h"
 
 namespace trireme::comm {
 

@@ -1,4 +1,4 @@
-// Whatever --link is given, it is refused with an Error, or read as a link that can be told.
+// Whatever --link is given, it is refused with an Error, or read as a link that prints.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -6,9 +6,15 @@
 #include <span>
 
 #include "trireme/comm/collective/call.h"
-#include "trireme/comm/collective/link.h"
 
 namespace trireme::comm {
+
+// What a message costs, and so what Steps cost: alpha + bytes * beta, plus gamma for every byte reduced.
+struct Link {
+  double alpha_seconds = 0;           // of a message, before its first byte
+  double beta_seconds_per_byte = 0;   // of its bytes
+  double gamma_seconds_per_byte = 0;  // of adding one byte to another
+};
 
 // In vectors of n bytes (all_to_all: n is what a rank gives), of one segment, all links alike.
 struct Formula {

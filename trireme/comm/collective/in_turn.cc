@@ -1,6 +1,5 @@
 // Draws what waits for what if every receive waited for its turn, and lets those wait that are in no circle;
-// see in_turn.h. A circle of waiting ranks would contain such a receive, so there can be none.
-#include "trireme/comm/collective/in_turn.h"
+// see step_order.h. A circle of waiting ranks would contain such a receive, so there can be none.
 
 #include <unordered_map>
 

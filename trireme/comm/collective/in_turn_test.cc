@@ -1,8 +1,7 @@
-#include "trireme/comm/collective/in_turn.h"
-
 #include <gtest/gtest.h>
 
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/step_order.h"
 
 namespace trireme::comm {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trireme/comm/collective/call.h"
-#include "trireme/comm/collective/link.h"
+#include "trireme/comm/collective/formula.h"
 
 namespace trireme::comm {
 

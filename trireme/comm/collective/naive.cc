@@ -8,7 +8,7 @@ namespace trireme::comm {
 
 // Every rank sends its whole vector to every other and adds all of them in rank order, so that all ranks get
 // the same bits. Ranks 0 and 1 add to their own vector, which is among the first two; the others sum in
-// scratch, so that nobody who sends to them has to wait until their own vector has gone out to all.
+// scratch, so that ranks that send to them do not have to wait until their own vector has gone out to all.
 // 1 round of P-1 messages; each rank sends (P-1) n bytes.
 Steps naive_all_reduce(int ranks) {
   Steps steps(ranks, /*chunks=*/1);

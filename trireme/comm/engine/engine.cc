@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/choice.h"
@@ -235,8 +236,7 @@ void Engine::wait(Operation& operation) {
       if (movements != operation.movements) {
         // It lives: a slow operation is not a dead one.
         movements = operation.movements;
-        deadline = now + std::chrono::duration_cast<Clock::duration>(
-                             std::chrono::duration<double>(patience_seconds(operation)));
+        deadline = now + clock_duration(patience_seconds(operation));
       } else if (now >= deadline) {
         time_out(operation);
         continue;

@@ -110,7 +110,7 @@ void Engine::time_out(Operation& operation) {
   }
   const double seconds = rate_.seconds(read_ticks() - operation.start_ticks);
   const std::string text = fmt::format(
-      "{}: nothing moved for {:.1f} s, {:.1f} s after its start{}. Either a rank is stuck or busy elsewhere, "
+      "{}: nothing moved for {:.1f} s, {:.1f} s after its start{}. Either a rank is stuck or busy with other work, "
       "or ranks wait for each other; if it only needs longer, raise the timeout",
       describe(operation), options_.timeout_seconds, seconds, who_arrived(operation));
   failure_.emplace(Failure::timed_out, -1, text);

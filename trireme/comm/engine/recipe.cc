@@ -5,7 +5,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/part.h"
-#include "trireme/comm/collective/in_turn.h"
 #include "trireme/comm/collective/step_order.h"
 
 namespace trireme::comm {

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/engine/operation.h"
 #include "trireme/comm/engine/recipe_book.h"
-#include "trireme/comm/transport/heap_memory.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

@@ -1,7 +1,5 @@
 // The vectorised reduction over many inputs against the scalar definition: every format, op and length around
 // a vector's, odd values included, and in place.
-#include "trireme/comm/transport/many_reduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
+#include "trireme/comm/transport/reduce.h"
 
 namespace trireme::comm {
 namespace {

@@ -1,4 +1,4 @@
-// Element-wise reductions with vectors, built for several instruction sets; see reduce.h and many_reduce.h.
+// Element-wise reductions with vectors, built for several instruction sets; see reduce.h.
 // What is left at the end of a range goes through the same vector code in a buffer of its own, so that no bit
 // of an element, not even of a NaN, depends on where it lies.
 #include "trireme/comm/transport/reduce.h"
@@ -14,7 +14,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/with_type.h"
-#include "trireme/comm/transport/many_reduce.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::comm::HWY_NAMESPACE {
@@ -203,15 +202,9 @@ HWY_INLINE void reduce_two(const T* a, const T* b, T* to, T* copy, size_t count)
 }
 
 template <typename T, typename Op>
-void combine_into(std::byte* into, const std::byte* a, const std::byte* b, size_t bytes) {
-  T* const to = reinterpret_cast<T*>(into);
-  reduce_two<T, Op, Finish::none, 1>(reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), to, to,
-                                     bytes / sizeof(T));
-}
-
-template <typename T, typename Op>
 void combine(std::byte* into, const std::byte* from, size_t bytes) {
-  combine_into<T, Op>(into, into, from, bytes);
+  T* const to = reinterpret_cast<T*>(into);
+  reduce_two<T, Op, Finish::none, 1>(to, reinterpret_cast<const T*>(from), to, to, bytes / sizeof(T));
 }
 
 template <typename T, typename Op, Finish kFinish>
@@ -265,45 +258,37 @@ void scale_as(std::byte* data, size_t bytes, int ranks) {
   std::memcpy(values + i, tail, (count - i) * sizeof(T));
 }
 
-template <typename T>
-ReduceFunctions functions_of(ReduceOp op) {
+// Calls body() with a value of the op's type. An average adds: who divides, and when, is the caller's.
+template <typename Body>
+auto with_op(ReduceOp op, const Body& body) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::average:
-      return {combine<T, Sum>, combine_into<T, Sum>};
+      return body(Sum());
     case ReduceOp::max:
-      return {combine<T, Max>, combine_into<T, Max>};
+      return body(Max());
     case ReduceOp::min:
-      return {combine<T, Min>, combine_into<T, Min>};
+      return body(Min());
     case ReduceOp::product:
-      return {combine<T, Product>, combine_into<T, Product>};
+      return body(Product());
   }
   throw_error("reduction {} is unknown", static_cast<int>(op));
 }
 
 template <typename T>
 ManyReduce many_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::average:
-      if constexpr (std::is_floating_point_v<hn::TFromD<typename Format<T>::D>>)
-        return many_reduce<T, Sum, Finish::average>;
-      [[fallthrough]];  // refused before
-    case ReduceOp::sum:
-      return many_reduce<T, Sum, Finish::none>;
-    case ReduceOp::max:
-      return many_reduce<T, Max, Finish::none>;
-    case ReduceOp::min:
-      return many_reduce<T, Min, Finish::none>;
-    case ReduceOp::product:
-      return many_reduce<T, Product, Finish::none>;
+  if constexpr (std::is_floating_point_v<hn::TFromD<typename Format<T>::D>>) {
+    if (op == ReduceOp::average) return many_reduce<T, Sum, Finish::average>;
   }
-  throw_error("reduction {} is unknown", static_cast<int>(op));
+  return with_op(op, [](auto one) -> ManyReduce { return many_reduce<T, decltype(one), Finish::none>; });
 }
 
 }  // namespace
 
-ReduceFunctions reduce_functions(DType dtype, ReduceOp op) {
-  return with_type(dtype, [op](auto zero) { return functions_of<decltype(zero)>(op); });
+Combine one_function(DType dtype, ReduceOp op) {
+  return with_type(dtype, [op](auto zero) {
+    return with_op(op, [](auto one) -> Combine { return combine<decltype(zero), decltype(one)>; });
+  });
 }
 
 ManyReduce many_function(DType dtype, ReduceOp op) {
@@ -331,15 +316,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace trireme::comm {
 
-HWY_EXPORT(reduce_functions);
+HWY_EXPORT(one_function);
 HWY_EXPORT(many_function);
 HWY_EXPORT(scale_floats);
 
 Combine combine_function(DType dtype, ReduceOp op) {
-  return HWY_DYNAMIC_DISPATCH(reduce_functions)(dtype, op).combine;
-}
-CombineInto combine_into_function(DType dtype, ReduceOp op) {
-  return HWY_DYNAMIC_DISPATCH(reduce_functions)(dtype, op).combine_into;
+  return HWY_DYNAMIC_DISPATCH(one_function)(dtype, op);
 }
 
 ManyReduce many_reduce_function(DType dtype, ReduceOp op) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/collective/call.h"
@@ -16,19 +17,18 @@ using Combine = void (*)(std::byte* into, const std::byte* from, size_t bytes);
 // The function for a format and an op; `average` adds, and scale() finishes it.
 Combine combine_function(DType dtype, ReduceOp op);
 
-// into = a (op) b, a third place: what a direct reduction in shared memory needs to touch each line once.
-using CombineInto = void (*)(std::byte* into, const std::byte* a, const std::byte* b, size_t bytes);
-CombineInto combine_into_function(DType dtype, ReduceOp op);
-
-struct ReduceFunctions {
-  Combine combine;
-  CombineInto combine_into;
-};
-
 // data *= 1 / ranks, rounded once: the end of an average. Only for float formats.
 void scale(std::byte* data, DType dtype, size_t bytes, int ranks);
 
 // What may be asked: averages of integers are refused, with the reason. Throws Error.
 void check_reducible(DType dtype, ReduceOp op);
+
+// The arithmetic of direct reductions in shared memory: one pass that reads all inputs and writes all
+// outputs, so that every line is touched once. Each output = inputs[0] (op) inputs[1] (op) …, from left to
+// right; 16-bit formats are widened to float and rounded once at the end, an average is divided before that.
+// An output may be one of the inputs. `bytes` is a multiple of the element's size.
+using ManyReduce = void (*)(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                            size_t bytes);
+ManyReduce many_reduce_function(DType dtype, ReduceOp op);
 
 }  // namespace trireme::comm

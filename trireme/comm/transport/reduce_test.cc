@@ -94,22 +94,17 @@ void expect_same(T found, T wanted, T a, T b, ReduceOp op, size_t i) {
 template <typename T>
 void check(ReduceOp op, size_t count, size_t offset, std::mt19937_64& random) {
   const std::vector<T> a = random_bits<T>(count + 3, random), b = random_bits<T>(count + 3, random);
-  std::vector<std::byte> memory((count + 8) * sizeof(T) * 3 + 64);
+  std::vector<std::byte> memory((count + 8) * sizeof(T) * 2 + 64);
   // Elements at odd addresses: nothing promises that a buffer is aligned.
   const size_t stride = (count + 3) * sizeof(T) + offset;
   std::byte* const into = memory.data() + offset;
   std::byte* const from = into + stride;
-  std::byte* const third = from + stride;
   std::memcpy(into, a.data(), a.size() * sizeof(T));
   std::memcpy(from, b.data(), b.size() * sizeof(T));
-  std::memcpy(third, a.data(), a.size() * sizeof(T));
-  combine_into_function(dtype_of<T>, op)(third, into, from, count * sizeof(T));
   combine_function(dtype_of<T>, op)(into, from, count * sizeof(T));
   for (size_t i = 0; i < count + 3; ++i) {
-    T found, also;
+    T found;
     std::memcpy(&found, into + i * sizeof(T), sizeof(T));
-    std::memcpy(&also, third + i * sizeof(T), sizeof(T));
-    ASSERT_EQ(std::memcmp(&found, &also, sizeof(T)), 0) << "in place and into a third place differ";
     // Behind the end nothing was touched.
     T wanted = a[i];
     if (i < count) wanted = T(apply(op, static_cast<Wide<T>>(a[i]), static_cast<Wide<T>>(b[i])));

@@ -12,7 +12,6 @@
 //    memory.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,12 +20,13 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/transport/reduce.h"
 
 namespace trireme::comm {
 
-using Clock = std::chrono::steady_clock;
+using trireme::Clock;
 
 // What a message belongs to. `stream` is matched: the group and the number of the collective in it. `call` is
 // compared: when the two ends differ, their ranks made different calls (see Call::pack).
@@ -117,7 +117,7 @@ class Native {
 
 class Operation;
 
-// Operations in flight on one transport, of all groups, so that who waits for one moves all. The engine's.
+// Operations in flight on one transport, of all groups, so that waiting for one moves all. The engine's.
 struct LiveOperations {
   Operation* first = nullptr;
 };
@@ -182,5 +182,14 @@ class Transport {
   int ranks_;
   LiveOperations live_;
 };
+
+// Memory from the heap, for transports that have nothing better.
+std::unique_ptr<Memory> heap_memory(size_t bytes);
+
+// What transports say when two ranks are at odds.
+// "ranks 0 and 2 made different calls: rank 0 all_reduce of …, rank 2 barrier; …"
+std::string calls_differ(int rank, uint64_t call, int other, uint64_t other_call);
+// The same call, but a message of another size than the receiver expected.
+std::string sizes_differ(int receiver, size_t expected_bytes, int sender, size_t sent_bytes, uint64_t call);
 
 }  // namespace trireme::comm

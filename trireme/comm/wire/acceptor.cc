@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 
 namespace trireme::comm {
@@ -32,8 +33,7 @@ Acceptor::Acceptor(Descriptor listener, const Secret& secret, Membership self, P
       self_(std::move(self)),
       purpose_(purpose),
       first_rank_(first_rank),
-      patience_(std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(handshake_seconds(timeout_seconds)))),
+      patience_(clock_duration(handshake_seconds(timeout_seconds))),
       present_(self_.ranks) {
   if (!epoll_) throw_error("cannot make an epoll descriptor: {}", std::strerror(errno));
   watch(listener_.get(), 0);

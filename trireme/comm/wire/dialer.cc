@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/wire/acceptor.h"
 
@@ -27,8 +28,7 @@ Dialer::Dialer(std::string address, int to_rank, const Secret& secret, Membershi
       secret_(secret),
       self_(std::move(self)),
       purpose_(purpose),
-      patience_(std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(handshake_seconds(timeout_seconds)))),
+      patience_(clock_duration(handshake_seconds(timeout_seconds))),
       wake_(Clock::now()) {}
 
 void Dialer::start() {

@@ -28,7 +28,7 @@ enum class Purpose : uint32_t { rendezvous = 1, mesh = 2 };
 // What a process is to a job: the same on all ranks but for `rank`.
 struct Membership {
   static constexpr uint32_t kMaxRanks = 1 << 20;
-  std::string job = "job";  // any text; jobs with the same secret are told apart by it
+  std::string job = "job";  // any text; tells apart jobs with the same secret
   uint32_t generation = 0;  // ranks that form anew after one has gone count up; older ones are refused
   int rank = 0;
   int ranks = 1;

@@ -2,13 +2,14 @@
 // not inherited by programs that the process starts. Addresses are text, "10.0.0.3:4000" or "[fe80::1]:4000".
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <utility>
 
+#include "trireme/base/clock.h"
+
 namespace trireme::comm {
 
-using Clock = std::chrono::steady_clock;  // of all deadlines
+using trireme::Clock;  // of all deadlines
 
 // Owns a file descriptor.
 class Descriptor {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/wire/acceptor.h"
@@ -22,7 +23,7 @@ constexpr size_t kMaxWhatBytes = 256;
 constexpr std::string_view kJoining = "coming together";
 
 Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return Clock::now() + clock_duration(seconds);
 }
 
 // Waits for one of the descriptors or the time. Negative descriptors are left out, as poll does.
@@ -102,7 +103,7 @@ class TcpRendezvous::Server final : public Side {
       std::vector<pollfd> entries{{acceptor.descriptor(), POLLIN, 0}};
       for (const FramedSocket& client : clients_) entries.push_back({client.descriptor(), POLLRDHUP, 0});
       wait_for(entries, std::min(deadline, acceptor.wake()));
-      // First who has gone again: it may have come back already.
+      // First those that have gone again: they may have come back already.
       for (int rank = 1; rank < self.ranks; ++rank) {
         if (!clients_[rank].open() || entries[rank + 1].revents == 0) continue;
         clients_[rank].close();

@@ -1,5 +1,5 @@
 // For tests: ranks as real processes. Each child runs a body and reports one text; the parent gets them all,
-// or kills who has not ended in time. A child that dies by a signal reports "signal N".
+// or kills those that have not ended in time. A child that dies by a signal reports "signal N".
 #pragma once
 
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 // Signs packed, voted on and unpacked, byte by byte; and rows of signs with two means.
 #include <algorithm>
 
-#include "trireme/kernels/cpu/all_dtypes.h"
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "trireme/kernels/collective_kernels.h"
-#include "trireme/kernels/cpu/all_dtypes.h"
 
 namespace trireme::cpu {
 namespace {

@@ -8,10 +8,8 @@ namespace trireme::cpu {
 
 void add_composed(KernelTable& table) {
   const auto add = [&]<size_t... kOps>(std::index_sequence<kOps...>) {
-    const auto one = [&](std::string_view op, Kernel kernel) {
-      for (DType dtype : {DType::f32, DType::bf16, DType::f16}) table.add(op, dtype, kernel);
-    };
-    (one(composed_ops()[kOps].op,
+    (add_for_all_formats(
+         table, composed_ops()[kOps].op,
          {ComposedKernel<cpu_kernels, kOps>::run, ComposedKernel<cpu_kernels, kOps>::workspace}),
      ...);
   };

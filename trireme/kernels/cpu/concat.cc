@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/kernels/cpu/all_dtypes.h"
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 

@@ -6,7 +6,6 @@
 
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/conv_geometry.h"
-#include "trireme/kernels/cpu/pixel_major.h"
 #include "trireme/kernels/cpu/sum_products.h"
 #include "trireme/kernels/cpu/tasks.h"
 #include "trireme/kernels/cpu/workspace.h"

@@ -2,8 +2,8 @@
 //
 // Householder's reflections make the matrix tridiagonal, implicit QL steps make that diagonal. Both are kept
 // as what they were made of, and an eigenvector is a unit vector to which all are applied: n² operations
-// each, so that who wants few of them does not pay for all. However close eigenvalues are, the vectors are
-// orthogonal to each other to the last digits: they are columns of one product of rotations.
+// each, so that callers that need few of them do not pay for all. However close eigenvalues are, the vectors
+// are orthogonal to each other to the last digits: they are columns of one product of rotations.
 //
 // There is room for so many rotations; it was not seen to be filled by more than two thirds. Should it not be
 // enough, `values` are what the matrix is along such orthogonal vectors (vᵀ·matrix·v), and not eigenvalues.

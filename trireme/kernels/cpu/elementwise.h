@@ -60,9 +60,4 @@ void for_blocks(ThreadPool& pool, int64_t elements, std::span<const TensorView> 
   });
 }
 
-// The formats that for_blocks serves.
-inline void add_for_all_formats(KernelTable& table, std::string_view op, Kernel kernel) {
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) table.add(op, dtype, kernel);
-}
-
 }  // namespace trireme::cpu

@@ -1,4 +1,4 @@
-// See pixel_major.h. Blocks of four channels × four pixels are transposed in registers.
+// See sum_products.h. Blocks of four channels × four pixels are transposed in registers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/kernels/cpu/pixel_major.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
-#include "trireme/kernels/cpu/pixel_major.h"
+#include "trireme/kernels/cpu/sum_products.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {

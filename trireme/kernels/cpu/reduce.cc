@@ -207,10 +207,8 @@ void add_reduce_kernels(KernelTable& table) {
   table.add("mean", DType::f32, {reduce<Sum, Scaling::kMean>, reduce_workspace});
   table.add("sum", DType::f32, {reduce<Sum>, reduce_workspace});
   // Of gradients, which are large: their own kernels for 16 bits spare f32 copies.
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    table.add("sum_squares", dtype, {sum_squares, sum_squares_workspace});
-    table.add("total_squares", dtype, {total_squares, sum_squares_workspace});
-  }
+  add_for_all_formats(table, "sum_squares", {sum_squares, sum_squares_workspace});
+  add_for_all_formats(table, "total_squares", {total_squares, sum_squares_workspace});
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

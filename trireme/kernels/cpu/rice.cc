@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "trireme/kernels/cpu/all_dtypes.h"
 #include "trireme/kernels/cpu/bit_stream.h"
 #include "trireme/kernels/cpu/context.h"
 

@@ -1,6 +1,8 @@
 // The list of all CPU kernels. Each file of this folder offers one function that adds its kernels to a
 // table; to add a file, put its function's name into the list.
-#include "trireme/kernels/cpu/widen.h"
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
 #include "trireme/kernels/kernel.h"
 
 namespace trireme {
@@ -47,6 +49,7 @@ namespace cpu {
 #define TRIREME_DECLARE(name) void name(KernelTable&);
 TRIREME_CPU_KERNEL_FILES(TRIREME_DECLARE)
 #undef TRIREME_DECLARE
+void add_widened(KernelTable&);  // comes last
 
 }  // namespace cpu
 
@@ -60,6 +63,12 @@ const KernelTable& cpu_kernels() {
     return all;
   }();
   return table;
+}
+
+std::string simd_target() {
+  // Of the targets that this file was built for and this CPU has, the best is the lowest bit.
+  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
+  return usable == 0 ? "scalar" : hwy::TargetName(usable & -usable);
 }
 
 }  // namespace trireme

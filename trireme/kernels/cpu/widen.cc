@@ -1,7 +1,8 @@
+// 16-bit storage for every op: kernels that widen their 16-bit inputs into workspace, run the op's f32 kernel
+// and round its results back. Ops for which that wastes too much have their own 16-bit kernels.
+//
 // Workspace of a widened kernel: one f32 copy of each 16-bit tensor, inputs first, then what the f32
 // kernel itself wants. Copies never share memory, so an op that works in place does so here too.
-#include "trireme/kernels/cpu/widen.h"
-
 #include <array>
 #include <string>
 #include <vector>
@@ -96,6 +97,7 @@ size_t widened_workspace(const Kernel& f32_kernel, const KernelShape& shape) {
 
 }  // namespace
 
+// For each op of the table that has an f32 kernel but none of its own in bf16 or f16.
 void add_widened(KernelTable& table) {
   const Kernel widened{
       .run = [](const KernelContext& context) { run_widened(*context.inner, context); },

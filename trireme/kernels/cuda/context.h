@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <string>
 
 #include "trireme/kernels/kernel.h"
 #include "trireme/kernels/product_choices.h"
@@ -37,5 +38,10 @@ inline cudaStream_t stream_of(const KernelContext& context) {
 
 // Throws a DeviceError that says what was tried and CUDA's own words.
 void check(cudaError_t status, const char* what);
+
+// NVIDIA's libraries are loaded when they are first needed: they are hundreds of megabytes, and most programs
+// and tests of this project never use them.
+// Null where neither the system nor the toolkit that this was built with has the library.
+void* open_library(const std::string& name);
 
 }  // namespace trireme::cuda

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "trireme/base/error.h"
+#include "trireme/kernels/cuda/context.h"
 #include "trireme/kernels/cuda/cublas_lt.h"
-#include "trireme/kernels/cuda/library.h"
 
 namespace trireme::cuda {
 namespace {

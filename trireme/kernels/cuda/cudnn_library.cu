@@ -3,8 +3,8 @@
 
 #include <optional>
 
+#include "trireme/kernels/cuda/context.h"
 #include "trireme/kernels/cuda/cudnn_library.h"
-#include "trireme/kernels/cuda/library.h"
 
 namespace trireme::cuda {
 namespace {

@@ -149,8 +149,4 @@ void with_pack(int64_t width, const Body& body) {
     body(std::integral_constant<int, 1>());
 }
 
-inline void add_for_all_formats(KernelTable& table, std::string_view op, Kernel kernel) {
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) table.add(op, dtype, kernel);
-}
-
 }  // namespace trireme::cuda

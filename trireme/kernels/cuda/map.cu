@@ -2,7 +2,6 @@
 #include "trireme/kernels/composed.h"
 #include "trireme/kernels/cuda/device.cuh"
 #include "trireme/kernels/cuda/map_kernels.h"
-#include "trireme/kernels/cuda/nvrtc.h"
 #include "trireme/kernels/cuda/table.h"
 
 namespace trireme::cuda {

@@ -35,4 +35,11 @@ class MapKernels {
   std::map<std::string, cudaKernel_t> kernels_;  // by their source
 };
 
+// NVIDIA's run-time compiler, loaded when it is first needed (nvrtc.cu).
+bool has_nvrtc();
+
+// The one kernel of a program of CUDA C++, `extern "C"` and named `name`, built for the GPU of this thread.
+// It stays loaded until the process ends. Throws a DeviceError with the compiler's words.
+cudaKernel_t compiled_kernel(const std::string& source, const char* name);
+
 }  // namespace trireme::cuda

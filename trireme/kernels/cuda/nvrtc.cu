@@ -1,4 +1,4 @@
-// See nvrtc.h.
+// NVIDIA's run-time compiler; see map_kernels.h.
 #include <dlfcn.h>
 #include <nvrtc.h>
 
@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "trireme/kernels/cuda/context.h"
-#include "trireme/kernels/cuda/library.h"
-#include "trireme/kernels/cuda/nvrtc.h"
+#include "trireme/kernels/cuda/map_kernels.h"
 
 namespace trireme::cuda {
 namespace {

@@ -313,11 +313,6 @@ void write_at(const KernelContext& context) {
   });
 }
 
-void add_for_all_dtypes(KernelTable& table, std::string_view op, Kernel kernel) {
-  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
-    table.add(op, dtype, kernel);
-}
-
 }  // namespace
 
 void add_shape(KernelTable& table) {

@@ -1,5 +1,7 @@
 // The list of all CUDA kernels, and the context that they get. Each file of this folder that holds kernels
 // offers one function that adds them to a table; to add a file, put its function's name into the list.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -81,6 +83,13 @@ void check(cudaError_t status, const char* what) {
       fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
   if (is_fault(status)) throw DeviceFault(words);
   throw DeviceError(words);
+}
+
+void* open_library(const std::string& name) {
+  for (const std::string& path : {name, std::string(TRIREME_CUDA_LIBRARIES "/") + name}) {
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
 }
 
 }  // namespace cuda

@@ -56,7 +56,7 @@ void EmulatedTransport::send(int peer, Label label, std::span<const std::byte> b
   Flight& flight = begin(Flight::Kind::send, peer, bytes.size(), request);
   const Nanoseconds leaves = std::max(nanoseconds(Clock::now()), sends_until_);
   sends_until_ = leaves + time_on_wire(bytes.size());
-  // A function of who sends what to whom as the manyth, so that runs are delayed alike.
+  // A function of sender, receiver and message number, so that all runs are delayed alike.
   const uint64_t number = sent_to_[static_cast<size_t>(peer)]++;
   const RngKey key{static_cast<uint64_t>(rank()), static_cast<uint64_t>(peer)};
   const double late = link_.jitter_seconds * static_cast<double>(uniform(key, number));

@@ -2,7 +2,7 @@
 // sequentially consistent, because each of the two threads must not miss the other.
 #include "trireme/comm/transport/inproc/hub.h"
 
-#include "trireme/comm/transport/mismatch.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

@@ -8,9 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "trireme/comm/transport/heap_memory.h"
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/ticks.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "trireme/base/clock.h"
 #include "trireme/comm/transport/mpi/mpi.h"
 #include "trireme/comm/transport/mpi/mpi_transport.h"
 
@@ -61,8 +62,7 @@ class MpiRendezvous final : public Rendezvous {
 
  private:
   void finish(MPI_Request& request, std::string_view what) {
-    const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                          std::chrono::duration<double>(timeout_seconds_));
+    const Clock::time_point deadline = Clock::now() + clock_duration(timeout_seconds_);
     for (int done = 0;;) {
       check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), -1, "meeting");
       if (done) return;

@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "trireme/comm/transport/heap_memory.h"
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/mpi/mpi_transport.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

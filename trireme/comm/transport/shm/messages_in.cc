@@ -2,8 +2,8 @@
 // early.
 #include <cstring>
 
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/shm/messages_peer.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm::shm {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "trireme/base/part.h"
-#include "trireme/comm/transport/mismatch.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm::shm {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "trireme/comm/transport/many_reduce.h"
+#include "trireme/comm/transport/reduce.h"
 #include "trireme/comm/transport/shm/native_layout.h"
 #include "trireme/comm/transport/shm/peers.h"
 

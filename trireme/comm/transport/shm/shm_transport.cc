@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/shm/messages.h"
 #include "trireme/comm/transport/shm/native.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {
@@ -172,7 +172,7 @@ std::vector<Arrival> ShmTransport::arrivals(uint64_t stream, std::span<const int
 }
 
 // Tells the members where this rank's area is, and asks for theirs. Does not wait: who constructs a group is
-// not held up by who is late.
+// not held up by a rank that is late.
 std::unique_ptr<Native> ShmTransport::native(uint32_t group, std::span<const int> members) {
   std::erase_if(retired_, [](const Retired& old) { return old.free(); });
   auto setup = std::make_unique<Setup>();

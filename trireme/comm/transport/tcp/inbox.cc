@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/comm/transport/mismatch.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <list>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/wire/acceptor.h"
@@ -46,8 +47,7 @@ class MeshBuilder {
   }
 
   Mesh build(const std::vector<std::string>& addresses) {
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                             std::chrono::duration<double>(timeout_seconds_));
+    const auto deadline = Clock::now() + clock_duration(timeout_seconds_);
     for (int rank = 0; rank < self_.rank; ++rank) {
       dialers_.emplace_back(addresses[rank], rank, secret_, self_, Purpose::mesh, timeout_seconds_);
     }

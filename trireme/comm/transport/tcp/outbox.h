@@ -1,5 +1,5 @@
 // Outbox: what goes to one peer: messages in the order posted, and control frames between them. Knows nothing
-// of sockets; it says which bytes come next and is told how many went.
+// of sockets; it says which bytes come next, and its owner says how many went.
 #pragma once
 
 #include <sys/uio.h>

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <thread>
 
-#include "trireme/comm/transport/heap_memory.h"
-#include "trireme/comm/transport/mismatch.h"
+#include "trireme/base/clock.h"
 #include "trireme/comm/transport/tcp/mesh.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kNoStream = ~uint64_t{0};
 // The system may have put the rank that is waited for on this very core: after this long it gets a chance.
 constexpr std::chrono::microseconds kSpinAlone{10};
-// After so long in vain, a rank asks those it waits for whether they are in the same call.
+// After waiting so long, a rank asks those it waits for whether they are in the same call.
 constexpr std::chrono::milliseconds kAskAfter{250};
 
 }  // namespace
@@ -123,9 +123,7 @@ bool TcpTransport::progress() {
 void TcpTransport::idle(Clock::time_point deadline) {
   check();
   const auto begin = Clock::now();
-  const auto spin_until =
-      std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(
-                                     std::chrono::duration<double>(options_.spin_seconds)));
+  const auto spin_until = std::min(deadline, begin + clock_duration(options_.spin_seconds));
   const auto give_way_after = crowded_ ? begin : begin + kSpinAlone;
   for (auto now = begin; now < spin_until; now = Clock::now()) {
     const bool moved = step();

@@ -37,7 +37,7 @@ class TcpTransport final : public Transport, private Inbox::Owner {
  public:
   // Collective over the ranks of the rendezvous.
   TcpTransport(Rendezvous& rendezvous, const TcpOptions& options);
-  // Says goodbye: those who wait for this rank are told that it left, the others are not disturbed.
+  // Says goodbye: ranks that wait for this one get an Error that it left; the others are not disturbed.
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "trireme/base/text.h"
-#include "trireme/comm/transport/mismatch.h"
 #include "trireme/comm/transport/tcp/tcp.h"
+#include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
 namespace {
@@ -25,7 +25,7 @@ uint64_t abort_word(Failure failure, int rank) {
 }  // namespace
 
 // Notes the first failure, lets go of all memory of requests, and tells the others. Also what was heard from
-// one of them: this rank may end next, and who has not heard yet must not take that for the reason.
+// one of them: this rank may end next, and a rank that has not heard yet must not take that for the reason.
 void TcpTransport::fail(const PeerError& error) {
   if (failure_) return;
   failure_.emplace(error);

@@ -127,7 +127,7 @@ bool TcpTransport::step() {
   return moved;
 }
 
-// Reads from everybody who has something.
+// Reads from every peer that has sent something.
 bool TcpTransport::sweep() {
   sweep_due_ = false;
   bool moved = false;

@@ -1,11 +1,38 @@
-// Messages about ranks that are at odds; see mismatch.h.
-#include "trireme/comm/transport/mismatch.h"
+// See transport.h.
+#include "trireme/comm/transport/transport.h"
 
 #include <fmt/format.h>
+
+#include <cstring>
+#include <new>
 
 #include "trireme/comm/collective/call.h"
 
 namespace trireme::comm {
+namespace {
+
+constexpr std::align_val_t kPage{4096};
+
+class HeapMemory final : public Memory {
+ public:
+  explicit HeapMemory(size_t bytes) : bytes_(bytes), data_(::operator new(bytes, kPage)) {
+    std::memset(data_, 0, bytes);  // also makes the pages present
+  }
+  ~HeapMemory() override { ::operator delete(data_, kPage); }
+  HeapMemory(const HeapMemory&) = delete;
+  HeapMemory& operator=(const HeapMemory&) = delete;
+  std::span<std::byte> bytes() override { return {static_cast<std::byte*>(data_), bytes_}; }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> heap_memory(size_t bytes) {
+  return std::make_unique<HeapMemory>(bytes);
+}
 
 std::string calls_differ(int rank, uint64_t call, int other, uint64_t other_call) {
   // Lower rank first, so that the two ends say the same.
