@@ -11,7 +11,7 @@ packages=(
   g++ cmake ninja-build pkg-config ccache git python3
   libgtest-dev libgmock-dev coinor-libcbc-dev
   libhwy-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev
-  libsodium-dev
+  libsodium-dev libmicrohttpd-dev
   libjpeg-dev libpng-dev zlib1g-dev
   libopenmpi-dev openmpi-bin
   iproute2
