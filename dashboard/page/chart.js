@@ -127,7 +127,7 @@ export class Chart {
             return;
         for (const name of this.options.names) {
             const line = this.lines.find((one) => one.series.name === name);
-            if (!line)
+            if (!line || !labels[name])
                 continue;
             const mark = element("i", { class: "mark" });
             mark.style.background = line.colour;
@@ -142,7 +142,7 @@ export class Chart {
             width: this.plot.clientWidth || 400,
             height: HEIGHT,
             legend: { show: false },
-            padding: [8, 12, 0, 0],
+            padding: [8, 16, 0, 0],
             focus: { alpha: few ? 0.25 : 1 },
             cursor: {
                 sync: { key: "runs", setSeries: false },
@@ -156,9 +156,10 @@ export class Chart {
                 y: logarithmic ? { distr: 3 } : {},
             },
             axes: [
-                { ...axis, size: 28, space: 70,
+                { ...axis, size: 22, gap: 3, space: 70,
                     values: place.x === "time" ? undefined : (_, values) => values.map((value) => this.xText(value, place)) },
-                { ...axis, size: 58, space: 28, values: (_, values) => values.map((value) => value === null ? "" : this.options.text(value)) },
+                { ...axis, size: (_, values) => 16 + 6.6 * Math.max(4, ...(values ?? []).map((value) => value.length)), space: 28,
+                    values: (_, values) => values.map((value) => value === null ? "" : (this.options.tick ?? this.options.text)(value)) },
             ],
             series: [{}, ...this.lines.map((line) => ({
                     stroke: line.colour,
@@ -180,7 +181,7 @@ export class Chart {
         };
     }
     xText(value, place) {
-        return place.x === "seconds" ? format.duration(value) : format.short(value);
+        return place.x === "seconds" ? format.duration(value) : format.shortTick(value);
     }
     // Points are marked where there are so few that lines between them mislead.
     isSparse(self, index) {
@@ -222,7 +223,7 @@ export class Chart {
         const mark = element("i", { class: "mark" });
         mark.style.background = best.line.colour;
         const x = self.data[0][best.index] ?? 0;
-        const whose = this.options.labels ? this.options.labels[best.line.series.name] : best.line.run?.name;
+        const whose = this.options.labels ? this.options.labels[best.line.series.name] || "" : best.line.run?.name;
         replace(this.readout, mark, element("span", { class: "whose" }, whose), element("b", {}, this.options.text(best.value)), ` at ${place.x === "time" ? format.time(x) : `${X_TITLES[place.x]} ${place.x === "seconds" ? format.duration(x) : format.whole(x)}`}`);
         this.page.near(best.line.run?.run ?? null);
     }

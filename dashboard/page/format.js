@@ -15,6 +15,9 @@ export function short(value) {
     }
     return size >= 100 ? value.toFixed(0) : size >= 1 || size === 0 ? String(+value.toPrecision(3)) : precise(value);
 }
+export function shortTick(value) {
+    return short(value).replace(/(\.\d*?)0+([TGMk])$/, "$1$2").replace(/\.([TGMk])$/, "$1");
+}
 export function precise(value) {
     const size = Math.abs(value);
     if (value !== 0 && (size < 1e-3 || size >= 1e7))
@@ -26,6 +29,12 @@ export function whole(value) {
 }
 export function percent(value) {
     return value === undefined ? "" : `${(100 * value).toFixed(1)}%`;
+}
+export function percentTick(value) {
+    return `${+(100 * value).toPrecision(4)}%`;
+}
+export function bytesTick(value) {
+    return bytes(value).replace(".0 ", " ");
 }
 export function bytes(value) {
     if (value === undefined)

@@ -11,16 +11,16 @@ const ASK_AGAIN_MS = 2000;
 const SHOWN_AT_FIRST = 12;
 const COLOURS = 12;
 const CHARTS = [
-    { title: "loss", names: ["loss"], text: format.loss, logarithmic: true },
-    { title: "loss on held-out data", names: ["validation_loss"], text: format.loss, logarithmic: true },
+    { title: "loss", names: ["loss"], text: format.loss, tick: format.precise, logarithmic: true },
+    { title: "loss on held-out data", names: ["validation_loss"], text: format.loss, tick: format.precise, logarithmic: true },
     { title: "tokens or samples a second", names: ["tokens_per_second", "samples_per_second"], text: format.short },
     { title: "seconds of a step", names: ["step_seconds"], text: format.duration, logarithmic: true },
     { title: "norm of the gradient", names: ["grad_norm"], text: format.precise, logarithmic: true },
     { title: "learning rate", names: ["lr"], text: format.precise, logarithmic: true },
-    { title: "MFU", names: ["mfu"], text: format.percent },
-    { title: "accuracy on held-out data", names: ["validation_accuracy"], text: format.percent },
+    { title: "MFU", names: ["mfu"], text: format.percent, tick: format.percentTick },
+    { title: "accuracy on held-out data", names: ["validation_accuracy"], text: format.percent, tick: format.percentTick },
     { title: "seconds in communication", names: ["comm_seconds"], text: format.duration, logarithmic: true },
-    { title: "memory of rank 0", names: ["peak_bytes"], text: format.bytes },
+    { title: "memory of rank 0", names: ["peak_bytes"], text: format.bytes, tick: format.bytesTick },
     { title: "times less sent", names: ["compression_ratio"], text: format.precise },
     { title: "norm of what was not sent yet", names: ["residual_norm"], text: format.precise },
     { title: "staleness", names: ["staleness_mean"], text: format.precise },
@@ -110,6 +110,8 @@ class Page {
             }
             this.status.classList.remove("lost");
             replace(this.status, [...this.runs.values()].some((run) => run.state === "running") ? "live" : "up to date");
+            if (first)
+                requestAnimationFrame(() => performance.mark("listed"));
             if (answer.runs.length > 0 || first)
                 this.show(new Set(answer.runs.map((run) => run.run)));
         }

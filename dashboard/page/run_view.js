@@ -7,20 +7,20 @@ import { HeatMap } from "./heat_map.js";
 import { stateChip } from "./runs_table.js";
 // From what is wanted first. Charts without data are not shown.
 const CHARTS = [
-    { title: "loss", names: ["loss", "validation_loss"], labels: { loss: "training", validation_loss: "held out" }, text: format.loss, logarithmic: true, wide: true },
+    { title: "loss", names: ["loss", "validation_loss"], labels: { loss: "training", validation_loss: "held out" }, text: format.loss, tick: format.precise, logarithmic: true, wide: true },
     { title: "a step", names: ["step_seconds", "comm_seconds", "predicted_seconds"],
         labels: { step_seconds: "measured", comm_seconds: "communication", predicted_seconds: "predicted" }, text: format.duration, logarithmic: true },
     { title: "speed", names: ["tokens_per_second", "samples_per_second"], labels: { tokens_per_second: "tokens a second", samples_per_second: "samples a second" }, text: format.short },
-    { title: "MFU", names: ["mfu"], labels: { mfu: "share of the peak" }, text: format.percent },
+    { title: "MFU", names: ["mfu"], labels: { mfu: "share of the peak" }, text: format.percent, tick: format.percentTick },
     { title: "norm of the gradient", names: ["grad_norm"], labels: { grad_norm: "" }, text: format.precise, logarithmic: true },
     { title: "learning rate", names: ["lr"], labels: { lr: "" }, text: format.precise, logarithmic: true },
-    { title: "accuracy on held-out data", names: ["validation_accuracy"], labels: { validation_accuracy: "" }, text: format.percent },
-    { title: "memory of rank 0", names: ["peak_bytes", "predicted_bytes"], labels: { peak_bytes: "used", predicted_bytes: "predicted" }, text: format.bytes },
-    { title: "sent by rank 0 in a step", names: ["bytes_sent"], labels: { bytes_sent: "" }, text: format.bytes },
+    { title: "accuracy on held-out data", names: ["validation_accuracy"], labels: { validation_accuracy: "" }, text: format.percent, tick: format.percentTick },
+    { title: "memory of rank 0", names: ["peak_bytes", "predicted_bytes"], labels: { peak_bytes: "used", predicted_bytes: "predicted" }, text: format.bytes, tick: format.bytesTick },
+    { title: "sent by rank 0 in a step", names: ["bytes_sent"], labels: { bytes_sent: "" }, text: format.bytes, tick: format.bytesTick },
     { title: "times less sent", names: ["compression_ratio"], labels: { compression_ratio: "" }, text: format.precise },
     { title: "norm of what was not sent yet", names: ["residual_norm"], labels: { residual_norm: "" }, text: format.precise },
     { title: "staleness", names: ["staleness_mean", "staleness_max"], labels: { staleness_mean: "mean", staleness_max: "largest" }, text: format.precise },
-    { title: "share of waiting", names: ["waiting_share"], labels: { waiting_share: "" }, text: format.percent },
+    { title: "share of waiting", names: ["waiting_share"], labels: { waiting_share: "" }, text: format.percent, tick: format.percentTick },
     { title: "critical batch", names: ["critical_batch"], labels: { critical_batch: "samples" }, text: format.short, logarithmic: true },
 ];
 function text(value) {
@@ -128,7 +128,7 @@ export class RunView {
     showNumbers(run) {
         replace(this.title, element("h2", {}, run.name), stateChip(run.state), element("span", { class: "whence" }, [run.device, run.host && `on ${run.host}`, run.changed && `written ${format.ago(run.changed)}`].filter(Boolean).join(", ")));
         const left = run.state === "running" && run.steps && run.step && run.seconds ? (run.steps - run.step) * run.seconds / run.step : undefined;
-        replace(this.tiles, tile("step", `${format.whole(run.step)} / ${format.whole(run.steps)}`), tile("loss", format.loss(run.loss)), run.validation_loss !== undefined && tile("held-out loss", format.loss(run.validation_loss)), tile(`${run.unit} a second`, format.short(run.rate)), run.mfu !== undefined && tile("MFU", format.percent(run.mfu)), tile("time", format.duration(run.seconds)), left !== undefined && tile("time left", format.duration(left)), tile("model", `${run.family} ${format.short(run.parameters)}`, "parameters"), tile("ranks", String(run.ranks)));
+        replace(this.tiles, tile("step", `${format.whole(run.step)} / ${format.whole(run.steps)}`), tile("loss", format.loss(run.loss)), run.validation_loss !== undefined && tile("held-out loss", format.loss(run.validation_loss)), tile(`${run.unit} a second`, format.short(run.rate)), run.mfu !== undefined && tile("MFU", format.percent(run.mfu)), tile("time", format.duration(run.seconds)), left !== undefined && left > 0 && tile("time left", format.duration(left)), tile("model", `${run.family} ${format.short(run.parameters)}`, "parameters"), tile("ranks", String(run.ranks)));
     }
     showPanels(run, details) {
         const scrolled = [...this.panels.querySelectorAll(".scroll")].map((one) => one.scrollTop);

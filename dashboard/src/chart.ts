@@ -12,6 +12,7 @@ export interface ChartOptions {
   title: string;
   names: string[];               // of numbers in metrics.jsonl
   text: (value: number) => string;
+  tick?: (value: number) => string;  // shorter, along the axis
   labels?: Record<string, string>;  // by name, where curves are told apart by name and not by run
   logarithmic?: boolean;         // may be; by the switch of the page
   wide?: boolean;
@@ -150,7 +151,7 @@ export class Chart {
     if (!labels) return;
     for (const name of this.options.names) {
       const line = this.lines.find((one) => one.series.name === name);
-      if (!line) continue;
+      if (!line || !labels[name]) continue;
       const mark = element("i", { class: "mark" });
       mark.style.background = line.colour;
       add(this.legend, mark, labels[name] ?? name);
@@ -165,7 +166,7 @@ export class Chart {
       width: this.plot.clientWidth || 400,
       height: HEIGHT,
       legend: { show: false },
-      padding: [8, 12, 0, 0],
+      padding: [8, 16, 0, 0],
       focus: { alpha: few ? 0.25 : 1 },
       cursor: {
         sync: { key: "runs", setSeries: false },
@@ -179,9 +180,10 @@ export class Chart {
         y: logarithmic ? { distr: 3 } : {},
       },
       axes: [
-        { ...axis, size: 28, space: 70,
+        { ...axis, size: 22, gap: 3, space: 70,
           values: place.x === "time" ? undefined : (_, values) => values.map((value) => this.xText(value, place)) },
-        { ...axis, size: 58, space: 28, values: (_, values) => values.map((value) => value === null ? "" : this.options.text(value)) },
+        { ...axis, size: (_, values) => 16 + 6.6 * Math.max(4, ...(values ?? []).map((value) => value.length)), space: 28,
+          values: (_, values) => values.map((value) => value === null ? "" : (this.options.tick ?? this.options.text)(value)) },
       ],
       series: [{}, ...this.lines.map((line): uPlot.Series => ({
         stroke: line.colour,
@@ -203,7 +205,7 @@ export class Chart {
   }
 
   private xText(value: number, place: Place): string {
-    return place.x === "seconds" ? format.duration(value) : format.short(value);
+    return place.x === "seconds" ? format.duration(value) : format.shortTick(value);
   }
 
   // Points are marked where there are so few that lines between them mislead.
@@ -241,7 +243,7 @@ export class Chart {
     const mark = element("i", { class: "mark" });
     mark.style.background = best.line.colour;
     const x = self.data[0][best.index] ?? 0;
-    const whose = this.options.labels ? this.options.labels[best.line.series.name] : best.line.run?.name;
+    const whose = this.options.labels ? this.options.labels[best.line.series.name] || "" : best.line.run?.name;
     replace(this.readout, mark, element("span", { class: "whose" }, whose), element("b", {}, this.options.text(best.value)),
       ` at ${place.x === "time" ? format.time(x) : `${X_TITLES[place.x]} ${place.x === "seconds" ? format.duration(x) : format.whole(x)}`}`);
     this.page.near(best.line.run?.run ?? null);

@@ -15,6 +15,10 @@ export function short(value: number | undefined): string {
   return size >= 100 ? value.toFixed(0) : size >= 1 || size === 0 ? String(+value.toPrecision(3)) : precise(value);
 }
 
+export function shortTick(value: number): string {
+  return short(value).replace(/(\.\d*?)0+([TGMk])$/, "$1$2").replace(/\.([TGMk])$/, "$1");
+}
+
 export function precise(value: number): string {
   const size = Math.abs(value);
   if (value !== 0 && (size < 1e-3 || size >= 1e7)) return value.toExponential(3).replace(/\.?0+e/, "e");
@@ -27,6 +31,14 @@ export function whole(value: number | undefined): string {
 
 export function percent(value: number | undefined): string {
   return value === undefined ? "" : `${(100 * value).toFixed(1)}%`;
+}
+
+export function percentTick(value: number): string {
+  return `${+(100 * value).toPrecision(4)}%`;
+}
+
+export function bytesTick(value: number): string {
+  return bytes(value).replace(".0 ", " ");
 }
 
 export function bytes(value: number | undefined): string {

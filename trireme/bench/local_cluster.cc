@@ -10,7 +10,7 @@
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernels.h"
 #include "trireme/bench/local_link.h"
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/bench/step_shares.h"
 #include "trireme/comm/texts.h"

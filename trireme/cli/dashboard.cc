@@ -40,8 +40,11 @@ int dashboard(std::span<const std::string> arguments) {
       "train and after. Ctrl-C ends it.",
       "trireme dashboard");
   app.add_option("folder", folders, "a run's folder, or one that holds the folders of runs; default runs");
-  app.add_option("--port", server.port, "default: any that is free")->check(CLI::Range(0, 65535))->type_name("N");
-  app.add_option("--bind", server.address, "the address to listen on; others than this machine's own can then reach it")
+  app.add_option("--port", server.port, "default: any that is free")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("N");
+  app.add_option("--bind", server.address,
+                 "the address to listen on; others than this machine's own can then reach it")
       ->capture_default_str()
       ->type_name("ADDRESS");
   app.add_option("--allow-host", hosts, "a name that browsers may call this machine by, beside localhost")
@@ -49,7 +52,8 @@ int dashboard(std::span<const std::string> arguments) {
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   if (folders.empty()) {
     if (!std::filesystem::is_directory("runs"))
-      throw_error("there is no folder 'runs' here; name a run's folder, or one that holds the folders of runs");
+      throw_error(
+          "there is no folder 'runs' here; name a run's folder, or one that holds the folders of runs");
     folders = {"runs"};
   }
 

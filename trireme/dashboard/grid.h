@@ -18,8 +18,8 @@ struct Grid {
   double width = 1;
   int64_t first = 0, cells = 0;
 };
-// The finest grid that covers from…to with at most `most_cells` cells. Not finer than `least_width`, which
-// must be a power of two: steps have no parts.
+// The finest grid that covers from…to, which are finite, with at most `most_cells` cells. Not finer than
+// `least_width`, which must be a power of two: steps have no parts.
 Grid grid_over(double from, double to, int most_cells, double least_width);
 
 // How many points of a curve a cell of a grid can show.

@@ -127,8 +127,8 @@ TEST(DashboardGrid, StepsHaveNoParts) {
 TEST(DashboardGrid, ValuesThatAreNoneLeaveGaps) {
   const std::vector<double> x = {0, 1, 3, 4, kNan}, y = {1, kNan, HUGE_VAL, 4, 5};
   const Grid grid{1, 0, 5};
-  EXPECT_THAT(cut({x, y}, grid, 1),
-              ElementsAre(1, NanSensitiveDoubleEq(kNan), NanSensitiveDoubleEq(kNan), NanSensitiveDoubleEq(kNan), 4));
+  EXPECT_THAT(cut({x, y}, grid, 1), ElementsAre(1, NanSensitiveDoubleEq(kNan), NanSensitiveDoubleEq(kNan),
+                                                NanSensitiveDoubleEq(kNan), 4));
   EXPECT_EQ(most_points_in_a_cell({x, y}, grid), 1);
   EXPECT_THAT(means({std::vector<double>{0, 1, 5}, std::vector<double>{1, 3, 9}}, {4, 0, 1}), ElementsAre(2));
 }

@@ -22,11 +22,12 @@ std::string new_token();
 class Guard {
  public:
   // `hosts`: names to answer to beside loopback names and addresses in numbers.
-  Guard(std::string token, std::vector<std::string> hosts) : token_(std::move(token)), hosts_(std::move(hosts)) {}
+  Guard(std::string token, std::vector<std::string> hosts)
+      : token_(std::move(token)), hosts_(std::move(hosts)) {}
 
-  // What a request gets that may see nothing, or that brings its token in the address; nothing where it may go
-  // on. `port` is the server's, and part of the cookie's name: a browser shares the cookies of a host between
-  // all of its ports.
+  // What a request gets that may see nothing, or that brings its token in the address; nothing where it may
+  // go on. `port` is the server's, and part of the cookie's name: a browser shares the cookies of a host
+  // between all of its ports.
   std::optional<Answer> stops(const Request& request, int port) const;
 
  private:

@@ -22,7 +22,8 @@ namespace {
 constexpr unsigned kMostConnections = 256, kSilentSeconds = 60;
 constexpr size_t kConnectionBytes = size_t{64} << 10;  // of its headers
 
-// A socket that listens, and its port. Ours rather than the library's: that one says nothing of what went wrong.
+// A socket that listens, and its port. Ours rather than the library's: that one says nothing of what went
+// wrong.
 int listen_on(const ServerOptions& options, int& port) {
   sockaddr_storage address{};
   socklen_t size = 0;
@@ -37,13 +38,15 @@ int listen_on(const ServerOptions& options, int& port) {
     six->sin6_port = htons(static_cast<uint16_t>(options.port));
     size = sizeof *six;
   } else {
-    throw_error("'{}' is not an address to listen on; expected one in numbers, such as 127.0.0.1, ::1 or 0.0.0.0",
-                options.address);
+    throw_error(
+        "'{}' is not an address to listen on; expected one in numbers, such as 127.0.0.1, ::1 or 0.0.0.0",
+        options.address);
   }
   const int socket = ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int yes = 1;
   if (socket >= 0) ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket, 64) != 0) {
+  if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(socket, 64) != 0) {
     const int error = errno;
     if (socket >= 0) ::close(socket);
     throw_error("cannot listen on {} port {}: {}; choose another with --port", options.address, options.port,
@@ -62,7 +65,9 @@ struct Collected {
 MHD_Result collect(void* to, MHD_ValueKind, const char* name, const char* value) {
   const auto& [fields, lower] = *static_cast<Collected*>(to);
   std::string key = name;
-  if (lower) std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (lower)
+    std::ranges::transform(key, key.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   fields->emplace(std::move(key), value ? value : "");
   return MHD_YES;
 }
@@ -81,8 +86,8 @@ struct HttpServer::State {
   int port = 0;
   MHD_Daemon* daemon = nullptr;
 
-  static MHD_Result handle(void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
-                           const char*, size_t* body_bytes, void** seen) {
+  static MHD_Result handle(void* self, MHD_Connection* connection, const char* url, const char* method,
+                           const char*, const char*, size_t* body_bytes, void** seen) {
     auto& state = *static_cast<State*>(self);
     // The first call of a request brings its headers, the others parts of a body, which nobody wants.
     if (!*seen) {
@@ -108,7 +113,8 @@ struct HttpServer::State {
         MHD_create_response_from_buffer(answer.body.size(), answer.body.data(), MHD_RESPMEM_MUST_COPY);
     if (!response) return MHD_NO;
     MHD_add_response_header(response, "Content-Type", answer.type.c_str());
-    for (const auto& [name, value] : answer.headers) MHD_add_response_header(response, name.c_str(), value.c_str());
+    for (const auto& [name, value] : answer.headers)
+      MHD_add_response_header(response, name.c_str(), value.c_str());
     const MHD_Result queued = MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);
     MHD_destroy_response(response);
     return queued;
@@ -119,10 +125,11 @@ HttpServer::HttpServer(const ServerOptions& options, std::function<Answer(const 
     : state_(std::make_unique<State>()) {
   state_->answer = std::move(answer);
   const int socket = listen_on(options, state_->port);
-  state_->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, nullptr, nullptr, State::handle,
-                                    state_.get(), MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
-                                    kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSilentSeconds,
-                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
+  state_->daemon =
+      MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, nullptr, nullptr, State::handle,
+                       state_.get(), MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
+                       kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSilentSeconds,
+                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
   if (state_->daemon) return;
   ::close(socket);
   throw_error("cannot start a server on {}: {}", options.address, std::strerror(errno));

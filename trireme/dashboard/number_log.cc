@@ -27,6 +27,7 @@ class NumberLogReader : public nlohmann::json_sax<nlohmann::json> {
     depth_ = 0;
     any_ = false;
     expected_ = 0;
+    column_ = kNowhere;
   }
   bool any() const { return any_; }
 

@@ -1,5 +1,5 @@
-// See page_files.h. The assembler takes the files in as they are (.incbin); they are packed when the first one
-// is asked for, which takes 10 ms.
+// See page_files.h. The assembler takes the files in as they are (.incbin); they are packed when the first
+// one is asked for, which takes 10 ms.
 #include "trireme/dashboard/page_files.h"
 
 #include <fmt/format.h>
@@ -10,31 +10,25 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 
-#define TRIREME_TAKE_IN(symbol, file)                                       \
-  __asm__(".section .rodata\n"                                              \
-          ".globl trireme_page_" #symbol "\n"                               \
-          ".globl trireme_page_" #symbol "_end\n"                           \
-          "trireme_page_" #symbol ":\n.incbin \"" TRIREME_PAGE_FOLDER "/" file \
-          "\"\n"                                                            \
-          "trireme_page_" #symbol "_end:\n.byte 0\n.previous\n");           \
-  extern "C" const char trireme_page_##symbol[];                            \
+#define TRIREME_TAKE_IN(symbol, file)                                      \
+  __asm__(                                                                 \
+      ".section .rodata\n"                                                 \
+      ".globl trireme_page_" #symbol                                       \
+      "\n"                                                                 \
+      ".globl trireme_page_" #symbol                                       \
+      "_end\n"                                                             \
+      "trireme_page_" #symbol ":\n.incbin \"" TRIREME_PAGE_FOLDER "/" file \
+      "\"\n"                                                               \
+      "trireme_page_" #symbol "_end:\n.byte 0\n.previous\n");              \
+  extern "C" const char trireme_page_##symbol[];                           \
   extern "C" const char trireme_page_##symbol##_end[];
 
 // All that are served, but for the frame.
-#define TRIREME_PAGE_FILES(with) \
-  with(style, "page.css") \
-  with(uplot_style, "uPlot.css") \
-  with(uplot, "uPlot.esm.js") \
-  with(answers, "answers.js") \
-  with(chart, "chart.js") \
-  with(dom, "dom.js") \
-  with(filter, "filter.js") \
-  with(format, "format.js") \
-  with(heat_map, "heat_map.js") \
-  with(main, "main.js") \
-  with(place, "place.js") \
-  with(run_view, "run_view.js") \
-  with(runs_table, "runs_table.js")
+#define TRIREME_PAGE_FILES(with)                                                                        \
+  with(style, "page.css") with(uplot_style, "uPlot.css") with(uplot, "uPlot.esm.js")                    \
+      with(answers, "answers.js") with(chart, "chart.js") with(dom, "dom.js") with(filter, "filter.js") \
+          with(format, "format.js") with(heat_map, "heat_map.js") with(main, "main.js")                 \
+              with(place, "place.js") with(run_view, "run_view.js") with(runs_table, "runs_table.js")
 
 TRIREME_TAKE_IN(frame, "index.html")
 TRIREME_PAGE_FILES(TRIREME_TAKE_IN)
@@ -65,7 +59,8 @@ PageFiles make_files() {
   const auto add = [&](const char* path, const char* begin, const char* end) {
     const std::string_view name = path, text(begin, static_cast<size_t>(end - begin));
     const char* type = name.ends_with(".css") ? "text/css; charset=utf-8" : "text/javascript; charset=utf-8";
-    files[path] = {type, std::string(text), gzip(text), fmt::format("\"{:016x}\"", hash_of(text.data(), text.size()))};
+    files[path] = {type, std::string(text), gzip(text),
+                   fmt::format("\"{:016x}\"", hash_of(text.data(), text.size()))};
   };
 #define TRIREME_SERVE(symbol, file) add("/" file, trireme_page_##symbol, trireme_page_##symbol##_end);
   TRIREME_PAGE_FILES(TRIREME_SERVE)

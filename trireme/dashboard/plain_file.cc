@@ -30,10 +30,12 @@ PlainFile::~PlainFile() {
 }
 
 std::string PlainFile::read(int64_t offset, size_t bytes) const {
-  std::string text(static_cast<size_t>(std::clamp<int64_t>(size_ - offset, 0, static_cast<int64_t>(bytes))), '\0');
+  std::string text(static_cast<size_t>(std::clamp<int64_t>(size_ - offset, 0, static_cast<int64_t>(bytes))),
+                   '\0');
   size_t done = 0;
   while (file_ >= 0 && done < text.size()) {
-    const ssize_t got = ::pread(file_, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
+    const ssize_t got =
+        ::pread(file_, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     done += static_cast<size_t>(got);

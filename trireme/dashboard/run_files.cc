@@ -4,18 +4,18 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/base/machine.h"
 #include "trireme/base/toml_depth.h"
 #include "trireme/dashboard/plain_file.h"
 
@@ -52,11 +52,22 @@ std::string text_in(const json& object, std::string_view name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+size_t last_place_of(std::string_view word, std::string_view text) {
+  size_t last = std::string_view::npos;
+  // Forward: a search of the C library is so much faster than std::string_view::rfind.
+  for (size_t from = 0; from < text.size(); from = last + 1) {
+    const void* found = ::memmem(text.data() + from, text.size() - from, word.data(), word.size());
+    if (!found) break;
+    last = static_cast<size_t>(static_cast<const char*>(found) - text.data());
+  }
+  return last;
+}
+
 // The last whole line of `tail` that has `word` in it, as an object.
 json last_line_with(std::string_view tail, std::string_view word) {
   tail = tail.substr(0, tail.rfind('\n') + 1);
   for (;;) {
-    const size_t at = tail.rfind(word);
+    const size_t at = last_place_of(word, tail);
     if (at == std::string_view::npos) return json::object();
     const size_t begin = tail.rfind('\n', at) + 1, end = tail.find('\n', at);
     json object = object_of(tail.substr(begin, end - begin));
@@ -81,7 +92,8 @@ void read_metrics_tail(const PlainFile& metrics, RunSummary& summary) {
   if (!metrics) return;
   summary.changed = metrics.modified();
   const std::string tail = metrics.tail(kTailBytes);
-  const json step = last_line_with(tail, "\"loss\""), validation = last_line_with(tail, "\"validation_loss\"");
+  const json step = last_line_with(tail, "\"loss\""),
+             validation = last_line_with(tail, "\"validation_loss\"");
   summary.step = number_in(step, "step");
   summary.loss = number_in(step, "loss");
   summary.seconds = number_in(step, "seconds");
@@ -112,14 +124,13 @@ uint64_t lock_number(uint64_t device, uint64_t inode) {
   return device * 0x9E3779B97F4A7C15u + inode;
 }
 
-RunState state_of(const std::string& folder, const RunSummary& summary, const LockedFiles& locked, double now) {
+RunState state_of(const std::string& folder, const RunSummary& summary, const LockedFiles& locked,
+                  double now) {
   const PlainFile events(in(folder, "events.jsonl")), lock(in(folder, ".lock"));
   if (lock && locked.contains(lock_number(lock.device(), lock.inode()))) return "running";
   if (const std::string end = said_end(events.tail(kTailBytes)); !end.empty()) return end;
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   // Locks of other hosts are not seen from here.
-  const bool elsewhere = !summary.host.empty() && summary.host != host.data();
+  const bool elsewhere = !summary.host.empty() && summary.host != host_name();
   if (elsewhere && summary.changed && now - *summary.changed < kQuietSeconds) return "running";
   if (events) return "lost";
   return summary.step && summary.steps && *summary.step >= *summary.steps ? "finished" : "unknown";
@@ -132,6 +143,8 @@ void flatten(const toml::table& table, const std::string& prefix, std::map<std::
       flatten(*inner, name + ".", flat);
     } else if (const auto* text = node.as_string()) {
       flat[name] = text->get();
+    } else if (const auto* number = node.as_floating_point()) {
+      flat[name] = fmt::format("{}", number->get());  // as short as it can be
     } else {
       std::ostringstream out;
       node.visit([&](const auto& value) { out << value; });
@@ -224,7 +237,8 @@ RunSummary read_summary(const std::string& folder, const LockedFiles& locked, do
     return found == summary.config.end() ? std::string() : found->second;
   };
   if (summary.family.empty()) summary.family = setting("model.family");
-  if (!summary.steps && !setting("train.steps").empty()) summary.steps = std::atof(setting("train.steps").c_str());
+  if (!summary.steps && !setting("train.steps").empty())
+    summary.steps = std::atof(setting("train.steps").c_str());
   read_metrics_tail(PlainFile(in(folder, "metrics.jsonl")), summary);
   if (!summary.started && summary.changed) summary.started = *summary.changed - summary.seconds.value_or(0);
   summary.state = state_of(folder, summary, locked, now);
@@ -236,7 +250,8 @@ std::string stamp_of(const std::string& folder) {
   for (const char* name : {"metrics.jsonl", "run.json", "events.jsonl", "config.toml"}) {
     struct stat status {};
     if (::lstat(in(folder, name).c_str(), &status) != 0) status = {};
-    stamp += fmt::format("{} {} {}.{};", status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    stamp += fmt::format("{} {} {}.{};", status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                         status.st_mtim.tv_nsec);
   }
   return stamp;
 }

@@ -15,9 +15,9 @@
 namespace trireme::dashboard {
 
 struct RunsOptions {
-  std::vector<std::string> folders;      // of runs, or folders that hold such
-  size_t most_bytes = size_t{1} << 30;   // of curves in memory; those not asked for the longest go first
-  double look_again_seconds = 2;         // between two looks at the folders
+  std::vector<std::string> folders;     // of runs, or folders that hold such
+  size_t most_bytes = size_t{1} << 30;  // of curves in memory; those not asked for the longest go first
+  double look_again_seconds = 2;        // between two looks at the folders
 };
 
 class Runs {

@@ -46,7 +46,8 @@ Json row_of(size_t number, const Runs::Run& run, const std::set<std::string>& va
   put(row, "changed", summary.changed);
   Json config = Json::object();
   for (const std::string& name : varying) {
-    if (const auto found = summary.config.find(name); found != summary.config.end()) config[name] = found->second;
+    if (const auto found = summary.config.find(name); found != summary.config.end())
+      config[name] = found->second;
   }
   row["config"] = std::move(config);
   return row;
@@ -60,7 +61,10 @@ std::string runs_answer(const Runs& runs, const Request& request) {
   for (size_t i = 0; i < runs.size(); ++i) {
     if (static_cast<double>(runs[i].changed) > since) rows.push_back(row_of(i, runs[i], runs.varying()));
   }
-  return text_of({{"version", runs.version()}, {"count", runs.size()}, {"keys", runs.varying()}, {"runs", std::move(rows)}});
+  return text_of({{"version", runs.version()},
+                  {"count", runs.size()},
+                  {"keys", runs.varying()},
+                  {"runs", std::move(rows)}});
 }
 
 std::string run_answer(Runs& runs, const Request& request) {

@@ -47,8 +47,8 @@ std::string json_text(std::string_view text) {
 }
 
 void write_grid(fmt::memory_buffer& out, const Extent& extent, const Grid& grid) {
-  fmt::format_to(std::back_inserter(out), R"({{"from":{},"to":{},"width":{},"first":{},"cells":{})", extent.from, extent.to,
-                 grid.width, grid.first, grid.cells);
+  fmt::format_to(std::back_inserter(out), R"({{"from":{},"to":{},"width":{},"first":{},"cells":{})",
+                 extent.from, extent.to, grid.width, grid.first, grid.cells);
 }
 
 std::vector<std::string> list_of(const Request& request, std::string_view name) {
@@ -104,8 +104,8 @@ std::string series_answer(Runs& runs, const Request& request) {
   for (const Series& series : all) {
     const Curve curve = curve_of(series);
     if (curve.y.empty()) continue;
-    fmt::format_to(std::back_inserter(out), R"({}{{"run":{},"name":{},"values":)", first ? "" : ",", series.run,
-                   json_text(series.name));
+    fmt::format_to(std::back_inserter(out), R"({}{{"run":{},"name":{},"values":)", first ? "" : ",",
+                   series.run, json_text(series.name));
     first = false;
     write_numbers(out, cut(curve, grid, slots));
     if (!request.argument("means").empty()) {

@@ -37,14 +37,15 @@ Answer file_answer(const PageFile& file, const Request& request) {
 
 // Nothing but our own files may run, be shown or be asked for, and no other page may frame or read this one.
 void add_common_headers(Answer& answer) {
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"Content-Security-Policy",
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-           {"X-Content-Type-Options", "nosniff"},
-           {"Referrer-Policy", "no-referrer"},
-           {"Cross-Origin-Resource-Policy", "same-origin"},
-           {"Cross-Origin-Opener-Policy", "same-origin-allow-popups"}})
+  for (
+      const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+          {"Content-Security-Policy",
+           "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+          {"X-Content-Type-Options", "nosniff"},
+          {"Referrer-Policy", "no-referrer"},
+          {"Cross-Origin-Resource-Policy", "same-origin"},
+          {"Cross-Origin-Opener-Policy", "same-origin-allow-popups"}})
     answer.headers.emplace_back(name, value);
   const auto caches = [](const auto& header) { return header.first == "Cache-Control"; };
   if (std::ranges::none_of(answer.headers, caches)) answer.headers.emplace_back("Cache-Control", "no-store");
@@ -56,7 +57,8 @@ Answer Site::route(const Request& request) {
   if (const PageFile* file = find_page_file(request.path)) return file_answer(*file, request);
   const std::scoped_lock lock(mutex_);
   runs_.look(seconds_since_1970());
-  if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = summary_page(runs_, page_frame())};
+  if (request.path == "/")
+    return {.type = "text/html; charset=utf-8", .body = summary_page(runs_, page_frame())};
   if (request.path == "/api/runs") return json_answer(runs_answer(runs_, request));
   if (request.path == "/api/run") return json_answer(run_answer(runs_, request));
   if (request.path == "/api/series") return json_answer(series_answer(runs_, request));
