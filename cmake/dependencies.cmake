@@ -12,6 +12,8 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+# Optional: the server of `trireme dashboard`.
+pkg_check_modules(microhttpd IMPORTED_TARGET libmicrohttpd)
 # Optional: ranks under mpirun or srun. Open MPI where both are installed; another one by
 # -DMPI_EXECUTABLE_SUFFIX=.mpich (Debian's names) or -DMPI_CXX_COMPILER=/path/to/mpicxx.
 set(MPI_CXX_SKIP_MPICXX ON)

@@ -5,23 +5,26 @@
 #   scripts/install_packages.sh            build, test and run
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
+#   scripts/install_packages.sh --browser  also a browser for the tests of the dashboard, where there is a package
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build pkg-config ccache git python3
   libgtest-dev libgmock-dev coinor-libcbc-dev
   libhwy-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev
-  libsodium-dev
+  libsodium-dev libmicrohttpd-dev
   libjpeg-dev libpng-dev zlib1g-dev
   libopenmpi-dev openmpi-bin
   iproute2
 )
+browser=()
 for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
+    --browser) browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
-      echo "install_packages.sh: unknown argument '$argument'; known are --peers and --fuzz" >&2
+      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz and --browser" >&2
       exit 2
       ;;
   esac
@@ -31,6 +34,9 @@ distribution=unknown
 if [[ -r /etc/os-release ]]; then
   distribution=$(. /etc/os-release && echo "${ID:-unknown} ${VERSION_ID:-}")
 fi
+
+# Ubuntu has Chromium as a snap only; the test that wants it is skipped there.
+if [[ "$distribution" == debian* ]]; then packages+=("${browser[@]}"); fi
 
 refuse() {
   echo "install_packages.sh: $1" >&2

@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/collective_timing.h"
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/collective_chart.h"
 #include "trireme/cli/command.h"
@@ -172,16 +172,16 @@ Json json_of(const std::vector<bench::CollectiveTime>& times, const bench::Colle
                     {"predicted_seconds", time.predicted_seconds},
                     {"predicted_ratio", time.predicted_seconds / time.median_seconds},
                     {"bus_bytes_per_second", time.bus_bytes_per_second},
-                    {"cpu", bench::cpu_model()},
-                    {"cores", bench::host_core_count()}});
+                    {"cpu", cpu_model()},
+                    {"cores", host_core_count()}});
   }
   return list;
 }
 
 void print_heading(const CollectivesOptions& options, const bench::CollectiveQuestion& question) {
   fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
-             name(question.collective), name(question.dtype), options.memory, bench::cpu_model(),
-             bench::host_core_count());
+             name(question.collective), name(question.dtype), options.memory, cpu_model(),
+             host_core_count());
   fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "p90 µs",
              "bus GB/s", "predicted µs", "/measured");
 }
@@ -212,7 +212,7 @@ void run_rank(comm::Context& context, const CollectivesOptions& options,
         fmt::format("{} of {}, {} ranks, {} ({} memory)", name(question.collective), name(question.dtype),
                     context.ranks(), context.transport().name(), options.memory);
     write_collective_chart(options.svg, title,
-                           fmt::format("{}, {} cores", bench::cpu_model(), bench::host_core_count()), times);
+                           fmt::format("{}, {} cores", cpu_model(), host_core_count()), times);
   }
 }
 

@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/kernels.h"
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/write_file.h"
@@ -36,7 +36,7 @@ void print_ceilings(bench::Ceilings& ceilings, int threads, Json& list) {
   const double flops = bench::measure_flops_per_second(one);
   const double bytes = ceilings.memory_bytes_per_second();
   ceilings.measure_again();
-  fmt::print("{} ({}), {} threads\n", bench::cpu_model(), simd_target(), threads);
+  fmt::print("{} ({}), {} threads\n", cpu_model(), simd_target(), threads);
   fmt::print(
       "ceilings, measured now: f32 multiply-add {:.1f} GFLOP/s on 1 thread, {:.1f} on {}; memory {:.1f} "
       "GB/s\n",
@@ -49,7 +49,7 @@ void print_ceilings(bench::Ceilings& ceilings, int threads, Json& list) {
     list.push_back({{"benchmark", "ceiling"},
                     {"op", name},
                     {"threads", count},
-                    {"cpu", bench::cpu_model()},
+                    {"cpu", cpu_model()},
                     {"simd", simd_target()}});
     return list.back();
   };
@@ -88,7 +88,7 @@ int time_all(const std::vector<bench::KernelCase>& cases, const KernelsOptions& 
 
 int run_on_cpu(const KernelsOptions& options) {
   const std::vector<bench::KernelCase> cases = bench::kernel_cases(options.filter);
-  const int threads = bench::thread_count(options.threads);
+  const int threads = thread_count(options.threads);
   ThreadPool pool(threads);
   bench::Ceilings ceilings(pool);
   Json list = Json::array();

@@ -9,7 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 #include "trireme/bench/train_steps.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
@@ -96,7 +96,7 @@ nlohmann::ordered_json report_json(const bench::StepReport& report, const bench:
       {"file_bytes", report.file_bytes},
       {"file_seconds", report.file_seconds},
       {"file_waited_seconds", report.file_waited_seconds},
-      {"cpu", bench::cpu_model()},
+      {"cpu", cpu_model()},
       {"simd", simd_target()},
       {"steps", options.question.steps},
       {"median_seconds", report.median_seconds},
@@ -121,7 +121,7 @@ int run(const TrainBenchOptions& options, const bench::StepSetup& setup, const b
                    setup.config.model.family, static_cast<double>(begun.parameters) / 1e6,
                    setup.config.train.batch, to_string(setup.shape.sample), setup.config.train.precision,
                    begun.ranks > 1 ? fmt::format("plan {} on {} ranks of ", options.plan, begun.ranks) : "",
-                   begun.device_description, bench::cpu_model(), simd_target());
+                   begun.device_description, cpu_model(), simd_target());
         std::fflush(stdout);
       });
   if (!rank.leads()) return kOk;

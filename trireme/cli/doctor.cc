@@ -14,7 +14,7 @@
 #include "trireme/base/text.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/device_ceilings.h"
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/kernels/kernel.h"
@@ -57,7 +57,7 @@ std::string first_line_of(const std::string& command) {
 
 Finding check_cpu() {
   return {Verdict::kOk, "CPU",
-          fmt::format("{}, {} cores for this process", bench::cpu_model(), bench::core_count())};
+          fmt::format("{}, {} cores for this process", cpu_model(), core_count())};
 }
 
 Finding check_simd() {
@@ -69,22 +69,22 @@ Finding check_simd() {
 
 // What MFU is a share of.
 Finding check_arithmetic() {
-  ThreadPool pool(bench::core_count());
+  ThreadPool pool(core_count());
   return {Verdict::kOk, "arithmetic",
           fmt::format("{:.1f} GFLOP/s of f32 multiply-adds at most on {} threads, measured now",
                       bench::measure_flops_per_second(pool) / 1e9, pool.threads())};
 }
 
 Finding check_memory() {
-  const size_t available = bench::available_memory_bytes();
+  const size_t available = available_memory_bytes();
   return {
       available < kLittleMemory ? Verdict::kAdvice : Verdict::kOk, "memory",
-      fmt::format("{}, {} of it free", format_bytes(bench::total_memory_bytes()), format_bytes(available)),
+      fmt::format("{}, {} of it free", format_bytes(total_memory_bytes()), format_bytes(available)),
       "close other programs, or train with a smaller train.batch or a higher train.accumulate"};
 }
 
 Finding check_huge_pages() {
-  const std::string setting = bench::huge_page_setting();
+  const std::string setting = huge_page_setting();
   const bool usable = setting == "always" || setting == "madvise";
   return {usable ? Verdict::kOk : Verdict::kAdvice, "huge pages", setting.empty() ? "not offered" : setting,
           "faster with: echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
@@ -110,7 +110,7 @@ Finding check_training() {
     source.settings = {"model.layers=1", "model.heads=2", "model.hidden=32", "model.seq=16", "train.batch=2"};
     const bench::StepSetup setup = bench::set_up_step(source);
     const std::unique_ptr<Device> device =
-        make_device({.kind = setup.config.train.device, .threads = bench::core_count()});
+        make_device({.kind = setup.config.train.device, .threads = core_count()});
     Trainer trainer(setup.config.model, setup.config.train, setup.config.optim, setup.shape, *device);
     trainer.initialise(1);
     Batch batch = bench::random_batch(setup, 1);

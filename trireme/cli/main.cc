@@ -36,6 +36,7 @@ constexpr Command kCommands[] = {
     {"simulate", "time a training step under a plan on any cluster, without running it",
      trireme::cli::simulate},
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
+    {"dashboard", "a page with runs, while they train and after", trireme::cli::dashboard},
     {"doctor", "what this machine has, and what to install", trireme::cli::doctor},
 };
 

@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/local_cluster.h"
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"
@@ -26,7 +26,7 @@ struct ProfileFlags {
 
 int run(const ProfileFlags& options, comm::Context* context) {
   const int ranks = context ? context->ranks() : 1;
-  const int threads = options.threads ? options.threads : std::max(1, bench::thread_count(0) / ranks);
+  const int threads = options.threads ? options.threads : std::max(1, thread_count(0) / ranks);
   const bench::StepSource& source = options.source;
   const bool of_model = !source.preset.empty() || !source.config_path.empty() || !source.settings.empty();
   std::optional<bench::StepSetup> step = of_model ? std::optional(bench::set_up_step(source)) : std::nullopt;

@@ -64,10 +64,7 @@ std::vector<Progress::Part> Progress::parts(const StepMetrics& m) const {
                              {fmt::format("lr {:.2e}", m.lr), 4},
                              {fmt::format("grad {:.3f}", m.grad_norm), 5},
                              {fmt::format("{:.0f} {}", m.samples_per_second, options_.rate_unit), 7}};
-  if (options_.peak_flops > 0 && m.step_seconds > 0) {
-    const double share = options_.flops_per_step / m.step_seconds / options_.peak_flops;
-    parts.push_back({fmt::format("MFU {:.1f}%", 100 * share), 6});
-  }
+  if (m.mfu) parts.push_back({fmt::format("MFU {:.1f}%", 100 * *m.mfu), 6});
   if (m.critical_batch) parts.push_back({fmt::format("critical batch {:.1f}", *m.critical_batch), 3});
   const double comm = m.step_seconds > 0 ? 100 * m.comm_seconds / m.step_seconds : 0.0;
   parts.push_back({fmt::format("mem {}", format_bytes(m.peak_bytes)), 1});

@@ -13,9 +13,7 @@ class Progress {
   struct Options {
     int64_t steps = 0;  // of the whole run
     int64_t log_every = 1;
-    std::string rate_unit;      // "tok/s" or "img/s"
-    double flops_per_step = 0;  // of the model
-    double peak_flops = 0;      // of the device, for MFU; 0: not known
+    std::string rate_unit;  // "tok/s" or "img/s"
     enum class Screen { kLines, kTerminal } screen = Screen::kLines;
   };
   explicit Progress(Options options);

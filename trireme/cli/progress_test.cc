@@ -5,8 +5,7 @@
 namespace trireme::cli {
 namespace {
 
-const Progress::Options kOptions{
-    .steps = 2000, .rate_unit = "tok/s", .flops_per_step = 1e9, .peak_flops = 4e9};
+const Progress::Options kOptions{.steps = 2000, .rate_unit = "tok/s"};
 const StepMetrics kStep{.step = 120,
                         .loss = 3.25,
                         .lr = 1e-3,
@@ -14,7 +13,8 @@ const StepMetrics kStep{.step = 120,
                         .samples_per_second = 12345,
                         .step_seconds = 0.5,
                         .comm_seconds = 0.05,
-                        .peak_bytes = size_t{3} << 20};
+                        .peak_bytes = size_t{3} << 20,
+                        .mfu = 0.5};
 
 TEST(Progress, SaysAllOfAStep) {
   EXPECT_EQ(Progress(kOptions).describe(kStep),

@@ -61,8 +61,6 @@ void TrainReport::started(const RunStart& run) {
   progress_.emplace(Progress::Options{.steps = train.steps,
                                       .log_every = train.log_every,
                                       .rate_unit = tokens ? "tok/s" : "img/s",
-                                      .flops_per_step = run.flops_per_step,
-                                      .peak_flops = peak_flops_,
                                       .screen = screen_});
   say("data     {}\n", printable(run.data.summary));
   if (!run.data.path.empty()) say("         from {}\n", printable(run.data.path));

@@ -14,6 +14,7 @@ class TrainReport final : public RunObserver {
   void note(const std::string& line) override;
   void warn_here(const std::string& line) override;
   void placed(const RankPlace& place) override;
+  double peak_flops() const override { return peak_flops_; }
   void started(const RunStart& run) override;
   void stepped(const StepMetrics& step) override;
   void validated(const ValidationMetrics& validation) override;

@@ -266,18 +266,9 @@ class Job {
   }
 
   static int exit_code(RunResult::End end) {
-    switch (end) {
-      case RunResult::End::kStopped:
-        comm::tell_launcher(comm::LastWords::Kind::order, "stopped");
-        return kInterrupted;
-      case RunResult::End::kTimeIsUp:
-        comm::tell_launcher(comm::LastWords::Kind::order, "the time is up");
-        return kTimeIsUp;
-      case RunResult::End::kFinished:
-      case RunResult::End::kNoBetter:
-        break;
-    }
-    return kOk;
+    if (end == RunResult::End::kStopped) comm::tell_launcher(comm::LastWords::Kind::order, "stopped");
+    if (end == RunResult::End::kTimeIsUp) comm::tell_launcher(comm::LastWords::Kind::order, "the time is up");
+    return exit_code_of(end);
   }
 
   const ResolvedConfig& config_;

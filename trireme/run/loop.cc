@@ -24,10 +24,12 @@
 #include "trireme/run/agreement.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/plan_settings.h"
+#include "trireme/run/rank_log.h"
 #include "trireme/run/replica_check.h"
 #include "trireme/run/resume_check.h"
 #include "trireme/run/run_folder.h"
 #include "trireme/run/run_lock.h"
+#include "trireme/run/run_record.h"
 #include "trireme/run/run_setup.h"
 #include "trireme/run/sampler.h"
 #include "trireme/run/saved_run.h"
@@ -149,8 +151,9 @@ class Run {
     return own;
   }
   void announce(int64_t first) {
+    flops_per_step_ = flops_per_step();
     observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
-                       trainer_.parameter_count(), flops_per_step(), device_->description(), folder_, first});
+                       trainer_.parameter_count(), flops_per_step_, device_->description(), folder_, first});
     if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
       note(line);
     metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
@@ -173,7 +176,7 @@ class Run {
     seconds_before_ = leads() ? metrics_->seconds() : 0;
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       const StepResult done = make_step(step);
-      if (done.skipped) note(skip_note(step + 1));
+      if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1));
       tell_of_workers();
       if (works() ? is_told_to_end(done) : ends_after(step + 1)) return;
     }
@@ -214,6 +217,10 @@ class Run {
                      critical_batch(done)};
     note_exchange(done, line);
     line.expected = context_.expected;
+    line.time = wall_seconds();
+    if (const double peak = leads() ? observer_.peak_flops() : 0; peak > 0)
+      line.mfu = flops_per_step_ / seconds / peak;
+    log_rank(line, step);
     if (leads()) {
       metrics_->write(line);
       observer_.stepped(line);
@@ -221,6 +228,14 @@ class Run {
         note(fmt::format("warning: {}; its lines are kept and tried again", problem));
     }
     return done;
+  }
+
+  // Begins after the first step: by then rank 0 has set aside what an earlier run left.
+  void log_rank(const StepMetrics& line, int64_t steps_before) {
+    const int ranks = context_.ranks.plan.mesh.ranks();
+    if (ranks < 2) return;
+    if (!rank_log_) rank_log_.emplace(folder_, trainer_.program(), ranks, steps_before);
+    rank_log_->add(line);
   }
 
   bool is_told_to_end(const StepResult& done) {
@@ -257,7 +272,9 @@ class Run {
   }
   void tell_of_workers() {
     if (!arrivals()) return;
-    for (const std::string& line : arrivals()->take_notes()) note(line);
+    for (const std::string& line : arrivals()->take_notes()) {
+      if (leads()) observer_.lost_rank(line);
+    }
   }
   void note(const std::string& text) {
     if (leads()) observer_.note(text);
@@ -436,7 +453,8 @@ class Run {
     }
     const double accuracy = total.count > 0 ? total.correct / total.count : 0;
     if (leads()) {
-      const ValidationMetrics line{step, total.loss, accuracy, static_cast<int64_t>(total.count)};
+      const ValidationMetrics line{step, total.loss, accuracy, static_cast<int64_t>(total.count),
+                                   wall_seconds()};
       metrics_->write(line);
       observer_.validated(line);
     }
@@ -560,7 +578,9 @@ class Run {
   std::string saved_;                                        // the newest checkpoint
   int64_t saving_ = 0;                                       // the step of that which is under way
   int64_t retry_at_ = 0, retry_after_ = 0;                   // steps; of one that was not written
+  std::optional<RankLog> rank_log_;
   // Of rank 0 alone.
+  double flops_per_step_ = 0;
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
   std::optional<RankSteps> steps_;  // goes first
@@ -570,7 +590,14 @@ class Run {
 
 RunResult run_training(const ResolvedConfig& config, const ModelRecord& model, const OpenedData& data,
                        const RunContext& context, RunObserver& observer) {
-  return Run(config, model, data, context, observer).go();
+  if (context.ranks.rank != 0) return Run(config, model, data, context, observer).go();
+  RunRecord record(observer, config.config.run.dir);
+  try {
+    return Run(config, model, data, context, record).go();
+  } catch (const std::exception& error) {
+    record.failed(error);
+    throw;
+  }
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/run/config.h"
+#include "trireme/run/exit_code.h"
 #include "trireme/run/run_folder.h"
 
 namespace trireme {
@@ -21,6 +22,10 @@ struct RunResult {
   int64_t steps = 0;  // done in all
   double loss = 0;    // of the last step
 };
+constexpr ExitCode exit_code_of(RunResult::End end) {
+  if (end == RunResult::End::kStopped) return kInterrupted;
+  return end == RunResult::End::kTimeIsUp ? kTimeIsUp : kOk;
+}
 
 // What a run is made of, when all is in place.
 struct RunStart {
@@ -56,10 +61,17 @@ class RunObserver {
 
   // Called on all ranks of a job (job.h) at the same time, when data and plan are there.
   virtual void placed(const RankPlace& /*place*/) {}
+  // FLOPs a second that the devices of all ranks could do at most, for the share that the model's arithmetic
+  // uses (MFU); 0: not known. Asked for after placed().
+  virtual double peak_flops() const { return 0; }
   virtual void started(const RunStart& /*run*/) {}
   virtual void stepped(const StepMetrics& /*step*/) {}
   virtual void validated(const ValidationMetrics& /*validation*/) {}
   virtual void saved(const std::string& /*checkpoint*/) {}
+  // The gradient of a step was not finite; `line` says so to people.
+  virtual void skipped(int64_t /*step*/, const std::string& line) { note(line); }
+  // The run goes on without a rank.
+  virtual void lost_rank(const std::string& line) { note(line); }
   virtual void ended(const RunResult& /*result*/) {}
   // What the model writes after its last step, of language models.
   virtual void sampled(const std::string& /*text*/) {}

@@ -1,8 +1,6 @@
 // Files of a run; see run_folder.h.
 #include "trireme/run/run_folder.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -13,7 +11,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
-#include "trireme/base/text.h"
 #include "trireme/run/run_lock.h"
 
 namespace trireme {
@@ -21,46 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All of it or, on a full disk, the file as it was.
-void write_file(const fs::path& path, const std::string& text) {
-  const fs::path incoming = path.string() + ".new";
-  std::ofstream out(incoming, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw_error("cannot write {}: {}", path.string(), std::strerror(errno));
-  std::error_code error;
-  fs::rename(incoming, path, error);
-  if (error) throw_error("cannot write {}: {}", path.string(), error.message());
-}
-
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kPlan = "plan.json";
 constexpr const char* kData = "data.json";
 constexpr const char* kVersion = "version.txt";
 constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kRun = "run.json";
+constexpr const char* kEvents = "events.jsonl";
+constexpr const char* kRanks = "ranks";
 constexpr const char* kCheckpoints = "checkpoints";
-
-// Lines of steps up to `step`, and the last time in them; lines that are no JSON (a crash in the middle of
-// one) are dropped.
-struct KeptLines {
-  std::string text;
-  double seconds = 0;
-};
-KeptLines lines_up_to(const fs::path& path, int64_t step) {
-  expect_regular_file(path.string(), "the log of a run");
-  std::ifstream in(path);
-  KeptLines kept;
-  for (std::string line; std::getline(in, line);) {
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
-        object["step"].get<int64_t>() <= step) {
-      kept.text += line + "\n";
-      if (const auto seconds = object.find("seconds"); seconds != object.end() && seconds->is_number())
-        kept.seconds = seconds->get<double>();
-    }
-  }
-  return kept;
-}
 
 bool has_lock_alone(const fs::path& folder) {
   std::error_code error;
@@ -125,7 +91,8 @@ std::string set_aside(const std::string& folder) {
       earlier = run / fmt::format("earlier-{}", number);
       if (fs::create_directory(earlier)) break;
     }
-    for (const char* name : {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion}) {
+    for (const char* name :
+         {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion, kRun, kEvents, kRanks}) {
       if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
     }
     return earlier.string();
@@ -138,17 +105,17 @@ std::string set_aside(const std::string& folder) {
 }
 
 void write_run_description(const std::string& folder, const Config& config, const Plan& plan) {
-  write_file(fs::path(folder) / kConfig, config_toml(config));
-  write_file(fs::path(folder) / kPlan, to_json(plan) + "\n");
-  write_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
+  replace_file(fs::path(folder) / kConfig, config_toml(config));
+  replace_file(fs::path(folder) / kPlan, to_json(plan) + "\n");
+  replace_file(fs::path(folder) / kVersion, fmt::format("trireme {}\n", version()));
 }
 
 void write_data_description(const std::string& folder, const DataDescription& data) {
   if (data.classes.empty()) return;
   const nlohmann::ordered_json object{
       {"classes", data.classes}, {"mean", data.mean}, {"deviation", data.deviation}};
-  write_file(fs::path(folder) / kData,
-             object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  replace_file(fs::path(folder) / kData,
+               object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 DataDescription read_data_description(const std::string& folder) {
@@ -177,36 +144,55 @@ std::string_view version() {
   return TRIREME_VERSION;
 }
 
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string incoming = path + ".new";
+  std::ofstream out(incoming, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw_error("cannot write {}: {}", path, std::strerror(errno));
+  std::error_code error;
+  fs::rename(incoming, path, error);
+  if (error) throw_error("cannot write {}: {}", path, error.message());
+}
+
+double keep_lines_up_to(const std::string& path, int64_t step) {
+  if (!fs::exists(path)) return 0;
+  expect_regular_file(path, "the log of a run");
+  std::ifstream in(path);
+  std::string kept;
+  double seconds = 0;
+  for (std::string line; std::getline(in, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer() ||
+        object["step"].get<int64_t>() > step)
+      continue;
+    kept += line + "\n";
+    if (const auto found = object.find("seconds"); found != object.end() && found->is_number())
+      seconds = found->get<double>();
+  }
+  in.close();
+  replace_file(path, kept);
+  return seconds;
+}
+
+std::map<std::string, size_t> memory_by_kind(const Program& program) {
+  std::map<std::string, size_t> kinds;
+  const auto add = [&](std::string_view kind, size_t bytes) {
+    if (bytes > 0) kinds[std::string(kind)] += bytes;
+  };
+  for (const auto& [role, bytes] : state_bytes_by_role(program))
+    add(role == Role::kNone ? "other" : name(role), bytes);
+  add("activations", program.arena_bytes);
+  add("communication", program.comm_bytes);
+  add("inputs", program.input_bytes);
+  return kinds;
+}
+
 MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name)
-    : path_((fs::path(folder) / kMetrics).string()), rate_name_(rate_name), file_(nullptr, std::fclose) {
-  if (fs::exists(path_)) {
-    const KeptLines kept = lines_up_to(path_, step);
-    seconds_ = kept.seconds;
-    write_file(path_, kept.text);
-  }
-  file_.reset(std::fopen(path_.c_str(), "a"));
-  if (!file_) throw_error("cannot write {}: {}", path_, std::strerror(errno));
-}
-
-void MetricsFile::line(const std::string& text) {
-  waiting_ += text + "\n";
-  while (!waiting_.empty()) {
-    const ssize_t written = ::write(::fileno(file_.get()), waiting_.data(), waiting_.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      if (problem_.empty()) untold_ = fmt::format("cannot write {}: {}", path_, std::strerror(errno));
-      problem_ = std::strerror(errno);
-      return;
-    }
-    waiting_.erase(0, static_cast<size_t>(written));
-  }
-  problem_.clear();
-}
-
-void MetricsFile::finish() {
-  if (waiting_.empty()) return;
-  throw_error("cannot write {}: {}; the last {} of it are lost. Free some room", path_, problem_,
-              format_bytes(waiting_.size()));
+    : rate_name_(rate_name) {
+  const std::string path = (fs::path(folder) / kMetrics).string();
+  seconds_ = keep_lines_up_to(path, step);
+  file_.emplace(path);
 }
 
 void MetricsFile::write(const StepMetrics& m) {
@@ -220,7 +206,9 @@ void MetricsFile::write(const StepMetrics& m) {
                                 {"bytes_sent", m.bytes_sent},
                                 {"peak_bytes", m.peak_bytes},
                                 {"samples", m.samples},
-                                {"seconds", m.seconds}};
+                                {"seconds", m.seconds},
+                                {"time", m.time}};
+  if (m.mfu) object["mfu"] = *m.mfu;
   if (m.critical_batch) object["critical_batch"] = number(*m.critical_batch);
   if (m.compression_ratio) object["compression_ratio"] = number(*m.compression_ratio);
   if (m.residual_norm) object["residual_norm"] = number(*m.residual_norm);
@@ -232,19 +220,21 @@ void MetricsFile::write(const StepMetrics& m) {
     object["predicted_seconds"] = m.expected->seconds;
     object["predicted_bytes"] = m.expected->peak_bytes;
   }
-  line(object.dump());
+  file_->add(object.dump());
 }
 
 void MetricsFile::write(const ValidationMetrics& m) {
-  line(nlohmann::ordered_json{{"step", m.step},
-                              {"validation_loss", number(m.loss)},
-                              {"validation_accuracy", m.accuracy},
-                              {"validation_targets", m.targets}}
-           .dump());
+  file_->add(nlohmann::ordered_json{
+      {"step", m.step},
+      {"validation_loss", number(m.loss)},
+      {"validation_accuracy", m.accuracy},
+      {"validation_targets", m.targets},
+      {"time",
+       m.time}}.dump());
 }
 
 void MetricsFile::write(const RankArrivals& a) {
-  line(nlohmann::ordered_json{{"step", a.step}, {"rank", a.rank}, {"arrivals", a.arrivals}}.dump());
+  file_->add(nlohmann::ordered_json{{"step", a.step}, {"rank", a.rank}, {"arrivals", a.arrivals}}.dump());
 }
 
 }  // namespace trireme

@@ -4,24 +4,29 @@
 //   plan.json        how it is spread over ranks
 //   data.json        of image data: names of the classes, and by what pixels are normalised
 //   version.txt      which Trireme wrote it
+//   run.json         of what it is made, where and how large; see run_record.h
+//   events.jsonl     what happened, and how it ended
 //   metrics.jsonl    one JSON object a step; one for each validation; and where ranks mix weights at their
 //   own
 //                    pace, one for each step of another rank
+//   ranks/N.jsonl    times of each rank, where there are several; see rank_log.h
 //   checkpoints/     see checkpoint/checkpoint.h
 //   .lock            see run_lock.h
 //   earlier-1/, …    the same of runs that were here before and were set aside
+//
+// docs/run_folder.md describes all fields.
 #pragma once
 
-#include <cstdio>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "trireme/plan/plan.h"
+#include "trireme/program/program.h"
 #include "trireme/run/config.h"
+#include "trireme/run/line_file.h"
 
 namespace trireme {
 
@@ -59,6 +64,14 @@ DataDescription read_data_description(const std::string& folder);
 std::optional<Plan> plan_of_earlier_run(const std::string& folder);
 std::string_view version();  // of Trireme, "0.1.0"
 
+// Puts a file in the place of another one, whole or, on a full disk, not at all. Throws Error.
+void replace_file(const std::string& path, const std::string& text);
+// Of a log, removes the lines of steps after `step`, and those that are no JSON (a crash in the middle of
+// one). Returns the last `seconds` in those that stay.
+double keep_lines_up_to(const std::string& path, int64_t step);
+// Memory of a rank as planned, in bytes, by kind: roles of states, "activations", "communication", "inputs".
+std::map<std::string, size_t> memory_by_kind(const Program& program);
+
 // What a step was expected to take before the run, by a model of the machine.
 struct ExpectedStep {
   double seconds = 0;
@@ -84,6 +97,8 @@ struct StepMetrics {
   // many steps weights were behind, and in which order they came (arrival_order.h).
   std::optional<double> staleness_mean = {}, staleness_max = {};
   std::vector<int> arrivals = {};
+  std::optional<double> mfu = {};  // share of the devices' peak that the model's arithmetic uses
+  double time = 0;                 // when the step ended, in seconds since 1970
 };
 // What another rank than 0 took in a step, or rank 0 after the last one: as StepMetrics::arrivals.
 struct RankArrivals {
@@ -95,10 +110,10 @@ struct ValidationMetrics {
   int64_t step = 0;
   double loss = 0, accuracy = 0;
   int64_t targets = 0;  // that were counted
+  double time = 0;      // as StepMetrics::time
 };
 
-// Appends to metrics.jsonl; each line is with the system before the call returns. A line that can not be
-// written (a full disk) is kept and tried again with the next one.
+// metrics.jsonl.
 class MetricsFile {
  public:
   // Lines of steps after `step` are removed: a run that goes on from a checkpoint writes them anew.
@@ -108,16 +123,13 @@ class MetricsFile {
   void write(const ValidationMetrics& metrics);
   void write(const RankArrivals& arrivals);
   // Why lines are waiting, told once until all are written again; "" otherwise.
-  std::string take_problem() { return std::exchange(untold_, ""); }
-  void finish();  // throws Error when lines are still waiting
+  std::string take_problem() { return file_->take_problem(); }
+  void finish() { file_->finish(); }  // throws Error when lines are still waiting
 
  private:
-  void line(const std::string& text);
-  std::string path_;
   std::string rate_name_;  // "tokens_per_second" or "samples_per_second"
   double seconds_ = 0;
-  std::string waiting_, problem_, untold_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::optional<LineFile> file_;
 };
 
 }  // namespace trireme

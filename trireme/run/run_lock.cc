@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "trireme/base/error.h"
+#include "trireme/base/machine.h"
 
 namespace trireme {
 namespace {
@@ -30,9 +31,8 @@ bool was_removed(int file) {
 }
 
 std::string own_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return fmt::format("process {} on {}\n", ::getpid(), host[0] != '\0' ? host.data() : "this host");
+  const std::string host = host_name();
+  return fmt::format("process {} on {}\n", ::getpid(), host.empty() ? "this host" : host);
 }
 
 std::string content_of(int file) {

@@ -1,15 +1,16 @@
 // Reads /proc and /sys; a file that is not there is an unknown, not an error.
-#include "trireme/bench/machine.h"
+#include "trireme/base/machine.h"
 
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
-namespace trireme::bench {
+namespace trireme {
 namespace {
 
 // The text after "NAME<blanks>:<blanks>" in a file of such lines; "" when there is none.
@@ -40,6 +41,11 @@ std::string first_line(const std::string& path) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
 
 std::string cpu_model() {
   for (const char* name : {"model name", "Model", "Hardware", "cpu model"}) {
@@ -99,4 +105,4 @@ int thread_count(long requested) {
   return requested > 0 ? static_cast<int>(requested) : core_count();
 }
 
-}  // namespace trireme::bench
+}  // namespace trireme

@@ -1,12 +1,13 @@
 // Facts about the machine and this process, as the operating system tells them. Nothing here is measured;
-// what must be measured is in ceilings.h.
+// what must be measured is in bench/ceilings.h.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
-namespace trireme::bench {
+namespace trireme {
 
+std::string host_name();  // "" where the system does not say
 std::string cpu_model();  // "unknown" where the system does not say
 int core_count();         // that this process may use
 int host_core_count();    // of the host, also where this process is bound to some of them
@@ -20,4 +21,4 @@ std::string huge_page_setting();  // "always", "madvise", "never"; "" without tr
 // 0 means automatic: one per core.
 int thread_count(long requested);
 
-}  // namespace trireme::bench
+}  // namespace trireme

@@ -1,0 +1,251 @@
+// A chart of some numbers over the steps of some runs. The server cuts all curves by one grid, in which every
+// extreme is kept; here they are drawn by uPlot. Dragging zooms, for all charts at once; a double click shows
+// all again.
+
+import uPlot from "./uPlot.esm.js";
+import { askSeries, type Run, type Series, type SeriesAnswer } from "./answers.js";
+import { add, element, replace, style } from "./dom.js";
+import * as format from "./format.js";
+import type { Place } from "./place.js";
+
+export interface ChartOptions {
+  title: string;
+  names: string[];               // of numbers in metrics.jsonl
+  text: (value: number) => string;
+  tick?: (value: number) => string;  // shorter, along the axis
+  labels?: Record<string, string>;  // by name, where curves are told apart by name and not by run
+  logarithmic?: boolean;         // may be; by the switch of the page
+  wide?: boolean;
+}
+
+// What all charts of a page have in common.
+export interface ChartPage {
+  place: () => Place;
+  runs: () => Run[];                                    // to show
+  colour: (run: Run) => string;
+  zoom: (from: number | undefined, to: number | undefined) => void;
+  near: (run: number | null) => void;                   // the curve under the pointer
+}
+
+const HEIGHT = 190;
+const MOST_IN_FOCUS = 40;  // curves; all are drawn again when another comes into focus
+
+const X_TITLES = { step: "step", samples: "samples", seconds: "time in the run", time: "" };
+
+interface Line {
+  series: Series;
+  run: Run | undefined;
+  colour: string;
+  values: (number | null)[];
+  faint: boolean;
+}
+
+// As TensorBoard smooths: an exponential mean, divided by the weight that it has so far.
+function smooth(means: (number | null)[], slots: number, weight: number): (number | null)[] {
+  const values: (number | null)[] = new Array(means.length * slots).fill(null);
+  let sum = 0, seen = 0;
+  means.forEach((mean, cell) => {
+    if (mean === null) return;
+    sum = weight * sum + (1 - weight) * mean;
+    seen += 1;
+    values[cell * slots] = sum / (1 - weight ** seen);
+  });
+  return values;
+}
+
+export class Chart {
+  readonly element: HTMLElement;
+  private readonly plot = element("div", { class: "plot" });
+  private readonly readout = element("div", { class: "readout" });
+  private readonly legend = element("span", { class: "legend" });
+  private drawn: uPlot | null = null;
+  private structure = "";
+  private lines: Line[] = [];
+  private range: [number, number] = [0, 1];
+  private visible = false;
+  private stale = true;
+  private asked = 0;
+
+  constructor(private readonly options: ChartOptions, private readonly page: ChartPage) {
+    this.element = element("section", { class: options.wide ? "chart wide" : "chart", attributes: { "data-chart": options.names[0] ?? "" } },
+      element("header", {}, element("h3", {}, options.title), this.legend, this.readout), this.plot);
+    new IntersectionObserver((entries) => {
+      this.visible = entries.some((entry) => entry.isIntersecting);
+      if (this.visible && this.stale) void this.refresh();
+    }, { rootMargin: "300px" }).observe(this.element);
+    new ResizeObserver(() => {
+      const width = this.plot.clientWidth;
+      if (this.drawn && width > 0 && width !== this.drawn.width) this.drawn.setSize({ width, height: HEIGHT });
+    }).observe(this.plot);
+  }
+
+  // Shows what is there now; later, where it is not in sight.
+  update(): void {
+    this.stale = true;
+    if (this.visible) void this.refresh();
+  }
+
+  private async refresh(): Promise<void> {
+    this.stale = false;
+    const place = this.page.place(), runs = this.page.runs(), asked = ++this.asked;
+    if (runs.length === 0) {
+      this.show(null, place);
+      return;
+    }
+    try {
+      // Two cells a pixel, so that each is less than one.
+      const columns = Math.max(200, Math.min(4000, Math.round(2 * (this.plot.clientWidth || 400))));
+      const answer = await askSeries({ runs: runs.map((run) => run.run), names: this.options.names, x: place.x,
+        from: place.from, to: place.to, columns, means: place.smoothing > 0 });
+      if (asked === this.asked) this.show(answer, place);
+    } catch (error) {
+      if (asked === this.asked) replace(this.readout, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  private linesOf(answer: SeriesAnswer, place: Place): Line[] {
+    const byNumber = new Map(this.page.runs().map((run) => [run.run, run]));
+    const lines: Line[] = [];
+    for (const series of answer.series) {
+      const run = byNumber.get(series.run);
+      const colour = this.options.labels ? style(`--line-${this.options.names.indexOf(series.name)}`)
+        : run ? this.page.colour(run) : "gray";
+      const smoothed = place.smoothing > 0 && series.means;
+      lines.push({ series, run, colour, values: series.values, faint: Boolean(smoothed) });
+      if (smoothed && series.means) lines.push({ series, run, colour, faint: false, values: smooth(series.means, answer.slots, place.smoothing) });
+    }
+    return lines;
+  }
+
+  private show(answer: SeriesAnswer | null, place: Place): void {
+    this.lines = answer ? this.linesOf(answer, place) : [];
+    const points = answer ? answer.cells * answer.slots : 0;
+    this.element.classList.toggle("empty", this.lines.length === 0);
+    if (!answer || this.lines.length === 0 || points === 0) {
+      this.drawn?.destroy();
+      this.drawn = null;
+      return;
+    }
+    const x = new Array<number>(points);
+    for (let i = 0; i < points; ++i) x[i] = (answer.first + i / answer.slots) * answer.width;
+    this.range = [place.from ?? answer.from, place.to ?? answer.to];
+    if (this.range[0] === this.range[1]) this.range = [this.range[0] - 0.5, this.range[1] + 0.5];
+    const logarithmic = Boolean(this.options.logarithmic && place.logarithmic);
+    const above = (values: (number | null)[]) => logarithmic ? values.map((y) => y !== null && y > 0 ? y : null) : values;
+    const data = [x, ...this.lines.map((line) => above(line.values))] as uPlot.AlignedData;
+    const structure = JSON.stringify([this.lines.map((line) => [line.colour, line.faint, line.series.name]), logarithmic, place.x, answer.slots]);
+    if (this.drawn && structure === this.structure) {
+      this.drawn.setData(data);
+    } else {
+      this.drawn?.destroy();
+      this.structure = structure;
+      this.drawn = new uPlot(this.uplotOptions(place, logarithmic), data, this.plot);
+      this.showLegend();
+    }
+    this.element.dataset.points = String(points);
+  }
+
+  private showLegend(): void {
+    const labels = this.options.labels;
+    this.legend.replaceChildren();
+    if (!labels) return;
+    for (const name of this.options.names) {
+      const line = this.lines.find((one) => one.series.name === name);
+      if (!line || !labels[name]) continue;
+      const mark = element("i", { class: "mark" });
+      mark.style.background = line.colour;
+      add(this.legend, mark, labels[name] ?? name);
+    }
+  }
+
+  private uplotOptions(place: Place, logarithmic: boolean): uPlot.Options {
+    const axis = { stroke: style("--faint-text"), font: `11px ${style("--font")}`, grid: { stroke: style("--grid"), width: 1 },
+      ticks: { show: false } };
+    const few = this.lines.length <= MOST_IN_FOCUS;
+    return {
+      width: this.plot.clientWidth || 400,
+      height: HEIGHT,
+      legend: { show: false },
+      padding: [8, 16, 0, 0],
+      focus: { alpha: few ? 0.25 : 1 },
+      cursor: {
+        sync: { key: "runs", setSeries: false },
+        drag: { x: true, y: false, setScale: false },
+        focus: few ? { prox: 24 } : undefined,
+        points: { show: few },
+        bind: { dblclick: () => () => { this.page.zoom(undefined, undefined); return null; } },
+      },
+      scales: {
+        x: { time: place.x === "time", range: () => this.range },
+        y: logarithmic ? { distr: 3 } : {},
+      },
+      axes: [
+        { ...axis, size: 22, gap: 3, space: 70,
+          values: place.x === "time" ? undefined : (_, values) => values.map((value) => this.xText(value, place)) },
+        { ...axis, size: (_, values) => 16 + 6.6 * Math.max(4, ...(values ?? []).map((value) => value.length)), space: 28,
+          values: (_, values) => values.map((value) => value === null ? "" : (this.options.tick ?? this.options.text)(value)) },
+      ],
+      series: [{}, ...this.lines.map((line): uPlot.Series => ({
+        stroke: line.colour,
+        width: line.faint ? 1 : 1.4,
+        alpha: line.faint ? 0.3 : 1,
+        spanGaps: true,
+        points: { show: (self, index) => this.isSparse(self, index), size: 4, fill: line.colour, width: 0 },
+      }))],
+      hooks: {
+        setSelect: [(self) => {
+          if (self.select.width < 4) return;
+          const from = self.posToVal(self.select.left, "x"), to = self.posToVal(self.select.left + self.select.width, "x");
+          self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          this.page.zoom(from, to);
+        }],
+        setCursor: [(self) => this.showValue(self, place)],
+      },
+    };
+  }
+
+  private xText(value: number, place: Place): string {
+    return place.x === "seconds" ? format.duration(value) : format.shortTick(value);
+  }
+
+  // Points are marked where there are so few that lines between them mislead.
+  private isSparse(self: uPlot, index: number): boolean {
+    const values = self.data[index] ?? [];
+    let seen = 0;
+    for (const value of values) if (value !== null && value !== undefined && ++seen > self.width / 12) return false;
+    return true;
+  }
+
+  // The curve next to the pointer, and its value there.
+  private showValue(self: uPlot, place: Place): void {
+    const { left, top } = self.cursor;
+    const at = self.cursor.idx;
+    if (left === undefined || top === undefined || left < 0 || at === null || at === undefined) {
+      this.readout.replaceChildren();
+      this.page.near(null);
+      return;
+    }
+    const reach = 16;  // places to each side: curves have values at every few
+    let best: { line: Line; index: number; value: number; distance: number } | null = null;
+    for (let number = 0; number < this.lines.length; ++number) {
+      const line = this.lines[number];
+      if (!line || line.faint) continue;
+      for (let step = 0; step <= reach; ++step) {
+        const index = [at - step, at + step].find((one) => typeof line.values[one] === "number");
+        if (index === undefined) continue;
+        const value = line.values[index] as number;
+        const distance = Math.abs(self.valToPos(value, "y") - top);
+        if (!best || distance < best.distance) best = { line, index, value, distance };
+        break;
+      }
+    }
+    if (!best) return;
+    const mark = element("i", { class: "mark" });
+    mark.style.background = best.line.colour;
+    const x = self.data[0][best.index] ?? 0;
+    const whose = this.options.labels ? this.options.labels[best.line.series.name] || "" : best.line.run?.name;
+    replace(this.readout, mark, element("span", { class: "whose" }, whose), element("b", {}, this.options.text(best.value)),
+      ` at ${place.x === "time" ? format.time(x) : `${X_TITLES[place.x]} ${place.x === "seconds" ? format.duration(x) : format.whole(x)}`}`);
+    this.page.near(best.line.run?.run ?? null);
+  }
+}

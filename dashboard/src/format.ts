@@ -1,0 +1,80 @@
+// Numbers as people read them.
+
+export function loss(value: number | undefined): string {
+  if (value === undefined) return "";
+  return Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(2) : value.toFixed(4);
+}
+
+// Three or four digits, with the unit's prefix: 12.3k, 4.56M.
+export function short(value: number | undefined): string {
+  if (value === undefined) return "";
+  const size = Math.abs(value);
+  for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+    if (size >= unit) return `${(value / unit).toPrecision(3)}${letter}`;
+  }
+  return size >= 100 ? value.toFixed(0) : size >= 1 || size === 0 ? String(+value.toPrecision(3)) : precise(value);
+}
+
+export function shortTick(value: number): string {
+  return short(value).replace(/(\.\d*?)0+([TGMk])$/, "$1$2").replace(/\.([TGMk])$/, "$1");
+}
+
+export function precise(value: number): string {
+  const size = Math.abs(value);
+  if (value !== 0 && (size < 1e-3 || size >= 1e7)) return value.toExponential(3).replace(/\.?0+e/, "e");
+  return String(+value.toPrecision(5));
+}
+
+export function whole(value: number | undefined): string {
+  return value === undefined ? "" : Math.round(value).toLocaleString("en-US");
+}
+
+export function percent(value: number | undefined): string {
+  return value === undefined ? "" : `${(100 * value).toFixed(1)}%`;
+}
+
+export function percentTick(value: number): string {
+  return `${+(100 * value).toPrecision(4)}%`;
+}
+
+export function bytesTick(value: number): string {
+  return bytes(value).replace(".0 ", " ");
+}
+
+export function bytes(value: number | undefined): string {
+  if (value === undefined) return "";
+  let size = value;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (size < 1024) return `${unit === "B" ? size : size.toFixed(1)} ${unit}`;
+    size /= 1024;
+  }
+  return `${size.toFixed(1)} TiB`;
+}
+
+export function duration(seconds: number | undefined): string {
+  if (seconds === undefined) return "";
+  if (seconds < 1) return `${(1000 * seconds).toPrecision(3)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
+  if (hours === 0) return `${minutes}m ${String(Math.floor(seconds % 60)).padStart(2, "0")}s`;
+  if (days === 0) return `${hours}h ${String(minutes % 60).padStart(2, "0")}m`;
+  return `${days}d ${String(hours % 24).padStart(2, "0")}h`;
+}
+
+export function time(seconds: number | undefined): string {
+  if (seconds === undefined) return "";
+  const date = new Date(1000 * seconds), two = (value: number) => String(value).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ` +
+    `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+// "12 s ago".
+export function ago(seconds: number | undefined): string {
+  if (seconds === undefined) return "";
+  const passed = Date.now() / 1000 - seconds;
+  if (passed < 10) return "now";
+  if (passed < 60) return `${Math.floor(passed)} s ago`;
+  if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
+  if (passed < 48 * 3600) return `${Math.floor(passed / 3600)} h ago`;
+  return `${Math.floor(passed / 86400)} days ago`;
+}

@@ -1,0 +1,75 @@
+// `trireme dashboard [FOLDER…]`: a page with the runs in some folders, until it is stopped.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "trireme/base/error.h"
+#include "trireme/base/output.h"
+#include "trireme/cli/arguments.h"
+#include "trireme/cli/command.h"
+#include "trireme/dashboard/http_server.h"
+#include "trireme/dashboard/site.h"
+
+namespace trireme::cli {
+namespace {
+
+// Blocked before the server's thread starts, so that they come to this one.
+sigset_t signals_that_end() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+std::string host_in_address(const std::string& address) {
+  if (address == "0.0.0.0" || address == "::") return "localhost";
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+}  // namespace
+
+int dashboard(std::span<const std::string> arguments) {
+  std::vector<std::string> folders, hosts;
+  dashboard::ServerOptions server;
+  CLI::App app(
+      "Serves a page with the runs in some folders: curves, settings, speed, memory, ranks and events, while they "
+      "train and after. Ctrl-C ends it.",
+      "trireme dashboard");
+  app.add_option("folder", folders, "a run's folder, or one that holds the folders of runs; default runs");
+  app.add_option("--port", server.port, "default: any that is free")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("N");
+  app.add_option("--bind", server.address,
+                 "the address to listen on; others than this machine's own can then reach it")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  app.add_option("--allow-host", hosts, "a name that browsers may call this machine by, beside localhost")
+      ->type_name("NAME");
+  if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
+  if (folders.empty()) {
+    if (!std::filesystem::is_directory("runs"))
+      throw_error(
+          "there is no folder 'runs' here; name a run's folder, or one that holds the folders of runs");
+    folders = {"runs"};
+  }
+
+  const std::string token = dashboard::new_token();
+  dashboard::Site site({.folders = folders}, dashboard::Guard(token, hosts));
+  const size_t runs = site.count_runs();
+  const sigset_t signals = signals_that_end();
+  const dashboard::HttpServer http(
+      server, [&](const dashboard::Request& request, int port) { return site.answer(request, port); });
+  say("runs     {} in {}\n", runs, fmt::join(folders, ", "));
+  say("page     http://{}:{}/?token={}\n", host_in_address(server.address), http.port(), token);
+  say("         who has this address may see the runs; Ctrl-C ends it\n");
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  return kOk;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,179 @@
+// See run_record.h.
+#include "trireme/run/run_record.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/machine.h"
+#include "trireme/train/step.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRunFile = "run.json";
+constexpr const char* kEventsFile = "events.jsonl";
+
+// Texts may quote names of files, which need not be UTF-8.
+std::string text_of(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json event_of(std::string_view kind, int64_t step) {
+  return {{"time", wall_seconds()}, {"event", kind}, {"step", step}};
+}
+
+// A log that can not be opened is left out.
+std::optional<LineFile> open_events(const std::string& folder) {
+  try {
+    return LineFile((fs::path(folder) / kEventsFile).string());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+Json machine_json() {
+  utsname system{};
+  ::uname(&system);
+  return {{"cpu", cpu_model()},
+          {"cores", core_count()},
+          {"memory_bytes", total_memory_bytes()},
+          {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)}};
+}
+
+Json run_json(const RunStart& run, double peak_flops) {
+  Json about{{"format", kRunFolderFormat},
+             {"trireme", version()},
+             {"started", wall_seconds()},
+             {"host", host_name()},
+             {"pid", ::getpid()},
+             {"device", run.device},
+             {"machine", machine_json()},
+             {"family", run.model.record.family},
+             {"parameters", run.parameters},
+             {"trained_parameters", trained_parameters(run.program)},
+             {"ranks", std::max(1, run.plan.mesh.ranks())},
+             {"steps", run.config.train.steps},
+             {"steps_before", run.steps_done},
+             {"unit", run.data.vocab > 0 ? "tokens" : "samples"},
+             {"data", run.data.summary},
+             {"flops_per_step", run.flops_per_step}};
+  if (peak_flops > 0) about["peak_flops"] = peak_flops;
+  about["memory"] = memory_by_kind(run.program);
+  return about;
+}
+
+std::string_view name_of(RunResult::End end) {
+  switch (end) {
+    case RunResult::End::kFinished:
+      return "finished";
+    case RunResult::End::kStopped:
+      return "stopped";
+    case RunResult::End::kTimeIsUp:
+      return "time_is_up";
+    case RunResult::End::kNoBetter:
+      break;
+  }
+  return "no_better";
+}
+
+}  // namespace
+
+double wall_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) * 1e-3;
+}
+
+void RunRecord::started(const RunStart& run) {
+  observer_.started(run);
+  folder_ = run.folder;
+  step_ = run.steps_done;
+  try {
+    replace_file((fs::path(folder_) / kRunFile).string(), text_of(run_json(run, peak_flops()), 2) + "\n");
+  } catch (const Error& error) {
+    observer_.note(fmt::format("warning: {}", error.what()));
+  }
+  events_ = open_events(folder_);
+  if (!events_) return;
+  Json event = event_of(run.steps_done > 0 ? "resume" : "start", run.steps_done);
+  event["host"] = host_name();
+  event["pid"] = ::getpid();
+  event["ranks"] = std::max(1, run.plan.mesh.ranks());
+  event["trireme"] = version();
+  events_->add(text_of(event));
+  for (const std::string& line : std::exchange(before_start_, {})) {
+    Json noted = event_of("note", step_);
+    noted["text"] = line;
+    events_->add(text_of(noted));
+  }
+}
+
+void RunRecord::note(const std::string& line) {
+  observer_.note(line);
+  if (!events_) {
+    before_start_.push_back(line);
+    return;
+  }
+  Json event = event_of("note", step_);
+  event["text"] = line;
+  events_->add(text_of(event));
+}
+
+void RunRecord::stepped(const StepMetrics& step) {
+  step_ = step.step;
+  observer_.stepped(step);
+}
+
+void RunRecord::saved(const std::string& checkpoint) {
+  observer_.saved(checkpoint);
+  if (!events_) return;
+  Json event = event_of("checkpoint", step_);
+  event["checkpoint"] = fs::path(checkpoint).filename().string();
+  events_->add(text_of(event));
+}
+
+void RunRecord::skipped(int64_t step, const std::string& line) {
+  observer_.skipped(step, line);
+  if (!events_) return;
+  Json event = event_of("skip", step);
+  event["text"] = line;
+  events_->add(text_of(event));
+}
+
+void RunRecord::lost_rank(const std::string& line) {
+  observer_.lost_rank(line);
+  if (!events_) return;
+  Json event = event_of("lost_rank", step_);
+  event["text"] = line;
+  events_->add(text_of(event));
+}
+
+void RunRecord::ended(const RunResult& result) {
+  observer_.ended(result);
+  if (!events_) return;
+  Json event = event_of("end", result.steps);
+  event["end"] = name_of(result.end);
+  event["exit_code"] = exit_code_of(result.end);
+  events_->add(text_of(event));
+}
+
+void RunRecord::failed(const std::exception& error) {
+  const bool began = events_.has_value();
+  if (!began && (folder_.empty() || !fs::exists(fs::path(folder_) / kEventsFile))) return;
+  if (!began) events_ = open_events(folder_);
+  if (!events_) return;
+  Json event = event_of(began ? "failed" : "refused", step_);
+  event["exit_code"] = kFailed;
+  event["text"] = error.what();
+  events_->add(text_of(event));
+}
+
+}  // namespace trireme
