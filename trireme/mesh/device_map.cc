@@ -52,6 +52,10 @@ DeviceMap::DeviceMap(const Mesh& mesh, const Cluster& cluster) : mesh_(mesh), cl
   }
 }
 
+int DeviceMap::leaf(int rank) const {
+  return cluster_.hosts_per_leaf > 0 ? places_[rank].host / cluster_.hosts_per_leaf : 0;
+}
+
 Path DeviceMap::path(int from, int to) const {
   const Place &a = places_[from], &b = places_[to];
   if (a.host == b.host) {
@@ -60,8 +64,7 @@ Path DeviceMap::path(int from, int to) const {
     return {Reach::kInside, link.mean_alpha_seconds(), 1 / link.mean_bytes_per_second(),
             link.gamma_seconds_per_byte, link.slowdown};
   }
-  const int leaf = std::max(cluster_.hosts_per_leaf, 0);
-  const bool spine = leaf > 0 && a.host / leaf != b.host / leaf;
+  const bool spine = leaf(from) != leaf(to);
   Path path{spine ? Reach::kSpine : Reach::kAcross};
   for (const Place* end : {&a, &b}) {
     const LinkClass& link = cluster_.link(end->of->across);
@@ -75,29 +78,35 @@ Path DeviceMap::path(int from, int to) const {
   return path;
 }
 
-// By which reaches a rank sees the others along each axis.
-std::vector<int> DeviceMap::pattern(int rank) const {
+// By which reaches the first member of a group sees the others: hosts of the group by the order in which it
+// meets them, and whether they are on another leaf.
+std::vector<int> DeviceMap::pattern(const std::vector<int>& members) const {
   std::vector<int> result;
-  for (int axis = 0; axis < static_cast<int>(mesh_.axes().size()); ++axis) {
-    const std::vector<int> members = mesh_.members(rank, axis);
-    const int first = places_[members[0]].host;
-    for (const int member : members) {
-      // Hosts of the group by the order in which it meets them, and whether the next member is on another
-      // leaf.
-      result.push_back(places_[member].host - first);
-      result.push_back(static_cast<int>(path(members[0], member).reach));
-    }
+  const int first = members[0];
+  for (const int member : members) {
+    result.push_back(host(member) - host(first));
+    result.push_back(leaf(member) - leaf(first) != 0);
   }
   return result;
 }
 
+// Members of a group see the same, so that each group is looked at once: there may be thousands of ranks.
 bool DeviceMap::is_symmetric() const {
   const int pipe = mesh_.find(kPipeAxis);
-  std::map<int, std::pair<const DeviceClass*, std::vector<int>>> seen;  // by stage
+  const auto stage_of = [&](int rank) { return pipe < 0 ? 0 : mesh_.coordinate(rank, pipe); };
+  std::map<int, const DeviceClass*> devices;  // by stage
   for (int rank = 0; rank < mesh_.ranks(); ++rank) {
-    const auto here = std::pair(places_[rank].device, pattern(rank));
-    const auto [entry, fresh] = seen.try_emplace(pipe < 0 ? 0 : mesh_.coordinate(rank, pipe), here);
-    if (!fresh && entry->second != here) return false;
+    const DeviceClass* const here = places_[rank].device;
+    if (devices.try_emplace(stage_of(rank), here).first->second != here) return false;
+  }
+  for (int axis = 0; axis < static_cast<int>(mesh_.axes().size()); ++axis) {
+    std::map<int, std::vector<int>> patterns;  // by stage
+    for (int rank = 0; rank < mesh_.ranks(); ++rank) {
+      if (mesh_.coordinate(rank, axis) != 0) continue;
+      std::vector<int> here = pattern(mesh_.members(rank, axis));
+      const auto [entry, fresh] = patterns.try_emplace(axis == pipe ? 0 : stage_of(rank), here);
+      if (!fresh && entry->second != here) return false;
+    }
   }
   return true;
 }

@@ -36,6 +36,10 @@ class DeviceMap {
   const Cluster& cluster() const { return cluster_; }
   int host(int rank) const { return places_[rank].host; }
   const DeviceClass& device(int rank) const { return *places_[rank].device; }
+  // Where a rank is, as far as paths depend on it: two pairs of ranks that are as far apart, on hosts of the
+  // same classes, have the same path.
+  int leaf(int rank) const;
+  const HostClass& host_class(int rank) const { return *places_[rank].of; }
 
   // Cards are shared by the devices of a host, leaves by hosts: what is left of them to one device is what a
   // path has.
@@ -51,7 +55,7 @@ class DeviceMap {
     const DeviceClass* device = nullptr;
     const HostClass* of = nullptr;
   };
-  std::vector<int> pattern(int rank) const;
+  std::vector<int> pattern(const std::vector<int>& members) const;
 
   const Mesh& mesh_;
   const Cluster& cluster_;

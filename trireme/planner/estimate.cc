@@ -4,6 +4,7 @@
 //   the turns       in their order, with the least times and messages that do not wait for each other
 //   one stage       m microbatches, after the forwards of the chunks before it
 //   a way           between two stages has all their messages after one another
+//   shared weights  the first stage's update waits for the gradients that others have of its weights
 //
 // What is summed over replicas once a step begins at the earliest with the backward part of the last
 // microbatch.
@@ -85,12 +86,14 @@ struct Estimator::Chunk {
 
 // What a stage does in a step, and what it has.
 struct Estimator::Stage {
-  double seconds = 0, least = 0;         // of a microbatch, all chunks together
-  double forward_least = 0;              // of that, up to where the first gradient of a weight can be ready
-  double each_ahead = 0, each_back = 0;  // collectives over data of a microbatch: beside forward and backward
-  double update = 0;                     // after all microbatches
-  double once = 0;                       // collectives over data of a step
+  double seconds = 0, least = 0;  // of a microbatch, all chunks together
+  double forward_least = 0;       // of that, up to where the first gradient of a weight can be ready
+  // Collectives over data of a microbatch: beside forward, backward, and the gradients of weights.
+  double each_ahead = 0, each_back = 0, each_weight = 0;
+  double update = 0;  // after all microbatches
+  double once = 0;    // collectives over data of a step
   UnitCost::Weight weights;
+  std::map<std::string, double> single;  // bytes of gradients that other stages may have too, by name
   double kept = 0, least_kept = 0, working = 0;
 };
 
@@ -187,6 +190,7 @@ std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const s
                                                    Network& links) {
   const BookedSchedule& booked = schedule(choice);
   const Sharing& sharing = sharing_of(choice);
+  const bool weights_apart = choice.split().weights == WeightPhase::kApart;
   std::vector<Stage> stages(choice.pipe);
   for (int s = 0; s < choice.pipe; ++s) {
     Stage& stage = stages[s];
@@ -205,7 +209,10 @@ std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const s
       single.insert(chunk.single.begin(), chunk.single.end());
     }
     if (choice.pipe > 1) add_kept(stage, booked.live[s], booked.holds[s], chunks);
-    for (const auto& [name, weight] : single) stage.weights += weight;
+    for (const auto& [name, weight] : single) {
+      stage.weights += weight;
+      stage.single[name] = weight.gradient_bytes / (sharing.gradients ? choice.data : 1);
+    }
     stage.update = stage.weights.update_seconds / (sharing.states ? choice.data : 1);
     const UnitCost::Weight& weights = stage.weights;
     const double scatter = links.over_data(s, CollectiveKind::kReduceScatter, weights.gradient_bytes);
@@ -217,7 +224,9 @@ std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const s
     if (sharing.parameters || (sharing.states && one_microbatch))
       stage.each_ahead = gather(weights.gathered_bytes);
     if (sharing.parameters) stage.each_back = stage.each_ahead;
-    if (sharing.gradients || (sharing.states && one_microbatch)) stage.each_back += scatter;
+    // Gradients of weights are scattered where they are made.
+    if (sharing.gradients || (sharing.states && one_microbatch))
+      (weights_apart ? stage.each_weight : stage.each_back) += scatter;
     if (!sharing.states) stage.once = all_reduce();
     if (sharing.states && !sharing.parameters && !one_microbatch)
       stage.once = gather(weights.parameter_bytes) + (sharing.gradients ? 0 : scatter);
@@ -288,7 +297,7 @@ Estimate Estimator::of(const Choice& choice) {
     const double share = stage.seconds > 0 ? chunk.seconds() / stage.seconds : 1.0 / choice.chunks;
     turns[c] = {.forward = std::max(chunk.forward.seconds, share * stage.each_ahead),
                 .backward = std::max(chunk.backward.seconds, share * stage.each_back),
-                .weight = chunk.weight.seconds};
+                .weight = std::max(chunk.weight.seconds, share * stage.each_weight)};
     least_turns[c] = {
         .forward = chunk.forward.least, .backward = chunk.backward.least, .weight = chunk.weight.least};
     if (c + 1 == chunks.size()) break;
@@ -310,12 +319,31 @@ Estimate Estimator::of(const Choice& choice) {
     updates.push_back(stage.update + (beside ? 0 : stage.once));
     least_updates.push_back(stage.update);
   }
+  // Stages that have the same weight send each other its gradient before their updates.
+  std::vector<double> to_first(stages.size(), -1);
+  std::map<std::pair<int, int>, double> shared;  // between stages: seconds of such messages of a step
+  for (int a = 0; a < choice.pipe; ++a) {
+    for (int b = 0; b < choice.pipe; ++b) {
+      double bytes = 0;
+      for (const auto& [name, of_a] : stages[a].single) {
+        if (a != b && stages[b].single.contains(name)) bytes += of_a;
+      }
+      if (bytes == 0) continue;
+      const Path hop = links.between(a, b);
+      shared[{a, b}] = bytes * hop.beta_seconds_per_byte;
+      if (b == 0) to_first[a] = hop.alpha_seconds + shared[{a, b}];
+    }
+  }
+  const std::vector<double> alone = updates;
+  for (const auto& [between, seconds] : shared)
+    updates[between.second] =
+        std::max(updates[between.second], std::max(alone[between.first], alone[between.second]) + seconds);
   if (choice.pipe == 1) {
     const double step = m * (turns[0].forward + turns[0].backward + turns[0].weight);
     result.seconds = (beside ? std::max(step, stages[0].once) : step) + updates[0];
   } else {
     result.seconds = booked.seconds(choice.microbatches, turns, updates);
-    result.least_seconds = booked.least_seconds(least_turns, least_updates);
+    result.least_seconds = booked.least_seconds(least_turns, least_updates, to_first);
   }
   double ahead = 0;  // the forwards of the stages before
   for (int s = 0; s < choice.pipe; ++s) {
@@ -334,8 +362,8 @@ Estimate Estimator::of(const Choice& choice) {
     }
     ahead += chunks[s].forward.least;
   }
-  for (const auto& [stages_of_wire, seconds] : wires)
-    result.least_seconds = std::max(result.least_seconds, m * seconds);
+  for (const auto& [between, seconds] : wires)
+    result.least_seconds = std::max(result.least_seconds, m * seconds + shared[between]);
   result.seconds = std::max(result.seconds, result.least_seconds);
   return result;
 }

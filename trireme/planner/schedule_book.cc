@@ -74,12 +74,16 @@ double BookedSchedule::seconds(int64_t microbatches, std::span<const ChunkSecond
   return of_many + static_cast<double>(microbatches - many_) * of_one;
 }
 
-double BookedSchedule::least_seconds(std::span<const ChunkSeconds> chunks,
-                                     std::span<const double> updates) const {
+double BookedSchedule::least_seconds(std::span<const ChunkSeconds> chunks, std::span<const double> updates,
+                                     std::span<const double> to_first) const {
   const TurnOrder::Ends ends = of_many_->timed(chunks, Wires::kFree);
   double longest = 0;
-  for (size_t stage = 0; stage < ends.last.size(); ++stage)
+  for (size_t stage = 0; stage < ends.last.size(); ++stage) {
     longest = std::max(longest, ends.last[stage] - ends.first[stage] + updates[stage]);
+    // From one step's first turn to the next one's: nothing begins before the first stage does.
+    if (to_first[stage] >= 0)
+      longest = std::max(longest, ends.last[stage] - ends.first[0] + to_first[stage] + updates[0]);
+  }
   return longest;
 }
 

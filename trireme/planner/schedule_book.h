@@ -31,8 +31,11 @@ class BookedSchedule {
   double seconds(int64_t microbatches, std::span<const ChunkSeconds> chunks,
                  std::span<const double> updates) const;
   // What no order of messages can beat: of the longest time that a stage takes from its first turn to its
-  // last, so that it also holds where stages go on to the next step by themselves.
-  double least_seconds(std::span<const ChunkSeconds> chunks, std::span<const double> updates) const;
+  // last, so that it also holds where stages go on to the next step by themselves. Where a stage sends
+  // something to the first one that its update waits for, `to_first` says how long that takes; else it is
+  // negative.
+  double least_seconds(std::span<const ChunkSeconds> chunks, std::span<const double> updates,
+                       std::span<const double> to_first) const;
 
  private:
   int64_t few_ = 0, many_ = 0;

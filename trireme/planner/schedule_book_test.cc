@@ -68,9 +68,9 @@ TEST(ScheduleBook, AFullPipelineRepeatsItself) {
         seconds.push_back({.forward = 1 + 0.1 * c, .backward = apart ? 1.5 : 2.2, .weight = 0.7});
       }
       const Timeline line = timeline(whole, {times, 0});
-      const std::vector<double> updates(stages, 0.0);
+      const std::vector<double> updates(stages, 0.0), nothing(stages, -1.0);
       EXPECT_NEAR(booked.seconds(many, seconds, updates), line.end, 0.02 * line.end);
-      EXPECT_LE(booked.least_seconds(seconds, updates), line.step * (1 + 1e-9));
+      EXPECT_LE(booked.least_seconds(seconds, updates, nothing), line.step * (1 + 1e-9));
       // Of as many as are booked it is exact.
       const Pipeline few = make_pipeline(*schedule, {stages, 2 * stages, chunks});
       const BookedSchedule& exact = book.of(schedule->name, stages, 2 * stages, chunks);

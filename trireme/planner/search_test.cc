@@ -113,8 +113,9 @@ TEST(Search, BoundsHoldOnDevicesOfTwoClasses) {
 }
 
 // Every estimate of those choices, on four devices.
-void hold_near(const Subject& subject, const std::function<bool(const Choice&)>& is_looked_at) {
-  const Cluster cluster = cluster_of(4, 1e9, 2e9);
+void hold_near(const Subject& subject, const std::function<bool(const Choice&)>& is_looked_at,
+               double link_bytes_per_second = 2e9) {
+  const Cluster cluster = cluster_of(4, 1e9, link_bytes_per_second);
   UnitCosts costs(subject, cluster);
   Estimator estimator(subject, cluster, costs);
   int looked = 0;
@@ -134,6 +135,20 @@ TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
   hold_near(subject_of(small_gpt()), [](const Choice& choice) {
     return choice.pipe == 4 && choice.microbatches <= 2 && choice.recompute == Recompute::Kind::kNone;
   });
+}
+
+// A head that is tied to the embedding: the first and the last stage send each other the gradient of a weight
+// that takes longer on the link than the rest of the step.
+TEST(Search, EstimatesOfWeightsThatStagesShareAreNear) {
+  Config config = small_gpt();
+  config.model.vocab = 8192;
+  hold_near(
+      subject_of(config),
+      [](const Choice& choice) {
+        return choice.pipe == 2 && choice.data == 2 && choice.chunks == 1 && choice.sharing != "zero3" &&
+               choice.recompute == Recompute::Kind::kNone;
+      },
+      1e8);
 }
 
 // Ranks of the tensor axis that have rows of their own are as long at work as those of the data axis.

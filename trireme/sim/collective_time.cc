@@ -63,45 +63,71 @@ CollectiveTimes::CollectiveTimes(const DeviceMap& device_map, CollectiveModel mo
     : map_(device_map), model_(model), algorithms_(std::move(algorithms)) {}
 
 int CollectiveTimes::group_class(int rank, int axis) {
-  const int first = map_.mesh().members(rank, axis)[0];
-  const auto [entry, fresh] = class_of_.try_emplace({first, axis}, 0);
+  const std::vector<int> members = map_.mesh().members(rank, axis);
+  const auto [entry, fresh] = class_of_.try_emplace({members[0], axis}, 0);
   if (!fresh) return entry->second;
-  Group group = make_group(rank, axis);
-  const auto same = std::ranges::find_if(groups_, [&](const Group& other) {
-    return other.algorithm == group.algorithm && other.paths == group.paths;
-  });
+  Group group = make_group(members, axis);
+  const auto same = std::ranges::find_if(groups_, [&](const Group& other) { return other.is_like(group); });
   entry->second = static_cast<int>(same - groups_.begin());
   if (same == groups_.end()) groups_.push_back(std::move(group));
   return entry->second;
 }
 
-CollectiveTimes::Group CollectiveTimes::make_group(int rank, int axis) const {
-  const std::vector<int> members = map_.mesh().members(rank, axis);
-  Group group;
-  std::map<int, int> numbers;  // of hosts
+bool CollectiveTimes::Group::is_like(const Group& other) const {
+  return algorithm == other.algorithm && hosts == other.hosts && leaves == other.leaves &&
+         host_classes == other.host_classes;
+}
+
+// Paths between these are all the paths that there are: groups may have thousands of members, and paths
+// depend on leaves and classes of hosts alone. Of each of these, two members of one host, and one of another.
+std::vector<int> CollectiveTimes::representatives(const Group& group) const {
+  struct Kept {
+    int host = -1, other = -1;
+    int of_host = 0;
+  };
+  std::map<std::pair<int, const HostClass*>, Kept> kept;
+  std::vector<int> result;
+  for (int i = 0; i < group.ranks(); ++i) {
+    Kept& here = kept[{group.leaves[i], group.host_classes[i]}];
+    if (here.host < 0) here.host = group.hosts[i];
+    const bool first_host = group.hosts[i] == here.host;
+    if (first_host ? ++here.of_host > 2 : here.other >= 0) continue;
+    if (!first_host) here.other = group.hosts[i];
+    result.push_back(i);
+  }
+  return result;
+}
+
+CollectiveTimes::Group CollectiveTimes::make_group(const std::vector<int>& members, int axis) const {
+  Group group{.members = members};
+  std::map<int, int> hosts, leaves;  // their numbers
   std::vector<int> on_host;
+  const auto number = [](std::map<int, int>& numbers, int of) {
+    return numbers.try_emplace(of, static_cast<int>(numbers.size())).first->second;
+  };
   for (const int member : members) {
-    const int host = numbers.try_emplace(map_.host(member), static_cast<int>(numbers.size())).first->second;
-    group.hosts.push_back(host);
-    on_host.resize(numbers.size());
-    ++on_host[host];
+    group.hosts.push_back(number(hosts, map_.host(member)));
+    group.leaves.push_back(number(leaves, map_.leaf(member)));
+    group.host_classes.push_back(&map_.host_class(member));
+    on_host.resize(hosts.size());
+    ++on_host[group.hosts.back()];
   }
   group.per_host = std::ranges::adjacent_find(on_host, std::not_equal_to()) == on_host.end() ? on_host[0] : 0;
-  for (const int from : members) {
-    std::vector<Path>& row = group.paths.emplace_back();
-    for (const int to : members) {
-      row.push_back(from == to ? Path{} : map_.path(from, to));
+  const std::vector<int> some = representatives(group);
+  for (const int from : some) {
+    for (const int to : some) {
       if (from == to) continue;
-      if (is_slower(row.back(), group.widest)) group.widest = row.back();
-      if (row.back().reach == Reach::kInside && is_slower(row.back(), group.inside))
-        group.inside = row.back();
-      group.slowdown = std::max(group.slowdown, row.back().slowdown);
+      const Path one = path(group, from, to);
+      if (is_slower(one, group.widest)) group.widest = one;
+      if (one.reach == Reach::kInside && is_slower(one, group.inside)) group.inside = one;
+      group.slowdown = std::max(group.slowdown, one.slowdown);
     }
   }
-  const size_t ranks = members.size();
-  for (size_t i = 0; i < ranks; ++i)
-    group.edges[static_cast<size_t>(group.paths[i][(i + 1) % ranks].reach)] +=
-        1.0 / static_cast<double>(ranks);
+  const int ranks = group.ranks();
+  for (int i = 0; i < ranks; ++i) {
+    const Reach reach = ranks == 1 ? Reach::kInside : path(group, i, (i + 1) % ranks).reach;
+    group.edges[static_cast<size_t>(reach)] += 1.0 / ranks;
+  }
   const auto named = algorithms_.find(map_.mesh().axes()[axis].name);
   if (named != algorithms_.end() && named->second != Algorithm::native) group.algorithm = named->second;
   return group;
@@ -146,8 +172,8 @@ double CollectiveTimes::steps_seconds(const Group& group, Collective collective,
   const comm::Steps steps = comm::make_steps(collective, algorithm, group.ranks(), 0, group.hosts);
   comm::Costs costs;
   costs.transfer = [&](int from, int to, size_t message) -> comm::Transfer {
-    const Path& path = group.paths[from][to];
-    const double seconds = path.alpha_seconds + static_cast<double>(message) * path.beta_seconds_per_byte;
+    const Path hop = path(group, from, to);
+    const double seconds = hop.alpha_seconds + static_cast<double>(message) * hop.beta_seconds_per_byte;
     return {.send_seconds = seconds, .receive_seconds = seconds};
   };
   costs.reduce_seconds = [&](size_t message) {
@@ -167,9 +193,9 @@ double CollectiveTimes::run_seconds(const Group& group, Collective collective, d
   choice.algorithm = named(group, collective).value_or(choice.algorithm);
   const comm::Steps steps = comm::make_steps(collective, choice.algorithm, group.ranks(), 0, group.hosts);
   const auto transfer = [&](int from, int to, size_t message) -> comm::Transfer {
-    const Path& path = group.paths[from][to];
-    const double on_wire = static_cast<double>(message) * path.beta_seconds_per_byte;
-    return {.send_seconds = on_wire, .delay_seconds = path.alpha_seconds, .receive_seconds = on_wire};
+    const Path hop = path(group, from, to);
+    const double on_wire = static_cast<double>(message) * hop.beta_seconds_per_byte;
+    return {.send_seconds = on_wire, .delay_seconds = hop.alpha_seconds, .receive_seconds = on_wire};
   };
   const auto add = [&](size_t message) {
     return static_cast<double>(message) * group.widest.gamma_seconds_per_byte;

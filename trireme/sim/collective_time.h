@@ -49,8 +49,9 @@ class CollectiveTimes {
 
  private:
   struct Group {
-    std::vector<std::vector<Path>> paths;  // from member to member
-    std::vector<int> hosts;                // of members, numbered from 0
+    std::vector<int> members;
+    std::vector<int> hosts, leaves;              // of members, numbered from 0
+    std::vector<const HostClass*> host_classes;  // of members
     comm::Algorithm algorithm = comm::Algorithm::automatic;
     Path inside, widest;  // the slowest of the paths inside hosts, and of all
     int per_host = 1;     // members on each host; 0 where hosts have different numbers of them
@@ -60,8 +61,14 @@ class CollectiveTimes {
     int ranks() const { return static_cast<int>(hosts.size()); }
     int host_count() const { return hosts.back() + 1; }
     bool has_levels() const { return per_host > 1 && host_count() > 1; }
+    // Members of both have the same paths between them.
+    bool is_like(const Group& other) const;
   };
-  Group make_group(int rank, int axis) const;
+  Group make_group(const std::vector<int>& members, int axis) const;
+  std::vector<int> representatives(const Group& group) const;
+  Path path(const Group& group, int from, int to) const {
+    return map_.path(group.members[from], group.members[to]);
+  }
   double closed_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
                         double bytes) const;
   double steps_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
