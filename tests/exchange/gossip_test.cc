@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "tests/exchange/agreed_weights.h"
 #include "tests/exchange/local_ranks.h"
 #include "trireme/ops/table.h"
@@ -168,6 +171,29 @@ TEST_P(Gossip, HasSoundProgramsThatSendWhatTheySay) {
   EXPECT_EQ(bytes_sent_in_step(ranks[0]), formula);
   for (const LocalStep& step : run.steps) {
     for (const uint64_t sent : step.bytes_sent) EXPECT_EQ(static_cast<double>(sent), formula);
+  }
+}
+
+// Or a rank that hears from two at a time has half of its link for each, and others wait for who sends to it.
+TEST_P(Gossip, NobodyHearsFromTwoAtATime) {
+  const Training training = training_for(GetParam());
+  const Plan plan = plan_for(GetParam());
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  std::map<std::pair<std::string, size_t>, std::multiset<int>> receivers;  // by list and number of its send
+  for (int rank = 0; rank < GetParam().ranks; ++rank) {
+    const Program program = step_program(training.model, training.train, training.optim, training.shape,
+                                         *device, {plan, rank, nullptr});
+    for (const ActionList& list : program.lists) {
+      size_t sent = 0;
+      for (const Action& action : list.actions) {
+        if (action.kind == Action::Kind::kSend) receivers[{list.name, sent++}].insert(action.peer);
+      }
+    }
+  }
+  EXPECT_FALSE(receivers.empty());
+  for (const auto& [send, ranks] : receivers) {
+    EXPECT_EQ(std::ssize(ranks), GetParam().ranks);
+    for (const int rank : ranks) EXPECT_EQ(ranks.count(rank), 1u) << "rank " << rank << " in " << send.first;
   }
 }
 

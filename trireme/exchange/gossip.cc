@@ -32,22 +32,27 @@ GossipGraph gossip_graph(std::string_view name) {
   return GossipGraph::kExponential;
 }
 
+std::vector<GossipRound> gossip_rounds(GossipGraph graph, int ranks, int rank) {
+  const int rows = graph == GossipGraph::kTorus ? rows_of_grid(ranks) : 1, columns = ranks / rows;
+  std::set<std::pair<int, int>> moves;  // the same of all ranks; another way round may be the same one
+  for (const int way : {-1, 1}) {
+    moves.insert({wrapped(way, rows), 0});
+    for (const int distance : push_distances(graph, ranks))
+      moves.insert({0, wrapped(way * distance, columns)});
+  }
+  moves.erase({0, 0});
+  const int row = rank / columns, column = rank % columns;
+  const auto at = [&](int down, int right) {
+    return wrapped(row + down, rows) * columns + wrapped(column + right, columns);
+  };
+  std::vector<GossipRound> rounds;
+  for (const auto& [down, right] : moves) rounds.push_back({at(down, right), at(-down, -right)});
+  return rounds;
+}
+
 std::vector<int> neighbours(GossipGraph graph, int ranks, int rank) {
   std::set<int> found;
-  if (graph == GossipGraph::kTorus) {
-    const int rows = rows_of_grid(ranks), columns = ranks / rows;
-    const int row = rank / columns, column = rank % columns;
-    for (const int way : {-1, 1}) {
-      found.insert(wrapped(row + way, rows) * columns + column);
-      found.insert(row * columns + wrapped(column + way, columns));
-    }
-  } else {
-    for (const int distance : push_distances(graph, ranks)) {
-      found.insert(wrapped(rank + distance, ranks));
-      found.insert(wrapped(rank - distance, ranks));
-    }
-  }
-  found.erase(rank);
+  for (const GossipRound& round : gossip_rounds(graph, ranks, rank)) found.insert(round.to);
   return {found.begin(), found.end()};
 }
 

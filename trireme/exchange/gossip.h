@@ -19,6 +19,12 @@ GossipGraph gossip_graph(std::string_view name);  // as plans call it
 
 // Ascending, without the rank itself.
 std::vector<int> neighbours(GossipGraph graph, int ranks, int rank);
+// The same in an order in which nobody hears from two at a time: in a round each rank sends to one and hears
+// from one.
+struct GossipRound {
+  int to, from;
+};
+std::vector<GossipRound> gossip_rounds(GossipGraph graph, int ranks, int rank);
 
 // Of ranks that average in pairs, of which one asks and the other answers: the ranks are of two kinds, and
 // only those of different kinds meet, so that nobody is asked while it waits for an answer. Of a ring and a

@@ -113,16 +113,17 @@ void Mixing::add_gossip(AgreedSteps& steps) {
   const bool paced = !how_.is_in_step();
   const std::vector<int> peers = around();
   const auto slot = [&](size_t i) { return paced ? receiving_slot(how_, i, 0) : static_cast<int>(i) + 1; };
+  const int rank = static_cast<int>(own_.replica());
   ActionList list{"exchange", {}, When::every(1)};
-  for (size_t i = 0; i < peers.size(); ++i) {
-    list.actions.push_back(Action::send(state, own_.rank_in(peers[i])));
-    list.actions.push_back(Action::receive(state, own_.rank_in(peers[i]), slot(i)));
+  for (const auto& [to, from] : gossip_rounds(graph_of(how_), static_cast<int>(own_.replicas()), rank)) {
+    const auto number = static_cast<size_t>(std::ranges::find(peers, from) - peers.begin());
+    list.actions.push_back(Action::send(state, own_.rank_in(to)));
+    list.actions.push_back(Action::receive(state, own_.rank_in(from), slot(number)));
   }
   for (size_t i = 0; i < peers.size(); ++i) list.actions.push_back(Action::run(mix, 0, slot(i)));
   steps.lists.push_back(std::move(list));
   steps.slots[state] = slot(peers.size());
   if (!paced) return;
-  const int rank = static_cast<int>(own_.replica());
   for (size_t i = 0; i < peers.size(); ++i) {
     steps.lists.push_back(
         {message_list(rank, peers[i]), {Action::send(state, peers[i])}, When::tell(peers[i])});

@@ -17,8 +17,10 @@ class StalePolicy final : public ArrivalPolicy {
  public:
   StalePolicy(const PolicyPlace& place, ListDriver& driver)
       : ArrivalPolicy(driver), how_(place.agreement), first_(place.first), next_(place.first) {
-    for (const int rank : neighbours(gossip_graph(how_.settings().word("graph")), place.ranks, place.rank))
+    const GossipGraph graph = gossip_graph(how_.settings().word("graph"));
+    for (const int rank : neighbours(graph, place.ranks, place.rank))
       neighbours_.push_back({.rank = rank, .number = neighbours_.size(), .version = first_ - 1});
+    for (const GossipRound& round : gossip_rounds(graph, place.ranks, place.rank)) to_.push_back(round.to);
   }
 
   void begin() override {
@@ -77,7 +79,7 @@ class StalePolicy final : public ArrivalPolicy {
   int slot_to_come(const Neighbour& one) const { return receiving_slot(how_, one.number, 1 - one.slot); }
 
   void send(int64_t step) {
-    for (const Neighbour& one : neighbours_) driver_.begin_telling(one.rank, sending_slot(step));
+    for (const int rank : to_) driver_.begin_telling(rank, sending_slot(step));
   }
 
   void take(Neighbour& one, float status) {
@@ -93,6 +95,7 @@ class StalePolicy final : public ArrivalPolicy {
   const int64_t first_;
   int64_t next_;  // step
   std::vector<Neighbour> neighbours_;
+  std::vector<int> to_;  // the same, in the order in which they are sent to
 };
 
 }  // namespace

@@ -2,9 +2,11 @@
 // (exchange/agreement_record.h). A Trainer alone makes those in step.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "trireme/runtime/arrivals.h"
 #include "trireme/train/trainer.h"
@@ -22,8 +24,19 @@ class RankSteps {
   StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {});
   ArrivalDriver* arrivals() const { return driver_.get(); }  // null for a rank that does not go by them
 
+  // For who looks at what the rank makes: called when gradients are there, and behind each update. A server
+  // makes several in a step.
+  struct Watch {
+    std::function<void()> gradients;
+    std::function<void(const StepResult& of_update)> update = nullptr;
+  };
+  void watch(Watch watch) { watch_ = std::move(watch); }
+
  private:
+  StepResult step_in_halves(Batch& batch, int64_t step, double rate);
+
   Trainer& trainer_;
+  Watch watch_;
   const std::unique_ptr<ArrivalDriver> driver_;
 };
 

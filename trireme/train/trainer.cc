@@ -278,8 +278,10 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
   runner_.run(turns, before, after, first_slot(step) + slot);
 }
 
-StepResult Trainer::step_alone(Batch& batch, int64_t step, double rate, int64_t slot) {
+StepResult Trainer::step_alone(Batch& batch, int64_t step, double rate, int64_t slot,
+                               const std::function<void()>& between) {
   make_gradients(runner_.gradient_turns(), 0, batch, step, {}, slot);
+  if (between) between();
   return update_alone(step, rate, slot);
 }
 

@@ -98,8 +98,9 @@ class Trainer {
   void forward_backward(Batch& microbatch, int64_t step, int64_t number);
   StepResult update(int64_t step, double rate);
   // Both halves without the lists by which ranks agree, for callers that run those in an order of their own
-  // (rank_steps.h). Messages that are taken or made lie in this slot.
-  StepResult step_alone(Batch& batch, int64_t step, double rate, int64_t slot);
+  // (rank_steps.h). Messages that are taken or made lie in this slot. `between`: called between the two.
+  StepResult step_alone(Batch& batch, int64_t step, double rate, int64_t slot,
+                        const std::function<void()>& between = nullptr);
 
   // Where the plan lets ranks go on by themselves for some steps (plan/agreement.h), they have
   // different states in between; elsewhere these do nothing. In a Meeting all have the means, so that there

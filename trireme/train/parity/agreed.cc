@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/exchange/gossip.h"
 
 namespace trireme::parity {
@@ -16,6 +18,15 @@ constexpr double kUnit = 0x1p-22;  // two units in the last place of f32
 
 GossipGraph graph_of(const Agreement& how) {
   return gossip_graph(how.settings().word("graph"));
+}
+
+// That a rank has taken of another one up to a step.
+int64_t messages_taken(const ArrivalOrder& heard, int of, int64_t up_to) {
+  int64_t count = 0;
+  for (const auto& [step, arrivals] : heard) {
+    if (step <= up_to) count += std::ranges::count(arrivals, of);
+  }
+  return count;
 }
 
 }  // namespace
@@ -82,8 +93,10 @@ Estimate mean_of(const OfRanks& of, const std::vector<double>& shares) {
   return mean;
 }
 
-AgreedState::AgreedState(const Agreement& how, Role role, const Estimate& start, size_t ranks)
+AgreedState::AgreedState(const Agreement& how, const std::vector<ArrivalOrder>& heard, Role role,
+                         const Estimate& start, size_t ranks)
     : how_(how),
+      heard_(heard),
       role_(role),
       ranks_(ranks),
       anchor_(start),
@@ -101,7 +114,7 @@ OfRanks AgreedState::after(int64_t step, const OfRanks& before, const OfRanks& o
     case Way::kLateMeans:
       return role_ == Role::kBuffer ? own : delayed(step, before, own);
     case Way::kNeighbours:
-      return mixed(before, own);
+      return mixed(step, before, own);
     case Way::kPushes:
       return pushed(step, before, own);
     case Way::kPairs:
@@ -164,16 +177,23 @@ OfRanks AgreedState::delayed(int64_t step, const OfRanks& before, const OfRanks&
 }
 
 // The step is made on the mean of the neighbourhood; of a buffer, the mean is of what steps have made.
-OfRanks AgreedState::mixed(const OfRanks& before, const OfRanks& own) const {
+OfRanks AgreedState::mixed(int64_t step, const OfRanks& before, const OfRanks& own) {
   const bool is_buffer = role_ == Role::kBuffer;
-  const OfRanks& shared = is_buffer ? own : before;
+  shared_.push_back(is_buffer ? own : before);
   OfRanks result;
   for (size_t r = 0; r < ranks_; ++r) {
-    std::vector<int> around = neighbours(graph_of(how_), static_cast<int>(ranks_), static_cast<int>(r));
-    around.push_back(static_cast<int>(r));
+    const int rank = static_cast<int>(r);
+    std::vector<int> around = neighbours(graph_of(how_), static_cast<int>(ranks_), rank);
+    around.push_back(rank);
     Estimate mine = Estimate::zeros(own[r].values.size());
-    for (const int other : around)
-      mine.add(1.0 / static_cast<double>(around.size()), shared[static_cast<size_t>(other)]);
+    for (const int other : around) {
+      const int64_t of_step = heard_.empty() || other == rank ? step : messages_taken(heard_[r], other, step);
+      if (of_step < std::max<int64_t>(1, step - how_.staleness()) || of_step > step)
+        throw_error("rank {} has mixed the weights of step {} of rank {} in step {}", rank, of_step, other,
+                    step);
+      mine.add(1.0 / static_cast<double>(around.size()),
+               shared_[static_cast<size_t>(of_step - 1)][static_cast<size_t>(other)]);
+    }
     if (!is_buffer) {
       mine.add(1, own[r]);
       mine.add(-1, before[r]);
@@ -206,6 +226,118 @@ OfRanks AgreedState::paired(const OfRanks& own) const {
     mean.add(0.5, own[static_cast<size_t>(other)]);
     result[static_cast<size_t>(one)] = result[static_cast<size_t>(other)] = mean;
   }
+  return result;
+}
+
+namespace {
+
+// Each rank goes through what its order says as far as what others have made by then allows.
+class PairedRanks {
+ public:
+  PairedRanks(const Agreement& how, const std::vector<ArrivalOrder>& heard, Role role,
+              const std::vector<OfRanks>& own, const std::vector<OfRanks>& found)
+      : heard_(heard),
+        moves_from_(role == Role::kBuffer ? From::kOwn : From::kOffer),
+        own_(own),
+        found_(found),
+        result_(own.size() + 1, OfRanks(own[0].size())) {
+    const GossipGraph graph = graph_of(how);
+    const int ranks = static_cast<int>(own[0].size());
+    const auto seed = static_cast<uint64_t>(how.settings().whole("seed"));
+    for (int rank = 0; rank < ranks; ++rank) {
+      ranks_.push_back({.asks = asks(graph, ranks, rank), .draw = PartnerDraw(graph, ranks, rank, seed)});
+      ranks_.back().now = own[0][static_cast<size_t>(rank)];
+    }
+  }
+
+  std::vector<OfRanks> go() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        while (advance(r)) moved = true;
+      }
+    }
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].step < result_.size())
+        throw_error("rank {} has taken messages in step {} that nobody has sent by then", r,
+                    ranks_[r].step + 1);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  enum class From { kOwn, kOffer };
+  struct Rank {
+    bool asks;
+    PartnerDraw draw;
+    size_t step = 0, taken = 0;  // steps that are through; messages of the next
+    Estimate now = {};
+    // Of who asks: the partner (−1: none), what it was sent, and its answer.
+    int asked = -1;
+    Estimate offer = {};
+    std::optional<Estimate> reply = {};
+  };
+
+  const Arrivals& arrivals(size_t r) const { return heard_[r].at(static_cast<int64_t>(ranks_[r].step) + 1); }
+
+  // One message, or the end of a step; false where nobody has sent yet what comes next.
+  bool advance(size_t r) {
+    Rank& rank = ranks_[r];
+    if (rank.step == result_.size()) return false;
+    if (rank.taken < arrivals(r).size()) {
+      if (!take(r, arrivals(r)[rank.taken])) return false;
+      ++rank.taken;
+      return true;
+    }
+    result_[rank.step][r] = rank.now;
+    if (rank.asks && rank.asked < 0 && rank.step < own_.size()) {
+      rank.asked = rank.draw.at(static_cast<int64_t>(rank.step));
+      rank.offer = found_[rank.step][r];
+    }
+    ++rank.step;
+    rank.taken = 0;
+    rank.now = rank.step < own_.size() ? own_[rank.step][r] : found_.back()[r];
+    return true;
+  }
+
+  bool take(size_t r, int other) {
+    Rank& rank = ranks_[r];
+    if (rank.asks) {
+      if (rank.asked != other || !rank.reply) return false;
+      move(rank.now, *std::exchange(rank.reply, std::nullopt), rank.offer);
+      rank.asked = -1;
+      return true;
+    }
+    Rank& from = ranks_[static_cast<size_t>(other)];
+    if (from.asked == static_cast<int>(r) && !from.reply) {
+      from.reply = rank.now;
+      move(rank.now, from.offer, rank.now);
+      return true;
+    }
+    return from.step == result_.size();  // that it will not ask any more
+  }
+
+  // Half of the way between two others; of a buffer, its own may have become less than half of what it was.
+  void move(Estimate& now, const Estimate& to, const Estimate& from) const {
+    const Estimate start = moves_from_ == From::kOwn ? now : from;
+    now.add(0.5, to);
+    now.add(-0.5, start);
+  }
+
+  const std::vector<ArrivalOrder>& heard_;
+  const From moves_from_;
+  const std::vector<OfRanks>&own_, &found_;
+  std::vector<Rank> ranks_;
+  std::vector<OfRanks> result_;
+};
+
+}  // namespace
+
+std::vector<OfRanks> paired_by_order(const Agreement& how, const std::vector<ArrivalOrder>& heard, Role role,
+                                     const std::vector<OfRanks>& own, const std::vector<OfRanks>& found) {
+  if (role != Role::kOptimizer) return PairedRanks(how, heard, role, own, found).go();
+  std::vector<OfRanks> result = own;
+  result.push_back(own.back());
   return result;
 }
 

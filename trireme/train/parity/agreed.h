@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/exchange/arrival_policy.h"
 #include "trireme/ir/role.h"
 #include "trireme/plan/agreement.h"
 
@@ -51,10 +52,13 @@ class Shares {
   int64_t clients_, drawn_, turns_, turn_ = 0;
 };
 
-// One state of all ranks, under agreements in which they have their own: averaged or mixed, in lockstep.
+// One state of all ranks, under agreements in which they have their own, averaged or mixed: in lockstep, or
+// as each has heard of others.
 class AgreedState {
  public:
-  AgreedState(const Agreement& how, Role role, const Estimate& start, size_t ranks);
+  // `heard`: the order in which each rank took messages; empty in lockstep. Outlives it, as `how` does.
+  AgreedState(const Agreement& how, const std::vector<ArrivalOrder>& heard, Role role, const Estimate& start,
+              size_t ranks);
 
   // `step` counts from 1. `before` is what ranks have, `own` what the step of each alone makes of it.
   OfRanks after(int64_t step, const OfRanks& before, const OfRanks& own, const Shares& shares);
@@ -64,13 +68,15 @@ class AgreedState {
  private:
   OfRanks averaged(int64_t step, const OfRanks& own, const Shares& shares);
   OfRanks delayed(int64_t step, const OfRanks& before, const OfRanks& own);
-  OfRanks mixed(const OfRanks& before, const OfRanks& own) const;
+  OfRanks mixed(int64_t step, const OfRanks& before, const OfRanks& own);
   OfRanks pushed(int64_t step, const OfRanks& before, const OfRanks& own) const;
   OfRanks paired(const OfRanks& own) const;
 
   const Agreement& how_;
+  const std::vector<ArrivalOrder>& heard_;
   Role role_;
   size_t ranks_;
+  std::vector<OfRanks> shared_;  // with neighbours, by step
   Estimate anchor_, velocity_;
   Estimate finished_;  // sum of what clients of this round have become, by their targets
   OfRanks changed_;
@@ -78,5 +84,11 @@ class AgreedState {
 };
 
 Estimate mean_of(const OfRanks& of, const std::vector<double>& shares);
+
+// Ranks that average in pairs at their own pace (ad_psgd): one state of all ranks behind each step, and last
+// behind the end, when nobody is asked any more. `own`: what the step of each makes of what it had; `found`:
+// what each had behind the step, which is what it offers. Throws Error for an order that can not be.
+std::vector<OfRanks> paired_by_order(const Agreement& how, const std::vector<ArrivalOrder>& heard, Role role,
+                                     const std::vector<OfRanks>& own, const std::vector<OfRanks>& found);
 
 }  // namespace trireme::parity

@@ -5,21 +5,23 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
-#include <set>
 
-#include "trireme/base/error.h"
+#include "trireme/comm/collective/emulated_link.h"
 #include "trireme/comm/context.h"
+#include "trireme/exchange/gossip.h"
 #include "trireme/optim/update.h"
-#include "trireme/passes/pins.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/agreed.h"
+#include "trireme/train/parity/rows_alone.h"
+#include "trireme/train/rank_steps.h"
 
 namespace trireme::parity {
 namespace {
 
 constexpr double kAgreeingTimeoutSeconds = 300;
-constexpr int32_t kIgnoredTarget = -1;
 constexpr double kPartOfAByte = 0.5;  // shares of ranks are no whole numbers
+// So that ranks at their own pace come apart.
+const comm::EmulatedLink kUnevenLink{.latency_seconds = 1e-4, .jitter_seconds = 3e-3};
 
 // Of one replica: what its ranks have of the states, together.
 struct ReplicaStep {
@@ -34,10 +36,13 @@ struct SentBytes {
 };
 
 struct AgreeingRun {
+  explicit AgreeingRun(size_t replicas)
+      : through(replicas), met(replicas), parted(replicas), rows(replicas) {}
+
   std::vector<std::vector<ReplicaStep>> steps;  // by step and replica
-  std::vector<Gathering> met, parted;           // by replica
-  // Of a whole batch: the rows of each replica, by microbatch.
-  std::vector<std::vector<std::set<int64_t>>> rows;
+  std::vector<Gathering> through, met, parted;  // by replica: when nobody hears of others any more, and then
+  RowsAlone rows;
+  std::vector<ArrivalOrder> orders;  // by replica; empty in lockstep
   SentBytes bytes;
 };
 
@@ -70,53 +75,77 @@ void promise(const Program& program, const Plan& plan, int64_t steps, SentBytes&
   }
 }
 
-AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vector<Program> programs) {
+// At their own pace. Neighbours get what a rank has in every step, and partners an answer, or a question for
+// each answer; and in the end who sends first says so.
+void promise_messages(const Program& program, const Plan& plan, int64_t steps, const ArrivalOrder& order,
+                      SentBytes& bytes) {
+  int64_t taken = 0, messages = 0;
+  for (const auto& [step, arrivals] : order) taken += std::ssize(arrivals);
+  double of_one = 0;
+  int64_t others = 0;
+  for (const ActionList& list : program.lists) {
+    if (list.when.kind != When::Kind::kAsked || list.when.what != When::What::kTell) continue;
+    of_one = bytes_sent(program, list);
+    ++others;
+  }
+  if (plan.agreement.way() == ExchangeKind::Of::kNeighbours)
+    messages = others * (steps + 1);
+  else if (asks(gossip_graph(plan.agreement.settings().word("graph")), plan.mesh.ranks(), program.rank))
+    messages = taken + others;
+  else
+    messages = taken - others;
+  bytes.begun += of_one * static_cast<double>(messages);
+  bytes.awaited += of_one * static_cast<double>(messages);
+}
+
+// `replay`: the order in which each rank takes messages, where they go at their own pace and it is known.
+AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vector<Program> programs,
+                         const std::vector<ArrivalOrder>& replay) {
   const Training& training = reference.training();
   const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
                                  left = states_of(reference.program(), StateGroup::kLeft);
   const int axis = plan.mesh.axis(kReplicaAxis);
   const auto replicas = static_cast<size_t>(plan.mesh.axes()[axis].size);
-  AgreeingRun run;
+  const bool in_step = plan.agreement.is_in_step();
+  AgreeingRun run(replicas);
   run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<ReplicaStep>(replicas));
-  run.met.resize(replicas);
-  run.parted.resize(replicas);
-  run.rows.resize(replicas);
+  run.orders.resize(in_step ? 0 : replicas);
   std::mutex mutex;
   const auto one_rank = [&](comm::Context& context) {
     const auto rank = static_cast<size_t>(context.rank());
     const auto replica = static_cast<size_t>(plan.mesh.coordinate(context.rank(), axis));
     // Rings send what the closed forms say for any number of ranks and size.
     MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
+    const RankOptions ranks{plan, context.rank(), &communicator};
     const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
     Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
-                    training.shape, *device, {plan, context.rank(), &communicator});
+                    training.shape, *device, ranks);
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
+    context.world().barrier().wait();
+    RankSteps steps(ranks, trainer, 0, reference.steps(),
+                    replay.empty() ? std::nullopt : std::optional(replay[replica]));
     const auto note = [&](Gathering& gathering, const std::vector<std::string>& names) {
       const std::lock_guard lock(mutex);
       gathering.add(trainer, names, plan.mesh, context.rank());
     };
     {
       const std::lock_guard lock(mutex);
-      const std::vector<Part> own = trainer.own_rows();
-      run.rows[replica].resize(std::max(run.rows[replica].size(), own.size()));
-      for (size_t m = 0; m < own.size(); ++m) {
-        for (int64_t row = own[m].begin; row < own[m].end(); ++row) run.rows[replica][m].insert(row);
-      }
+      run.rows.note(replica, trainer.own_rows());
     }
     communicator.take_bytes();
-    double sent = 0;
     for (int64_t step = 0; step < reference.steps(); ++step) {
       ReplicaStep& record = run.steps[static_cast<size_t>(step)][replica];
       Batch batch = training.batches[static_cast<size_t>(step)];
       note(record.before, lasting);
-      trainer.forward_backward(batch, step);
-      note(record.left, left);
-      const StepResult result = trainer.update(step, training.rates[static_cast<size_t>(step)]);
+      steps.watch({.gradients = [&] { note(record.left, left); }});
+      const StepResult result = steps.step(batch, step, training.rates[static_cast<size_t>(step)]);
       note(record.after, lasting);
-      sent += static_cast<double>(communicator.take_bytes());
       const std::lock_guard lock(mutex);
       record.result = result;
     }
+    if (steps.arrivals()) steps.arrivals()->finish(ArrivalDriver::Why::kThrough);
+    note(run.through[replica], lasting);
+    const auto sent = static_cast<double>(communicator.take_bytes());
     {
       const Trainer::Meeting meeting(trainer);
       note(run.met[replica], lasting);
@@ -124,9 +153,12 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vect
     note(run.parted[replica], lasting);
     const std::lock_guard lock(mutex);
     run.bytes.counted += sent;
-    promise(trainer.program(), plan, reference.steps(), run.bytes);
+    if (in_step) return promise(trainer.program(), plan, reference.steps(), run.bytes);
+    run.orders[replica] = steps.arrivals()->take_order();
+    promise_messages(trainer.program(), plan, reference.steps(), run.orders[replica], run.bytes);
   };
-  comm::run_rank_threads(plan.mesh.ranks(), one_rank, kAgreeingTimeoutSeconds);
+  comm::run_rank_threads(plan.mesh.ranks(), one_rank, kAgreeingTimeoutSeconds,
+                         in_step || !replay.empty() ? std::nullopt : std::optional(kUnevenLink));
   return run;
 }
 
@@ -138,24 +170,21 @@ class AgreeingComparison {
         run_(run),
         replicas_(run.met.size()),
         several_ranks_(static_cast<size_t>(plan.mesh.ranks()) > replicas_),
-        left_(states_of(reference.program(), StateGroup::kLeft)),
+        left_(left_alone(reference)),
         lasting_(states_of(reference.program(), StateGroup::kLasting)),
         batches_(reference.training().batches),
         shares_(how_, replicas_),
         judge_(reference.program()) {
     judge_.raise(Verdict::kRounding);
-    has_buffers_ = std::ranges::any_of(
-        lasting_, [&](const std::string& name) { return role_of(name) == Role::kBuffer; });
-    // Where other rows are dropped out, those that stand for them have other statistics.
-    if (has_buffers_ && reference.training().model.options.dropout > 0)
-      std::erase_if(left_, [&](const std::string& name) { return role_of(name) == Role::kPending; });
     const States start = run.steps[0][0].before.whole();
     for (const std::string& name : lasting_)
-      states_.emplace(name, AgreedState(how_, role_of(name), Estimate(start.at(name)), replicas_));
+      states_.emplace(name,
+                      AgreedState(how_, run.orders, role_of(name), Estimate(start.at(name)), replicas_));
   }
 
   Result go() {
     for (int64_t step = 0; step < reference_.steps() && !judge_.is_bug(); ++step) compare_step(step);
+    if (by_order_ && !judge_.is_bug()) compare_pairs();
     if (!judge_.is_bug()) compare_meeting();
     if (!judge_.is_bug()) compare_bytes();
     return std::move(judge_.result);
@@ -164,42 +193,29 @@ class AgreeingComparison {
  private:
   Role role_of(const std::string& name) const { return reference_.program().find_state(name)->role; }
 
-  // The batch in which the targets of one replica's rows alone count. Batch norms of other groups than its
-  // own see its rows too, so that their statistics are those of its own.
-  Batch batch_of(int64_t step, size_t replica) const {
-    Batch batch = batches_[static_cast<size_t>(step)];
-    HostTensor& targets = batch.tensors.back().second;
-    const std::span<int32_t> all = targets.values<int32_t>();
-    const int64_t row = targets.shape.elements() / targets.shape[0];
-    std::vector<bool> is_own(static_cast<size_t>(targets.shape[0]));
-    for (const std::set<int64_t>& rows : run_.rows[replica]) {
-      for (const int64_t own : rows) is_own[static_cast<size_t>(own)] = true;
-    }
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (!is_own[i / static_cast<size_t>(row)]) all[i] = kIgnoredTarget;
-    }
-    if (has_buffers_) spread_rows(batch, replica);
-    return batch;
-  }
+  // What each replica's own step has made of what it had, and how far rounding may have moved it.
+  struct Alone {
+    std::vector<States> before, updated, bounds;
 
-  void spread_rows(Batch& batch, size_t replica) const {
-    HostTensor& input = batch.tensors.front().second;
-    const size_t row = input.bytes.size() / static_cast<size_t>(input.shape[0]);
-    const auto at = [&](int64_t number) { return input.bytes.begin() + number * static_cast<int64_t>(row); };
-    for (size_t m = 0; m < run_.rows[replica].size(); ++m) {
-      const std::set<int64_t>& own = run_.rows[replica][m];
-      for (size_t other = 0; other < replicas_; ++other) {
-        if (other == replica) continue;
-        TRIREME_CHECK(run_.rows[other][m].size() == own.size());
-        auto from = own.begin();
-        for (const int64_t to : run_.rows[other][m]) std::copy_n(at(*from++), row, at(to));
-      }
+    OfRanks had(const std::string& name) const {
+      OfRanks result;
+      for (const States& states : before) result.emplace_back(states.at(name));
+      return result;
     }
-  }
+    OfRanks made(const std::string& name) const {
+      OfRanks result;
+      for (size_t r = 0; r < updated.size(); ++r)
+        result.emplace_back(updated[r].at(name), bounds[r].at(name));
+      return result;
+    }
+  };
 
   void compare_step(int64_t step) {
     const std::vector<ReplicaStep>& found = run_.steps[static_cast<size_t>(step)];
-    std::vector<States> started(replicas_), updated(replicas_), bounds(replicas_);
+    Alone alone{.before = std::vector<States>(replicas_),
+                .updated = std::vector<States>(replicas_),
+                .bounds = std::vector<States>(replicas_)};
+    auto& [started, updated, bounds] = alone;
     std::vector<double> counts;
     for (size_t r = 0; r < replicas_ && !judge_.is_bug(); ++r) {
       const std::string when = fmt::format("step {}, {}", step + 1, replica_name(r));
@@ -213,7 +229,9 @@ class AgreeingComparison {
         continue;
       }
       const States left = found[r].left.whole();
-      reference_.restart(step, started[r], batch_of(step, r));
+      const Batch& batch = batches_[static_cast<size_t>(step)];
+      reference_.replace(step, step, reference_.training().rates[static_cast<size_t>(step)], started[r],
+                         run_.rows.batch_of(r, batch, others_for(reference_)));
       if (r == 0)
         judge_.result.losses.push_back({found[r].result.loss, reference_.record()[step].result.loss});
       judge_.compare(when + ", forward and backward", left_, reference_.record()[step].left, left,
@@ -224,25 +242,61 @@ class AgreeingComparison {
                                                : static_cast<double>(left.at(std::string(kCountState))[0]));
     }
     if (judge_.is_bug()) return;
+    if (by_order_) {
+      alone_.push_back(std::move(alone));
+      return;
+    }
     shares_.count(counts);
-    std::vector<States> expected(replicas_);
-    std::vector<Bounds> off(replicas_);
+    Written expected(replicas_);
+    for (const std::string& name : lasting_)
+      expected.add(name, states_.at(name).after(step + 1, alone.had(name), alone.made(name), shares_));
+    for (size_t r = 0; r < replicas_; ++r)
+      compare_agreed(fmt::format("step {}, {}", step + 1, replica_name(r)), expected, r,
+                     found[r].after.whole());
+    shares_.end_step(step + 1);
+  }
+
+  // Pairs at their own pace: what one has in a step may come of what others have in any.
+  void compare_pairs() {
+    std::vector<Written> expected(run_.steps.size() + 1, Written(replicas_));
+    std::vector<std::vector<States>> after(alone_.size());
+    for (size_t step = 0; step < after.size(); ++step) {
+      for (const ReplicaStep& one : run_.steps[step]) after[step].push_back(one.after.whole());
+    }
     for (const std::string& name : lasting_) {
-      OfRanks before, own;
-      for (size_t r = 0; r < replicas_; ++r) {
-        before.emplace_back(started[r].at(name));
-        own.emplace_back(updated[r].at(name), bounds[r].at(name));
+      std::vector<OfRanks> own, found(after.size());
+      for (size_t step = 0; step < after.size(); ++step) {
+        own.push_back(alone_[step].made(name));
+        for (const States& states : after[step]) found[step].emplace_back(states.at(name));
       }
-      const OfRanks after = states_.at(name).after(step + 1, before, own, shares_);
-      for (size_t r = 0; r < replicas_; ++r) {
-        expected[r][name].assign(after[r].values.begin(), after[r].values.end());
-        off[r][name].assign(after[r].bounds.begin(), after[r].bounds.end());
+      const std::vector<OfRanks> all = paired_by_order(how_, run_.orders, role_of(name), own, found);
+      for (size_t step = 0; step < all.size(); ++step) expected[step].add(name, all[step]);
+    }
+    for (size_t r = 0; r < replicas_; ++r) {
+      for (size_t step = 0; step < alone_.size(); ++step)
+        compare_agreed(fmt::format("step {}, {}", step + 1, replica_name(r)), expected[step], r,
+                       after[step][r]);
+      compare_agreed(fmt::format("behind the last step, {}", replica_name(r)), expected.back(), r,
+                     run_.through[r].whole());
+    }
+  }
+
+  // What all replicas should have.
+  struct Written {
+    std::vector<States> values;
+    std::vector<Bounds> bounds;
+
+    explicit Written(size_t replicas) : values(replicas), bounds(replicas) {}
+    void add(const std::string& name, const OfRanks& of) {
+      for (size_t r = 0; r < values.size(); ++r) {
+        values[r][name].assign(of[r].values.begin(), of[r].values.end());
+        bounds[r][name].assign(of[r].bounds.begin(), of[r].bounds.end());
       }
     }
-    for (size_t r = 0; r < replicas_; ++r)
-      judge_.compare(fmt::format("step {}, {}, update and agreement", step + 1, replica_name(r)), lasting_,
-                     expected[r], found[r].after.whole(), [&](Samples) { return off[r]; });
-    shares_.end_step(step + 1);
+  };
+  void compare_agreed(const std::string& when, const Written& expected, size_t r, const States& found) {
+    judge_.compare(when + ", update and agreement", lasting_, expected.values[r], found,
+                   [&](Samples) { return expected.bounds[r]; });
   }
 
   // One model: the mean of all, moments alike, weights and statistics by their shares.
@@ -250,7 +304,7 @@ class AgreeingComparison {
     std::vector<States> last, met, parted;
     for (size_t r = 0; r < replicas_; ++r) {
       for (const Gathering* one : {&run_.met[r], &run_.parted[r]}) check_alike("the meeting", *one);
-      last.push_back(run_.steps.back()[r].after.whole());
+      last.push_back(run_.through[r].whole());
       met.push_back(run_.met[r].whole());
       parted.push_back(run_.parted[r].whole());
     }
@@ -301,7 +355,8 @@ class AgreeingComparison {
   const bool several_ranks_;  // in a replica
   std::vector<std::string> left_, lasting_;
   const std::vector<Batch> batches_;  // the reference is given others
-  bool has_buffers_ = false;
+  const bool by_order_ = how_.way() == ExchangeKind::Of::kPairs && !how_.is_in_step();
+  std::vector<Alone> alone_;  // by step
   Shares shares_;
   std::map<std::string, AgreedState> states_;
   Judge judge_;
@@ -310,12 +365,25 @@ class AgreeingComparison {
 }  // namespace
 
 Result verify_agreeing(const Training& training, const Plan& plan, Width width,
-                       std::vector<Program> programs) {
-  Training alone = training;
-  if (alone.model.options.batch_norm_groups == 1) alone.model.options.batch_norm_groups = batch_parts(plan);
-  Reference reference(std::move(alone), width);
-  const AgreeingRun run = run_agreeing(reference, plan, std::move(programs));
-  return AgreeingComparison(reference, plan, run).go();
+                       const std::vector<Program>& programs) {
+  Reference reference(with_own_groups(training, plan), width);
+  const AgreeingRun run = run_agreeing(reference, plan, programs, {});
+  std::string problem;
+  if (!run.orders.empty()) {  // before the reference is given other batches
+    const AgreeingRun again = run_agreeing(reference, plan, programs, run.orders);
+    for (size_t r = 0; r < run.through.size(); ++r) {
+      const States first = run.through[r].whole(), second = again.through[r].whole();
+      for (const auto& [name, values] : first) {
+        if (!same(values, second.at(name)))
+          problem = fmt::format("a replay of the order of arrivals has other bits: {} of rank {}", name, r);
+      }
+    }
+  }
+  Result result = AgreeingComparison(reference, plan, run).go();
+  if (problem.empty() || result.verdict == Verdict::kBug) return result;
+  result.verdict = Verdict::kBug;
+  result.reason = problem;
+  return result;
 }
 
 }  // namespace trireme::parity

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <tuple>
+
 #include "trireme/run/config.h"
 #include "trireme/run/plan_settings.h"
 #include "trireme/run/random_case.h"
@@ -16,9 +19,10 @@ Plan plan_with(const std::string& exchange, int ranks) {
   return parse_plan(fmt::format(R"({{"mesh": "data:{}", "exchange": {}}})", ranks, exchange), "the plan");
 }
 
-// With programs of another plan, where that is given.
+// With programs that something is done to, or those of another plan, where that is given.
+using Spoil = std::function<void(Program&)>;
 Result verify_mlp(const std::string& exchange, int ranks, const std::string& done = "",
-                  const std::string& optimizer = "sgd") {
+                  const std::string& optimizer = "sgd", const Spoil& spoil = nullptr) {
   ResolvedConfig config =
       resolve_config({.command_line = {"model.family=mlp", "model.layers=2", "model.hidden=17",
                                        "model.classes=4", "train.batch=15", "train.clip_norm=0",
@@ -26,12 +30,14 @@ Result verify_mlp(const std::string& exchange, int ranks, const std::string& don
   const Plan plan = plan_with(exchange, ranks);
   apply_plan(plan, config);
   Reference reference(random_training(config.config, Shape{1, 3, 4}, kAgreeingCaseSteps));
-  if (done.empty()) return verify(reference, plan);
-  const Plan other = plan_with(done, ranks);
+  if (done.empty() && !spoil) return verify(reference, plan);
+  const Plan other = plan_with(done.empty() ? exchange : done, ranks);
   return verify(reference, plan,
                 [&](const Training& training, const Device& device, const RankOptions& rank) {
-                  return step_program(training.model, training.train, training.optim, training.shape, device,
-                                      {other, rank.rank, nullptr});
+                  Program program = step_program(training.model, training.train, training.optim,
+                                                 training.shape, device, {other, rank.rank, nullptr});
+                  if (spoil) spoil(program);
+                  return program;
                 });
 }
 
@@ -44,7 +50,9 @@ INSTANTIATE_TEST_SUITE_P(
                     R"({"method": "diloco", "steps": 2})",
                     R"({"method": "delayed", "delay": 1, "period": 2})",
                     R"({"method": "delayed", "delay": 2, "correction": false})", R"("d_psgd")",
-                    R"({"method": "d_psgd", "staleness": 2})", R"("sgp")", R"("ad_psgd")",
+                    R"({"method": "d_psgd", "staleness": 2})",
+                    R"({"method": "d_psgd", "staleness": 1, "graph": "exponential"})", R"("sgp")",
+                    R"("ad_psgd")", R"({"method": "ad_psgd", "graph": "torus", "seed": 4})",
                     R"({"method": "all_reduce", "wire": "bf16"})", R"({"method": "top_k", "ratio": 0.1})",
                     R"({"method": "dgc", "ratio": 0.1, "warmup": 2})",
                     R"({"method": "power_sgd", "rank": 1})", R"("one_bit")", R"("threshold")",
@@ -58,6 +66,49 @@ TEST_P(EveryWay, IsWhatItSays) {
     const Result result = verify_mlp(GetParam(), ranks);
     EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
     EXPECT_GT(result.tensors, 20);
+  }
+}
+
+class EveryServer : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, EveryServer,
+                         testing::Values(R"("server")", R"({"method": "server", "servers": 2})",
+                                         R"("async_server")", R"({"method": "async_server", "servers": 2})",
+                                         R"({"method": "async_server", "stale_rate": true})",
+                                         R"({"method": "ssp", "staleness": 2})",
+                                         R"({"method": "ssp", "staleness": 1, "servers": 2})"));
+
+TEST_P(EveryServer, IsWhatItSays) {
+  for (const auto& [ranks, optimizer] : {std::pair{3, "sgd"}, {6, "adamw"}}) {
+    const Result result = verify_mlp(GetParam(), ranks, "", optimizer);
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+    EXPECT_GT(result.tensors, 20);
+  }
+}
+
+// What messages decide is run twice, or a worker is left out.
+TEST(AtTheirOwnPace, AMistakeIsABug) {
+  const auto twice = [](When::What what) -> Spoil {
+    return [what](Program& program) {
+      for (ActionList& list : program.lists) {
+        if (list.when == When::asked(what)) list.actions.push_back(list.actions[0]);
+      }
+    };
+  };
+  const Spoil one_less = [](Program& program) {
+    for (ActionList& list : program.lists) {
+      if (list.when == When::step() && program.rank == 0) list.actions.erase(list.actions.begin() + 1);
+    }
+  };
+  const std::tuple<const char*, Spoil, const char*> cases[] = {
+      {R"({"method": "d_psgd", "staleness": 2})", twice(When::What::kMix), "update and agreement"},
+      {R"("ad_psgd")", twice(When::What::kSettle), "update and agreement"},
+      {R"("ad_psgd")", twice(When::What::kAnswer), "update and agreement"},
+      {R"("server")", one_less, "update 1 of server 0, sums"},
+      {R"({"method": "ssp", "staleness": 2})", one_less, "update 1 of server 0, sums"}};
+  for (const auto& [exchange, spoil, where] : cases) {
+    const Result result = verify_mlp(exchange, 5, "", "sgd", spoil);
+    EXPECT_EQ(result.verdict, Verdict::kBug) << exchange;
+    EXPECT_THAT(result.reason, testing::HasSubstr(where)) << exchange;
   }
 }
 
@@ -77,6 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Otherwise{R"({"method": "delayed"})", R"({"method": "delayed", "correction": false})"},
                     Otherwise{R"("d_psgd")", R"({"method": "d_psgd", "graph": "exponential"})"},
                     Otherwise{R"("sgp")", R"({"method": "sgp", "graph": "ring"})"},
+                    Otherwise{R"("async_server")", R"("server")"},
+                    Otherwise{R"("server")", R"("async_server")"},
                     Otherwise{R"({"method": "top_k", "ratio": 0.1})",
                               R"({"method": "top_k", "ratio": 0.12})"},
                     Otherwise{R"({"method": "dgc", "ratio": 0.1})",
@@ -92,14 +145,15 @@ TEST_P(Mistaken, IsABug) {
 
 // Each rank by the rows that it has, with statistics of their own.
 TEST(Agreeing, OfAModelWithBatchNorm) {
-  for (const char* exchange :
-       {R"({"method":"local","steps":2})", R"({"method":"delayed"})", R"("d_psgd")", R"("ad_psgd")"}) {
-    const Result result =
-        verify_case({.image = Shape{3, 5, 4},
-                     .settings = {"model.family=resnet", "model.layers=8", "model.classes=3",
-                                  "train.accumulate=2", "train.batch=12", "optim.kind=adam"},
-                     .plan = fmt::format(R"({{"mesh":"data:3","exchange":{}}})", exchange),
-                     .exchange = exchange});
+  for (const char* exchange : {R"({"method":"local","steps":2})", R"({"method":"delayed"})", R"("ad_psgd")",
+                               R"({"method":"d_psgd","staleness":2})", R"("server")",
+                               R"({"method":"async_server","servers":2})"}) {
+    const Result result = verify_case(
+        {.image = Shape{3, 5, 4},
+         .settings = {"model.family=resnet", "model.layers=8", "model.classes=3", "train.accumulate=2",
+                      "train.batch=24", "train.clip_norm=0", "optim.kind=adam"},
+         .plan = fmt::format(R"({{"mesh":"data:4","exchange":{}}})", exchange),
+         .exchange = exchange});
     EXPECT_EQ(result.verdict, Verdict::kRounding) << exchange << ": " << result.reason;
   }
 }

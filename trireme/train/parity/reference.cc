@@ -59,10 +59,10 @@ Reference::Reference(Training training, Width width)
     now.before = read_states(trainer_, lasting_);
     now.loss_scale = trainer_.loss_scale;
     now.scale_age = trainer_.scale_age;
+    now.number = step;
     if (step == steps()) break;
-    forward_backward(step);
-    now.left = read_states(trainer_, left_);
-    now.result = trainer_.update(step, training_.rates[step]);
+    now.rate = training_.rates[static_cast<size_t>(step)];
+    make(step);
   }
   evaluation_ = evaluate();
 }
@@ -75,18 +75,29 @@ void Reference::restore(int64_t step) {
 }
 
 void Reference::forward_backward(int64_t step) {
-  trainer_.forward_backward(training_.batches[step], step);
+  trainer_.forward_backward(training_.batches[step], record_[step].number);
 }
 
-void Reference::restart(int64_t step, States before, Batch batch) {
-  training_.batches[static_cast<size_t>(step)] = std::move(batch);
-  Step& then = record_[static_cast<size_t>(step)];
-  then.before = std::move(before);
-  left_bounds_.erase(step);
-  restore(step);
+void Reference::make(int64_t step) {
   forward_backward(step);
-  then.left = read_states(trainer_, left_);
-  then.result = trainer_.update(step, training_.rates[static_cast<size_t>(step)]);
+  Step& now = record_[static_cast<size_t>(step)];
+  now.left = read_states(trainer_, left_);
+  now.result = trainer_.update(now.number, now.rate);
+}
+
+void Reference::replace(int64_t step, int64_t number, double rate, States before) {
+  Step& now = record_[static_cast<size_t>(step)];
+  now.number = number;
+  now.rate = rate;
+  now.before = std::move(before);
+  left_bounds_.erase(step);
+}
+
+void Reference::replace(int64_t step, int64_t number, double rate, States before, Batch batch) {
+  replace(step, number, rate, std::move(before));
+  training_.batches[static_cast<size_t>(step)] = std::move(batch);
+  restore(step);
+  make(step);
 }
 
 Evaluation Reference::evaluate() {
@@ -148,7 +159,7 @@ double Reference::evaluation_bound(Samples samples) {
 States Reference::update(int64_t step, const States& left) {
   restore(step);
   write_states(trainer_, left);
-  const StepResult result = trainer_.update(step, training_.rates[step]);
+  const StepResult result = trainer_.update(record_[step].number, record_[step].rate);
   States states = read_states(trainer_, lasting_);
   add_report(states, result);
   return states;

@@ -51,13 +51,16 @@ class Reference {
     StepResult result;
     double loss_scale = 1;
     int64_t scale_age = 0;
+    int64_t number = 0;  // for random numbers and the optimizer, from 0
+    double rate = 0;
   };
   // steps() + 1 of them; the last one has only `before`.
   const std::vector<Step>& record() const { return record_; }
   const Evaluation& evaluation() const { return evaluation_; }  // with the last states, on the last batch
 
-  // Makes a step anew, from other states and on another batch.
-  void restart(int64_t step, States before, Batch batch);
+  // Another step in the place of one, from other states: for its update alone, or made anew on a batch too.
+  void replace(int64_t step, int64_t number, double rate, States before);
+  void replace(int64_t step, int64_t number, double rate, States before, Batch batch);
 
   // How far rounding may move what a step leaves for its update, or the loss of the evaluation. Found by
   // experiment when first asked for.
@@ -74,6 +77,7 @@ class Reference {
  private:
   void restore(int64_t step);
   void forward_backward(int64_t step);
+  void make(int64_t step);
   Evaluation evaluate();
   void raise(Bounds& bounds, const States& expected, const States& moved) const;
 

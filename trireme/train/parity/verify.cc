@@ -18,6 +18,7 @@
 #include "trireme/train/axis_algorithms.h"
 #include "trireme/train/parity/agreeing.h"
 #include "trireme/train/parity/compressed.h"
+#include "trireme/train/parity/served.h"
 
 namespace trireme::parity {
 namespace {
@@ -269,11 +270,6 @@ Result compare_runs(Reference& reference, const Plan& plan, std::vector<Program>
 Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_program) {
   std::vector<Program> programs;
   try {
-    if (plan.agreement.servers())
-      throw_error(
-          "it has a server, whose steps are those of a run (`trireme train`). Without the key exchange the "
-          "rest of the plan can be verified; servers are held to plain data parallelism and to the order of "
-          "arrivals by the project's own tests");
     axis_algorithms(plan, reference.training().train);
     programs = make_programs(reference.training(), plan, make_program);
   } catch (const Error& error) {
@@ -285,12 +281,12 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
     return {.verdict = Verdict::kBug,
             .reason = fmt::format("the ranks' programs are broken: {}", error.what())};
   }
-  if (plan.agreement.has_own_weights()) {
+  if (plan.agreement.has_own_weights() || plan.agreement.servers()) {
     const Training& training = reference.training();
-    Result result = verify_agreeing(training, plan, Width::kAsItIs, programs);
+    const auto judge = plan.agreement.servers() ? verify_served : verify_agreeing;
+    Result result = judge(training, plan, Width::kAsItIs, programs);
     if (precision_of(training.train) == DType::f32) return result;
-    return both_widths(std::move(result),
-                       verify_agreeing(training, plan, Width::kWidened, std::move(programs)));
+    return both_widths(std::move(result), judge(training, plan, Width::kWidened, programs));
   }
   Result result = compare_runs(reference, plan, programs);
   if (precision_of(reference.training().train) == DType::f32) return result;
