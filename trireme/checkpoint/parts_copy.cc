@@ -2,8 +2,9 @@
 #include "trireme/checkpoint/parts_copy.h"
 
 #include <cstring>
-#include <fstream>
-#include <string>
+#include <new>
+
+#include "trireme/base/machine.h"
 
 namespace trireme {
 namespace {
@@ -11,16 +12,6 @@ namespace {
 // Each tensor's copy begins where any format may.
 size_t padded(size_t bytes) {
   return (bytes + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
-}
-
-// Of this machine; 0 where the system does not say.
-size_t available_bytes() {
-  std::ifstream in("/proc/meminfo");
-  std::string name, unit;
-  for (size_t kilobytes = 0; in >> name >> kilobytes; std::getline(in, unit)) {
-    if (name == "MemAvailable:") return kilobytes * 1024;
-  }
-  return 0;
 }
 
 std::byte* copy(std::span<const PartView> parts, std::byte* to, std::vector<PartView>& copies) {
@@ -53,7 +44,7 @@ bool PartsCopy::take(std::span<const PartView> model, std::span<const PartView> 
   if (needed > bytes_) {
     memory_.reset();
     bytes_ = 0;
-    if (needed > available_bytes() / 2 / static_cast<size_t>(copies)) return false;
+    if (needed > available_memory_bytes() / 2 / static_cast<size_t>(copies)) return false;
     memory_.reset(new (std::nothrow) std::byte[needed]);
     if (!memory_) return false;
     bytes_ = needed;
