@@ -66,6 +66,15 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options) {
       ->type_name("FILE");
 }
 
+void add_restarts_flag(CLI::App& app, comm::LaunchOptions& options) {
+  app.add_option(
+         "--restarts", options.restarts,
+         "when a rank of -n was killed or is stuck, start all ranks again from the newest checkpoint, up to so "
+         "many times in a row; needs run.dir")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000));
+}
+
 void take_device_links(comm::LaunchOptions& options, bool on_one_gpu) {
   if (options.transport == "nccl") {
     options.transport.clear();

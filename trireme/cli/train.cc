@@ -28,6 +28,7 @@ int train(std::span<const std::string> arguments) {
   bool print_config = false;
   app.add_option("config", path, "a TOML file");
   add_launch_flags(app, job.launch);
+  add_restarts_flag(app, job.launch);
   app.add_option(
          "--plan", job.plan,
          fmt::format(

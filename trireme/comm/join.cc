@@ -252,6 +252,7 @@ int run_launched(const LaunchOptions& options, const std::function<int(Context&)
   if (environment.starts_ranks)
     return launch_local({.ranks = environment.ranks,
                          .needed_ranks = options.needed_ranks,
+                         .restarts = options.restarts,
                          .timeout_seconds = options.timeout_seconds,
                          .bind = options.bind});
   Context context = join(environment, options);

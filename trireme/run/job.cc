@@ -104,6 +104,7 @@ class Job {
       throw_error("--slow makes a rank late for its transport, and NCCL is none; leave one of them out");
     const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
     launcher_ = environment.launcher;
+    if (launch.restarts > 0) check_restarts(environment);
     if (!options_.trace.empty() && environment.rank == 0) check_trace_file(options_.trace);
     if (environment.ranks == 1 && !environment.starts_ranks) return run_alone();
     slow_rank(environment.ranks);
@@ -122,6 +123,23 @@ class Job {
   bool plans() const { return options_.plan == kAutoPlan; }
   Plan given_plan(int ranks) const {
     return read_plan(options_.plan.empty() ? "data" : options_.plan, ranks);
+  }
+  // A job that is started again resumes from the folder that the first start made.
+  void check_restarts(const comm::LaunchEnvironment& environment) const {
+    if (launcher_ != comm::Launcher::local || options_.launch.device_links == comm::DeviceLinks::in_memory)
+      throw_error(
+          "--restarts is for ranks that -n starts as processes, and {}; let what starts them start them again: the run "
+          "resumes from its newest checkpoint",
+          launcher_ == comm::Launcher::local
+              ? "those that share a GPU are threads"
+              : fmt::format("these were started by {}", environment.launched_by));
+    const RunOptions& run = config_.config.run;
+    if (run.dir.empty())
+      throw_error(
+          "--restarts needs run.dir, the folder to resume from; without it, each start makes a new one");
+    if (run.resume == "never")
+      throw_error(
+          "--restarts resumes from the newest checkpoint, but run.resume is 'never'; leave one of them out");
   }
   OpenedData open(const Config& config) const {
     return options_.open_data ? options_.open_data(config) : open_run_data(config, options_.default_text);

@@ -230,6 +230,7 @@ Launcher parse_launcher(std::string_view text) {
 
 void LaunchOptions::validate() const {
   if (ranks < 0 || ranks > 4096) throw_error("-n is {}; it is the number of ranks, 1 to 4096", ranks);
+  if (restarts < 0) throw_error("--restarts is {}; it is a number of restarts, at least 0", restarts);
   if (!std::isfinite(timeout_seconds) || timeout_seconds <= 0 || timeout_seconds > 1e6)
     throw_error("--timeout is {}; it is a number of seconds above 0 and up to 1000000", timeout_seconds);
 }

@@ -34,6 +34,7 @@ struct LaunchOptions {
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
   std::optional<EmulatedLink> link;  // slower than the one that is there; none: as it is
   std::string secret_file;           // where no launcher hands the secret over, in place of TRIREME_SECRET
+  int restarts = 0;                  // of all ranks that -n started, after one was lost (restarts.h)
   int needed_ranks = 0;  // those from here on may be lost, and the others go on; 0: all are needed
 
   void validate() const;  // throws Error

@@ -24,6 +24,7 @@
 #include "trireme/comm/engine/recorder.h"
 #include "trireme/comm/launch/core_share.h"
 #include "trireme/comm/launch/rank_process.h"
+#include "trireme/comm/launch/restarts.h"
 #include "trireme/comm/transport/transport.h"
 #include "trireme/comm/wire/secret.h"
 #include "trireme/comm/wire/socket.h"
@@ -106,6 +107,11 @@ std::string how_it_ended(int status) {
   return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
+int milliseconds_until(Clock::time_point time) {
+  const std::chrono::duration<double, std::milli> left = time - Clock::now();
+  return std::max(0, static_cast<int>(std::ceil(left.count())));
+}
+
 // What others notice of a failure comes within this time of its cause, or there is none to come.
 constexpr std::chrono::seconds kEchoWaits{1};
 
@@ -130,6 +136,22 @@ class Ranks {
     }
     return exit_code_;
   }
+  // After run().
+  bool lost_a_rank() const { return interrupted_by_ == 0 && (!dead_.empty() || killed_late_); }
+
+  // After run(), for so long: whether a signal asks the launcher to end.
+  bool is_interrupted_within(Restarts::Seconds wait) {
+    const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
+    while (Clock::now() < end) {
+      pollfd signals{signals_.descriptor(), POLLIN, 0};
+      poll(&signals, 1, milliseconds_until(end));
+      while (const int number = signals_.next()) {
+        if (number != SIGCHLD) return true;
+      }
+    }
+    return false;
+  }
+  static void say(const std::string& text) { print("trireme: " + text); }
 
  private:
   void start() {
@@ -179,12 +201,7 @@ class Ranks {
     }
     std::optional<Clock::time_point> wake = killed_ ? std::nullopt : deadline_;
     if (echo_until_ && (!wake || *echo_until_ < *wake)) wake = echo_until_;
-    int wait_ms = -1;
-    if (wake) {
-      const std::chrono::duration<double, std::milli> left = *wake - Clock::now();
-      wait_ms = std::max(0, static_cast<int>(std::ceil(left.count())));
-    }
-    if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
+    if (poll(polled.data(), polled.size(), wake ? milliseconds_until(*wake) : -1) <= 0) return;
     for (size_t i = 0; i < streams.size(); ++i) {
       if (polled[i + 1].revents != 0) RankProcess::pass_on(*streams[i]);
     }
@@ -315,8 +332,6 @@ class Ranks {
   static void print(const std::string& lines) {
     trireme::say(stderr, "{}{}", line_start(STDERR_FILENO), lines);
   }
-  static void say(const std::string& text) { print("trireme: " + text); }
-
   const LocalLaunch& launch_;
   RecorderMemory recorder_;
   Signals signals_;
@@ -340,7 +355,18 @@ double grace_seconds(double timeout_seconds) {
 }
 
 int launch_local(const LocalLaunch& launch) {
-  return Ranks(launch).run();
+  Restarts restarts(launch.restarts);
+  for (;;) {
+    const Clock::time_point begin = Clock::now();
+    Ranks ranks(launch);
+    const int code = ranks.run();
+    if (!ranks.lost_a_rank()) return code;
+    const std::optional<Restarts::Seconds> wait = restarts.next(Clock::now() - begin);
+    if (!wait) return code;
+    Ranks::say(fmt::format("starts all ranks again in {:g} s (restart {} of {})\n", wait->count(),
+                           restarts.count(), restarts.most()));
+    if (ranks.is_interrupted_within(*wait)) return code;
+  }
 }
 
 }  // namespace trireme::comm

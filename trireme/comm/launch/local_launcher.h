@@ -13,6 +13,9 @@
 //    that are not needed when all others have ended.
 //  - Why ranks end is said once (last_words.h): errors that several tell alike, and what the failure of one
 //    looks like to the others.
+//  - When a rank was killed or had to be, `restarts` says whether all ranks are started again. A rank that
+//  ended with an
+//    error of its own would do so again.
 //  - The ranks inherit what they need to meet: the secret, rank 0 a socket that listens already (so no port
 //    has to be free later), memory for the flight recorder. None of it has a name, so none is left behind.
 #pragma once
@@ -27,6 +30,7 @@ namespace trireme::comm {
 struct LocalLaunch {
   int ranks = 1;
   int needed_ranks = 0;  // as in LaunchOptions
+  int restarts = 0;      // as in LaunchOptions
   double timeout_seconds = 120;
   LaunchOptions::Bind bind = LaunchOptions::Bind::processors;
   std::string executable = "/proc/self/exe";
