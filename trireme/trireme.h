@@ -16,8 +16,7 @@
 #include "trireme/data/open_data.h"
 #include "trireme/models/random_batch.h"
 
-// Training: one step at a time, a whole run with checkpoints and metrics, or a job that starts its ranks as
-// well.
+// Training: one step at a time, a whole run with checkpoints and metrics, or a job that starts its ranks as well.
 #include "trireme/optim/lr_schedule.h"
 #include "trireme/run/job.h"
 #include "trireme/run/loop.h"
@@ -32,8 +31,8 @@
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/axis_algorithms.h"
 
-// What a plan would do, before it runs: the Programs of its ranks, their time on a cluster, and the plan that
-// a search finds fastest.
+// What a plan would do, before it runs: the Programs of its ranks, their time on a cluster, and the plan that a
+// search finds fastest.
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/search.h"
 #include "trireme/program/text.h"

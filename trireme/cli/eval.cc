@@ -111,7 +111,7 @@ int eval(std::span<const std::string> given) {
       "or the held-out part that it\n"
       "brings; with --data.validation_fraction that share of it). RUN may also be a Hugging Face folder "
       "(GPT-2, Llama).\n"
-      "Settings (--train.batch=64, --train.device=cuda) go over those of the run.",
+      "Settings (--train.batch=64, --train.device=cuda) override those of the run.",
       "trireme eval");
   EvalFlags arguments;
   arguments.settings = split.settings;

@@ -12,12 +12,12 @@ namespace {
 
 constexpr Command kInspectParts[] = {
     {"graph", "the graph of a training step as text, and what its ops cost", inspect_graph},
-    {"plan", "what a plan makes of a model: stages, memory, layouts, traffic, the timeline", inspect_plan},
+    {"plan", "how a plan spreads a model: stages, memory, layouts, traffic, the timeline", inspect_plan},
     {"program", "what a rank does under a plan: layouts, collectives, bytes", inspect_program},
     {"combinations", "what does not go together, and why: docs/combinations.md", inspect_combinations},
     {"exchange", "what each method by which replicas agree would send and keep", inspect_exchange},
     {"collectives", "what each all-reduce algorithm sends, and its time over a link", inspect_collectives},
-    {"schedule", "when each stage of a pipeline does what: the timeline, as text and SVG", inspect_schedule},
+    {"schedule", "the timeline of a pipeline schedule, as text and SVG", inspect_schedule},
     {"checkpoint", "the tensors in a checkpoint or safetensors file; are its checksums right?",
      inspect_checkpoint},
     {"run", "how a run went: losses, speed, a curve", inspect_run},

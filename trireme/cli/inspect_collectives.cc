@@ -24,10 +24,11 @@ int inspect_collectives(std::span<const std::string> arguments) {
       "trireme inspect collectives");
   app.add_option("-n,--ranks", ranks)->check(CLI::Range(2, 256))->capture_default_str();
   app.add_option("--collective", wanted)->capture_default_str();
-  app.add_option("--hosts", host_count, "that have the ranks, one after another; 1: the link is between all")
+  app.add_option("--hosts", host_count,
+                 "hosts of the ranks, which fill one after another; 1: the link is between all ranks")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  app.add_option("--bytes", size, "of the vector, with K, M or G")->capture_default_str();
+  app.add_option("--bytes", size, "size of the vector, with K, M or G")->capture_default_str();
   add_link_flag(app, link);
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
 

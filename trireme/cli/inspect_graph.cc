@@ -152,11 +152,10 @@ int inspect_graph(std::span<const std::string> arguments) {
   CLI::Option* table = app.add_flag(
       "--parallelism", parallelism,
       "instead: work, depth, average parallelism and granularity of the step's ops, by part and op");
-  app.add_option("--cluster", cluster,
-                 "with --parallelism: where the roofline of its first device class puts each op")
+  app.add_option("--cluster", cluster, "with --parallelism: add the roofline of its first device class")
       ->needs(table);
   add_plan_flag(app, plan)->needs(table);
-  app.add_option("-n,--ranks", ranks, "of the plan; how unevenly their work is dealt out is shown")
+  app.add_option("-n,--ranks", ranks, "ranks of the plan, to show how unevenly work is divided")
       ->needs(table);
   if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (parallelism) return print_parallelism(source, cluster, plan, ranks);

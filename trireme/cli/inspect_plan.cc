@@ -89,12 +89,13 @@ int inspect_plan(std::span<const std::string> arguments) {
   source.settings = split.settings;
   std::string plan_text, svg;
   int ranks = 0, columns = 120;
-  CLI::App app("Prints what a plan makes of a model.", "trireme inspect plan");
+  CLI::App app("Prints how a plan spreads a model: stages, memory, layouts, traffic.",
+               "trireme inspect plan");
   add_step_flags(app, source);
   add_plan_flag(app, plan_text)->required();
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--columns", columns, "characters of a line of the timeline at most; default 120")
+  app.add_option("--columns", columns, "most characters of a line of the timeline; default 120")
       ->check(CLI::Range(10, 10000));
   app.add_option("--svg", svg, "also write a picture of the timeline to this file");
   if (const auto code = parse_arguments(app, split)) return *code;

@@ -125,7 +125,7 @@ int inspect_program(std::span<const std::string> arguments) {
   add_plan_flag(app, plan_text)->required();
   app.add_option("-n,--ranks", ranks, "ranks; default: as many as the plan's mesh has")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--rank", rank, "which one; default 0");
+  app.add_option("--rank", rank, "the rank to show; default 0");
   app.add_option("--segment", segment, "one of first, next, update, evaluate; default all");
   app.add_flag("--collectives", collectives, "leave out all nodes but collectives");
   app.add_flag("--text", text,

@@ -93,10 +93,11 @@ int inspect_run(std::span<const std::string> arguments) {
   std::optional<double> target;
   CLI::App app("Shows how a run went.", "trireme inspect run");
   app.add_option("dir", paths, "the run's folder, or its metrics.jsonl; several with --learning")->required();
-  app.add_option("--width", width, "of the curve, in characters; default 72")->check(CLI::Range(20, 400));
+  app.add_option("--width", width, "width of the curve in characters; default 72")
+      ->check(CLI::Range(20, 400));
   CLI::Option* learns = app.add_flag("--learning", learning,
                                      "learning per second: learning per record times records per second");
-  app.add_option("--target", target, "a loss: when it was reached")->needs(learns);
+  app.add_option("--target", target, "show when this loss was reached")->needs(learns);
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   if (learning) return print_learning(paths, target);
   if (paths.size() > 1)

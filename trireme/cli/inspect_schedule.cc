@@ -87,24 +87,28 @@ int inspect_schedule(std::span<const std::string> arguments) {
   bool vertical_sync = false;
   std::vector<std::string> names;
   for (const PipelineSchedule& schedule : pipeline_schedules()) names.emplace_back(schedule.name);
-  CLI::App app("Prints when each stage of a pipeline does what.", "trireme inspect schedule");
+  CLI::App app("Prints the timeline of a pipeline schedule.", "trireme inspect schedule");
   app.add_option("name", name, fmt::format("{}; or all, for a table", join(names, ", ")))->required();
-  app.add_option("--stages", question.shape.stages, "default 4")->check(CLI::Range(1, 1024));
-  app.add_option("--microbatches", question.shape.microbatches, "of a step; default 8")
+  app.add_option("--stages", question.shape.stages, "stages of the pipeline; default 4")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--microbatches", question.shape.microbatches, "microbatches of a step; default 8")
       ->check(CLI::Range(int64_t{1}, int64_t{16384}));
-  app.add_option("--chunks", question.shape.chunks_per_stage, "a stage; default: as the schedule has it")
+  app.add_option("--chunks", question.shape.chunks_per_stage,
+                 "chunks of the model on each stage; default: as many as the schedule needs")
       ->check(CLI::Range(1, 64));
   app.add_flag("--vertical-sync", vertical_sync,
-               "pipedream: one version of weights for a microbatch on all stages");
-  app.add_option("--times", question.times,
-                 "of forward, backward for inputs, backward for weights, of a stage, and of a message; "
-                 "default 1,1,1,0")
+               "pipedream: all stages use the same version of weights for a microbatch");
+  app.add_option(
+         "--times", question.times,
+         "times of a stage's forward, backward for inputs and backward for weights, and of a message; "
+         "default 1,1,1,0")
       ->delimiter(',')
       ->expected(4)
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--steps", question.steps, "one after another; default 1, asynchronous schedules 4")
+  app.add_option("--steps", question.steps,
+                 "consecutive steps to show; default 1, for asynchronous schedules 4")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--columns", columns, "characters of a line at most; default 160")
+  app.add_option("--columns", columns, "most characters of a line; default 160")
       ->check(CLI::Range(10, 10000));
   app.add_option("--svg", svg, "also write a picture to this file");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;

@@ -70,8 +70,9 @@ int plan_fit(std::span<const std::string> arguments) {
   app.add_option("--preset", source.preset, fmt::format("one of {}", join(bench::preset_names(), ", ")));
   app.add_option("--image", source.image, "size of images, like 3x32x32");
   app.add_option("--cluster", clusters,
-                 fmt::format("device classes of these; default: {}", join(shipped_clusters(), ", ")));
-  app.add_option("-n,--devices", devices, "that a technique is spread over")
+                 fmt::format("compare the device classes of these clusters; default: {}",
+                             join(shipped_clusters(), ", ")));
+  app.add_option("-n,--devices", devices, "number of devices that a technique may use")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 12));
   if (const auto code = parse_arguments(app, split)) return *code;

@@ -65,16 +65,16 @@ int profile(std::span<const std::string> arguments) {
                  fmt::format("the same, of one of {}", join(bench::preset_names(), ", ")));
   app.add_option("--image", options.source.image, "size of random images, like 3x32x32");
   add_launch_flags(app, options.launch);
-  app.add_option("-o,--output", options.path, "the file; without one, it is printed");
-  app.add_option("--threads", options.threads, "of each rank; default: the cores, shared evenly")
+  app.add_option("-o,--output", options.path, "write to this file; default: print it");
+  app.add_option("--threads", options.threads, "threads of each rank; default: the cores, shared evenly")
       ->check(CLI::Range(0, 4096));
   app.add_option("--device", options.device, "cpu or cuda; default: the model's train.device, or cpu");
   app.add_option("--dtype", options.dtype,
                  "number format of products on a device other than the CPU; default: the model's "
                  "train.precision, or bf16");
-  app.add_option(
-      "--show", options.shipped,
-      fmt::format("measure nothing, and print the file of one of {}", join(shipped_clusters(), ", ")));
+  app.add_option("--show", options.shipped,
+                 fmt::format("print a shipped cluster file instead of measuring: one of {}",
+                             join(shipped_clusters(), ", ")));
   if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (!options.shipped.empty()) {
     const std::string_view text = shipped_cluster(options.shipped);

@@ -64,7 +64,7 @@ void print_sample(const SampleFlags& arguments) {
 int sample(std::span<const std::string> given) {
   CLI::App app(
       "Generates text from a checkpoint of a run, or from a Hugging Face folder (GPT-2, Llama) with its "
-      "tokenizer.json.\nSettings (--model.seq=256, --data.tokenizer=…) go over those of the folder.",
+      "tokenizer.json.\nSettings (--model.seq=256, --data.tokenizer=…) override those of the folder.",
       "trireme sample");
   const SplitArguments split = split_settings(given);
   SampleFlags arguments;
@@ -72,11 +72,11 @@ int sample(std::span<const std::string> given) {
   bool no_cache = false;
   app.add_option("run", arguments.run, "the run's folder, or a Hugging Face folder")->required();
   add_checkpoint_flag(app, arguments.choice.checkpoint);
-  app.add_option("--prompt", arguments.prompt, "text to go on from");
+  app.add_option("--prompt", arguments.prompt, "text to continue");
   app.add_option("--tokens", arguments.options.tokens, "how many tokens to generate");
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "sample from this many most likely tokens; 0: from all");
-  app.add_option("--seed", arguments.options.seed, "of the draws");
+  app.add_option("--seed", arguments.options.seed, "seed of the random draws");
   app.add_option("--device", arguments.device, "where to compute; default: where the run did");
   app.add_flag_callback(
       "--ema", [&] { arguments.choice.used = UsedWeights::kAverages; },

@@ -182,7 +182,7 @@ int verify(std::span<const std::string> arguments) {
           ->excludes(table_option)
           ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", sweep.seed, "seed of the sweep")->needs(sweep_option)->capture_default_str();
-  app.add_option("--cases", sweep.most_cases, "largest number of cases of the sweep")->needs(sweep_option);
+  app.add_option("--cases", sweep.most_cases, "most cases of the sweep")->needs(sweep_option);
   app.add_option("--max-ranks", sweep.ranges.max_ranks, "most ranks of the sweep's meshes")
       ->needs(sweep_option)
       ->capture_default_str()

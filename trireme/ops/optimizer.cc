@@ -23,15 +23,12 @@ void add_optimizer(OpTable& table) {
     record.outputs.assign(3, DTypeRule::kF32);
     table.add(std::move(record));
   };
-  add(
-      "sgd", [](const OpInstance& op) { return rule(op, "w[i…] g[i…] lr[] scale[] -> w'[i…]"_rule); },
+  add("sgd", [](const OpInstance& op) { return rule(op, "w[i…] g[i…] lr[] scale[] -> w'[i…]"_rule); },
       {{0, 0}}, {}, DTypeRule::kFormat);
-  add(
-      "momentum",
+  add("momentum",
       [](const OpInstance& op) { return rule(op, "w[i…] g[i…] u[i…] lr[] scale[] -> w'[i…] u'[i…]"_rule); },
       {{0, 0}, {1, 2}}, {"momentum"}, DTypeRule::kFormat);
-  add(
-      "adam",
+  add("adam",
       [](const OpInstance& op) {
         return rule(op, "w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…]"_rule);
       },
@@ -46,14 +43,12 @@ void add_optimizer(OpTable& table) {
     rounded.outputs.push_back(DTypeRule::kFormat);
     table.add(std::move(rounded));
   }
-  add(
-      "lars",
+  add("lars",
       [](const OpInstance& op) {
         return rule(op, "w[i…] g[i…] u[i…] w_sq[] g_sq[] lr[] scale[] -> w'[i…] u'[i…]"_rule);
       },
       {{0, 0}, {1, 2}}, {"momentum", "weight_decay", "trust"}, DTypeRule::kFormat);
-  add(
-      "lamb_direction",
+  add("lamb_direction",
       [](const OpInstance& op) {
         return rule(op, "w[i…] g[i…] m[i…] v[i…] scale[] step[] -> r[i…] m'[i…] v'[i…]"_rule);
       },
