@@ -157,7 +157,7 @@ export class Chart {
             },
             axes: [
                 { ...axis, size: 22, gap: 3, space: 70,
-                    values: place.x === "time" ? undefined : (_, values) => values.map((value) => this.xText(value, place)) },
+                    values: place.x === "time" ? undefined : (_self, values, _axis, _space, apart) => values.map((value) => this.xText(value, apart, place)) },
                 { ...axis, size: (_, values) => 16 + 6.6 * Math.max(4, ...(values ?? []).map((value) => value.length)), space: 28,
                     values: (_, values) => values.map((value) => value === null ? "" : (this.options.tick ?? this.options.text)(value)) },
             ],
@@ -180,8 +180,8 @@ export class Chart {
             },
         };
     }
-    xText(value, place) {
-        return place.x === "seconds" ? format.duration(value) : format.shortTick(value);
+    xText(value, apart, place) {
+        return place.x === "seconds" ? format.duration(value) : format.countTick(value, apart);
     }
     // Points are marked where there are so few that lines between them mislead.
     isSparse(self, index) {

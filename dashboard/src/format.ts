@@ -15,8 +15,12 @@ export function short(value: number | undefined): string {
   return size >= 100 ? value.toFixed(0) : size >= 1 || size === 0 ? String(+value.toPrecision(3)) : precise(value);
 }
 
-export function shortTick(value: number): string {
-  return short(value).replace(/(\.\d*?)0+([TGMk])$/, "$1$2").replace(/\.([TGMk])$/, "$1");
+// Of places on an axis that are so far apart: with as many digits as tell them apart.
+export function countTick(value: number, apart: number): string {
+  for (const [unit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+    if (apart >= unit) return `${+(value / unit).toFixed(3)}${value === 0 ? "" : letter}`;
+  }
+  return value.toLocaleString("en-US");
 }
 
 export function precise(value: number): string {

@@ -4,6 +4,8 @@ is skipped). Screenshots are left in the folder that is given.
 Run by ctest; alone: /usr/bin/python3 tests/dashboard/browser_test.py build/release/trireme/cli/trireme SCREENSHOTS.
 """
 
+import importlib.util
+import os
 import shutil
 import sys
 import tempfile
@@ -41,32 +43,29 @@ return [inked(x - 2, x + 3), inked(x + 15, x + 25)];
 """
 
 
-def find_browser():
-    """A browser, or None where one of the three is not there."""
-    try:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-    except ImportError:
-        return None
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
-    if not driver or not chromium:
-        return None
+def has_browser():
+    return all(map(shutil.which, ["chromium", "chromedriver"])) and importlib.util.find_spec("selenium") is not None
+
+
+def open_browser(profile):
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
     options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in [*FLAGS, f"--user-data-dir={tempfile.mkdtemp()}"]:
+    options.binary_location = shutil.which("chromium")
+    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(driver))
+    return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
 
 
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.browser = find_browser()
-        cls.addClassCleanup(cls.browser.quit)
-        folder = tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
+        cls.browser = open_browser(cls.folder / "profile")
+        cls.addClassCleanup(cls.browser.quit)
 
     def setUp(self):
         self.browser.set_window_size(1400, 1000)
@@ -83,7 +82,7 @@ class Page(unittest.TestCase):
         while time.monotonic() < end:
             if found := self.js(script):
                 return found
-            time.sleep(0.02)
+            time.sleep(0.05)
         self.fail(f"{what}: not within {seconds} s")
 
     def picture(self, name):
@@ -111,7 +110,7 @@ class Page(unittest.TestCase):
             make_run(runs / f"sweep/{number:03}", 400 if number else 1500, seed=number, lr=1e-4 * (1 + number % 5), family="gpt" if number % 3 else "lstm",
                      events=[end_event(400)] if number % 4 else [])
         for number in range(16, 1000):
-            shutil.copytree(runs / f"sweep/{number % 16:03}", runs / f"sweep/{number:03}")
+            shutil.copytree(runs / f"sweep/{number % 16:03}", runs / f"sweep/{number:03}", copy_function=os.link)
         self.browser.execute_cdp_cmd("Performance.enable", {})
         served = self.serve(runs)
         listed = self.wait("return performance.getEntriesByName('listed')[0]?.startTime", "the list")
@@ -233,9 +232,7 @@ if __name__ == "__main__":
     if arguments:
         TRIREME = arguments[0]
         SCREENSHOTS = Path(arguments[1]) if len(arguments) > 1 else None
-    browser = find_browser()
-    if not browser:
+    if not has_browser():
         print("skipped: chromium, chromium-driver and python3-selenium are needed (scripts/install_packages.sh --browser)")
         sys.exit(SKIPPED)
-    browser.quit()
     unittest.main(argv=[sys.argv[0], *(one for one in sys.argv[1:] if one.startswith("Page") or one.startswith("-"))])
