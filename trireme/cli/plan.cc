@@ -44,7 +44,8 @@ struct PlanFlags {
   bench::StepSource source;
   ClusterFlags cluster;
   std::string output, explain, baseline, space;
-  double budget_tokens = 0;
+  double budget_tokens = 0, jitter = 0;
+  std::string failures, devices = "all";
   bool sensitivity = false;
   int effort = planner::SearchOptions().effort;
   double seconds = planner::SearchOptions().seconds;
@@ -79,7 +80,15 @@ std::string_view why_ended(SearchResult::End end) {
   return "";
 }
 
-void print_budget(const planner::Budget& budget) {
+void print_budget(const planner::Budget& budget, double step_seconds) {
+  if (budget.step_seconds > step_seconds)
+    plan_line("with jitter", fmt::format("{} a step on average", duration(budget.step_seconds)));
+  if (budget.goodput)
+    plan_line(
+        "failures",
+        fmt::format("one in {:.1f} h; with a checkpoint every {:.1f} min, {:.2f} % of the time lasts as work",
+                    budget.goodput->mtbf_seconds / 3600, budget.goodput->interval_seconds / 60,
+                    100 * budget.goodput->share));
   plan_line("budget", fmt::format("{:.4g} device-hours, {:.4g} days", budget.device_hours, budget.days));
   if (budget.kilowatt_hours > 0)
     plan_line("energy", fmt::format("{:.4g} kWh at most (devices alone)", budget.kilowatt_hours));
@@ -87,7 +96,7 @@ void print_budget(const planner::Budget& budget) {
 }
 
 void print_best(const SearchResult& result, const planner::Subject& subject, const Cluster& cluster,
-                const PlanFlags& options) {
+                const PlanFlags& options, const planner::Conditions& conditions) {
   const Found& best = result.best();
   const planner::Figures figures = planner::figures_of(best, subject);
   const sim::RankReport& fullest = best.report.fullest();
@@ -106,7 +115,8 @@ void print_best(const SearchResult& result, const planner::Subject& subject, con
                                        duration(result.least_seconds), 100 * result.gap())
                          : "none: not all plans of this space were looked at");
   if (options.budget_tokens > 0)
-    print_budget(planner::budget_of(best, subject, cluster, options.budget_tokens));
+    print_budget(planner::budget_of(best, subject, cluster, options.budget_tokens, conditions),
+                 best.report.step_seconds);
   const std::string looked_at =
       result.estimated < result.choices ? fmt::format("{} of ", result.estimated) : "";
   plan_line("searched",
@@ -274,12 +284,18 @@ SearchResult found_or_hint(const bench::StepSetup& setup, const planner::Subject
 int run(const PlanFlags& options) {
   const planner::Wish explained =
       options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
+  planner::Conditions conditions{.jitter = options.jitter};
+  if (!options.failures.empty()) conditions.failures = sim::parse_failures(options.failures);
   const Cluster cluster = options.cluster.read();
   const bench::StepSetup setup = bench::set_up_step(options.source);
   const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
   const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
   planner::SearchOptions search{
-      .effort = options.effort, .seconds = options.seconds, .threads = options.threads, .stop = &stop_search};
+      .devices = options.devices == "any" ? planner::Devices::kAny : planner::Devices::kAll,
+      .effort = options.effort,
+      .seconds = options.seconds,
+      .threads = options.threads,
+      .stop = &stop_search};
   const bool shows_progress = isatty(STDERR_FILENO) != 0;
   if (shows_progress) search.progress = show_search;
   std::signal(SIGINT, request_stop_of_search);
@@ -291,7 +307,7 @@ int run(const PlanFlags& options) {
   }
   const SearchResult result = found_or_hint(setup, subject, cluster, search);
   if (shows_progress) clear_line();
-  print_best(result, subject, cluster, options);
+  print_best(result, subject, cluster, options, conditions);
   print_others(result);
   if (options.formats == "any") print_formats(setup, cluster, search, result.best().report.step_seconds);
   if (options.exchange == "any") print_exchange(result.best(), subject, cluster);
@@ -308,11 +324,13 @@ int run(const PlanFlags& options) {
   }
   int code = result.end == SearchResult::End::kStopped ? kInterrupted : kOk;
   if (options.check > 0 && code == kOk)
-    code = print_check(
-        planner::check_plans(
-            subject, cluster,
-            {.plans = options.check, .seed = options.seed, .threads = options.threads, .stop = &stop_search}),
-        result);
+    code = print_check(planner::check_plans(subject, cluster,
+                                            {.devices = search.devices,
+                                             .plans = options.check,
+                                             .seed = options.seed,
+                                             .threads = options.threads,
+                                             .stop = &stop_search}),
+                       result);
   if (result.unfinished) end_at_once(code);
   return code;
 }
@@ -340,6 +358,18 @@ int plan(std::span<const std::string> arguments) {
   app.add_option("--budget-tokens", options.budget_tokens,
                  "show the cost of training on this many tokens, e.g. 300e9")
       ->check(CLI::PositiveNumber);
+  app.add_option("--failures", options.failures,
+                 "count lost work in --budget-tokens if devices fail: "
+                 "mtbf=50000h,checkpoint=30s,detect=10s,restart=5min");
+  app.add_option(
+         "--jitter", options.jitter,
+         "count waiting for slow devices in --budget-tokens (up to 64 ranks): the standard deviation of "
+         "the logarithm of compute time, e.g. 0.1")
+      ->check(CLI::Range(0.0, 3.0));
+  app.add_option(
+         "--devices", options.devices,
+         "any: also search plans that use only some of the devices (a half, a quarter, …, powers of two)")
+      ->check(CLI::IsMember({"all", "any"}));
   app.add_flag("--sensitivity", options.sensitivity,
                "also show how the step time changes if a link or a device is slower");
   app.add_option(

@@ -78,7 +78,7 @@ double median(std::vector<double> values) {
 }  // namespace
 
 CheckReport check_plans(const Subject& subject, const Cluster& cluster, const CheckOptions& options) {
-  std::vector<Choice> choices = all_choices(subject, cluster);
+  std::vector<Choice> choices = all_choices(subject, cluster, options.devices);
   std::erase_if(choices, [&](const Choice& choice) { return !fits(choice, options.wish); });
   if (choices.empty()) throw_error("there is no plan of this space to check");
   UnitCosts costs(subject, cluster);

@@ -13,6 +13,7 @@ namespace trireme::planner {
 
 struct CheckOptions {
   Wish wish = {};
+  Devices devices = Devices::kAll;
   int plans = 200;  // to simulate
   uint64_t seed = 1;
   int threads = 2;

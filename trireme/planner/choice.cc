@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "trireme/base/error.h"
@@ -47,19 +48,23 @@ constexpr ValueOnAxis kAxes[] = {
     {"sharing", [](const Choice& c) { return c.sharing; }},
     {"schedule", [](const Choice& c) { return c.schedule; }},
     {"chunks", [](const Choice& c) { return std::to_string(c.chunks); }},
+    {"boundaries",
+     [](const Choice& c) {
+       return std::string(c.boundaries == Plan::Boundaries::kParts ? "parts" : "whole");
+     }},
 };
 
 // The values of all axes, one axis after another: each of these takes the choices so far and gives those with
 // every value of its own axis.
 class Space {
  public:
-  Space(const Subject& subject, const Cluster& cluster)
-      : subject_(subject), cluster_(cluster), layouts_(subject, cluster) {}
+  Space(const Subject& subject, const Cluster& cluster, Devices devices)
+      : subject_(subject), cluster_(cluster), devices_(devices), layouts_(subject, cluster) {}
 
   std::vector<Choice> all() {
     constexpr void (Space::*kVaried[])(Choice, std::vector<Choice>&) = {
-        &Space::vary_mesh,      &Space::vary_tensor_preset, &Space::vary_rows,
-        &Space::vary_recompute, &Space::vary_sharing,       &Space::vary_schedule};
+        &Space::vary_mesh,    &Space::vary_tensor_preset, &Space::vary_rows,      &Space::vary_recompute,
+        &Space::vary_sharing, &Space::vary_schedule,      &Space::vary_boundaries};
     std::vector<Choice> choices = {{}};
     for (const auto vary : kVaried) {
       std::vector<Choice> varied;
@@ -70,10 +75,21 @@ class Space {
   }
 
  private:
+  std::set<int> device_counts() const {
+    std::set<int> counts = {cluster_.device_count()};
+    if (devices_ == Devices::kAll) return counts;
+    for (int count = cluster_.device_count(); count % 2 == 0; count /= 2) counts.insert(count / 2);
+    for (int count = 1; count < cluster_.device_count(); count *= 2) counts.insert(count);
+    return counts;
+  }
+
   void vary_mesh(Choice, std::vector<Choice>& to) {
+    for (const int devices : device_counts()) add_meshes(devices, to);
+  }
+  void add_meshes(int devices, std::vector<Choice>& to) const {
     int in_host = 1 << 30;
     for (const HostClass& host : cluster_.hosts) in_host = std::min(in_host, host.devices);
-    const int devices = cluster_.device_count(), units = static_cast<int>(subject_.units.size());
+    const int units = static_cast<int>(subject_.units.size());
     const int most_tensor = in_host > 1 ? in_host : devices;
     for (int tensor = 1; tensor <= std::min(devices, most_tensor); ++tensor) {
       if (devices % tensor != 0 || subject_.tensor_divides % tensor != 0) continue;
@@ -156,10 +172,19 @@ class Space {
     }
   }
 
+  // Inside one host gathers take as long as messages save.
+  void vary_boundaries(Choice choice, std::vector<Choice>& to) {
+    to.push_back(choice);
+    if (choice.pipe == 1 || choice.tensor == 1 || cluster_.host_count() == 1) return;
+    choice.boundaries = Plan::Boundaries::kParts;
+    to.push_back(choice);
+  }
+
   static const inline LayoutTexts kToBeFound = {{"*", ""}};
 
   const Subject& subject_;
   const Cluster& cluster_;
+  const Devices devices_;
   LayoutFinder layouts_;
   const std::vector<const PipelineSchedule*> schedules_ = searched_schedules();
 };
@@ -260,13 +285,15 @@ std::vector<std::string> choice_axes() {
   return names;
 }
 
-std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster) {
-  std::vector<Choice> choices = Space(subject, cluster).all();
+std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster, Devices devices) {
+  std::vector<Choice> choices = Space(subject, cluster, devices).all();
   // By what of a choice is a feature; there are many choices of few kinds.
-  std::map<std::tuple<bool, bool, bool, std::string, std::string, std::string>, bool> goes;
+  using Kind = std::tuple<bool, bool, bool, std::string, std::string, std::string, Plan::Boundaries>;
+  std::map<Kind, bool> goes;
   std::erase_if(choices, [&](const Choice& choice) {
-    const auto [kind, is_new] = goes.try_emplace({choice.pipe > 1, choice.tensor > 1, choice.layouts.empty(),
-                                                  choice.sharing, choice.tensor_preset, choice.schedule});
+    const auto [kind, is_new] =
+        goes.try_emplace({choice.pipe > 1, choice.tensor > 1, choice.layouts.empty(), choice.sharing,
+                          choice.tensor_preset, choice.schedule, choice.boundaries});
     if (is_new) kind->second = goes_with(choice, subject.features);
     return !kind->second;
   });

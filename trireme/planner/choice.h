@@ -23,7 +23,6 @@ struct Choice {
   std::string schedule;  // "" without a pipeline
   int chunks = 1;        // of each stage
   Recompute::Kind recompute = Recompute::Kind::kNone;
-  // Between stages; the search tries parts for the fastest of those that send all whole.
   Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
   // What rests in the host's memory; the search tries it where nothing fits without.
   enum class Offload { kNothing, kOptimizer, kAllStates } offload = Offload::kNothing;
@@ -60,8 +59,13 @@ bool fits(const Choice& choice, const Wish& wish);
 // The axes of the space, which a wish can name.
 std::vector<std::string> choice_axes();
 
-// Every choice that uses all devices: every value of every axis of the space. The axis tensor stays inside a
-// host where hosts have several devices.
-std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster);
+// How many of a cluster's devices a plan uses: all, or also half of them, a quarter and so on, and powers of
+// two; the first ones then.
+enum class Devices { kAll, kAny };
+
+// Every choice: every value of every axis of the space. The axis tensor stays inside a host where hosts have
+// several devices.
+std::vector<Choice> all_choices(const Subject& subject, const Cluster& cluster,
+                                Devices devices = Devices::kAll);
 
 }  // namespace trireme::planner

@@ -21,8 +21,9 @@ void Corrections::Seen::add(double time_ratio, double fill_ratio) {
 }
 
 Corrections::Family Corrections::family_of(const Choice& choice) {
-  return {choice.sharing, choice.schedule, choice.recompute,
-          choice.layouts.empty() ? choice.tensor_preset : "layouts", choice.microbatches == 1};
+  return {choice.sharing,           choice.schedule,
+          choice.recompute,         choice.layouts.empty() ? choice.tensor_preset : "layouts",
+          choice.microbatches == 1, choice.boundaries};
 }
 
 Corrections::Clan Corrections::clan_of(const Choice& choice) {

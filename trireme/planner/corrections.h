@@ -32,7 +32,7 @@ class Corrections {
 
     void add(double time_ratio, double fill_ratio);
   };
-  using Family = std::tuple<std::string, std::string, Recompute::Kind, std::string, bool>;
+  using Family = std::tuple<std::string, std::string, Recompute::Kind, std::string, bool, Plan::Boundaries>;
   using Clan = std::tuple<std::string, bool>;
   static Family family_of(const Choice& choice);
   static Clan clan_of(const Choice& choice);

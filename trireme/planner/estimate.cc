@@ -24,6 +24,7 @@ struct Estimator::Network {
   sim::CollectiveTimes times;
   // By stage.
   std::vector<int> data_class;            // of its sums over data; none where there are no replicas
+  std::vector<int> tensor_class;          // likewise
   std::vector<std::vector<int>> devices;  // the classes that it runs on, ascending, as the cluster has them
   std::vector<double> memory_bytes;       // that the smallest of these has
 
@@ -35,6 +36,7 @@ struct Estimator::Network {
     for (int s = 0; s < choice.pipe; ++s) {
       const int first = s * in_stage;
       if (choice.data > 1) data_class.push_back(times.group_class(first, mesh.axis("data")));
+      if (choice.tensor > 1) tensor_class.push_back(times.group_class(first, mesh.axis("tensor")));
       std::set<int> classes;
       memory_bytes.push_back(device_map.device(first).memory_bytes);
       for (int rank = first; rank < first + in_stage; ++rank) {
@@ -51,6 +53,9 @@ struct Estimator::Network {
   }
   double over_data(int stage, CollectiveKind kind, double bytes) {
     return data_class.empty() ? 0 : times.seconds(data_class[stage], kind, bytes);
+  }
+  double gathered_over_tensor(int stage, double bytes) {
+    return tensor_class.empty() ? 0 : times.seconds(tensor_class[stage], CollectiveKind::kAllGather, bytes);
   }
 };
 
@@ -161,8 +166,8 @@ std::vector<Estimator::Chunk> Estimator::chunks_of(const Choice& choice, const S
 }
 
 // All stashes of a stage share memory: it is the moment that counts at which they take most.
-void Estimator::add_kept(Stage& stage, const std::vector<LiveMoment>& moments, const std::vector<int>& holds,
-                         const std::vector<Chunk>& chunks) {
+void Estimator::add_kept(const Choice& choice, Stage& stage, const std::vector<LiveMoment>& moments,
+                         const std::vector<int>& holds, const std::vector<Chunk>& chunks) {
   const bool apart = std::ranges::any_of(
       moments, [](const LiveMoment& moment) { return std::ranges::max(moment.before_weight) > 0; });
   for (const LiveMoment& moment : moments) {
@@ -171,7 +176,11 @@ void Estimator::add_kept(Stage& stage, const std::vector<LiveMoment>& moments, c
       const Chunk& chunk = chunks[holds[c]];
       const auto forward = static_cast<double>(moment.before_backward[c]),
                  backward = static_cast<double>(moment.before_weight[c]);
-      least += forward * chunk.least_kept_bytes();
+      // Of what came in parts the parts may be what is kept.
+      const double came = choice.boundaries == Plan::Boundaries::kParts && holds[c] > 0
+                              ? chunks[holds[c] - 1].ahead_bytes
+                              : 0;
+      least += forward * std::max(0.0, chunk.least_kept_bytes() - came);
       // What the backward part leaves for the gradients of weights takes the place of what it has read.
       kept += apart ? forward * chunk.kept_forward_bytes +
                           backward *
@@ -208,7 +217,7 @@ std::vector<Estimator::Stage> Estimator::stages_of(const Choice& choice, const s
       stage.weights += chunk.weights;
       single.insert(chunk.single.begin(), chunk.single.end());
     }
-    if (choice.pipe > 1) add_kept(stage, booked.live[s], booked.holds[s], chunks);
+    if (choice.pipe > 1) add_kept(choice, stage, booked.live[s], booked.holds[s], chunks);
     for (const auto& [name, weight] : single) {
       stage.weights += weight;
       stage.single[name] = weight.gradient_bytes / (sharing.gradients ? choice.data : 1);
@@ -294,23 +303,34 @@ Estimate Estimator::of(const Choice& choice) {
   for (size_t c = 0; c < chunks.size(); ++c) {
     const Chunk& chunk = chunks[c];
     const Stage& stage = stages[booked.stage_of[c]];
-    const double share = stage.seconds > 0 ? chunk.seconds() / stage.seconds : 1.0 / choice.chunks;
-    turns[c] = {.forward = std::max(chunk.forward.seconds, share * stage.each_ahead),
-                .backward = std::max(chunk.backward.seconds, share * stage.each_back),
-                .weight = std::max(chunk.weight.seconds, share * stage.each_weight)};
+    const double of_stage = stage.seconds > 0 ? chunk.seconds() / stage.seconds : 1.0 / choice.chunks;
+    turns[c] = {.forward = std::max(chunk.forward.seconds, of_stage * stage.each_ahead),
+                .backward = std::max(chunk.backward.seconds, of_stage * stage.each_back),
+                .weight = std::max(chunk.weight.seconds, of_stage * stage.each_weight)};
     least_turns[c] = {
         .forward = chunk.forward.least, .backward = chunk.backward.least, .weight = chunk.weight.least};
-    if (c + 1 == chunks.size()) break;
+  }
+  for (size_t c = 0; c + 1 < chunks.size(); ++c) {
+    const Chunk& chunk = chunks[c];
     const int from = booked.stage_of[c], to = booked.stage_of[c + 1];
     if (from == to) continue;
     const Path hop = links.between(from, to);
-    for (ChunkSeconds* const turn : {&turns[c], &least_turns[c]}) {
-      turn->ahead = chunk.ahead_bytes * hop.beta_seconds_per_byte;
-      turn->back = chunk.back_bytes * hop.beta_seconds_per_byte;
-      turn->latency = hop.alpha_seconds;
+    // In parts, each rank sends its own, and what was sent as addends and as their sum is sent once.
+    const bool in_parts = choice.boundaries == Plan::Boundaries::kParts;
+    const double share = in_parts ? 1.0 / choice.tensor : 1, least_share = in_parts ? share / 2 : 1;
+    const auto send = [&](ChunkSeconds& turn, double part) {
+      turn.ahead = part * chunk.ahead_bytes * hop.beta_seconds_per_byte;
+      turn.back = part * chunk.back_bytes * hop.beta_seconds_per_byte;
+      turn.latency = hop.alpha_seconds;
+    };
+    send(turns[c], share);
+    send(least_turns[c], least_share);
+    if (in_parts) {
+      turns[c + 1].forward += links.gathered_over_tensor(to, chunk.ahead_bytes);
+      turns[c].backward += links.gathered_over_tensor(from, chunk.back_bytes);
     }
-    wires[{from, to}] += turns[c].ahead;
-    wires[{to, from}] += turns[c].back;
+    wires[{from, to}] += least_turns[c].ahead;
+    wires[{to, from}] += least_turns[c].back;
   }
   // Beside the work of a single microbatch gradients are summed up as they come.
   const bool beside = choice.pipe == 1 && choice.microbatches == 1 && !sharing_of(choice).states;

@@ -47,8 +47,8 @@ class Estimator {
   const std::vector<size_t>& begins_of(const Choice& choice, const StageCosts& costs);
   std::vector<Chunk> chunks_of(const Choice& choice, const StageCosts& costs,
                                const std::vector<size_t>& begins);
-  static void add_kept(Stage& stage, const std::vector<LiveMoment>& moments, const std::vector<int>& holds,
-                       const std::vector<Chunk>& chunks);
+  static void add_kept(const Choice& choice, Stage& stage, const std::vector<LiveMoment>& moments,
+                       const std::vector<int>& holds, const std::vector<Chunk>& chunks);
   std::vector<Stage> stages_of(const Choice& choice, const std::vector<Chunk>& chunks, Network& links);
   void add_memory(const Choice& choice, const std::vector<Stage>& stages, const Network& links,
                   Estimate& result) const;

@@ -13,6 +13,9 @@
 namespace trireme::planner {
 namespace {
 
+constexpr int kMostRanks = 64;  // of which every one is simulated where ranks differ
+constexpr int kDraws = 32;      // steps with jitter
+
 // Seconds of a rank's step by what they go to, on average over ranks.
 std::map<std::string, double> shares_of(const Found& found) {
   std::map<std::string, double> shares;
@@ -41,15 +44,33 @@ Figures figures_of(const Found& found, const Subject& subject) {
           .hardware_utilisation = found.report.flops / (seconds * peak)};
 }
 
-Budget budget_of(const Found& found, const Subject& subject, const Cluster& cluster, double samples) {
-  const double hours = samples / figures_of(found, subject).samples_per_second / 3600;
-  Budget budget{.days = hours / 24};
-  for (const HostClass& host : cluster.hosts) {
-    const DeviceClass& device = cluster.device_class(host.device);
-    const double device_hours = hours * host.count * host.devices;
+Budget budget_of(const Found& found, const Subject& subject, const Cluster& cluster, double samples,
+                 const Conditions& conditions) {
+  Budget budget{.step_seconds = found.report.step_seconds};
+  const int ranks = found.choice.ranks();
+  if (conditions.jitter > 0) {
+    if (ranks > kMostRanks)
+      throw_error("jitter is simulated rank by rank, on up to {} of them; this plan has {}", kMostRanks,
+                  ranks);
+    const std::vector<double> steps =
+        simulate(subject, cluster, found.choice, found.plan,
+                 {.disturbance = {.jitter = conditions.jitter}, .draws = kDraws})
+            .drawn_seconds;
+    budget.step_seconds =
+        std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+  }
+  double hours = samples / figures_of(found, subject).samples_per_second / 3600 * budget.step_seconds /
+                 found.report.step_seconds;
+  if (conditions.failures) {
+    budget.goodput = sim::goodput_of(*conditions.failures, ranks);
+    hours /= budget.goodput->share;
+  }
+  budget.days = hours / 24;
+  for (const sim::RankReport& rank : found.report.ranks) {
+    const double device_hours = hours * rank.stands_for;
     budget.device_hours += device_hours;
-    budget.kilowatt_hours += device_hours * device.watts / 1000;
-    budget.money += device_hours * device.price_per_hour;
+    budget.kilowatt_hours += device_hours * rank.device->watts / 1000;
+    budget.money += device_hours * rank.device->price_per_hour;
   }
   return budget;
 }
@@ -88,7 +109,6 @@ std::vector<Sensitivity> sensitivity_of(const Found& found, const Subject& subje
     for (BandwidthPoint& point : other.devices[i].bandwidth) point.bytes_per_second *= kLess;
     add(fmt::format("{}: a quarter of its memory's rate less", cluster.devices[i].name), other);
   }
-  constexpr int kMostRanks = 64;  // every rank is simulated where one is slow
   if (found.choice.ranks() <= kMostRanks)
     add("one device twice as slow", cluster, {.disturbance = {.slow = {{0, 2.0}}}});
   std::ranges::stable_sort(result, std::greater(), &Sensitivity::seconds);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/planner/search.h"
+#include "trireme/sim/goodput.h"
 
 namespace trireme::planner {
 
@@ -17,11 +18,22 @@ struct Figures {
 };
 Figures figures_of(const Found& found, const Subject& subject);
 
+// What befalls a long run.
+struct Conditions {
+  std::optional<sim::Failures> failures = {};
+  double jitter = 0;  // of the time that devices take for work: the standard deviation of its logarithm
+};
+
+// Of the devices that the plan uses.
 struct Budget {
   double device_hours = 0, days = 0;
   double kilowatt_hours = 0, money = 0;  // 0 where the cluster file has no watts, or no prices
+  double step_seconds = 0;               // with ranks that wait for the slowest
+  std::optional<sim::Goodput> goodput = {};
 };
-Budget budget_of(const Found& found, const Subject& subject, const Cluster& cluster, double samples);
+// Throws Error for jitter on more ranks than are simulated one by one.
+Budget budget_of(const Found& found, const Subject& subject, const Cluster& cluster, double samples,
+                 const Conditions& conditions = {});
 
 // How much more a rank of `other` spends on something, on average over ranks; the largest first, those below
 // 1 % of the step left out.

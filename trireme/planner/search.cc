@@ -25,7 +25,7 @@ constexpr double kEqualTimes = 0.01;
 // Of what an estimate says of memory: below, a plan is taken to fit, and above the second not to, until a
 // simulation shows something else.
 constexpr double kLikelyToFit = 1, kUnlikelyToFit = 1.15;
-// Of each of the steps after the search proper: fewer microbatches, boundaries in parts, offload.
+// Of each of the steps after the search proper: fewer microbatches, offload.
 constexpr int kTries = 4;
 
 // When a search has to end. Asked by its threads too.
@@ -137,7 +137,7 @@ class Search {
   // Larger microbatches need more memory: once the smallest that a mesh allows can not fit, the others are
   // not looked at.
   void estimate_all() {
-    std::vector<Choice> choices = all_choices(subject_, cluster_);
+    std::vector<Choice> choices = all_choices(subject_, cluster_, options_.devices);
     if (choices.empty()) refuse_space();
     std::erase_if(choices, [&](const Choice& choice) { return !fits(choice, options_.wish); });
     if (choices.empty()) refuse_wish();
@@ -169,10 +169,8 @@ class Search {
     }
     std::map<Split, double> least;  // fill, over meshes and schedules
     for (const Choice& choice : choices) {
-      if (++result_.estimated % 256 == 0) {
-        if (cut_short()) return false;
-        report_progress();
-      }
+      if (cut_short()) return false;
+      if (++result_.estimated % 256 == 0) report_progress();
       const Split split = choice.split();
       if (outgrown(split)) {
         ++result_.too_large;
@@ -292,7 +290,8 @@ class Search {
     const int differences = (choice.sharing != best.sharing) + (choice.rows != best.rows) +
                             (choice.recompute != best.recompute) +
                             (choice.tensor_preset != best.tensor_preset || choice.layouts != best.layouts) +
-                            (choice.schedule != best.schedule || choice.chunks != best.chunks);
+                            (choice.schedule != best.schedule || choice.chunks != best.chunks) +
+                            (choice.boundaries != best.boundaries);
     return differences == 1;
   }
 
@@ -314,19 +313,21 @@ class Search {
     return all;
   }
 
-  // False where the search was over before all of them were done; what was done counts.
+  // False where the search was over before all of them were done; those that were done count.
   bool simulate_round(const std::vector<size_t>& round) {
     std::vector<Asked> asked;
     for (const size_t i : round)
       asked.push_back(
           {candidates_[i].choice, plan_of(candidates_[i].choice, candidates_[i].estimate.begins)});
     std::vector<std::optional<Simulated>> done = simulate_all(asked);
+    bool all_done = true;
     for (size_t i = 0; i < round.size(); ++i) {
-      if (!done[i]) return false;
+      all_done = all_done && done[i];
+      if (!done[i]) continue;
       done_[round[i]] = true;
       take(candidates_[round[i]], std::move(asked[i].plan), std::move(*done[i]));
     }
-    return true;
+    return all_done;
   }
 
   // Counts a simulation, learns from it and, if it fits, puts it among the others by its time.
@@ -368,7 +369,6 @@ class Search {
       if (!done_[i]) least = std::min(least, candidates_[i].estimate.least_seconds);
     }
     if (least >= best_seconds()) result_.end = SearchResult::End::kProved;
-    try_boundaries_in_parts();
     result_.least_seconds = std::min(least, best_seconds());
     prefer_few_microbatches();
   }
@@ -400,31 +400,6 @@ class Search {
     }
     const auto chosen = fewest();
     std::rotate(result_.fitting.begin(), chosen, std::next(chosen));
-  }
-
-  // Of the fastest that have boundaries. It saves bytes of messages and costs gathers, so links decide, and a
-  // plan that sends more may gain more than the one before it.
-  void try_boundaries_in_parts() {
-    std::vector<Found> whole;
-    std::vector<Asked> asked;
-    for (const Found& found : result_.fitting) {
-      if (found.choice.tensor == 1 || found.choice.pipe == 1) continue;
-      Choice choice = found.choice;
-      choice.boundaries = Plan::Boundaries::kParts;
-      asked.push_back({choice, plan_of(choice, found.estimate.begins)});
-      whole.push_back(found);
-      if (asked.size() == static_cast<size_t>(kTries)) break;
-    }
-    if (asked.empty() || cut_short()) return;
-    std::vector<std::optional<Simulated>> done = simulate_all(asked);
-    for (size_t i = 0; i < asked.size(); ++i) {
-      if (!done[i] || !done[i]->report) continue;
-      sim::SimReport& report = *done[i]->report;
-      const sim::RankReport& fullest = report.fullest();
-      if (report.step_seconds < whole[i].report.step_seconds &&
-          static_cast<double>(fullest.memory.peak_bytes) <= fullest.device->memory_bytes)
-        insert({asked[i].choice, std::move(asked[i].plan), whole[i].estimate, std::move(report)});
-    }
   }
 
   bool can_offload(const Choice& choice) const {
@@ -466,7 +441,8 @@ class Search {
   [[noreturn]] void refuse_space() const {
     throw_error(
         "no mesh of all {} devices of the cluster '{}' divides the batch of {} rows and the {} parts of this "
-        "model; a batch that is a multiple of the devices, or other hosts (--hosts), would be divided",
+        "model; --devices any also searches plans that leave some of them idle, and a batch that is a multiple of "
+        "the devices, or other hosts (--hosts), would be divided",
         cluster_.device_count(), cluster_.name, subject_.batch, subject_.units.size());
   }
 

@@ -28,6 +28,7 @@ struct SearchProgress {
 
 struct SearchOptions {
   Wish wish = {};  // choices are held to this
+  Devices devices = Devices::kAll;
   // Simulations at most. The same effort gives the same answer, however busy the machine is and however many
   // threads there are, unless time is up before.
   int effort = 48;
@@ -69,8 +70,8 @@ struct SearchResult {
   // At least one: first that of the fewest microbatches among those that take 1 % more than the fastest at
   // most, then the fastest.
   std::vector<Found> fitting;
-  // No choice takes less, as long as stages send all whole (Choice::boundaries); 0, so nothing is known,
-  // where time was over before all choices were estimated, and where states had to be offloaded.
+  // No choice takes less; 0, so nothing is known, where time was over before all choices were estimated, and
+  // where states had to be offloaded.
   double least_seconds = 0;
   // `too_large` counts choices whose bound does not fit, and simulated ones that do not.
   int64_t choices = 0, estimated = 0, too_large = 0, refused = 0, simulated = 0;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "trireme/base/error.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/planner/report.h"
@@ -54,6 +57,18 @@ bytes_per_second = {}
 )",
                                    memory_bytes, devices, link_bytes_per_second),
                        "test");
+}
+
+// Two hosts of two such devices, with a slow link between them.
+Cluster two_hosts(double inside_bytes_per_second, double across_bytes_per_second) {
+  Cluster cluster = cluster_of(2, 1e9, inside_bytes_per_second);
+  LinkClass far = cluster.links[0];
+  far.name = "far";
+  far.bytes_per_second = across_bytes_per_second;
+  cluster.links.push_back(far);
+  cluster.hosts[0].across = "far";
+  cluster.hosts[0].count = 2;
+  return cluster;
 }
 
 // A host of two such devices, and one of two that are half as fast and have half the memory.
@@ -112,10 +127,9 @@ TEST(Search, BoundsHoldOnDevicesOfTwoClasses) {
   hold_estimates_to_simulations(mixed_cluster(1e9));
 }
 
-// Every estimate of those choices, on four devices.
-void hold_near(const Subject& subject, const std::function<bool(const Choice&)>& is_looked_at,
-               double link_bytes_per_second = 2e9) {
-  const Cluster cluster = cluster_of(4, 1e9, link_bytes_per_second);
+// Every estimate of those choices.
+void hold_near(const Subject& subject, const Cluster& cluster,
+               const std::function<bool(const Choice&)>& is_looked_at) {
   UnitCosts costs(subject, cluster);
   Estimator estimator(subject, cluster, costs);
   int looked = 0;
@@ -132,7 +146,7 @@ void hold_near(const Subject& subject, const std::function<bool(const Choice&)>&
 
 // A microbatch has to pass all stages, however little each of them has to do.
 TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
-  hold_near(subject_of(small_gpt()), [](const Choice& choice) {
+  hold_near(subject_of(small_gpt()), cluster_of(4, 1e9, 2e9), [](const Choice& choice) {
     return choice.pipe == 4 && choice.microbatches <= 2 && choice.recompute == Recompute::Kind::kNone;
   });
 }
@@ -142,13 +156,47 @@ TEST(Search, EstimatesOfFewMicrobatchesAreNear) {
 TEST(Search, EstimatesOfWeightsThatStagesShareAreNear) {
   Config config = small_gpt();
   config.model.vocab = 8192;
-  hold_near(
-      subject_of(config),
-      [](const Choice& choice) {
-        return choice.pipe == 2 && choice.data == 2 && choice.chunks == 1 && choice.sharing != "zero3" &&
-               choice.recompute == Recompute::Kind::kNone;
-      },
-      1e8);
+  hold_near(subject_of(config), cluster_of(4, 1e9, 1e8), [](const Choice& choice) {
+    return choice.pipe == 2 && choice.data == 2 && choice.chunks == 1 && choice.sharing != "zero3" &&
+           choice.recompute == Recompute::Kind::kNone;
+  });
+}
+
+// Where a host's ranks each send a part to the next host, the link between hosts takes less.
+TEST(Search, EstimatesOfBoundariesInPartsAreNear) {
+  Config config = small_gpt();
+  config.model.hidden = 256;
+  hold_near(subject_of(config), two_hosts(1e11, 2e8), [](const Choice& choice) {
+    return choice.boundaries == Plan::Boundaries::kParts && choice.layouts.empty() && choice.chunks == 1 &&
+           choice.recompute == Recompute::Kind::kNone;
+  });
+}
+
+// A model that is smaller than its messages is fastest on one device.
+TEST(Search, FewerDevicesMayBeFaster) {
+  Config config = small_gpt();
+  config.train.batch = 8;
+  const Subject subject = subject_of(config);
+  const Cluster cluster = cluster_of(4, 1e9, 1e5);
+  const Wish wish = parse_wish("tensor=1,recompute=none");
+  const SearchResult all = search(subject, cluster, {.wish = wish, .effort = 16, .seconds = 1e9});
+  const SearchResult any =
+      search(subject, cluster, {.wish = wish, .devices = Devices::kAny, .effort = 16, .seconds = 1e9});
+  EXPECT_EQ(all.best().choice.ranks(), 4);
+  EXPECT_EQ(any.best().choice.ranks(), 1);
+  EXPECT_LT(any.best().report.step_seconds, all.best().report.step_seconds);
+  EXPECT_LE(any.least_seconds, any.best().report.step_seconds);
+  const double tokens = 8 * 32;
+  EXPECT_NEAR(3600 * budget_of(any.best(), subject, cluster, tokens).device_hours,
+              any.best().report.step_seconds, 1e-9);
+  // A batch that four devices do not divide.
+  config.train.batch = 2;
+  config.model.layers = 1;
+  const Cluster many = cluster_of(64, 1e9, 1e9);
+  const Wish data = parse_wish("tensor=1,pipe=1");
+  EXPECT_THROW(search(subject_of(config), many, {.wish = data}), Error);
+  EXPECT_NO_THROW(search(subject_of(config), many,
+                         {.wish = data, .devices = Devices::kAny, .effort = 2, .seconds = 1e9}));
 }
 
 // Ranks of the tensor axis that have rows of their own are as long at work as those of the data axis.
@@ -159,7 +207,7 @@ TEST(Search, EstimatesOfSharedRowsAreNear) {
   config.model.classes = 10;
   config.train.batch = 32;
   config.train.threads = 1;
-  hold_near(plan_subject(config, Shape{3, 16, 16}), [](const Choice& choice) {
+  hold_near(plan_subject(config, Shape{3, 16, 16}), cluster_of(4, 1e9, 2e9), [](const Choice& choice) {
     return choice.tensor == 4 && choice.tensor_preset == "hybrid_cnn" && choice.layouts.empty();
   });
 }
@@ -306,6 +354,26 @@ TEST(Search, StoppedInTheMiddleItClaimsNothing) {
   EXPECT_LE(result.least_seconds, result.best().report.step_seconds);
 }
 
+// Of a round of four on two threads, the first plan takes until the last one begins, when the search is
+// ended: what the two between them showed counts all the same.
+TEST(Search, WhatIsDoneWhenItEndsCounts) {
+  Subject subject = subject_of(small_gpt());
+  std::atomic<bool> stop{false};
+  std::atomic<int> begun{0};
+  subject.programs = [&, programs = subject.programs](const Plan& plan, const BatchShape& shape,
+                                                      Subject::Model model) {
+    const int number = model == Subject::Model::kWhole ? begun++ : -1;
+    while (number == 0 && begun < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (number == 3) stop = true;
+    return programs(plan, shape, model);
+  };
+  const SearchResult result =
+      search(subject, cluster_of(4, 1e9, 1e9),
+             {.wish = parse_wish("pipe=1"), .effort = 4, .seconds = 1e9, .threads = 2, .stop = &stop});
+  EXPECT_EQ(result.end, SearchResult::End::kStopped);
+  EXPECT_GE(result.simulated, 2);
+}
+
 TEST(Search, SlowLinksKeepDataParallelismApart) {
   // Messages of a pipeline are small beside gradients of a whole model.
   Config config = small_gpt();
@@ -324,32 +392,8 @@ TEST(Search, LinksDecideHowBoundariesAreSent) {
   config.model.hidden = 256;
   const Subject subject = subject_of(config);
   const auto best = [&](double inside, double between) {
-    const Cluster cluster = parse_cluster(fmt::format(R"(
-name = "two hosts"
-[[device]]
-name = "d"
-memory_bytes = 1e9
-bytes_per_second = 1e10
-flops_per_second = {{f32 = 2e11}}
-launch_seconds = 1e-6
-[[host]]
-device = "d"
-devices = 2
-count = 2
-inside = "near"
-across = "far"
-[[link]]
-name = "near"
-alpha_seconds = 5e-6
-bytes_per_second = {}
-[[link]]
-name = "far"
-alpha_seconds = 5e-6
-bytes_per_second = {}
-)",
-                                                      inside, between),
-                                          "test");
-    return quick_search(subject, cluster, parse_wish("tensor=2,pipe=2,tensor_preset=megatron")).best();
+    const Wish wish = parse_wish("tensor=2,pipe=2,tensor_preset=megatron");
+    return quick_search(subject, two_hosts(inside, between), wish).best();
   };
   const Found apart = best(1e11, 5e7);
   EXPECT_EQ(apart.choice.boundaries, Plan::Boundaries::kParts) << to_string(apart.choice);
@@ -370,6 +414,24 @@ TEST(Report, ABudgetIsTimeTimesDevices) {
   EXPECT_NEAR(budget.device_hours, 4 * hours, 1e-9 * hours);
   EXPECT_NEAR(budget.kilowatt_hours, 0.4 * hours, 1e-9 * hours);
   EXPECT_NEAR(budget.money, 8 * hours, 1e-9 * hours);
+}
+
+// Failures and slow devices make a run longer, and only that.
+TEST(Report, ABudgetKnowsWhatBefallsARun) {
+  const Subject subject = subject_of(small_gpt());
+  const Cluster cluster = cluster_of(4, 1e9, 1e9);
+  const Found found = quick_search(subject, cluster, parse_wish("data=4,microbatches=1")).best();
+  const Budget quiet = budget_of(found, subject, cluster, 1e9);
+  const sim::Failures failures = sim::parse_failures("mtbf=40h,checkpoint=60s,restart=5min");
+  const Budget failing = budget_of(found, subject, cluster, 1e9, {.failures = failures});
+  const double share = sim::goodput_of(failures, 4).share;
+  EXPECT_LT(share, 0.95);
+  EXPECT_NEAR(failing.days, quiet.days / share, 1e-9 * quiet.days);
+  EXPECT_NEAR(failing.money, quiet.money / share, 1e-9 * quiet.money);
+  EXPECT_EQ(failing.step_seconds, found.report.step_seconds);
+  const Budget jittery = budget_of(found, subject, cluster, 1e9, {.jitter = 0.2});
+  EXPECT_GT(jittery.step_seconds, 1.05 * found.report.step_seconds);
+  EXPECT_NEAR(jittery.days / quiet.days, jittery.step_seconds / found.report.step_seconds, 1e-9);
 }
 
 // Two devices that only wait for one another, and then two whose link takes no time.

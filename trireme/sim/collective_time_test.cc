@@ -69,6 +69,26 @@ TEST(CollectiveTimes, HalvesOfAnAllReduceTakeWhatItTakes) {
 }
 
 // Bytes over links add up to what was sent, and a group in one host sends none across.
+// Without looking at every pair of them, of which there are 400 million.
+TEST(CollectiveTimes, ThousandsOfRanks) {
+  Cluster cluster = with_hosts(read_cluster("a100"), 2500);
+  cluster.hosts_per_leaf = 20;
+  cluster.oversubscription = 2;
+  const Mesh mesh = parse_mesh("data:20000");
+  const DeviceMap device_map(mesh, cluster);
+  EXPECT_TRUE(device_map.is_symmetric());
+  CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {{"data", comm::Algorithm::ring}});
+  const Path path = device_map.path(0, 19999);
+  EXPECT_EQ(path.reach, Reach::kSpine);
+  const double bytes = 1 << 26;
+  EXPECT_NEAR(times.seconds(times.group_class(0, 0), CollectiveKind::kAllGather, bytes),
+              19999 * path.alpha_seconds + 19999.0 / 20000 * bytes * path.beta_seconds_per_byte, 1e-9);
+  const PerReach reaches = times.reaches(times.group_class(0, 0), CollectiveKind::kAllGather, bytes, 20000);
+  EXPECT_NEAR(reaches[0], 7 * 2500, 1e-6);
+  EXPECT_NEAR(reaches[1], 2500 - 125, 1e-6);
+  EXPECT_NEAR(reaches[2], 125, 1e-6);
+}
+
 TEST(CollectiveTimes, BytesGoOverLinks) {
   const Cluster cluster = with_hosts(read_cluster("a100"), 4);
   const Mesh mesh = parse_mesh("data:4 tensor:8"), flat = parse_mesh("data:32");
