@@ -18,7 +18,7 @@ class AgreedWeights {
   AgreedWeights(const Agreement& how, Role role, const OptimOptions& optim, const Floats& start, size_t ranks)
       : optim_(optim),
         shares_(how, ranks),
-        state_(how, role, parity::Estimate(start), ranks),
+        state_(how, lockstep_, role, parity::Estimate(start), ranks),
         of_ranks_(ranks, parity::Estimate(start)),
         velocity_(ranks, Doubles(start.size())),
         adam_(ranks, WrittenOutAdam(optim)) {}
@@ -46,6 +46,8 @@ class AgreedWeights {
   }
 
  private:
+  static inline const std::vector<ArrivalOrder> lockstep_ = {};
+
   Doubles own_change(size_t rank, const Doubles& gradient, double rate) {
     if (optim_.kind == "adamw") return adam_[rank].change(gradient, rate);
     const double momentum = optim_.kind == "momentum" ? optim_.momentum : 0;

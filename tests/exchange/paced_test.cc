@@ -1,6 +1,7 @@
-// Ranks that mix weights at their own pace: what the order of arrivals says, written out in double precision;
-// the same order gives the same bits again, and that of lockstep those of d_psgd; a rank that is held up
-// holds up others as far as the staleness says and no further; one that stops, or fails, ends all.
+// Ranks that mix weights at their own pace: the same order of arrivals gives the same bits again, and that of
+// lockstep those of d_psgd; a rank that is held up holds up others as far as the staleness says and no
+// further; one that stops, or fails, ends all. That they mix what the order says is for `trireme verify`
+// (train/parity/agreeing.h), and its test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,53 +43,6 @@ Plan pair_plan(int ranks, const char* graph = "ring") {
 bool is_slow(int rank, int64_t step, Communicator&) {
   std::this_thread::sleep_for(std::chrono::milliseconds(rank == 2 ? 9 : (rank + step) % 3));
   return true;
-}
-
-TEST(PacedGossip, MixesWhatItsOrderSays) {
-  for (const auto& [ranks, graph] : {std::pair{4, "ring"}, {6, "torus"}, {5, "exponential"}}) {
-    constexpr int64_t kStaleness = 2;
-    const Training training = training_of(10);
-    const PacedRun run = paced_run(stale_plan(ranks, kStaleness, graph), training, {.before = is_slow});
-    int64_t stalest = 0;
-    for (int r = 0; r < ranks; ++r) {
-      const std::vector<int> around = neighbours(gossip_graph(graph), ranks, r);
-      std::map<int, int64_t> version;
-      for (const int other : around) version[other] = -1;
-      const PacedRank& own = run.ranks[static_cast<size_t>(r)];
-      for (int64_t t = 0; t < training.steps; ++t) {
-        for (const int other : own.order.at(t + 1)) ++version.at(other);
-        const auto before = [&](int rank, int64_t steps, const std::string& name) -> const Floats& {
-          return steps == 0
-                     ? run.start.at(name)
-                     : run.ranks[static_cast<size_t>(rank)].steps[static_cast<size_t>(steps - 1)].after.at(
-                           name);
-        };
-        double most = 0, sum = 0;
-        for (const int other : around) {
-          ASSERT_GE(version[other], std::max<int64_t>(0, t - kStaleness));
-          ASSERT_LE(version[other], t);
-          most = std::max(most, static_cast<double>(t - version[other]));
-          sum += static_cast<double>(t - version[other]);
-        }
-        stalest = std::max(stalest, static_cast<int64_t>(most));
-        const PacedRank::Step& step = own.steps[static_cast<size_t>(t)];
-        EXPECT_EQ(*step.result.staleness_max, most);
-        EXPECT_DOUBLE_EQ(*step.result.staleness_mean, sum / static_cast<double>(around.size()));
-        for (const auto& [name, after] : step.after) {
-          const double share = 1.0 / (1.0 + static_cast<double>(around.size()));
-          for (size_t i = 0; i < after.size(); ++i) {
-            double expected = share * static_cast<double>(before(r, t, name)[i]) -
-                              training.rate * static_cast<double>(step.gradients.at(name)[i]);
-            for (const int other : around)
-              expected += share * static_cast<double>(before(other, version[other], name)[i]);
-            ASSERT_NEAR(static_cast<double>(after[i]), expected, 3e-6)
-                << name << " of rank " << r << ", step " << t;
-          }
-        }
-      }
-    }
-    EXPECT_GT(stalest, 0) << graph;
-  }
 }
 
 // Where each takes of each neighbour what that has sent in the same step.

@@ -1,15 +1,11 @@
-// A server and its workers: without staleness the bits of plain data parallelism; with it, and where each
-// gradient makes an update, what the order of arrivals says, written out; the same order gives the same bits
-// again, and one that can not be is refused.
+// A server and its workers: without staleness the bits of plain data parallelism; the same order of arrivals
+// gives the same bits again, and one that can not be is refused. That updates are those which the order says
+// is for `trireme verify` (train/parity/served.h), and its test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
-#include <span>
 
-#include "tests/exchange/adam.h"
 #include "tests/exchange/local_ranks.h"
 #include "tests/exchange/served_ranks.h"
 #include "tests/support/error_of.h"
@@ -133,14 +129,9 @@ class Gradients {
                                                     *device_, RankOptions()));
     }
   }
-  std::map<std::string, Floats> start() { return start(Role::kParameter); }
-  std::map<std::string, Floats> start(Role role) {
+  std::map<std::string, Floats> start() {
     trainers_[0]->initialise(1);
-    return read(*trainers_[0], role);
-  }
-  // What it has made of running statistics, of the step that was asked for last.
-  Floats made(int worker, const std::string& buffer) {
-    return read(*trainers_[worker], Role::kPending).at(pending_name(buffer));
+    return read(*trainers_[0], Role::kParameter);
   }
   // Of the mean over the worker's rows.
   std::map<std::string, Floats> at(const std::map<std::string, Floats>& weights, int worker, int64_t step) {
@@ -172,20 +163,6 @@ void expect_near(const std::map<std::string, Floats>& got, const std::map<std::s
   }
 }
 
-// Where the size of a gradient hardly matters to its step, that of one which is nearly 0 is rounding: of all
-// elements together the steps differ by less than a thousandth of the rate.
-void expect_near_in_mean(const std::map<std::string, Floats>& got,
-                         const std::map<std::string, Floats>& expected, double rate,
-                         const std::string& where) {
-  double difference = 0, elements = 0;
-  for (const auto& [name, values] : expected) {
-    for (size_t i = 0; i < values.size(); ++i)
-      difference += std::abs(static_cast<double>(got.at(name)[i]) - static_cast<double>(values[i]));
-    elements += static_cast<double>(values.size());
-  }
-  EXPECT_LT(difference / elements, 1e-3 * rate) << where;
-}
-
 void descend(std::map<std::string, Floats>& weights, const std::map<std::string, Floats>& gradients,
              double rate) {
   for (auto& [name, values] : weights) {
@@ -193,195 +170,6 @@ void descend(std::map<std::string, Floats>& weights, const std::map<std::string,
       values[i] = static_cast<float>(static_cast<double>(values[i]) -
                                      rate * static_cast<double>(gradients.at(name)[i]));
   }
-}
-
-// Each gradient is of the weights that its worker was given last, and makes an update of its own.
-TEST(AsyncServer, MakesTheUpdatesThatTheOrderOfArrivalsSays) {
-  for (const bool by_staleness : {false, true}) {
-    const int workers = 3;
-    const Training training = training_with("sgd");
-    const ServedRun run = served_run(
-        server_plan(workers + 1,
-                    fmt::format(R"({{"method": "async_server", "stale_rate": {}}})", by_staleness)),
-        training, uneven(workers));
-    Gradients gradients(training, workers);
-    std::map<std::string, Floats> weights = gradients.start();
-    std::vector<std::map<std::string, Floats>> given(workers, weights);
-    std::vector<int64_t> version(workers), clock(workers);
-    int64_t updates = 0, stalest = 0;
-    for (size_t step = 0; step < run.steps.size(); ++step) {
-      ASSERT_EQ(run.steps[step].arrivals.size(), size_t{workers});
-      int64_t most = 0;
-      for (const int rank : run.steps[step].arrivals) {
-        const int worker = rank - 1;
-        const int64_t staleness = updates - version[worker];
-        most = std::max(most, staleness);
-        descend(weights, gradients.at(given[worker], worker, clock[worker]++),
-                by_staleness ? training.rate / std::max<double>(1, staleness) : training.rate);
-        given[worker] = weights;
-        version[worker] = ++updates;
-      }
-      EXPECT_EQ(run.steps[step].result.staleness_max, static_cast<double>(most));
-      expect_near(run.steps[step].weights, weights, fmt::format("step {}", step + 1));
-      stalest = std::max(stalest, most);
-    }
-    EXPECT_GT(stalest, 0);
-  }
-}
-
-// Of as many workers as there are, each goes one such part of the way with what it has made of them.
-TEST(AsyncServer, GoesSomeOfTheWayToTheStatisticsOfWhoArrives) {
-  for (const char* exchange : {R"("async_server")", R"({"method": "async_server", "servers": 2})"}) {
-    const int workers = 3;
-    Training training = small_resnet();
-    training.steps = 4;
-    training.rate = 0.03;
-    const Plan plan = plan_with_workers(workers, exchange);
-    const int servers = plan.agreement.servers()->count;
-    // With one order for all servers, so that what workers have is one model.
-    Orders orders(static_cast<size_t>(servers));
-    for (auto& order : orders) {
-      for (int64_t step = 1; step <= training.steps; ++step)
-        order[step] = step % 2 == 0 ? Arrivals{servers + 2, servers, servers + 1}
-                                    : Arrivals{servers, servers + 1, servers + 2};
-    }
-    const ServedRun run = served_run(plan, training, {.replay = orders});
-    Gradients gradients(training, workers);
-    std::map<std::string, Floats> weights = gradients.start(), statistics = gradients.start(Role::kBuffer);
-    std::vector<std::map<std::string, Floats>> given(workers, weights), had(workers, statistics);
-    for (size_t step = 0; step < run.steps.size(); ++step) {
-      for (const int rank : run.orders[0].at(static_cast<int64_t>(step) + 1)) {
-        const int worker = rank - servers;
-        std::map<std::string, Floats> all = given[worker];
-        all.insert(had[worker].begin(), had[worker].end());
-        descend(weights, gradients.at(all, worker, static_cast<int64_t>(step)), training.rate);
-        for (auto& [name, values] : statistics) {
-          const Floats made = gradients.made(worker, name);
-          for (size_t i = 0; i < values.size(); ++i) values[i] += (made[i] - values[i]) / workers;
-        }
-        given[worker] = weights;
-        had[worker] = statistics;
-      }
-      expect_near(run.steps[step].statistics, statistics, fmt::format("step {}", step + 1));
-    }
-  }
-}
-
-// The parameters whose updates each of the servers makes.
-std::vector<std::set<std::string>> parameters_of_servers(const Plan& plan, const Training& training) {
-  const std::unique_ptr<Device> device = make_cpu_device(1);
-  std::vector<std::set<std::string>> result;
-  for (int server = 0; server < plan.agreement.servers()->count; ++server) {
-    const Program program = step_program(training.model, training.train, training.optim, training.shape,
-                                         *device, {plan, server, nullptr});
-    std::set<std::string>& own = result.emplace_back();
-    for (const State& state : program.states) {
-      if (state.role == Role::kGradient && state.attrs.has("of")) own.emplace(state.attrs.text("of"));
-    }
-  }
-  return result;
-}
-
-// Each has an order of its own, and a worker goes on when all have given it weights.
-TEST(AsyncServer, OfSeveralEachMakesTheUpdatesThatItsOrderSays) {
-  const int workers = 3, servers = 2;
-  const Training training = training_with("sgd");
-  const Plan plan = plan_with_workers(workers, R"({"method": "async_server", "servers": 2})");
-  const ServedRun run = served_run(plan, training, uneven(workers));
-  const std::vector<std::set<std::string>> own = parameters_of_servers(plan, training);
-  Gradients gradients(training, workers);
-  std::map<std::string, Floats> weights = gradients.start();
-  std::vector<std::map<std::string, Floats>> given(workers, weights), gradient(workers);
-  std::vector<int64_t> made(workers);  // steps of each worker
-  std::vector<std::vector<int64_t>> taken(servers, std::vector<int64_t>(workers));
-  for (size_t step = 0; step < run.steps.size(); ++step) {
-    std::vector<std::span<const int>> left;
-    for (const auto& order : run.orders) left.emplace_back(order.at(static_cast<int64_t>(step) + 1));
-    // Whether the server's next update could be made: where its gradient is there.
-    const auto update = [&](int server) {
-      if (left[server].empty()) return false;
-      const int worker = left[server][0] - servers;
-      if (taken[server][worker] == made[worker]) {
-        for (const auto& of_server : taken) {
-          if (of_server[worker] < made[worker]) return false;
-        }
-        gradient[worker] = gradients.at(given[worker], worker, made[worker]++);
-      }
-      for (const std::string& name : own[server]) {
-        std::map<std::string, Floats> one = {{name, weights.at(name)}};
-        descend(one, gradient[worker], training.rate);
-        given[worker][name] = weights[name] = one.at(name);
-      }
-      ++taken[server][worker];
-      left[server] = left[server].subspan(1);
-      return true;
-    };
-    while (update(0) || update(1)) {
-    }
-    ASSERT_TRUE(left[0].empty() && left[1].empty()) << "step " << step + 1;
-    expect_near(run.steps[step].weights, weights, fmt::format("step {}", step + 1));
-  }
-}
-
-// A gradient of step c is of weights that have seen at least the updates before c − staleness, which are
-// those of whole steps; the optimizer is the server's.
-class Ssp : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, Ssp, ::testing::Values("sgd", "adamw"),
-                         [](const auto& tested) { return std::string(tested.param); });
-
-TEST_P(Ssp, MakesTheUpdatesThatTheOrderOfArrivalsSays) {
-  const int workers = 3, staleness = 2;
-  const Training training = training_with(GetParam(), 7);
-  const ServedRun run =
-      served_run(server_plan(workers + 1, fmt::format(R"({{"method": "ssp", "staleness": {}}})", staleness)),
-                 training, uneven(workers));
-  Gradients gradients(training, workers);
-  std::vector<std::map<std::string, Floats>> versions = {gradients.start()};
-  std::map<std::string, WrittenOutAdam> adam;
-  std::vector<std::vector<int64_t>> seen(workers, {0});  // versions, by worker and step
-  std::vector<int64_t> clock(workers);
-  bool ahead = false;
-  for (size_t step = 0; step < run.steps.size(); ++step) {
-    const auto give = [&] {
-      for (int worker = 0; worker < workers; ++worker) {
-        const int64_t version = std::ssize(versions) - 1;
-        const bool has_weights = std::ssize(seen[worker]) > clock[worker];
-        if (!has_weights && clock[worker] - version <= staleness) seen[worker].push_back(version);
-      }
-    };
-    for (const int rank : run.steps[step].arrivals) {
-      ++clock[rank - 1];
-      give();
-    }
-    std::map<std::string, Floats> sum;
-    for (int worker = 0; worker < workers; ++worker) {
-      const int64_t version = seen[worker][step];
-      EXPECT_GE(version, static_cast<int64_t>(step) - staleness);
-      ahead |= version < static_cast<int64_t>(step);
-      for (const auto& [name, values] : gradients.at(versions[version], worker, static_cast<int64_t>(step))) {
-        sum[name].resize(values.size());
-        for (size_t i = 0; i < values.size(); ++i) sum[name][i] += values[i] / static_cast<float>(workers);
-      }
-    }
-    std::map<std::string, Floats> next = versions.back();
-    if (std::string(GetParam()) == "sgd") {
-      descend(next, sum, training.rate);
-      expect_near(run.steps[step].weights, next, fmt::format("step {}", step + 1));
-    } else {
-      for (auto& [name, values] : next) {
-        WrittenOutAdam& own = adam.try_emplace(name, training.optim).first->second;
-        const std::vector<double> change = own.change({sum[name].begin(), sum[name].end()}, training.rate);
-        for (size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>(change[i]);
-      }
-      expect_near_in_mean(run.steps[step].weights, next, training.rate, fmt::format("step {}", step + 1));
-      next = run.steps[step].weights;  // or rounding of small gradients would add up
-    }
-    versions.push_back(next);
-    give();
-    EXPECT_LE(*run.steps[step].result.staleness_max, staleness);
-  }
-  EXPECT_TRUE(ahead);
-  EXPECT_THAT(run.computed, Each(training.steps));
 }
 
 // What a worker that is lost has sent for a step that is not through counts neither there nor later: the mean

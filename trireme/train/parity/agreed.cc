@@ -93,6 +93,13 @@ Estimate mean_of(const OfRanks& of, const std::vector<double>& shares) {
   return mean;
 }
 
+int64_t stalest(const Agreement& how, const ArrivalOrder& heard, int ranks, int rank, int64_t step) {
+  int64_t most = 0;
+  for (const int other : neighbours(graph_of(how), ranks, rank))
+    most = std::max(most, step - messages_taken(heard, other, step));
+  return most;
+}
+
 AgreedState::AgreedState(const Agreement& how, const std::vector<ArrivalOrder>& heard, Role role,
                          const Estimate& start, size_t ranks)
     : how_(how),

@@ -85,6 +85,10 @@ class AgreedState {
 
 Estimate mean_of(const OfRanks& of, const std::vector<double>& shares);
 
+// By how many steps the weights of the neighbour who is most behind are, in those that a rank mixes in a
+// step.
+int64_t stalest(const Agreement& how, const ArrivalOrder& heard, int ranks, int rank, int64_t step);
+
 // Ranks that average in pairs at their own pace (ad_psgd): one state of all ranks behind each step, and last
 // behind the end, when nobody is asked any more. `own`: what the step of each makes of what it had; `found`:
 // what each had behind the step, which is what it offers. Throws Error for an order that can not be.

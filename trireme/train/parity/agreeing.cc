@@ -232,6 +232,10 @@ class AgreeingComparison {
       const Batch& batch = batches_[static_cast<size_t>(step)];
       reference_.replace(step, step, reference_.training().rates[static_cast<size_t>(step)], started[r],
                          run_.rows.batch_of(r, batch, others_for(reference_)));
+      if (how_.way() == ExchangeKind::Of::kNeighbours && !how_.is_in_step() &&
+          found[r].result.staleness_max !=
+              stalest(how_, run_.orders[r], static_cast<int>(replicas_), static_cast<int>(r), step + 1))
+        judge_.bug(fmt::format("{}: it does not say how old the weights were that it has mixed", when));
       if (r == 0)
         judge_.result.losses.push_back({found[r].result.loss, reference_.record()[step].result.loss});
       judge_.compare(when + ", forward and backward", left_, reference_.record()[step].left, left,

@@ -145,9 +145,9 @@ TEST_P(Mistaken, IsABug) {
 
 // Each rank by the rows that it has, with statistics of their own.
 TEST(Agreeing, OfAModelWithBatchNorm) {
-  for (const char* exchange : {R"({"method":"local","steps":2})", R"({"method":"delayed"})", R"("ad_psgd")",
-                               R"({"method":"d_psgd","staleness":2})", R"("server")",
-                               R"({"method":"async_server","servers":2})"}) {
+  for (const char* exchange :
+       {R"({"method":"local","steps":2})", R"({"method":"delayed"})", R"("ad_psgd")",
+        R"({"method":"d_psgd","staleness":2})", R"("server")", R"({"method":"async_server","servers":2})"}) {
     const Result result = verify_case(
         {.image = Shape{3, 5, 4},
          .settings = {"model.family=resnet", "model.layers=8", "model.classes=3", "train.accumulate=2",

@@ -57,10 +57,12 @@ Training with_own_groups(Training training, const Plan& plan) {
   return training;
 }
 
+// Of buffers, those that steps renew: others are constants.
 RowsAlone::Others others_for(const Reference& reference) {
-  const bool has_buffers = std::ranges::any_of(
-      reference.program().states, [](const State& state) { return state.role == Role::kBuffer; });
-  return has_buffers ? RowsAlone::Others::kAlike : RowsAlone::Others::kEmpty;
+  for (const std::string& name : states_of(reference.program(), StateGroup::kLasting)) {
+    if (reference.program().find_state(name)->role == Role::kBuffer) return RowsAlone::Others::kAlike;
+  }
+  return RowsAlone::Others::kEmpty;
 }
 
 // Where other rows are dropped out, those that stand for them have other statistics.

@@ -34,6 +34,7 @@ struct ServedRun {
   std::vector<std::vector<WorkerStep>> workers;    // the last step is not made any more
   std::vector<std::vector<ServerUpdate>> servers;  // of each, one an update
   std::vector<ArrivalOrder> orders;                // of each server
+  std::vector<std::vector<double>> stalest;        // of each server, as its steps say
   States met;                                      // weights of all servers, where there are several
   std::vector<double> sent;                        // bytes, by rank
   RowsAlone rows;
@@ -42,6 +43,7 @@ struct ServedRun {
       : workers(static_cast<size_t>(of.workers)),
         servers(static_cast<size_t>(of.count)),
         orders(static_cast<size_t>(of.count)),
+        stalest(static_cast<size_t>(of.count)),
         sent(static_cast<size_t>(of.count + of.workers)),
         rows(static_cast<size_t>(of.workers)) {}
 };
@@ -100,8 +102,10 @@ class ServedRank {
                         updates.back().result = result;
                       }});
     Batch none;
-    for (int64_t step = 0; step < steps; ++step)
-      server.step(none, step, training_.rates[static_cast<size_t>(step)]);
+    for (int64_t step = 0; step < steps; ++step) {
+      const StepResult result = server.step(none, step, training_.rates[static_cast<size_t>(step)]);
+      run_.stalest[static_cast<size_t>(rank_)].push_back(*result.staleness_max);
+    }
     trainer_.runner().run(When::asked(When::What::kMeet));
     if (rank_ == kLeadingServer && servers_.count > 1) run_.met = read_own(trainer_, lasting_);
     server.arrivals()->finish(ArrivalDriver::Why::kThrough);
@@ -173,6 +177,7 @@ struct WrittenServer {
   };
   std::vector<Update> updates;
   std::vector<std::vector<size_t>> given;  // by worker and step: behind how many updates its weights are
+  std::vector<double> stalest;             // by step: by how many updates some gradient's weights were behind
 };
 
 class OrderReader {
@@ -185,8 +190,12 @@ class OrderReader {
   WrittenServer read() {
     const auto steps = std::ssize(rates_);
     for (int64_t step = 1; step <= steps; ++step) {
+      written_.stalest.push_back(0);
       for (const int rank : order_.at(step)) {
         const auto worker = static_cast<size_t>(rank - servers_.rank_of(0));
+        const size_t now = by_clocks() ? sent_[worker] : written_.updates.size();
+        written_.stalest.back() =
+            std::max(written_.stalest.back(), static_cast<double>(now - written_.given[worker].back()));
         if (by_clocks()) {
           ++sent_[worker];
           answer_waiting();
@@ -318,6 +327,8 @@ class ServedComparison {
     if (written.size() != found.size())
       return judge_.bug(fmt::format("server {} has made {} updates, and {} are right", server, found.size(),
                                     written.size()));
+    if (written_[server].stalest != run_.stalest[server])
+      judge_.bug(fmt::format("server {} does not say how stale its gradients were", server));
     for (size_t number = 0; number < written.size() && !judge_.is_bug(); ++number) {
       const std::string when = fmt::format("update {} of server {}", number + 1, server);
       for (const auto& [name, values] : version(server, number)) {
