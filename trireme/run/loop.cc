@@ -217,6 +217,7 @@ class Run {
                      critical_batch(done)};
     note_exchange(done, line);
     line.expected = context_.expected;
+    line.experts = done.experts;
     if (leads()) {
       metrics_->write(line);
       observer_.stepped(line);

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/optim/tallies.h"
 #include "trireme/plan/plan.h"
 #include "trireme/run/config.h"
 
@@ -80,6 +81,7 @@ struct StepMetrics {
   // of the step that went by in waiting for other ranks.
   std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
   std::optional<ExpectedStep> expected = {};
+  std::vector<ExpertUse> experts = {};  // of each layer that has some
   // Of a server, and of a rank that mixes weights at its own pace: by how many updates gradients, or by how
   // many steps weights were behind, and in which order they came (arrival_order.h).
   std::optional<double> staleness_mean = {}, staleness_max = {};
