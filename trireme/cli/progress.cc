@@ -65,6 +65,15 @@ std::vector<Progress::Part> Progress::parts(const StepMetrics& m) const {
                              {fmt::format("grad {:.3f}", m.grad_norm), 5},
                              {fmt::format("{:.0f} {}", m.samples_per_second, options_.rate_unit), 7}};
   if (m.mfu) parts.push_back({fmt::format("MFU {:.1f}%", 100 * *m.mfu), 6});
+  if (!m.experts.empty()) {
+    double load = 0, dropped = 0;  // of the worst layer
+    for (const ExpertUse& layer : m.experts) {
+      load = std::max(load, layer.max_load);
+      dropped = std::max(dropped, layer.dropped);
+    }
+    parts.push_back({fmt::format("load {:.2f}", load), 3});
+    if (dropped > 0) parts.push_back({fmt::format("dropped {:.1f}%", 100 * dropped), 3});
+  }
   if (m.critical_batch) parts.push_back({fmt::format("critical batch {:.1f}", *m.critical_batch), 3});
   const double comm = m.step_seconds > 0 ? 100 * m.comm_seconds / m.step_seconds : 0.0;
   parts.push_back({fmt::format("mem {}", format_bytes(m.peak_bytes)), 1});

@@ -32,6 +32,17 @@ void append_finite(std::vector<double>& values, double value) {
   if (std::isfinite(value)) values.push_back(value);
 }
 
+// The largest of an array, where there is one.
+void append_largest(std::vector<double>& values, const PlainJson& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_array()) return;
+  double largest = -HUGE_VAL;
+  for (const PlainJson& one : *found) {
+    if (one.is_number()) largest = std::max(largest, one.get<double>());
+  }
+  append_finite(values, largest);
+}
+
 std::vector<CurvePoint> points_of(const std::map<double, double>& by_step) {
   std::vector<CurvePoint> points;
   for (const auto& [step, value] : by_step) points.push_back({step, value});
@@ -85,6 +96,8 @@ RunMetrics parse_metrics(std::istream& in, std::string_view path) {
     append_finite(metrics.step_seconds, number(object, "step_seconds"));
     append_finite(metrics.comm_seconds, number(object, "comm_seconds"));
     append_finite(metrics.grad_norms, number(object, "grad_norm"));
+    append_largest(metrics.max_loads, object, "expert_max_load");
+    append_largest(metrics.dropped, object, "expert_dropped");
     if (object.contains("lr")) metrics.last_rate = number(object, "lr");
     metrics.peak_bytes = std::fmax(metrics.peak_bytes, number(object, "peak_bytes"));
   }
@@ -118,6 +131,13 @@ std::string summary_of(const RunMetrics& m) {
   if (!m.grad_norms.empty())
     line("gradient norm", fmt::format("{:.3g} (median), largest {:.3g}", bench::median_of(m.grad_norms),
                                       *std::ranges::max_element(m.grad_norms)));
+  if (!m.max_loads.empty())
+    line("experts", fmt::format("largest load {:.2f} x the mean (median), {:.2f} at the end",
+                                bench::median_of(m.max_loads), m.max_loads.back()));
+  if (!m.dropped.empty())
+    line("dropped",
+         fmt::format("{:.2f}% of choices (median), at most {:.2f}%", 100 * bench::median_of(m.dropped),
+                     100 * *std::ranges::max_element(m.dropped)));
   line("learning rate", fmt::format("{:.3g} at the end", m.last_rate));
   if (m.peak_bytes > 0) line("memory", format_bytes(static_cast<size_t>(std::min(m.peak_bytes, 0x1p63))));
   if (m.broken_lines > 0) line("broken lines", fmt::format("{}, passed over", m.broken_lines));

@@ -19,6 +19,8 @@ struct RunMetrics {
   std::vector<double> rates;           // of them a second
   std::string unit = "tokens";
   std::vector<double> step_seconds, comm_seconds, grad_norms;
+  // Of mixtures of experts, of the worst layer of a step: the largest load over the mean, the share dropped.
+  std::vector<double> max_loads, dropped;
   double last_rate = 0;      // learning rate
   double peak_bytes = 0;     // largest
   int64_t broken_lines = 0;  // that are not JSON: a writer that was killed leaves one at the end

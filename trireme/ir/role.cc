@@ -10,7 +10,7 @@ namespace {
 constexpr EnumNames<15> kRoles = {"",         "parameter", "buffer",  "master",  "optimizer",
                                   "residual", "gradient",  "pending", "message", "cache",
                                   "version",  "stash",     "batch",   "rng",     "scalar"};
-constexpr EnumNames<3> kOutputRoles = {"", "addend", "rows"};
+constexpr EnumNames<7> kOutputRoles = {"", "addend", "rows", "objective", "load", "dropped", "importance"};
 
 }  // namespace
 

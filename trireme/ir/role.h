@@ -37,7 +37,16 @@ enum class OutputRole {
   kWhole,   // the same on all ranks
   kAddend,  // each rank has what its rows add to it
   kRows,    // a row for each sample: each rank has those of its rows
+  // Addends too, of a training step: beside the loss, part of what gradients are of; and of a layer's experts
+  // how many tokens chose each, how many found no slot, and the scores that each was given.
+  kObjective,
+  kLoad,
+  kDropped,
+  kImportance,
 };
+constexpr bool is_addend(OutputRole role) {
+  return role != OutputRole::kWhole && role != OutputRole::kRows;
+}
 
 std::string_view name(Role role);  // "parameter"; "" for kNone
 std::optional<Role> parse_role(std::string_view text);

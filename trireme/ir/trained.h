@@ -16,6 +16,11 @@ inline constexpr std::string_view kBase = "base";
 // Of a state that follows a parameter: the name of that, whose starting values it has.
 inline constexpr std::string_view kStartsAs = "starts_as";
 
+// Of a weight of several experts: the dim that tells them apart.
+inline constexpr std::string_view kExpertDim = "expert_dim";
+// Of a buffer that the update renews from the load of a layer's experts: the layer, and the size of a step.
+inline constexpr std::string_view kBalances = "balances", kBalanceRate = "balance_rate";
+
 inline bool is_frozen(Role role, const Attrs& attrs) {
   return role == Role::kParameter && attrs.has(kFrozen);
 }

@@ -1,8 +1,11 @@
 // GPT-2: learned positions, LayerNorm before each part, GELU, tied head. Parameters have Hugging Face's names
 // and shapes (weights stored [in, out]).
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "trireme/base/error.h"
+#include "trireme/models/experts.h"
 #include "trireme/models/model.h"
 #include "trireme/models/transformer.h"
 
@@ -40,6 +43,23 @@ ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t i
                             residual_deviation));
 }
 
+// Experts have no biases, as most have none.
+ExpertStyle expert_style(double residual_deviation) {
+  return {.store = Network::Store::kInOut,
+          .router = "router",
+          .bias = "router.bias",
+          .experts = "experts",
+          .shared = "shared",
+          .up = {"c_fc"},
+          .down = "c_proj",
+          .deviation = kDeviation,
+          .residual_deviation = residual_deviation,
+          .activate = [](Network& net, const std::vector<ValueId>& x) { return net.op("gelu", {x[0]}); },
+          .dense = [residual_deviation](
+                       Network& net, ValueId x, const std::string& name,
+                       int64_t inner) { return feed_forward(net, x, name, inner, residual_deviation); }};
+}
+
 ValueId embed(Network& net, const ModelOptions& options, ValueId ids, ValueId tokens) {
   const Builder::Scope part = net.scope("embed");
   const ValueId positions = net.parameter("wpe.weight", {options.seq, options.hidden},
@@ -51,17 +71,25 @@ ValueId embed(Network& net, const ModelOptions& options, ValueId ids, ValueId to
 ModelOptions sizes(ModelOptions options) {
   if (options.kv_heads == 0) options.kv_heads = options.heads;
   if (options.feed_forward == 0) options.feed_forward = 4 * options.hidden;
+  if (options.moe.experts > 0) options.moe = sizes_of(options.moe, options.feed_forward);
   return options;
 }
 
-ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
+std::vector<std::string> problems(const ModelOptions& options) {
+  std::vector<std::string> found = head_problems(options);
+  std::ranges::move(expert_problems(options), std::back_inserter(found));
+  return found;
+}
+
+ValueId logits(Network& net, const ModelOptions& given, ValueId ids) {
+  const ModelOptions options = sizes(given);
   const int64_t h = options.hidden, t = net.shape(ids)[1];
   if (t > options.seq)
     throw_error("sequences of {} tokens do not fit the {} positions of model.seq = {}", t, options.seq,
                 options.seq);
-  const int64_t inner = sizes(options).feed_forward;
   // Each of the 2L residual additions gets its share of the variance.
   const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
+  const ExpertStyle experts = expert_style(residual_deviation);
   const ValueId tokens = net.table("wte.weight", options.vocab, h, Init::normal(kDeviation));
   ValueId x = embed(net, options, ids, tokens);
   for (int64_t layer = 0; layer < options.layers; ++layer) {
@@ -69,8 +97,11 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
     const Builder::Scope block = net.scope(name);
     x = net.op("add", {x, attention(net, options, net.layer_norm(x, name + ".ln_1", options.norm_eps),
                                     name + ".attn", residual_deviation)});
-    x = net.op("add", {x, feed_forward(net, net.layer_norm(x, name + ".ln_2", options.norm_eps),
-                                       name + ".mlp", inner, residual_deviation)});
+    const ValueId normed = net.layer_norm(x, name + ".ln_2", options.norm_eps);
+    x = net.op("add",
+               {x, has_experts(options, layer)
+                       ? mixture_of_experts(net, options, normed, name + ".mlp", experts)
+                       : feed_forward(net, normed, name + ".mlp", options.feed_forward, residual_deviation)});
   }
   const Builder::Scope head = net.scope("head");
   return net.op("matmul", {net.layer_norm(net.rows_for_logits(x), "ln_f", options.norm_eps), tokens},
@@ -89,8 +120,10 @@ const ModelRecord& gpt_model() {
       .decodes = Decodes::kYes,
       .embedding = "wte.weight",
       .weight_settings = {"model.layers", "model.heads", "model.hidden", "model.feed_forward", "model.seq",
-                          "model.norm_eps"},
-      .problems = head_problems,
+                          "model.norm_eps", "model.moe.experts", "model.moe.top_k", "model.moe.gate",
+                          "model.moe.capacity", "model.moe.shared", "model.moe.every", "model.moe.hidden",
+                          "model.moe.groups", "model.moe.expert_groups", "model.moe.top_groups"},
+      .problems = problems,
       .with_automatic_sizes = sizes,
       .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
   };

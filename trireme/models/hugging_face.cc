@@ -235,6 +235,11 @@ StatedModel parse_hugging_face_config(std::string_view text, std::string_view wh
 
 std::string hugging_face_config(const ModelOptions& given) {
   const ModelType& type = type_of(given);
+  if (given.moe.experts > 0)
+    throw_error(
+        "model.moe.experts = {}: weights of experts have no names at Hugging Face here yet; only dense "
+        "models are exported",
+        given.moe.experts);
   const ModelOptions model = type.model().with_automatic_sizes(given);
   json object = type.write(model);
   object["architectures"] = json::array({std::string(type.architecture)});

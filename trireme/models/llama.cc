@@ -1,9 +1,12 @@
 // Llama: rotary positions, RMSNorm, SwiGLU, grouped key/value heads, a head of its own or tied to the
 // embedding. Parameters have Hugging Face's names and shapes (weights stored [out, in]).
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/models/experts.h"
 #include "trireme/models/model.h"
 #include "trireme/models/transformer.h"
 
@@ -17,6 +20,7 @@ constexpr double kDeviation = 0.02;
 ModelOptions sizes(ModelOptions options) {
   if (options.kv_heads == 0) options.kv_heads = options.heads;
   if (options.feed_forward == 0) options.feed_forward = (8 * options.hidden / 3 + 31) / 32 * 32;
+  if (options.moe.experts > 0) options.moe = sizes_of(options.moe, options.feed_forward);
   return options;
 }
 
@@ -55,13 +59,31 @@ ValueId feed_forward(Network& net, ValueId x, const std::string& name, int64_t i
                             {TensorSplit::Side::kInputs}));
 }
 
+const ExpertStyle& expert_style() {
+  static const ExpertStyle style{.store = Network::Store::kOutIn,
+                                 .router = "gate",
+                                 .bias = "gate.e_score_correction_bias",
+                                 .experts = "experts",
+                                 .shared = "shared_experts",
+                                 .up = {"gate_proj", "up_proj"},
+                                 .down = "down_proj",
+                                 .deviation = kDeviation,
+                                 .residual_deviation = kDeviation,
+                                 .activate =
+                                     [](Network& net, const std::vector<ValueId>& x) {
+                                       return net.op("mul", {net.op("silu", {x[0]}), x[1]});
+                                     },
+                                 .dense = feed_forward};
+  return style;
+}
+
 ValueId embed(Network& net, ValueId table, ValueId ids) {
   const Builder::Scope part = net.scope("embed");
   return net.op("embedding", {table, ids});
 }
 
-ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
-  const int64_t inner = sizes(options).feed_forward;
+ValueId logits(Network& net, const ModelOptions& given, ValueId ids) {
+  const ModelOptions options = sizes(given);
   const ValueId table =
       net.table("model.embed_tokens.weight", options.vocab, options.hidden, Init::normal(kDeviation));
   ValueId x = embed(net, table, ids);
@@ -70,7 +92,10 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
     const Builder::Scope block = net.scope(name);
     const auto norm = [&](const char* part) { return net.rms_norm(x, name + part, options.norm_eps); };
     x = net.op("add", {x, attention(net, options, norm(".input_layernorm"), name + ".self_attn")});
-    x = net.op("add", {x, feed_forward(net, norm(".post_attention_layernorm"), name + ".mlp", inner)});
+    const ValueId normed = norm(".post_attention_layernorm");
+    x = net.op("add", {x, has_experts(options, layer)
+                              ? mixture_of_experts(net, options, normed, name + ".mlp", expert_style())
+                              : feed_forward(net, normed, name + ".mlp", options.feed_forward)});
   }
   const Builder::Scope head = net.scope("head");
   const ValueId last = net.rms_norm(net.rows_for_logits(x), "model.norm", options.norm_eps);
@@ -92,6 +117,7 @@ std::vector<std::string> problems(const ModelOptions& options) {
         fmt::format("model.heads = {} cannot be grouped evenly over model.kv_heads = {}; try kv_heads {}",
                     options.heads, groups, divisors_near(options.heads, groups)));
   }
+  std::ranges::move(expert_problems(options), std::back_inserter(found));
   return found;
 }
 
@@ -107,7 +133,10 @@ const ModelRecord& llama_model() {
       .decodes = Decodes::kYes,
       .embedding = "model.embed_tokens.weight",
       .weight_settings = {"model.layers", "model.heads", "model.kv_heads", "model.hidden",
-                          "model.feed_forward", "model.rope_base", "model.norm_eps", "model.tie_embeddings"},
+                          "model.feed_forward", "model.rope_base", "model.norm_eps", "model.tie_embeddings",
+                          "model.moe.experts", "model.moe.top_k", "model.moe.gate", "model.moe.capacity",
+                          "model.moe.shared", "model.moe.every", "model.moe.hidden", "model.moe.groups",
+                          "model.moe.expert_groups", "model.moe.top_groups"},
       .problems = problems,
       .with_automatic_sizes = sizes,
       .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },

@@ -69,8 +69,11 @@ ValueId Network::state(const std::string& name, const Shape& shape, Init init, R
 }
 
 ValueId Network::op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
+  return node(name, std::move(inputs), std::move(attrs))[0];
+}
+std::vector<ValueId> Network::node(std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
   check_attributes(name, attrs);
-  return builder_.op(name, std::move(inputs), std::move(attrs));
+  return builder_.node(name, std::move(inputs), std::move(attrs));
 }
 
 ValueId Network::parameter(const std::string& name, const Shape& shape, Init init, Attrs more) {
@@ -79,8 +82,8 @@ ValueId Network::parameter(const std::string& name, const Shape& shape, Init ini
 ValueId Network::table(const std::string& name, int64_t rows, int64_t width, Init init) {
   return parameter(name, {rows, width}, init, {{"tensor_dim", int64_t{0}}});
 }
-ValueId Network::buffer(const std::string& name, const Shape& shape, Init init) {
-  return state(name, shape, init, Role::kBuffer);
+ValueId Network::buffer(const std::string& name, const Shape& shape, Init init, Attrs more) {
+  return state(name, shape, init, Role::kBuffer, std::move(more));
 }
 
 ValueId Network::reshape(ValueId x, const Shape& to) {
@@ -211,8 +214,12 @@ ValueId Network::max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t p
 
 ValueId Network::dropout(ValueId x) {
   if (mode_ != Mode::kTrain || dropout_rate_ == 0) return x;
+  return op("dropout", {x, rng()}, {{"rate", dropout_rate_}, {"stream", next_stream()}});
+}
+
+ValueId Network::rng() {
   if (rng_ == kNoValue) rng_ = builder_.input("rng", {DType::i64, Shape{2}}, Role::kRng);
-  return op("dropout", {x, rng_}, {{"rate", dropout_rate_}, {"stream", ++dropouts_}});
+  return rng_;
 }
 
 Loss Network::cross_entropy(ValueId logits, ValueId targets, double label_smoothing) {

@@ -79,11 +79,12 @@ class Network {
   // [rows, width], of which rows are taken by id; tensor parallelism splits it by rows.
   ValueId table(const std::string& name, int64_t rows, int64_t width, Init init);
   // A state that is not trained (running statistics).
-  ValueId buffer(const std::string& name, const Shape& shape, Init init);
+  ValueId buffer(const std::string& name, const Shape& shape, Init init, Attrs more = {});
   const std::vector<ValueId>& parameters() const { return parameters_; }
 
   // Any op of docs/ops.md; an attribute that it does not have is an Error.
   ValueId op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
+  std::vector<ValueId> node(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId reshape(ValueId x, const Shape& shape);
   ValueId flatten(ValueId x);  // [n, …] as [n, features]
   std::vector<ValueId> split(ValueId x, int64_t dim, const std::vector<int64_t>& sizes);
@@ -105,6 +106,21 @@ class Network {
   ValueId conv2d(ValueId x, const std::string& name, Conv conv);
   ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
   ValueId dropout(ValueId x);  // at the network's rate; in training only
+  // For ops that draw random numbers: the input that keys them, and a stream of numbers of one's own.
+  ValueId rng();
+  int64_t next_stream() { return ++streams_; }
+
+  // What training adds up over the microbatches and ranks of a step, beside loss and count: an output of the
+  // forward part. One of the role kObjective is part of what gradients are of.
+  struct Tally {
+    std::string layer;
+    OutputRole role;
+    ValueId value;
+  };
+  void tally(std::string layer, OutputRole role, ValueId value) {
+    tallies_.push_back({std::move(layer), role, value});
+  }
+  const std::vector<Tally>& tallies() const { return tallies_; }
 
   // Of logits […, classes] and targets, i32 […]; a target of −1 counts for nothing.
   Loss cross_entropy(ValueId logits, ValueId targets, double label_smoothing = 0);
@@ -150,7 +166,8 @@ class Network {
   std::vector<std::string> linear_layers_;
   ValueId rng_ = kNoValue;
   ValueId position_ = kNoValue;
-  int64_t dropouts_ = 0;
+  int64_t streams_ = 0;
+  std::vector<Tally> tallies_;
 };
 
 }  // namespace trireme

@@ -14,6 +14,23 @@ struct LoraOptions {
   std::vector<std::string> targets;  // patterns of layers' names; automatic: all linear ones
 };
 
+// Mixtures of experts in the place of feed-forward layers (models/experts.h); gpt and llama only.
+struct MoeOptions {
+  int64_t experts = 0;           // 0: none
+  int64_t top_k = 0;             // automatic: as published with the gate
+  std::string gate = "mixtral";  // docs/experts.md has the table
+  double capacity = -1;       // times the even share are an expert's slots; 0: dropless; automatic: by gate
+  int64_t shared = 0;         // experts that take every token
+  int64_t every = 1;          // so many layers the last one has experts
+  int64_t hidden = 0;         // of an expert; automatic: feed_forward
+  int64_t groups = 1;         // routing groups of a sequence
+  int64_t expert_groups = 1;  // equal groups of experts, of which
+  int64_t top_groups = 1;     // so many are chosen from
+  double balance = -1;        // weight of the balance loss; automatic: by gate
+  double z_loss = 0;          // weight of the router's z-loss
+  double bias_rate = 1e-3;    // of the bias of deepseek_v3, a step
+};
+
 struct ModelOptions {
   std::string family = "gpt";
   int64_t layers = 4;
@@ -36,6 +53,7 @@ struct ModelOptions {
   int64_t patch = 0;          // pixels of a patch's side; automatic: 4; swin only
   int64_t window = 0;         // patches of a window's side; automatic: 7; swin only
   LoraOptions lora;
+  MoeOptions moe;
 };
 
 }  // namespace trireme

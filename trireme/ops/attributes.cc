@@ -42,6 +42,12 @@ constexpr Known kKnown[] = {
     {"rope_at", "base offset"},
     {"cross_entropy", "ignore_index label_smoothing"},
     {"dropout", "rate stream offset whole"},
+    {"matmul_f32", "transpose_a transpose_b"},
+    {"route", "k scores normalise scale expert_groups top_groups"},
+    {"slots", "experts capacity order stream offset"},
+    {"balance", "alpha z scores choices"},
+    {"dispatch", "experts capacity expert_offset"},
+    {"combine", "expert_offset"},
 };
 
 // Null for an op that is none of these.

@@ -109,6 +109,17 @@ void add_matmul(OpTable& table) {
                  },
              .gradient = kFusedOp,
              .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
+  // In f32 whatever the precision: of routers, whose choices rounding would turn over.
+  table.add({.name = "matmul_f32",
+             .index =
+                 [](const OpInstance& op) {
+                   if (op.attrs.has("epilogue")) throw_error("[matmul_f32] has no epilogue");
+                   return matmul_rule(op);
+                 },
+             .inputs = {DTypeRule::kF32, DTypeRule::kF32},
+             .outputs = {DTypeRule::kF32},
+             .gradient = matmul_gradient,
+             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
   table.add({.name = "matmul",
              .index = matmul_rule,
              .gradient =

@@ -11,13 +11,6 @@
 namespace trireme {
 namespace {
 
-// `value`, or `old` where the step is skipped. Ordinary ops do: 0·value <= scale holds except where one of
-// them is not finite, because a scale that is a number is not negative.
-ValueId unless_skipped(Builder& b, ValueId value, ValueId old, ValueId scale) {
-  const ValueId zero = b.op("affine", {value}, {{"scale", 0.0}});
-  return b.op("select", {b.op("compare", {zero, scale}, {{"kind", "le"}}), value, old});
-}
-
 // What an optimizer sees of one parameter.
 struct Update1 {
   Builder& b;
@@ -151,7 +144,7 @@ ValueId declare_master(Builder& b, const Value& parameter) {
 Attrs companion_attrs(const Value& parameter) {
   Attrs attrs{{"init", "zeros"}, {"of", parameter.name}};
   for (const auto& [name, value] : parameter.attrs.items()) {
-    if (name.starts_with("tensor_")) attrs.set(name, value);
+    if (name.starts_with("tensor_") || name == kExpertDim) attrs.set(name, value);
   }
   return attrs;
 }
@@ -200,7 +193,7 @@ Value shared_gradient(const Value& parameter, const UpdateOptions& train, int ch
 
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
                    const OptimOptions& options, const UpdateOptions& train, const Renewal& renewal,
-                   const SharedGradients& shared) {
+                   const SharedGradients& shared, const Tallies& tallies) {
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
   const TensorType scalar{DType::f32, {}};
@@ -250,6 +243,7 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
   b.output("norm", scale[1]);
   b.output("loss", loss);
   b.output("count", count);
+  add_tallies(b, tallies, scale[0]);
   if (train.noise_scale) {
     b.output("squares", b.state(kSquaresState, scalar, Role::kGradient));
     b.output("count_squares", b.state(kCountSquaresState, scalar, Role::kGradient));

@@ -6,7 +6,8 @@
 //            it; with train.ema `ema.NAME`, the average of its values after each step
 //   inputs   lr[], step[] (from 1), loss_scale[]
 //   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
-//            (sums); with train.noise_scale squares and count_squares
+//            (sums); with train.noise_scale squares and count_squares; of mixtures of experts those of
+//            tallies.h
 //
 // A skipped step changes no state that lasts: neither weights nor the optimizer's nor buffers.
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "trireme/ir/graph.h"
 #include "trireme/optim/options.h"
+#include "trireme/optim/tallies.h"
 
 namespace trireme {
 
@@ -68,6 +70,6 @@ struct Renewal {
 // optimizer is not known.
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
                    const OptimOptions& options, const UpdateOptions& train, const Renewal& renewal = {},
-                   const SharedGradients& shared = {});
+                   const SharedGradients& shared = {}, const Tallies& tallies = {});
 
 }  // namespace trireme

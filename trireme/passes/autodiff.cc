@@ -29,12 +29,18 @@ std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& w
 }  // namespace
 
 Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::vector<ValueId>& wanted) {
-  if (builder.shape(loss).rank() != 0) {
-    throw_error("the loss is {}, but only a scalar can be differentiated", to_string(builder.type(loss)));
+  return differentiate(builder, std::vector{loss}, seed, wanted);
+}
+
+Backward differentiate(Builder& builder, const std::vector<ValueId>& losses, ValueId seed,
+                       const std::vector<ValueId>& wanted) {
+  for (ValueId loss : losses) {
+    if (builder.shape(loss).rank() != 0)
+      throw_error("the loss is {}, but only a scalar can be differentiated", to_string(builder.type(loss)));
   }
   const std::vector<bool> reached = reached_from(builder.graph(), wanted);
   std::vector<ValueId> gradient(builder.graph().values.size(), kNoValue);
-  gradient[loss] = seed;
+  for (ValueId loss : losses) gradient[loss] = seed;
 
   Backward result;
   std::map<ValueId, std::vector<ValueId>> addends;

@@ -19,5 +19,8 @@ struct Backward {
 // that the loss does not depend on gets kNoValue. Throws an Error when the way there leads through an op
 // that is not differentiable, with the reason that its record gives.
 Backward differentiate(Builder& builder, ValueId loss, ValueId seed, const std::vector<ValueId>& wanted);
+// Of the sum of several scalars, which is not made itself.
+Backward differentiate(Builder& builder, const std::vector<ValueId>& losses, ValueId seed,
+                       const std::vector<ValueId>& wanted);
 
 }  // namespace trireme

@@ -21,6 +21,16 @@ const Preset* preset_over(const Plan& plan, std::string_view axis) {
   return spread_axis(plan.mesh, axis) >= 0 ? plan.preset_over(axis) : nullptr;
 }
 
+// Rows that lie next to each other go to ranks along expert, which exchange them: those of a rank along data
+// are a block, and each is dealt out.
+Layout along_rows(const Plan& plan) {
+  Layout layout = replicated(plan.mesh);
+  for (const int axis : batch_axes(plan)) layout[axis] = Placement::split(kBatchDim);
+  const int data = spread_axis(plan.mesh, "data"), expert = spread_axis(plan.mesh, "expert");
+  if (data >= 0 && expert >= 0) layout[expert].blocks = plan.mesh.axes()[data].size;
+  return layout;
+}
+
 // A method compresses a rank's whole gradient and keeps what it has not sent of it: gradients are then split
 // by none of ZeRO's stages.
 StateShares shares_over_data(const Plan& plan) {
@@ -41,6 +51,7 @@ class PinMaker {
         tensor_preset_(preset_over(plan, "tensor")),
         data_(spread_axis(mesh_, "data")),
         tensor_(tensor_preset_ ? spread_axis(mesh_, "tensor") : -1),
+        expert_(preset_over(plan, "expert") ? spread_axis(mesh_, "expert") : -1),
         batch_axes_(batch_axes(plan)) {}
 
   Pins pins(const Graph& graph) const {
@@ -52,7 +63,7 @@ class PinMaker {
       } else if (given && value.kind == Value::Kind::kResult) {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
       } else if (value.role == Role::kBatch) {
-        pins.values[value.name] = along_batch(Placement::split(kBatchDim));
+        pins.values[value.name] = along_rows(plan_);
       }
     }
     if (kind_ != SegmentKind::kUpdate) pin_casts(graph, pins);
@@ -68,9 +79,8 @@ class PinMaker {
         pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
     for (const Output& output : graph.outputs) {
-      if (output.role == OutputRole::kAddend) pins.outputs[output.name] = along_batch(Placement::sum());
-      if (output.role == OutputRole::kRows)
-        pins.outputs[output.name] = along_batch(Placement::split(kBatchDim));
+      if (is_addend(output.role)) pins.outputs[output.name] = sum_over_batch();
+      if (output.role == OutputRole::kRows) pins.outputs[output.name] = along_rows(plan_);
     }
     // The loss, from which the backward part starts.
     const bool gathered = shares_.parameter.at_rest != shares_.parameter.in_use;
@@ -111,9 +121,9 @@ class PinMaker {
     }
   }
 
-  Layout along_batch(Placement placement) const {
+  Layout sum_over_batch() const {
     Layout layout = replicated(mesh_);
-    for (int batch_axis : batch_axes_) layout[batch_axis] = placement;
+    for (int batch_axis : batch_axes_) layout[batch_axis] = Placement::sum();
     return layout;
   }
 
@@ -184,27 +194,30 @@ class PinMaker {
       return normal_form(*given, value.type.shape, mesh_);
     }
     Layout layout = replicated(mesh_);
-    if (tensor_ < 0) return layout;
+    if (expert_ >= 0 && value.attrs.has(kExpertDim)) {
+      layout[expert_] = Placement::split(static_cast<int>(value.attrs.integer(kExpertDim)));
+      check_parts(value, layout[expert_], mesh_.axes()[expert_]);
+    }
+    if (tensor_ < 0) return normal_form(layout, value.type.shape, mesh_);
     if (tensor_preset_->weights == Weights::kFeaturesAndPositions && value.attrs.has("tensor_sequence_dim")) {
       layout[tensor_] = Placement::split(static_cast<int>(value.attrs.integer("tensor_sequence_dim")));
     } else if (value.attrs.has("tensor_dim")) {
       layout[tensor_] =
           Placement::split(static_cast<int>(value.attrs.integer("tensor_dim")),
                            value.attrs.integer("tensor_unit", 1), value.attrs.integer("tensor_blocks", 1));
-    } else {
-      return layout;
     }
-    check_parts(value, layout[tensor_], mesh_.axes()[tensor_].size);
+    if (layout[tensor_].kind == Placement::Kind::kSplit)
+      check_parts(value, layout[tensor_], mesh_.axes()[tensor_]);
     return normal_form(layout, value.type.shape, mesh_);
   }
 
-  static void check_parts(const Value& value, const Placement& split, int ways) {
+  static void check_parts(const Value& value, const Placement& split, const Axis& axis) {
     const int64_t units = value.type.shape[split.dim] / split.unit / split.blocks;
-    if (units >= ways) return;
+    if (units >= axis.size) return;
     throw_error(
-        "{} {} has {} parts (heads, features or rows) that can be told apart along dim {}; {} ranks of the "
-        "axis tensor are too many for it",
-        value.name, to_string(value.type.shape), units, split.dim, ways);
+        "{} {} has {} parts (heads, features, rows or experts) that can be told apart along dim {}; {} ranks "
+        "of the axis {} are too many for it",
+        value.name, to_string(value.type.shape), units, split.dim, axis.size, axis.name);
   }
 
   // Whether another axis than data splits a dim.
@@ -257,7 +270,7 @@ class PinMaker {
   Microbatches microbatches_;
   const StateShares shares_;
   const Preset* tensor_preset_;  // may be null
-  int data_, tensor_;            // axes; −1 where there is none
+  int data_, tensor_, expert_;   // axes; −1 where there is none
   std::vector<int> batch_axes_;
 };
 
@@ -265,7 +278,7 @@ class PinMaker {
 
 std::vector<int> batch_axes(const Plan& plan) {
   std::vector<int> axes;
-  for (const char* axis : {"data", "tensor"}) {
+  for (const char* axis : {"data", "expert", "tensor"}) {
     const Preset* preset = preset_over(plan, axis);
     if (preset && preset->rows == Preset::Rows::kShared) axes.push_back(spread_axis(plan.mesh, axis));
   }
@@ -280,18 +293,15 @@ int64_t batch_parts(const Plan& plan) {
 }
 
 Part batch_rows(const Plan& plan, int64_t rows, int rank) {
-  Layout layout = replicated(plan.mesh);
   int64_t ways = 1;
-  for (int axis : batch_axes(plan)) {
-    layout[axis] = Placement::split(kBatchDim);
-    ways *= plan.mesh.axes()[axis].size;
-  }
+  for (int axis : batch_axes(plan)) ways *= plan.mesh.axes()[axis].size;
   if (rows < ways) {
     throw_error(
         "a microbatch of {} rows can not be shared by {} ranks; a larger train.batch, fewer microbatches "
         "(train.accumulate) or fewer ranks are needed",
         rows, ways);
   }
+  const Layout layout = along_rows(plan);
   check_layout(layout, {rows}, plan.mesh, "the rows of a microbatch");
   return local_pieces({rows}, layout, plan.mesh, rank)[0][0];
 }

@@ -138,7 +138,7 @@ class Search {
     double best_cost = kNever;
     NodeSpread best;
     for (NodeSpread& candidate : candidates) {
-      if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, candidate.way)) continue;
+      if (!is_legal(rule, candidate.way, mesh_) || !takes_parts(node, rule, candidate.way)) continue;
       const OperandLayouts layouts = layouts_by(rule, graph_, node, candidate, mesh_);
       const double cost = cost_of_candidate(node, work, candidate, layouts);
       // Where it costs the same, what is added up later may be added up once for several.
@@ -152,9 +152,14 @@ class Search {
     return best;
   }
 
-  static bool takes_parts(const Node& node, const Way& way) {
-    return takes_pieces(*node.op) ||
-           std::ranges::all_of(way, [](const IndexCut& cut) { return cut.blocks == 1; });
+  // Pieces of an index that its attributes speak of are no part.
+  static bool takes_parts(const Node& node, const IndexRule& rule, const Way& way) {
+    return takes_pieces(*node.op) || std::ranges::all_of(way, [&](const IndexCut& cut) {
+             if (cut.blocks == 1) return true;
+             Attrs attrs = node.attrs;
+             node.op->localize(attrs, rule, cut.index, 1, rule.indices[cut.index].extent);
+             return attrs == node.attrs;
+           });
   }
 
   // What the inputs' layouts, and pinned results, suggest along one axis, beyond doing nothing.

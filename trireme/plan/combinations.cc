@@ -47,6 +47,8 @@ constexpr EnumNames<kFeatures> kNames = {
     "batch norm",
     "convolutions",
     "the preset megatron",
+    "a mixture of experts (model.moe.experts)",
+    "an axis expert",
 };
 
 // Their kernels are for CPUs alone: a code is written bit after bit, atomo decomposes matrices, and
@@ -189,6 +191,24 @@ const std::vector<Combination>& combinations() {
       {kHostMethod, kCuda,
        "what it makes of gradients has kernels for CPUs alone; those for a GPU would have to be written. "
        "Use another method, or top_k and dgc without \"code\""},
+      // Mixtures of experts.
+      {kExperts, kAsynchronous,
+       "no stage waits for another's update, and the load of experts is told to all stages in it; use a "
+       "synchronous schedule"},
+      {kExperts, kOwnWeights,
+       "ranks go on by themselves for some steps, and the load of experts is added up over all of them in "
+       "each; each rank's own would have to be kept"},
+      {kExperts, kServed,
+       "workers send gradients alone so far; the load of experts would have to be sent too"},
+      {kExperts, kOffloadedModel,
+       "the update is cut into parts by weights, and the load of experts goes with none; a part of its own "
+       "would have to be built. Offload the optimizer's states alone"},
+      {kExperts, kCuda,
+       "routers, slots and rows of experts have kernels for CPUs alone; those for a GPU would have to be "
+       "written"},
+      {kExpertAxis, kExchange,
+       "methods compress what ranks along data add up, and dense gradients are added up along expert too; "
+       "methods would have to take both axes"},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -224,6 +244,8 @@ Features features_of(const Plan& plan) {
   add(kServed, agreement.servers() != nullptr);
   add(kServers, agreement.servers() && agreement.servers()->count > 1);
   add(kMegatron, plan.has("megatron"));
+  const int expert = plan.mesh.find("expert");
+  add(kExpertAxis, expert >= 0 && plan.mesh.axes()[expert].size > 1);
   return features;
 }
 

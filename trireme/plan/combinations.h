@@ -54,8 +54,10 @@ enum class Feature {
   kRunningStatistics,
   kConvolutions,
   kMegatron,
+  kExperts,     // mixtures of experts
+  kExpertAxis,  // several ranks along it
 };
-inline constexpr int kFeatures = static_cast<int>(Feature::kMegatron) + 1;
+inline constexpr int kFeatures = static_cast<int>(Feature::kExpertAxis) + 1;
 std::string_view name(Feature feature);  // as people say it: "an axis pipe"
 
 struct Combination {

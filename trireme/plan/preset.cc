@@ -41,6 +41,7 @@ constexpr Preset kPresets[] = {
     {.name = "zero1", .axis = "data", .rows = kShared, .states = kZero1},
     {.name = "zero2", .axis = "data", .rows = kShared, .states = kZero2},
     {.name = "zero3", .axis = "data", .rows = kShared, .states = kZero3},
+    {.name = "expert", .axis = "expert", .rows = kShared, .weights = Weights::kExperts},
     {.name = "megatron", .axis = "tensor", .weights = Weights::kFeatures},
     {.name = "sequence", .axis = "tensor", .changes = "megatron", .weights = Weights::kFeaturesAndPositions,
      .scatter = Scatter::kSequence},

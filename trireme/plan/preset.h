@@ -6,6 +6,7 @@
 //   zero1       data    and the optimizer's states
 //   zero2       data    and gradients, each microbatch adding to its parts
 //   zero3       data    and weights at rest, gathered for the forward part and again for the backward part
+//   expert      expert  the batch; experts of a mixture, to which tokens are sent
 //   megatron    tensor  attention by heads, feed-forward layers by columns and then rows, the vocabulary
 //   sequence    tensor  with megatron: what lies between those, along the sequence
 //   hybrid_cnn  tensor  the batch for convolutions, features for fully connected layers
@@ -43,6 +44,7 @@ enum class Weights : uint8_t {
   kWhole,
   kFeatures,              // the one that the parameter says (tensor_dim): heads, columns, rows of a table
   kFeaturesAndPositions,  // likewise, and of tables of positions some positions (tensor_sequence_dim)
+  kExperts,               // some experts (expert_dim)
 };
 
 // What a sum of activations over the ranks of the axis may be split along as it is made.

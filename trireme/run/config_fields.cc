@@ -6,6 +6,7 @@
 #include <array>
 #include <iterator>
 
+#include "trireme/models/experts.h"
 #include "trireme/models/model.h"
 
 namespace trireme {
@@ -89,6 +90,46 @@ std::vector<Field> model_fields(ModelOptions& c) {
        {.min = 0, .max = 1024},
        {},
        "7"},
+
+      {"model.moe.experts",
+       &c.moe.experts,
+       "experts of a layer in the place of its feed-forward layer (gpt, llama); 0: none",
+       {.min = 0, .max = 1 << 16}},
+      {"model.moe.top_k",
+       &c.moe.top_k,
+       "experts that a token goes to",
+       {.min = 0, .max = 1 << 16},
+       {},
+       "by gate: 2 (gshard, mixtral), 1 (switch), 8 (deepseek_v3)"},
+      {"model.moe.gate", &c.moe.gate, "how tokens choose experts", {}, gate_names()},
+      {"model.moe.capacity",
+       &c.moe.capacity,
+       "slots of an expert in a routing group, times its even share; choices beyond are dropped; 0: none are; "
+       "-1: by gate, 2 (gshard), 1.25 (switch), 0 (mixtral, deepseek_v3)",
+       {.min = -1}},
+      {"model.moe.shared", &c.moe.shared, "experts that every token goes to", {.min = 0, .max = 1 << 10}},
+      {"model.moe.every", &c.moe.every, "every so many layers, one has experts", {.min = 1, .max = 10000}},
+      {"model.moe.hidden", &c.moe.hidden, "features inside an expert", at_least(0), {}, "model.feed_forward"},
+      {"model.moe.groups",
+       &c.moe.groups,
+       "routing groups of a sequence, in which tokens compete for slots",
+       {.min = 1, .max = 1 << 20}},
+      {"model.moe.expert_groups",
+       &c.moe.expert_groups,
+       "equal groups of experts, of which model.moe.top_groups are chosen from (deepseek_v3: 8)",
+       {.min = 1, .max = 1 << 16}},
+      {"model.moe.top_groups",
+       &c.moe.top_groups,
+       "groups of experts that a token chooses from (deepseek_v3: 4)",
+       {.min = 1, .max = 1 << 16}},
+      {"model.moe.balance",
+       &c.moe.balance,
+       "weight of the loss that keeps experts evenly used; -1: by gate, 0.01 (gshard, switch), 0.02 "
+       "(mixtral), 0.0001 (deepseek_v3)",
+       {.min = -1}},
+      {"model.moe.z_loss", &c.moe.z_loss, "weight of the squares of the router's log-sum-exp", real()},
+      {"model.moe.bias_rate", &c.moe.bias_rate,
+       "by how much an expert's bias goes up or down in a step (deepseek_v3)", real()},
 
       {"model.lora.rank",
        &c.lora.rank,

@@ -220,6 +220,7 @@ class Run {
     line.time = wall_seconds();
     if (const double peak = leads() ? observer_.peak_flops() : 0; peak > 0)
       line.mfu = flops_per_step_ / seconds / peak;
+    line.experts = done.experts;
     log_rank(line, step);
     if (leads()) {
       metrics_->write(line);

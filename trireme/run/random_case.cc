@@ -82,7 +82,8 @@ class Drawing {
     // Rows that two axes share, and those that each rank normalises on its own, have to be even.
     const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
     const bool alone = computes_alone() && drawn_.contains(Feature::kRunningStatistics);
-    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : 1, hybrid || local_norm || alone);
+    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : std::max(1, size_of_axis("expert")),
+                  hybrid || local_norm || alone);
     if (dice_.chance(computes_alone() ? 0.03 : 0.45) || has_axis("other")) draw_layouts(plan);
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
@@ -203,6 +204,7 @@ class Drawing {
     }
     Words names = dice_.chance(0.3) ? Words{dice_.word({"data", "data", "tensor"})} : Words{"data", "tensor"};
     if (dice_.chance(0.08)) names.push_back("other");
+    if (dice_.chance(0.1)) names.push_back("expert");
     if (dice_.chance(0.25)) names.insert(names.begin(), std::string(kPipeAxis));
     if (names.size() > 1 && dice_.chance(0.5)) std::swap(names[0], names[1]);
     if (names.size() > 2 && dice_.chance(0.5)) std::swap(names[1], names[2]);
@@ -237,6 +239,22 @@ class Drawing {
     const int64_t heads = set("model.heads", dice_.between(least, 8));
     set("model.hidden", heads * dice_.between(1, 8));
     draw_feed_forward();
+    draw_experts();
+  }
+  // Mostly as many as the ranks that share them, or more.
+  void draw_experts() {
+    const int64_t ranks = size_of_axis("expert");
+    if (!takes(Feature::kExperts, ranks > 0 ? 0.9 : 0.2)) return;
+    const int64_t experts = set("model.moe.experts", dice_.between(std::max<int64_t>(1, ranks), 8));
+    const std::string gate =
+        set("model.moe.gate", dice_.word({"gshard", "switch", "mixtral", "deepseek_v3"}));
+    if (gate == "mixtral" || gate == "deepseek_v3")
+      set("model.moe.top_k", dice_.between(1, std::min<int64_t>(3, experts)));
+    if (dice_.chance(0.5)) set("model.moe.capacity", dice_.word({"0", "1", "1.25", "0.5"}));
+    if (dice_.chance(0.3)) set("model.moe.shared", int64_t{1});
+    if (dice_.chance(0.2)) set("model.moe.every", int64_t{2});
+    if (dice_.chance(0.3)) set("model.moe.hidden", dice_.between(1, 24));
+    if (dice_.chance(0.3)) set("model.moe.z_loss", std::string("0.01"));
   }
   void draw_llama() {
     const int64_t least = draw_layers_and_least();
@@ -244,6 +262,7 @@ class Drawing {
     set("model.hidden", heads * 2 * dice_.between(1, 4));
     set("model.kv_heads", draw_divisor(heads, least));
     draw_feed_forward();
+    draw_experts();
   }
   void draw_lstm() {
     set("model.layers", dice_.between(1, ranges_.max_layers));
@@ -375,6 +394,7 @@ class Drawing {
     if (has_axis("data") && dice_.chance(0.9))
       parts.push_back(dice_.chance(split) ? dice_.word({"data", "zero1", "zero1", "zero2", "zero3"})
                                           : "data");
+    if (has_axis("expert") && dice_.chance(0.95)) parts.push_back("expert");
     if (has_axis("tensor") && dice_.chance(0.95)) {
       const DrawnFamily* family = drawn_family();
       Words suited = family ? family->presets : Words{"megatron"};

@@ -216,6 +216,13 @@ void MetricsFile::write(const StepMetrics& m) {
   if (m.staleness_mean) object["staleness_mean"] = *m.staleness_mean;
   if (m.staleness_max) object["staleness_max"] = *m.staleness_max;
   if (m.staleness_mean) object["arrivals"] = m.arrivals;  // also where nobody had to come
+  const auto of_layers = [&](const char* name, double ExpertUse::*what) {
+    for (const ExpertUse& layer : m.experts) object[name].push_back(nlohmann::ordered_json(number(layer.*what)));
+  };
+  of_layers("expert_max_load", &ExpertUse::max_load);
+  of_layers("expert_dropped", &ExpertUse::dropped);
+  of_layers("router_entropy", &ExpertUse::entropy);
+  of_layers("balance_loss", &ExpertUse::balance);
   if (m.expected) {
     object["predicted_seconds"] = m.expected->seconds;
     object["predicted_bytes"] = m.expected->peak_bytes;

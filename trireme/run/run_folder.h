@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/optim/tallies.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/program.h"
 #include "trireme/run/config.h"
@@ -93,6 +94,7 @@ struct StepMetrics {
   // of the step that went by in waiting for other ranks.
   std::optional<double> compression_ratio = {}, residual_norm = {}, waiting_share = {};
   std::optional<ExpectedStep> expected = {};
+  std::vector<ExpertUse> experts = {};  // of each layer that has some
   // Of a server, and of a rank that mixes weights at its own pace: by how many updates gradients, or by how
   // many steps weights were behind, and in which order they came (arrival_order.h).
   std::optional<double> staleness_mean = {}, staleness_max = {};

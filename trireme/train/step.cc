@@ -16,6 +16,7 @@
 #include "trireme/ops/table.h"
 #include "trireme/optim/groups.h"
 #include "trireme/optim/parameter_patterns.h"
+#include "trireme/optim/tallies.h"
 #include "trireme/optim/update.h"
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/pins.h"
@@ -105,6 +106,8 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
     check_adapters(net, model);
     b.output("loss", checked_scalar(b, loss.sum, record, "loss"));
     b.output("count", checked_scalar(b, loss.count, record, "count"));
+    for (const Network::Tally& tally : net.tallies())
+      b.output(tally_name(tally.role, tally.layer), tally.value, tally.role);
     return lower_precision(b.take(), precision, ops());
   }
   const ValueId logits = record.logits(net, model.options, input(tensors[0]));
@@ -117,6 +120,8 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
     b.output("loss", loss.sum);
     b.output("count", loss.count);
   }
+  for (const Network::Tally& tally : net.tallies())
+    b.output(tally_name(tally.role, tally.layer), tally.value, tally.role);
   if (outputs != Outputs::kLoss) b.output("logits", logits, OutputRole::kRows);
   return lower_precision(b.take(), precision, ops());
 }
@@ -151,6 +156,16 @@ Renewal served_renewal(const Servers& servers) {
 std::vector<Value> renewed_states(const Graph& forward) {
   std::vector<Value> result;
   for (const Update& update : forward.updates) result.push_back(forward.values[update.state]);
+  return result;
+}
+
+// What a step adds up beside its loss, and the buffers that its update makes of that.
+Tallies tallies_of(const Graph& first) {
+  Tallies result;
+  for (const Value& value : first.values) {
+    if (value.attrs.has(kTallies)) result.sums.push_back(value);
+    if (value.role == Role::kBuffer && value.attrs.has(kBalances)) result.biases.push_back(value);
+  }
   return result;
 }
 
@@ -361,6 +376,11 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   const Role pending = wholes ? Role::kGradient : Role::kPending;
   Graph first = with_gradients(forward, Accumulate::kReplace, pending, train, result.cut);
   const SharedGradients shared = shared_gradients(first);
+  const Tallies tallies = tallies_of(first);
+  if (!tallies.sums.empty()) {
+    features.insert(Feature::kExperts);
+    check_combinations(features);
+  }
   const std::vector<Graph> merges = wholes ? shard_graphs(first, schedule.own) : std::vector<Graph>();
   const Rows rows = wholes ? Rows::kOfOneRank : Rows::kOfAllRanks;
   result.segments.emplace_back(std::move(first), SegmentKind::kForwardBackward, rows);
@@ -382,7 +402,7 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     if (wholes) renewal = {Renewal::By::kSum, schedule.microbatches};
     if (servers) renewal = served_renewal(*servers);
     result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim,
-                                              update_options(train), renewal, shared),
+                                              update_options(train), renewal, shared, tallies),
                                  SegmentKind::kUpdate);
   }
   result.segments.emplace_back(std::move(evaluate), SegmentKind::kEvaluate);

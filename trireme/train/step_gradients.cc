@@ -10,6 +10,7 @@
 #include "trireme/ir/scope.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
+#include "trireme/optim/tallies.h"
 #include "trireme/optim/update.h"
 #include "trireme/passes/autodiff.h"
 #include "trireme/passes/prune.h"
@@ -60,11 +61,15 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
                      const Cut& cut) {
   forward = with_pending_states(std::move(forward), accumulate, pending);
   const std::vector<ValueId> parameters = parameters_of(forward);
-  const ValueId loss = forward.outputs.at(0).value, count = forward.outputs.at(1).value;
-  forward.outputs.clear();
+  const std::vector<Output> outputs = std::exchange(forward.outputs, {});
+  const ValueId loss = outputs.at(0).value, count = outputs.at(1).value;
+  std::vector<ValueId> objective = {loss};
+  for (const Output& output : outputs) {
+    if (output.role == OutputRole::kObjective) objective.push_back(output.value);
+  }
   Builder b(ops(), std::move(forward));
   const ValueId loss_scale = b.input("loss_scale", {DType::f32, {}}, Role::kScalar);
-  const Backward backward = differentiate(b, loss, loss_scale, parameters);
+  const Backward backward = differentiate(b, objective, loss_scale, parameters);
   const std::vector<ValueId>& gradients = backward.gradients;
   const auto store = [&](std::string_view name, ValueId value, Attrs attrs = {}) {
     const ValueId state = b.state(name, b.type(value), Role::kGradient, std::move(attrs));
@@ -110,6 +115,12 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
   }
   store(kLossState, loss);
   store(kCountState, count);
+  for (size_t i = 2; i < outputs.size(); ++i) {
+    const Builder::Scope scope(b, scope_of(b.graph().values[outputs[i].value].name));
+    store(
+        tally_state_name(outputs[i].name), outputs[i].value,
+        {{std::string(kTallies), std::string(name(outputs[i].role))}, {"layer", layer_of_tally(outputs[i])}});
+  }
   if (train.noise_scale) {
     store(kSquaresState, squares);
     store(kCountSquaresState, b.op("sum_squares", {count}, {{"of", "addends"}}));

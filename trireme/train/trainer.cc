@@ -316,6 +316,11 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
     count = read("count");
     result.loss = read("loss") / std::max(1.0f, count);
     result.skipped = !std::isfinite(read("scale"));
+    for (const std::string& layer : layers_with_experts(program().segments[turn.segment].graph)) {
+      const std::vector<std::string> names = expert_use_outputs(layer);
+      result.experts.push_back(
+          {layer, read(names[0]), read(names[1]), read(names[2]), read(names[3]) / std::max(1.0f, count)});
+    }
     if (program().segments[turn.segment].graph.has_output(kResidualSquares))
       result.residual_norm = std::sqrt(static_cast<double>(read(kResidualSquares)));
     if (train_.noise_scale) {

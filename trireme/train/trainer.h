@@ -12,6 +12,7 @@
 #include "trireme/checkpoint/safetensors.h"
 #include "trireme/data/batch.h"
 #include "trireme/kernels/communicator.h"
+#include "trireme/optim/tallies.h"
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/runner.h"
 #include "trireme/train/batch_check.h"
@@ -27,6 +28,8 @@ struct StepResult {
   double norm = 0;          // of the gradient, before clipping
   bool skipped = false;     // the gradient was not finite, or no target counted; nothing changed
   GradientSquares squares;  // with train.noise_scale
+  // Of each layer with experts, `balance` as a mean over counted targets.
+  std::vector<ExpertUse> experts = {};
   std::optional<double> residual_norm =
       {};  // of what this rank's exchange has not sent yet, where it keeps that
   // Of a server's step: by how many updates the weights that gradients were of were behind; and of one at a

@@ -92,7 +92,7 @@ size_t bf16_matmul_workspace(const KernelShape& shape) {
 }  // namespace
 
 void add_matmul(KernelTable& table) {
-  table.add("matmul", DType::f32, {run_matmul, matmul_workspace});
+  for (const char* op : {"matmul", "matmul_f32"}) table.add(op, DType::f32, {run_matmul, matmul_workspace});
   if (bf16_instructions()) table.add("matmul", DType::bf16, {run_bf16_matmul, bf16_matmul_workspace});
 }
 

@@ -24,6 +24,7 @@ namespace cpu {
   X(add_conv2d_grad_input) \
   X(add_conv2d_grad_weight) \
   X(add_cross_entropy) \
+  X(add_dispatch) \
   X(add_dropout) \
   X(add_embedding) \
   X(add_layer_norm) \
@@ -40,6 +41,7 @@ namespace cpu {
   X(add_rice) \
   X(add_rms_norm) \
   X(add_rope) \
+  X(add_route) \
   X(add_select) \
   X(add_softmax) \
   X(add_sparse) \
