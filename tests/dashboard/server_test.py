@@ -116,6 +116,8 @@ class Server(unittest.TestCase):
         time.sleep(2.1)
         again = self.json(served, f"/api/runs?since={since}")["runs"]
         self.assertEqual([(run["name"], run["step"]) for run in again], [("b/inner", 701)])
+        # A page that outlives its server is told everything by the next one.
+        self.assertEqual(len(self.json(self.dashboard(), f"/api/runs?since={since}")["runs"]), 2)
 
     def test_a_log_that_grows(self):
         make_run(self.runs / "a", 10)
