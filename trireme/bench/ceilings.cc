@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/base/machine.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernel_run.h"
-#include "trireme/base/machine.h"
 #include "trireme/bench/statistics.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <memory>
 
+#include "trireme/base/machine.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernels.h"
 #include "trireme/bench/local_link.h"
-#include "trireme/base/machine.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/bench/step_shares.h"
 #include "trireme/comm/texts.h"
