@@ -111,7 +111,7 @@ export class RunView {
     update() {
         for (const chart of this.charts)
             chart.update();
-        void this.refresh();
+        this.refresh().catch(() => { }); // where the server does not answer, the page says so
     }
     async refresh() {
         const run = this.run();

@@ -2,6 +2,7 @@
 import { element, replace } from "./dom.js";
 import { valueOf } from "./filter.js";
 import * as format from "./format.js";
+const MOST_HEIGHT = 300;
 const MOST_SETTINGS = 10; // columns of settings in which runs differ
 export function stateChip(state) {
     return element("span", { class: `state ${state}` }, state.replace(/_/g, " "));
@@ -20,6 +21,7 @@ export class RunsTable {
     rows = new Map();
     columns = [];
     near = null;
+    most = 0; // runs that were shown
     constructor(hooks) {
         this.hooks = hooks;
         this.element = element("div", { class: "runs", attributes: { tabindex: "0", role: "region", "aria-label": "runs" } }, element("table", {}, this.head, this.body));
@@ -77,6 +79,10 @@ export class RunsTable {
         this.headOf(sort);
         const columns = this.columns.map((column) => column.key).join(" ");
         this.body.replaceChildren(...runs.map((run) => this.rowOf(run, columns)));
+        if (runs.length > this.most) { // as high as the runs need; who pulls at its edge decides otherwise
+            this.most = runs.length;
+            this.element.style.height = `${Math.min(MOST_HEIGHT, 60 + 22 * runs.length)}px`;
+        }
     }
     highlight(run) {
         this.near?.classList.remove("near");

@@ -30,6 +30,7 @@ export interface ChartPage {
 const HEIGHT = 190;
 const MOST_IN_FOCUS = 40;  // curves; all are drawn again when another comes into focus
 
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power);
 const X_TITLES = { step: "step", samples: "samples", seconds: "time in the run", time: "" };
 
 interface Line {
@@ -38,6 +39,11 @@ interface Line {
   colour: string;
   values: (number | null)[];
   faint: boolean;
+}
+
+// What has no noise, or so few values that a running mean would only be late.
+function isSmoothed(name: string): boolean {
+  return !name.startsWith("validation_") && !["lr", "peak_bytes", "predicted_bytes", "predicted_seconds", "bytes_sent"].includes(name);
 }
 
 // As TensorBoard smooths: an exponential mean, divided by the weight that it has so far.
@@ -110,9 +116,9 @@ export class Chart {
       const run = byNumber.get(series.run);
       const colour = this.options.labels ? style(`--line-${this.options.names.indexOf(series.name)}`)
         : run ? this.page.colour(run) : "gray";
-      const smoothed = place.smoothing > 0 && series.means;
-      lines.push({ series, run, colour, values: series.values, faint: Boolean(smoothed) });
-      if (smoothed && series.means) lines.push({ series, run, colour, faint: false, values: smooth(series.means, answer.slots, place.smoothing) });
+      const means = place.smoothing > 0 && isSmoothed(series.name) ? series.means : undefined;
+      lines.push({ series, run, colour, values: series.values, faint: Boolean(means) });
+      if (means) lines.push({ series, run, colour, faint: false, values: smooth(means, answer.slots, place.smoothing) });
     }
     return lines;
   }
@@ -183,6 +189,7 @@ export class Chart {
         { ...axis, size: 22, gap: 3, space: 70,
           values: place.x === "time" ? undefined : (_self, values, _axis, _space, apart) => values.map((value) => this.xText(value, apart, place)) },
         { ...axis, size: (_, values) => 16 + 6.6 * Math.max(4, ...(values ?? []).map((value) => value.length)), space: 28,
+          ...(this.options.tick === format.bytesTick ? { incrs: POWERS_OF_TWO } : {}),
           values: (_, values) => values.map((value) => value === null ? "" : (this.options.tick ?? this.options.text)(value)) },
       ],
       series: [{}, ...this.lines.map((line): uPlot.Series => ({

@@ -117,6 +117,7 @@ class Page {
         if (run.gone) this.runs.delete(run.run);
         else this.runs.set(run.run, run);
       }
+      for (const number of [...this.runs.keys()]) if (number >= answer.count) this.runs.delete(number);  // of a server before this one
       this.status.classList.remove("lost");
       replace(this.status, [...this.runs.values()].some((run) => run.state === "running") ? "live" : "up to date");
       if (first) requestAnimationFrame(() => performance.mark("listed"));

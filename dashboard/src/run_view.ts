@@ -127,7 +127,7 @@ export class RunView {
 
   update(): void {
     for (const chart of this.charts) chart.update();
-    void this.refresh();
+    this.refresh().catch(() => {});  // where the server does not answer, the page says so
   }
 
   private async refresh(): Promise<void> {

@@ -21,6 +21,7 @@ export interface TableHooks {
   sort: (key: string) => void;
 }
 
+const MOST_HEIGHT = 300;
 const MOST_SETTINGS = 10;  // columns of settings in which runs differ
 
 export function stateChip(state: string): HTMLElement {
@@ -42,6 +43,7 @@ export class RunsTable {
   private readonly rows = new Map<number, { run: Run; columns: string; row: HTMLTableRowElement }>();
   private columns: Column[] = [];
   private near: HTMLElement | null = null;
+  private most = 0;  // runs that were shown
 
   constructor(private readonly hooks: TableHooks) {
     this.element = element("div", { class: "runs", attributes: { tabindex: "0", role: "region", "aria-label": "runs" } },
@@ -104,6 +106,10 @@ export class RunsTable {
     this.headOf(sort);
     const columns = this.columns.map((column) => column.key).join(" ");
     this.body.replaceChildren(...runs.map((run) => this.rowOf(run, columns)));
+    if (runs.length > this.most) {  // as high as the runs need; who pulls at its edge decides otherwise
+      this.most = runs.length;
+      this.element.style.height = `${Math.min(MOST_HEIGHT, 60 + 22 * runs.length)}px`;
+    }
   }
 
   highlight(run: number | null): void {

@@ -31,9 +31,9 @@ class Resume(Training):
         path.write_bytes(data)
 
     def files(self):
-        """What a run wrote, but not its lock."""
+        """What a run wrote, but not its lock, and not its events, in which refusals are noted too."""
         return {str(path.relative_to(self.run_folder)): path.read_bytes()
-                for path in sorted(self.run_folder.rglob("*")) if path.is_file() and path.name != ".lock"}
+                for path in sorted(self.run_folder.rglob("*")) if path.is_file() and path.name not in [".lock", "events.jsonl"]}
 
     def test_another_seed_is_refused_and_nothing_is_touched(self):
         self.train("run", "--train.steps=5")

@@ -12,7 +12,7 @@ class Dashboard:
         self.process = subprocess.Popen([trireme, "dashboard", *map(str, arguments)], stdout=subprocess.PIPE, text=True)
         self.address = ""
         for line in self.process.stdout:
-            if found := re.search(r"(http://\S+/\?token=(\w+))", line):
+            if found := re.search(r"(http://\S+/\?token=([\w-]+))", line):
                 self.address, self.token = found.groups()
                 break
         self.port = int(re.search(r":(\d+)/", self.address).group(1))

@@ -5,6 +5,7 @@ Run by ctest; alone: python3 tests/dashboard/server_test.py build/release/trirem
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -115,6 +116,8 @@ class Server(unittest.TestCase):
         time.sleep(2.1)
         again = self.json(served, f"/api/runs?since={since}")["runs"]
         self.assertEqual([(run["name"], run["step"]) for run in again], [("b/inner", 701)])
+        # A page that outlives its server is told everything by the next one.
+        self.assertEqual(len(self.json(self.dashboard(), f"/api/runs?since={since}")["runs"]), 2)
 
     def test_a_log_that_grows(self):
         make_run(self.runs / "a", 10)
@@ -225,6 +228,41 @@ class Server(unittest.TestCase):
         self.assertEqual(len(answer["runs"]), 1000)
         print(f"1,000 runs: listed in {served.processor_seconds():.2f} s of the processor", file=sys.stderr)
         self.assertLess(served.processor_seconds(), 1)
+
+    def test_prometheus(self):
+        make_run(self.runs / 'a "quoted" \\ name', 10, events=[end_event(10)])
+        make_run(self.runs / "b", 20)
+        served = self.dashboard()
+        status, headers, body = served.ask("/metrics")
+        self.assertEqual(status, 200)
+        self.assertIn("version=0.0.4", headers["content-type"])
+        text = body.decode()
+        self.assertIn('trireme_run_step{run="b"} 20\n', text)
+        self.assertIn('trireme_run_step{run="a \\"quoted\\" \\\\ name"} 10\n', text)
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) trireme_run_\w+ .+|trireme_run_\w+\{run="([^"\\]|\\["\\n])*"\} [-+.e\d]+)$')
+        if shutil.which("promtool"):
+            done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_top(self):
+        make_run(self.runs / "a/one", 10, planned=40, events=[end_event(10, "stopped", 3)])
+        make_run(self.runs / "a/two\x1b[31m\nred", 20)
+        printed = subprocess.run([TRIREME, "top", str(self.runs)], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("\x1b", printed)
+        title, *rows = printed.splitlines()
+        self.assertEqual(title.split()[:3], ["run", "state", "step"])
+        self.assertEqual(len(rows), 2)
+        self.assertEqual([row for row in rows if "a/one" in row][0].split()[1:3], ["stopped", "10/40"])
+
+    def test_a_token_of_ones_own(self):
+        token = self.runs.parent / "token"
+        token.write_text("0123456789abcdef_-\n")
+        served = self.dashboard(self.runs, "--token-file", token)
+        self.assertEqual(served.token, "0123456789abcdef_-")
+        token.write_text("short\n")
+        done = subprocess.run([TRIREME, "dashboard", str(self.runs), "--token-file", str(token)], capture_output=True, text=True)
+        self.assertIn("no token", done.stderr)
 
     def test_the_command(self):
         done = subprocess.run([TRIREME, "dashboard", str(self.runs / "nowhere")], capture_output=True, text=True)

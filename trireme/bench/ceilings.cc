@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "trireme/base/clock.h"
+#include "trireme/base/machine.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernel_run.h"
-#include "trireme/base/machine.h"
 #include "trireme/bench/statistics.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -6,8 +6,8 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/bench/ceilings.h"
 #include "trireme/base/machine.h"
+#include "trireme/bench/ceilings.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/plan/agreement.h"
 #include "trireme/program/file_turns.h"

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/machine.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/collective_timing.h"
-#include "trireme/base/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/collective_chart.h"
 #include "trireme/cli/command.h"
@@ -180,8 +180,7 @@ Json json_of(const std::vector<bench::CollectiveTime>& times, const bench::Colle
 
 void print_heading(const CollectivesOptions& options, const bench::CollectiveQuestion& question) {
   fmt::print("{} of {}, {} memory; {} with {} cores; each time is that of the slowest rank\n\n",
-             name(question.collective), name(question.dtype), options.memory, cpu_model(),
-             host_core_count());
+             name(question.collective), name(question.dtype), options.memory, cpu_model(), host_core_count());
   fmt::print("{:>10} {:<36} {:>11} {:>11} {:>9} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "p90 µs",
              "bus GB/s", "predicted µs", "/measured");
 }
@@ -211,8 +210,8 @@ void run_rank(comm::Context& context, const CollectivesOptions& options,
     const std::string title =
         fmt::format("{} of {}, {} ranks, {} ({} memory)", name(question.collective), name(question.dtype),
                     context.ranks(), context.transport().name(), options.memory);
-    write_collective_chart(options.svg, title,
-                           fmt::format("{}, {} cores", cpu_model(), host_core_count()), times);
+    write_collective_chart(options.svg, title, fmt::format("{}, {} cores", cpu_model(), host_core_count()),
+                           times);
   }
 }
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/machine.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/kernels.h"
-#include "trireme/base/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/write_file.h"

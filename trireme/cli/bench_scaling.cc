@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/base/text.h"
 #include "trireme/base/machine.h"
+#include "trireme/base/text.h"
 #include "trireme/bench/scaling.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
@@ -118,8 +118,7 @@ int run(const ScalingOptions& options) {
   const Cluster cluster = options.cluster.empty() ? Cluster() : read_cluster(options.cluster);
   fmt::print("{}: {}, plan {}, {} thread{} a rank, least of {} medians of {} steps, {} ({} cores)\n",
              setup.name, setup.config.model.family, options.plan, options.threads,
-             options.threads == 1 ? "" : "s", options.repeats, options.steps, cpu_model(),
-             thread_count(0));
+             options.threads == 1 ? "" : "s", options.repeats, options.steps, cpu_model(), thread_count(0));
   std::fflush(stdout);
   bench::StepSeconds simulate;
   if (!options.cluster.empty())

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/base/text.h"
 #include "trireme/base/machine.h"
+#include "trireme/base/text.h"
 #include "trireme/bench/train_steps.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"

@@ -4,12 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 
-#include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/run_folders.h"
 #include "trireme/dashboard/http_server.h"
 #include "trireme/dashboard/site.h"
 
@@ -34,6 +33,7 @@ std::string host_in_address(const std::string& address) {
 
 int dashboard(std::span<const std::string> arguments) {
   std::vector<std::string> folders, hosts;
+  std::string token_file;
   dashboard::ServerOptions server;
   CLI::App app(
       "Serves a page with the runs in some folders: curves, settings, speed, memory, ranks and events, while they "
@@ -49,15 +49,12 @@ int dashboard(std::span<const std::string> arguments) {
       ->type_name("ADDRESS");
   app.add_option("--allow-host", hosts, "a name that browsers may call this machine by, beside localhost")
       ->type_name("NAME");
+  app.add_option("--token-file", token_file,
+                 "a file with the token, of 16 characters or more; default: a new one at every start")
+      ->type_name("FILE");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
-  if (folders.empty()) {
-    if (!std::filesystem::is_directory("runs"))
-      throw_error(
-          "there is no folder 'runs' here; name a run's folder, or one that holds the folders of runs");
-    folders = {"runs"};
-  }
-
-  const std::string token = dashboard::new_token();
+  folders = folders_or_runs(folders);
+  const std::string token = token_file.empty() ? dashboard::new_token() : dashboard::read_token(token_file);
   dashboard::Site site({.folders = folders}, dashboard::Guard(token, hosts));
   const size_t runs = site.count_runs();
   const sigset_t signals = signals_that_end();

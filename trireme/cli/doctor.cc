@@ -11,10 +11,10 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
+#include "trireme/base/machine.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/device_ceilings.h"
-#include "trireme/base/machine.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/kernels/kernel.h"
@@ -56,8 +56,7 @@ std::string first_line_of(const std::string& command) {
 }
 
 Finding check_cpu() {
-  return {Verdict::kOk, "CPU",
-          fmt::format("{}, {} cores for this process", cpu_model(), core_count())};
+  return {Verdict::kOk, "CPU", fmt::format("{}, {} cores for this process", cpu_model(), core_count())};
 }
 
 Finding check_simd() {
@@ -77,10 +76,9 @@ Finding check_arithmetic() {
 
 Finding check_memory() {
   const size_t available = available_memory_bytes();
-  return {
-      available < kLittleMemory ? Verdict::kAdvice : Verdict::kOk, "memory",
-      fmt::format("{}, {} of it free", format_bytes(total_memory_bytes()), format_bytes(available)),
-      "close other programs, or train with a smaller train.batch or a higher train.accumulate"};
+  return {available < kLittleMemory ? Verdict::kAdvice : Verdict::kOk, "memory",
+          fmt::format("{}, {} of it free", format_bytes(total_memory_bytes()), format_bytes(available)),
+          "close other programs, or train with a smaller train.batch or a higher train.accumulate"};
 }
 
 Finding check_huge_pages() {

@@ -37,6 +37,7 @@ constexpr Command kCommands[] = {
      trireme::cli::simulate},
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
     {"dashboard", "a page with runs, while they train and after", trireme::cli::dashboard},
+    {"top", "the same as a table in a terminal", trireme::cli::top},
     {"doctor", "what this machine has, and what to install", trireme::cli::doctor},
 };
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/base/machine.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/local_cluster.h"
-#include "trireme/base/machine.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/launch_flags.h"
 #include "trireme/cli/write_file.h"

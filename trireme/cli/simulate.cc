@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
-#include "trireme/base/text.h"
 #include "trireme/base/machine.h"
+#include "trireme/base/text.h"
 #include "trireme/bench/statistics.h"
 #include "trireme/bench/step_setup.h"
 #include "trireme/cli/arguments.h"
@@ -52,9 +52,8 @@ Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::S
   const Model model(config.model);
   const StepPrograms programs(model, config.train, config.optim, setup.shape, plan);
   const long threads = config.train.threads;
-  const std::unique_ptr<Device> here =
-      device_here(config.train, threads ? static_cast<int>(threads)
-                                        : std::max(1, thread_count(0) / plan.mesh.ranks()));
+  const std::unique_ptr<Device> here = device_here(
+      config.train, threads ? static_cast<int>(threads) : std::max(1, thread_count(0) / plan.mesh.ranks()));
   const auto program = [&](int rank) {
     const bool known = here && here->name() == device_map.device(rank).kind;
     return programs.rank(rank, known ? here.get() : nullptr);

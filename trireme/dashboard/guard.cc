@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 
 namespace trireme::dashboard {
 namespace {
@@ -38,6 +40,21 @@ std::string new_token() {
   randombytes_buf(bits.data(), bits.size());
   std::string token;
   for (const unsigned char byte : bits) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+std::string read_token(const std::string& path) {
+  constexpr size_t kMostBytes = 4096, kLeastCharacters = 16;
+  const std::string text = read_input_file(path, kMostBytes, "a file with a token");
+  const std::string token = text.substr(0, text.find_first_of("\r\n"));
+  // What an address and a cookie can hold as it is.
+  const bool plain =
+      std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+  if (token.size() < kLeastCharacters || !plain)
+    throw_error(
+        "{}: its first line is no token; expected {} or more letters, digits, - and _, such as `openssl rand -hex 16` "
+        "prints",
+        path, kLeastCharacters);
   return token;
 }
 

@@ -18,6 +18,8 @@ namespace trireme::dashboard {
 
 // 128 random bits, as 32 digits.
 std::string new_token();
+// The one in a file, whose first line it is. Throws Error where it is not 16 letters and digits or more.
+std::string read_token(const std::string& path);
 
 class Guard {
  public:

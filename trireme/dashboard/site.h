@@ -6,6 +6,7 @@
 //   /api/run?run=N          all of one run but its curves
 //   /api/series?…           curves of several runs on one grid (series_answer.h)
 //   /api/ranks?run=N&…      times of each rank, on a grid
+//   /metrics                the newest numbers of all runs, for Prometheus
 //
 // Runs are named by number, never by path.
 #pragma once

@@ -89,7 +89,7 @@ std::string_view name_of(RunResult::End end) {
 
 double wall_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) * 1e-3;
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1e3;
 }
 
 void RunRecord::started(const RunStart& run) {
