@@ -4,7 +4,6 @@
 
 #include "tests/exchange/ranks.h"
 #include "tests/support/error_of.h"
-#include "trireme/run/random_case.h"
 
 namespace trireme::testing {
 namespace {
@@ -154,23 +153,6 @@ TEST(ExchangeRefusal, OfWhatDoesNotGoTogether) {
   for (const char* by_host : {R"("atomo")", R"("pruned_ring")", R"({"method": "top_k", "code": "rice"})",
                               R"({"method": "qsgd", "code": "elias"})"})
     EXPECT_THAT(refusal(plan_of("data:4", by_host), device), HasSubstr("kernels for CPUs alone"));
-}
-
-// verify knows what a compressor does to a step, but not yet a server.
-TEST(ExchangeRefusal, OfAServerByVerify) {
-  const auto verdict = [](const char* mesh, const char* exchange) {
-    return parity::verify_case({"mlp",
-                                "f32",
-                                Shape{1, 3, 2},
-                                {"model.family=mlp", "model.layers=2", "model.hidden=6", "model.classes=4",
-                                 "train.batch=6", "optim.lr=0.001"},
-                                fmt::format(R"({{"mesh": "{}", "exchange": {}}})", mesh, exchange)});
-  };
-  const parity::Result served = verdict("data:3", R"("server")");
-  EXPECT_EQ(served.verdict, parity::Verdict::kRefused);
-  EXPECT_THAT(served.reason, HasSubstr("it has a server"));
-  EXPECT_EQ(verdict("data:2", R"({"method": "top_k", "ratio": 0.1})").verdict, parity::Verdict::kRounding);
-  EXPECT_EQ(verdict("data:2", R"("all_reduce")").verdict, parity::Verdict::kRounding);
 }
 
 }  // namespace

@@ -39,8 +39,21 @@ int receiving_slot(const Agreement& how, size_t neighbour, int which) {
 }
 
 std::vector<int> Mixing::around() const {
-  const int ranks = static_cast<int>(own_.replicas()), rank = static_cast<int>(own_.replica());
-  return pairs() ? partners(graph_of(how_), ranks, rank) : neighbours(graph_of(how_), ranks, rank);
+  return pairs() ? partners(graph_of(how_), replicas(), replica())
+                 : neighbours(graph_of(how_), replicas(), replica());
+}
+
+// At one's own pace: what is sent to each of the others and taken from it, in one slot or one for each.
+void Mixing::add_messages(AgreedSteps& steps, std::string_view sent, std::string_view taken, Slots slots) {
+  const std::vector<int> others = around();
+  for (size_t i = 0; i < others.size(); ++i) {
+    const int slot = slots == Slots::kOne ? 0 : static_cast<int>(i), other = others[i];
+    steps.lists.push_back(
+        {message_list(replica(), other), {Action::send(std::string(sent), other, slot)}, When::tell(other)});
+    steps.lists.push_back({message_list(other, replica()),
+                           {Action::receive(std::string(taken), other, slot)},
+                           When::arrival(other)});
+  }
 }
 
 ValueId Mixing::weight(Builder& b) {
@@ -113,9 +126,8 @@ void Mixing::add_gossip(AgreedSteps& steps) {
   const bool paced = !how_.is_in_step();
   const std::vector<int> peers = around();
   const auto slot = [&](size_t i) { return paced ? receiving_slot(how_, i, 0) : static_cast<int>(i) + 1; };
-  const int rank = static_cast<int>(own_.replica());
   ActionList list{"exchange", {}, When::every(1)};
-  for (const auto& [to, from] : gossip_rounds(graph_of(how_), static_cast<int>(own_.replicas()), rank)) {
+  for (const auto& [to, from] : gossip_rounds(graph_of(how_), replicas(), replica())) {
     const auto number = static_cast<size_t>(std::ranges::find(peers, from) - peers.begin());
     list.actions.push_back(Action::send(state, own_.rank_in(to)));
     list.actions.push_back(Action::receive(state, own_.rank_in(from), slot(number)));
@@ -124,12 +136,7 @@ void Mixing::add_gossip(AgreedSteps& steps) {
   steps.lists.push_back(std::move(list));
   steps.slots[state] = slot(peers.size());
   if (!paced) return;
-  for (size_t i = 0; i < peers.size(); ++i) {
-    steps.lists.push_back(
-        {message_list(rank, peers[i]), {Action::send(state, peers[i])}, When::tell(peers[i])});
-    steps.lists.push_back(
-        {message_list(peers[i], rank), {Action::receive(state, peers[i])}, When::arrival(peers[i])});
-  }
+  add_messages(steps, kMixedState, kMixedState, Slots::kOne);
   steps.lists.push_back({mix, {Action::run(mix)}, When::asked(When::What::kMix)});
 }
 
@@ -148,15 +155,14 @@ void Mixing::add_pushes(AgreedSteps& steps) {
     for (const auto& [own, all] : sums) b.update(own, b.op("div", {all, divisor}));
   });
   steps.slots[std::string(kMixedState)] = 2;
-  const std::vector<int> distances = push_distances(graph_of(how_), static_cast<int>(own_.replicas()));
-  const int64_t replicas = own_.replicas(), replica = own_.replica();
+  const std::vector<int> distances = push_distances(graph_of(how_), replicas());
   for (size_t i = 0; i < distances.size(); ++i) {
     ActionList list{
         fmt::format("push{}", i), {}, When::every(std::ssize(distances), static_cast<int64_t>(i) + 1)};
     const std::string state(kMixedState);
-    list.actions.push_back(Action::send(state, own_.rank_in((replica + distances[i]) % replicas)));
+    list.actions.push_back(Action::send(state, own_.rank_in((replica() + distances[i]) % replicas())));
     list.actions.push_back(
-        Action::receive(state, own_.rank_in((replica + replicas - distances[i]) % replicas), 1));
+        Action::receive(state, own_.rank_in((replica() + replicas() - distances[i]) % replicas()), 1));
     list.actions.push_back(Action::run(std::string(kMixSegment), 0, 1));
     steps.lists.push_back(std::move(list));
   }
@@ -170,13 +176,11 @@ ValueId Mixing::with_status(Builder& b, std::vector<ValueId> weights) const {
 // Both move towards each other by as much: what one gets of the difference, the other one gives, so that all
 // weights together stay what they were however late it comes, and whatever the rank has changed meanwhile.
 void Mixing::add_pairs(AgreedSteps& steps) {
-  const int ranks = static_cast<int>(own_.replicas()), rank = static_cast<int>(own_.replica());
-  asks(graph_of(how_), ranks, rank) ? add_asking(steps, around()) : add_answering(steps, around());
+  asks(graph_of(how_), replicas(), replica()) ? add_asking(steps) : add_answering(steps);
 }
 
-void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
+void Mixing::add_asking(AgreedSteps& steps) {
   const std::string offer(kOfferState), reply(kReplyState);
-  const int rank = static_cast<int>(own_.replica());
   add_segment(steps, kOfferSegment, [&](Builder& b) {
     std::vector<ValueId> weights;
     for (const Value& state : states_) weights.push_back(b.declare(state));
@@ -194,23 +198,20 @@ void Mixing::add_asking(AgreedSteps& steps, const std::vector<int>& others) {
   });
   const Action run_offer = Action::run(std::string(kOfferSegment)),
                settle = Action::run(std::string(kSettleSegment));
-  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.replicas()))) {
-    if (one == rank)
+  for (const auto& [one, other] : apart_pairs(graph_of(how_), replicas())) {
+    if (one == replica())
       steps.lists.push_back({"exchange",
                              {run_offer, Action::send(offer, other), Action::receive(reply, other), settle},
                              When::every(1)});
   }
-  for (const int other : others) {
-    steps.lists.push_back({message_list(rank, other), {Action::send(offer, other)}, When::tell(other)});
-    steps.lists.push_back({message_list(other, rank), {Action::receive(reply, other)}, When::arrival(other)});
-  }
+  add_messages(steps, kOfferState, kReplyState, Slots::kOne);
   steps.lists.push_back({std::string(kOfferSegment), {run_offer}, When::asked(When::What::kOffer)});
   steps.lists.push_back({"settle", {settle}, When::asked(When::What::kSettle)});
 }
 
-void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
+void Mixing::add_answering(AgreedSteps& steps) {
   const std::string offer(kOfferState), reply(kReplyState), answer(kAnswerSegment);
-  const int rank = static_cast<int>(own_.replica());
+  const std::vector<int> others = around();
   add_segment(steps, kAnswerSegment, [&](Builder& b) {
     Unpacked arrived(b, message(b, kOfferState));
     std::vector<ValueId> weights;
@@ -221,21 +222,15 @@ void Mixing::add_answering(AgreedSteps& steps, const std::vector<int>& others) {
     }
     b.update(message(b, kReplyState), with_status(b, weights));
   });
-  for (const auto& [one, other] : apart_pairs(graph_of(how_), static_cast<int>(own_.replicas()))) {
-    if (other != rank) continue;
+  for (const auto& [one, other] : apart_pairs(graph_of(how_), replicas())) {
+    if (other != replica()) continue;
     const int slot = static_cast<int>(std::ranges::find(others, one) - others.begin());
     steps.lists.push_back(
         {"exchange",
          {Action::receive(offer, one, slot), Action::run(answer, 0, slot), Action::send(reply, one, slot)},
          When::every(1)});
   }
-  for (size_t i = 0; i < others.size(); ++i) {
-    const int slot = static_cast<int>(i);
-    steps.lists.push_back(
-        {message_list(others[i], rank), {Action::receive(offer, others[i], slot)}, When::arrival(others[i])});
-    steps.lists.push_back(
-        {message_list(rank, others[i]), {Action::send(reply, others[i], slot)}, When::tell(others[i])});
-  }
+  add_messages(steps, kReplyState, kOfferState, Slots::kOneEach);
   steps.lists.push_back({answer, {Action::run(answer)}, When::asked(When::What::kAnswer)});
   steps.slots[offer] = steps.slots[reply] = static_cast<int>(others.size());
 }

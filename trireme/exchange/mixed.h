@@ -55,14 +55,18 @@ class Mixing {
  private:
   bool pushes() const { return how_.way() == ExchangeKind::Of::kPushes; }
   bool pairs() const { return how_.way() == ExchangeKind::Of::kPairs; }
+  int replicas() const { return static_cast<int>(own_.replicas()); }
+  int replica() const { return static_cast<int>(own_.replica()); }
   std::vector<int> around() const;
   ValueId message(Builder& b, std::string_view name) const;
   ValueId with_status(Builder& b, std::vector<ValueId> weights) const;
   void add_gossip(AgreedSteps& steps);
   void add_pushes(AgreedSteps& steps);
   void add_pairs(AgreedSteps& steps);
-  void add_asking(AgreedSteps& steps, const std::vector<int>& others);
-  void add_answering(AgreedSteps& steps, const std::vector<int>& others);
+  void add_asking(AgreedSteps& steps);
+  void add_answering(AgreedSteps& steps);
+  enum class Slots { kOne, kOneEach };
+  void add_messages(AgreedSteps& steps, std::string_view sent, std::string_view taken, Slots slots);
   template <typename Body>
   void add_segment(AgreedSteps& steps, std::string_view name, const Body& body);
 

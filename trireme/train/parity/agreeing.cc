@@ -6,22 +6,17 @@
 #include <mutex>
 #include <optional>
 
-#include "trireme/comm/collective/emulated_link.h"
-#include "trireme/comm/context.h"
 #include "trireme/exchange/gossip.h"
 #include "trireme/optim/update.h"
-#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/agreed.h"
+#include "trireme/train/parity/plan_ranks.h"
 #include "trireme/train/parity/rows_alone.h"
 #include "trireme/train/rank_steps.h"
 
 namespace trireme::parity {
 namespace {
 
-constexpr double kAgreeingTimeoutSeconds = 300;
 constexpr double kPartOfAByte = 0.5;  // shares of ranks are no whole numbers
-// So that ranks at their own pace come apart.
-const comm::EmulatedLink kUnevenLink{.latency_seconds = 1e-4, .jitter_seconds = 3e-3};
 
 // Of one replica: what its ranks have of the states, together.
 struct ReplicaStep {
@@ -99,7 +94,7 @@ void promise_messages(const Program& program, const Plan& plan, int64_t steps, c
 }
 
 // `replay`: the order in which each rank takes messages, where they go at their own pace and it is known.
-AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vector<Program> programs,
+AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std::vector<Program>& programs,
                          const std::vector<ArrivalOrder>& replay) {
   const Training& training = reference.training();
   const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
@@ -111,28 +106,19 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vect
   run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<ReplicaStep>(replicas));
   run.orders.resize(in_step ? 0 : replicas);
   std::mutex mutex;
-  const auto one_rank = [&](comm::Context& context) {
-    const auto rank = static_cast<size_t>(context.rank());
-    const auto replica = static_cast<size_t>(plan.mesh.coordinate(context.rank(), axis));
-    // Rings send what the closed forms say for any number of ranks and size.
-    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
-    const RankOptions ranks{plan, context.rank(), &communicator};
-    const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
-    Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
-                    training.shape, *device, ranks);
-    trainer.initialise(static_cast<uint64_t>(training.train.seed));
-    context.world().barrier().wait();
-    RankSteps steps(ranks, trainer, 0, reference.steps(),
+  const auto one_rank = [&](PlanRank& own) {
+    Trainer& trainer = own.trainer;
+    const auto replica = static_cast<size_t>(plan.mesh.coordinate(own.rank(), axis));
+    RankSteps steps(own.options, trainer, 0, reference.steps(),
                     replay.empty() ? std::nullopt : std::optional(replay[replica]));
     const auto note = [&](Gathering& gathering, const std::vector<std::string>& names) {
       const std::lock_guard lock(mutex);
-      gathering.add(trainer, names, plan.mesh, context.rank());
+      gathering.add(trainer, names, plan.mesh, own.rank());
     };
     {
       const std::lock_guard lock(mutex);
       run.rows.note(replica, trainer.own_rows());
     }
-    communicator.take_bytes();
     for (int64_t step = 0; step < reference.steps(); ++step) {
       ReplicaStep& record = run.steps[static_cast<size_t>(step)][replica];
       Batch batch = training.batches[static_cast<size_t>(step)];
@@ -145,7 +131,7 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vect
     }
     if (steps.arrivals()) steps.arrivals()->finish(ArrivalDriver::Why::kThrough);
     note(run.through[replica], lasting);
-    const auto sent = static_cast<double>(communicator.take_bytes());
+    const auto sent = static_cast<double>(own.communicator.take_bytes());
     {
       const Trainer::Meeting meeting(trainer);
       note(run.met[replica], lasting);
@@ -157,8 +143,8 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, std::vect
     run.orders[replica] = steps.arrivals()->take_order();
     promise_messages(trainer.program(), plan, reference.steps(), run.orders[replica], run.bytes);
   };
-  comm::run_rank_threads(plan.mesh.ranks(), one_rank, kAgreeingTimeoutSeconds,
-                         in_step || !replay.empty() ? std::nullopt : std::optional(kUnevenLink));
+  run_plan_ranks(reference, plan, programs, rings(plan.mesh),
+                 in_step || !replay.empty() ? Messages::kAtOnce : Messages::kJittering, one_rank);
   return run;
 }
 

@@ -7,20 +7,14 @@
 #include <optional>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/collective/emulated_link.h"
-#include "trireme/comm/context.h"
 #include "trireme/optim/update.h"
-#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/train/parity/agreed.h"
+#include "trireme/train/parity/plan_ranks.h"
 #include "trireme/train/parity/rows_alone.h"
 #include "trireme/train/rank_steps.h"
 
 namespace trireme::parity {
 namespace {
-
-constexpr double kServedTimeoutSeconds = 300;
-// So that workers come in another order than that of their ranks.
-const comm::EmulatedLink kJitteringLink{.latency_seconds = 1e-4, .jitter_seconds = 3e-3};
 
 struct WorkerStep {
   States given, left;
@@ -66,17 +60,15 @@ std::vector<std::string> renewed_by(const Program& program) {
   return names;
 }
 
-// Each writes what is its own.
+// One of the ranks; each writes what is its own.
 class ServedRank {
  public:
-  ServedRank(const Reference& reference, const Plan& plan, Trainer& trainer, Communicator& communicator,
-             int rank, ServedRun& run)
+  ServedRank(const Reference& reference, PlanRank& own, ServedRun& run)
       : training_(reference.training()),
-        plan_(plan),
-        servers_(*plan.agreement.servers()),
-        trainer_(trainer),
-        communicator_(communicator),
-        rank_(rank),
+        servers_(*own.options.plan.agreement.servers()),
+        own_(own),
+        trainer_(own.trainer),
+        number_(static_cast<size_t>(own.rank())),
         lasting_(states_of(reference.program(), StateGroup::kLasting)),
         left_(states_of(reference.program(), StateGroup::kLeft)),
         run_(run) {}
@@ -85,11 +77,10 @@ class ServedRank {
   void serve(std::optional<ArrivalOrder> replay) {
     std::vector<int> members(static_cast<size_t>(servers_.count));
     std::iota(members.begin(), members.end(), 0);
-    if (servers_.count > 1) communicator_.add_group(std::string(kServerAxis), members);
+    if (servers_.count > 1) own_.communicator.add_group(std::string(kServerAxis), members);
     const auto steps = std::ssize(training_.batches);
-    const RankOptions ranks{plan_, rank_, &communicator_};
-    RankSteps server(ranks, trainer_, 0, steps, std::move(replay));
-    std::vector<ServerUpdate>& updates = run_.servers[static_cast<size_t>(rank_)];
+    RankSteps server(own_.options, trainer_, 0, steps, std::move(replay));
+    std::vector<ServerUpdate>& updates = run_.servers[number_];
     const std::vector<std::string> renewed = renewed_by(trainer_.program());
     server.watch({.gradients =
                       [&] {
@@ -104,16 +95,16 @@ class ServedRank {
     Batch none;
     for (int64_t step = 0; step < steps; ++step) {
       const StepResult result = server.step(none, step, training_.rates[static_cast<size_t>(step)]);
-      run_.stalest[static_cast<size_t>(rank_)].push_back(*result.staleness_max);
+      run_.stalest[number_].push_back(*result.staleness_max);
     }
     trainer_.runner().run(When::asked(When::What::kMeet));
-    if (rank_ == kLeadingServer && servers_.count > 1) run_.met = read_own(trainer_, lasting_);
+    if (number_ == kLeadingServer && servers_.count > 1) run_.met = read_own(trainer_, lasting_);
     server.arrivals()->finish(ArrivalDriver::Why::kThrough);
-    run_.orders[static_cast<size_t>(rank_)] = server.arrivals()->take_order();
+    run_.orders[number_] = server.arrivals()->take_order();
   }
 
   void work() {
-    std::vector<WorkerStep>& steps = run_.workers[static_cast<size_t>(rank_ - servers_.rank_of(0))];
+    std::vector<WorkerStep>& steps = run_.workers[number_ - static_cast<size_t>(servers_.count)];
     for (auto over = StepResult::Over::kNo; over == StepResult::Over::kNo;) {
       Batch batch = training_.batches[steps.size() % training_.batches.size()];
       const auto step = std::ssize(steps);
@@ -128,44 +119,35 @@ class ServedRank {
 
  private:
   const Training& training_;
-  const Plan& plan_;
   const Servers servers_;
+  PlanRank& own_;
   Trainer& trainer_;
-  Communicator& communicator_;
-  const int rank_;
+  const size_t number_;
   const std::vector<std::string> lasting_, left_;
   ServedRun& run_;
 };
 
 ServedRun run_served(const Reference& reference, const Plan& plan, const std::vector<Program>& programs,
                      const std::vector<ArrivalOrder>& replay) {
-  const Training& training = reference.training();
   const Servers servers = *plan.agreement.servers();
   ServedRun run(servers);
   std::mutex mutex;
-  const auto one_rank = [&](comm::Context& context) {
-    const auto rank = static_cast<size_t>(context.rank());
-    MeshCommunicator communicator(plan.mesh, context, comm::Algorithm::ring);
-    const std::unique_ptr<Device> device = make_device({.kind = training.train.device});
-    Trainer trainer(in_width(programs[rank], reference.width(), *device), training.train, training.shape,
-                    *device, {Plan(), 0, &communicator});
-    trainer.initialise(static_cast<uint64_t>(training.train.seed));
-    context.world().barrier().wait();
-    communicator.take_bytes();
-    ServedRank one(reference, plan, trainer, communicator, context.rank(), run);
-    if (servers.serves(context.rank())) {
+  const auto one_rank = [&](PlanRank& own) {
+    const auto rank = static_cast<size_t>(own.rank());
+    ServedRank one(reference, own, run);
+    if (servers.serves(own.rank())) {
       one.serve(replay.empty() ? std::nullopt : std::optional(replay[rank]));
     } else {
       {
         const std::lock_guard lock(mutex);
-        run.rows.note(rank - static_cast<size_t>(servers.count), trainer.own_rows());
+        run.rows.note(rank - static_cast<size_t>(servers.count), own.trainer.own_rows());
       }
       one.work();
     }
-    run.sent[rank] = static_cast<double>(communicator.take_bytes());
+    run.sent[rank] = static_cast<double>(own.communicator.take_bytes());
   };
-  comm::run_rank_threads(plan.mesh.ranks(), one_rank, kServedTimeoutSeconds,
-                         replay.empty() ? std::optional(kJitteringLink) : std::nullopt);
+  run_plan_ranks(reference, plan, programs, rings(plan.mesh),
+                 replay.empty() ? Messages::kJittering : Messages::kAtOnce, one_rank);
   return run;
 }
 

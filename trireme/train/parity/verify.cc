@@ -7,23 +7,20 @@
 #include <mutex>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/context.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/optim/update.h"
 #include "trireme/plan/agreement.h"
 #include "trireme/plan/combinations.h"
 #include "trireme/program/verify.h"
-#include "trireme/runtime/mesh_communicator.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/train/axis_algorithms.h"
 #include "trireme/train/parity/agreeing.h"
 #include "trireme/train/parity/compressed.h"
+#include "trireme/train/parity/plan_ranks.h"
 #include "trireme/train/parity/served.h"
 
 namespace trireme::parity {
 namespace {
-
-constexpr double kTimeoutSeconds = 300;
 
 struct PlanStep {
   Gathering left, after;
@@ -54,15 +51,6 @@ std::vector<Program> make_programs(const Training& training, const Plan& plan, c
   return programs;
 }
 
-// Those of the plan, but threads have no way of their own to do a collective, as MPI has: they choose one.
-AxisAlgorithms thread_algorithms(const Plan& plan, const TrainOptions& train) {
-  AxisAlgorithms algorithms = axis_algorithms(plan, train);
-  for (auto& [axis, algorithm] : algorithms) {
-    if (algorithm == comm::Algorithm::native) algorithm = comm::Algorithm::automatic;
-  }
-  return algorithms;
-}
-
 // What the forward and backward parts leave that a plan should have as one rank has it. Sums of squares of
 // addends (train.noise_scale) are not: every rank's gradient is an addend of its own, and that is their use.
 std::vector<std::string> comparable(std::vector<std::string> left) {
@@ -78,7 +66,7 @@ void count_bytes(const Program& program, int64_t step, uint64_t sent, PlanRun& r
   run.bytes_filling += 4.0 * 64 * static_cast<double>(program.states.size());
 }
 
-PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Program> programs) {
+PlanRun run_plan(const Reference& reference, const Plan& plan, const std::vector<Program>& programs) {
   const Training& training = reference.training();
   const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
                                  left = states_of(reference.program(), StateGroup::kLeft);
@@ -95,20 +83,13 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
     left_by[step].assign(groups, std::vector<Gathering>(replicas));
   }
   std::mutex mutex;
-  const auto one_rank = [&](comm::Context& context) {
-    const int rank = context.rank();
-    AxisAlgorithms algorithms = thread_algorithms(plan, training.train);
-    // Rings send what the closed forms say for any number of ranks and size.
-    if (compressed) algorithms[std::string(kReplicaAxis)] = comm::Algorithm::ring;
-    MeshCommunicator communicator(plan.mesh, context, algorithms);
-    const std::unique_ptr<Device> device =
-        make_device({.kind = training.train.device, .links = context.device_links()});
-    Trainer trainer(in_width(std::move(programs[rank]), reference.width(), *device), training.train,
-                    training.shape, *device, {plan, rank, context.ranks() > 1 ? &communicator : nullptr});
-    trainer.initialise(static_cast<uint64_t>(training.train.seed));
+  AxisAlgorithms algorithms = axis_algorithms(plan, training.train);
+  if (compressed) algorithms[std::string(kReplicaAxis)] = comm::Algorithm::ring;
+  const auto one_rank = [&](PlanRank& own) {
+    const int rank = own.rank();
+    Trainer& trainer = own.trainer;
     const std::vector<std::string> kept = kept_states(trainer.program());
     const auto group = static_cast<size_t>(compressing_group(plan.mesh, rank));
-    communicator.take_bytes();
     for (int64_t step = 0; step < reference.steps(); ++step) {
       const Reference::Step& expected = reference.record()[step];
       PlanStep& found = run.steps[step];
@@ -133,7 +114,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
       if (compressed) {
         found.groups[group].replicas[plan.mesh.coordinate(rank, data)].kept_after.merge(
             read_states(trainer, kept));
-        count_bytes(trainer.program(), step, communicator.take_bytes(), run);
+        count_bytes(trainer.program(), step, own.communicator.take_bytes(), run);
       }
       found.after.add("loss", result.loss, rank);
       found.after.add("norm", result.norm, rank);
@@ -146,7 +127,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, std::vector<Progr
     trainer.evaluate(batch, evaluation);
     if (rank == 0) run.evaluation = evaluation;
   };
-  comm::run_rank_threads(plan.mesh.ranks(), one_rank, kTimeoutSeconds);
+  run_plan_ranks(reference, plan, programs, algorithms, Messages::kAtOnce, one_rank);
   for (size_t step = 0; step < run.steps.size(); ++step) {
     for (size_t g = 0; g < left_by[step].size(); ++g) {
       Compressing& group = run.steps[step].groups[g];
@@ -261,8 +242,8 @@ class Comparison {
   Judge judge_;
 };
 
-Result compare_runs(Reference& reference, const Plan& plan, std::vector<Program> programs) {
-  return Comparison(reference, plan.agreement, run_plan(reference, plan, std::move(programs))).go();
+Result compare_runs(Reference& reference, const Plan& plan, const std::vector<Program>& programs) {
+  return Comparison(reference, plan.agreement, run_plan(reference, plan, programs)).go();
 }
 
 }  // namespace
@@ -291,7 +272,7 @@ Result verify(Reference& reference, const Plan& plan, const ProgramMaker& make_p
   Result result = compare_runs(reference, plan, programs);
   if (precision_of(reference.training().train) == DType::f32) return result;
   // Also of a bug: where it begins is seen sharper.
-  return both_widths(std::move(result), compare_runs(reference.widened(), plan, std::move(programs)));
+  return both_widths(std::move(result), compare_runs(reference.widened(), plan, programs));
 }
 
 }  // namespace trireme::parity

@@ -27,6 +27,7 @@ EmulatedTransport::EmulatedTransport(std::unique_ptr<Transport> inner, EmulatedL
     : Transport(inner->rank(), inner->ranks()),
       link_(std::move(link)),
       sent_to_(static_cast<size_t>(ranks())),
+      moments_to_(static_cast<size_t>(ranks())),
       inner_(std::move(inner)) {}
 
 EmulatedTransport::Nanoseconds EmulatedTransport::time_on_wire(size_t bytes) const {
@@ -39,6 +40,7 @@ EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, int peer,
     free_.push_back(&flights_.emplace_back());
     free_.reserve(flights_.size());
     under_way_.reserve(flights_.size());
+    arriving_.reserve(flights_.size());
   }
   Flight& flight = *free_.back();
   free_.pop_back();
@@ -60,7 +62,9 @@ void EmulatedTransport::send(int peer, Label label, std::span<const std::byte> b
   const uint64_t number = sent_to_[static_cast<size_t>(peer)]++;
   const RngKey key{static_cast<uint64_t>(rank()), static_cast<uint64_t>(peer)};
   const double late = link_.jitter_seconds * static_cast<double>(uniform(key, number));
-  flight.moment = leaves + nanoseconds(link_.latency_seconds + late);
+  // In their order whatever the jitter.
+  Nanoseconds& last = moments_to_[static_cast<size_t>(peer)];
+  flight.moment = last = std::max(last, leaves + nanoseconds(link_.latency_seconds + late));
   inner_->send(peer, label, bytes_of(flight.moment), flight.moment_request);
   inner_->send(peer, label, bytes, flight.request_inside);
   ++counters_.messages_sent;
@@ -76,14 +80,19 @@ void EmulatedTransport::receive(int peer, Label label, std::span<std::byte> into
   under_way_.push_back(&flight);
 }
 
-// The moments are looked at in the order in which messages were asked for, so that those from one rank arrive
-// in their order whatever the jitter.
-bool EmulatedTransport::has_arrived(Flight& flight, Nanoseconds now) {
-  if (flight.due < 0 && flight.moment_request.done) {
-    flight.due = std::max(flight.moment, receives_until_) + time_on_wire(flight.bytes);
-    receives_until_ = flight.due;
+// Who comes first has the wire first. That a message will come is known before: one that waits for its
+// sender's wire must not hold up another one that is there.
+void EmulatedTransport::give_wire(Nanoseconds now) {
+  arriving_.clear();
+  for (Flight* flight : under_way_) {
+    const bool is_new = flight->kind == Flight::Kind::receive && flight->due < 0;
+    if (is_new && flight->moment_request.done && flight->moment <= now) arriving_.push_back(flight);
   }
-  return flight.due >= 0 && flight.request_inside.done && now >= flight.due;
+  std::ranges::stable_sort(arriving_, {}, &Flight::moment);
+  for (Flight* flight : arriving_) {
+    flight->due = std::max(flight->moment, receives_until_) + time_on_wire(flight->bytes);
+    receives_until_ = flight->due;
+  }
 }
 
 bool EmulatedTransport::progress() {
@@ -91,6 +100,7 @@ bool EmulatedTransport::progress() {
   if (under_way_.empty()) return moved_inside;
   const Nanoseconds now = nanoseconds(Clock::now());
   const size_t before = under_way_.size();
+  give_wire(now);
   std::erase_if(under_way_, [&](Flight* flight) {
     if (inner_->lost(flight->peer)) {
       free_.push_back(flight);
@@ -98,7 +108,7 @@ bool EmulatedTransport::progress() {
     }
     const bool through = flight->kind == Flight::Kind::send
                              ? flight->moment_request.done && flight->request_inside.done
-                             : has_arrived(*flight, now);
+                             : flight->due >= 0 && flight->request_inside.done && now >= flight->due;
     if (!through) return false;
     if (flight->kind == Flight::Kind::receive) counters_.bytes_received += flight->bytes;
     flight->request->done = true;
@@ -111,7 +121,11 @@ bool EmulatedTransport::progress() {
 void EmulatedTransport::idle(Clock::time_point deadline) {
   Nanoseconds wake = nanoseconds(deadline);
   for (Flight* flight : under_way_) {
-    if (flight->kind == Flight::Kind::receive && flight->due >= 0) wake = std::min(wake, flight->due);
+    if (flight->kind != Flight::Kind::receive) continue;
+    if (flight->due >= 0)
+      wake = std::min(wake, flight->due);
+    else if (flight->moment_request.done)
+      wake = std::min(wake, flight->moment);
   }
   inner_->idle(
       Clock::time_point(std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(wake))));

@@ -54,13 +54,14 @@ class EmulatedTransport final : public Transport {
 
   Flight& begin(Flight::Kind kind, int peer, size_t bytes, Request& request);
   Nanoseconds time_on_wire(size_t bytes) const;
-  bool has_arrived(Flight& flight, Nanoseconds now);
+  void give_wire(Nanoseconds now);
 
   EmulatedLink link_;
   std::vector<uint64_t> sent_to_;                     // messages so far, by peer
+  std::vector<Nanoseconds> moments_to_;               // of the last one, by peer
   Nanoseconds sends_until_ = 0, receives_until_ = 0;  // when the wire is free again
   std::deque<Flight> flights_;                        // all that were ever needed at a time
-  std::vector<Flight*> free_, under_way_;
+  std::vector<Flight*> free_, under_way_, arriving_;
   std::unique_ptr<Transport> inner_;  // goes first: it may still look at flights
 };
 

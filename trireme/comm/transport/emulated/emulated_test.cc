@@ -1,6 +1,6 @@
 // Times over emulated links against α + nβ. Nothing may be faster, whatever else the machine does: times are
-// taken from the first rank's begin to the last one's end. Nothing may be much slower either; that is judged on
-// a quiet machine (support/times.h).
+// taken from the first rank's begin to the last one's end. Nothing may be much slower either; that is judged
+// on a quiet machine (support/times.h).
 #include "trireme/comm/transport/emulated/emulated.h"
 
 #include <gmock/gmock.h>
@@ -86,6 +86,31 @@ TEST(Emulated, RanksShareTheWireOfAReceiver) {
   });
   EXPECT_GE(seconds, 0.031);
   EXPECT_LE(seconds, 0.060 + slack_seconds());
+}
+
+// Rank 2 sends to rank 1 first, so that what it has for rank 0 begins to arrive when the message of rank 1,
+// which is sent later, is through.
+TEST(Emulated, AMessageThatIsStillToComeHoldsUpNoOther) {
+  const EmulatedLink link = parse_emulated_link("latency=1ms,bandwidth=80Mbit");
+  const double seconds = seconds_of(3, link, [&](Group& world) {
+    std::vector<std::byte> one(2'000'000), other(one.size());  // 200 ms long
+    const auto count = static_cast<int64_t>(one.size());
+    std::vector<Handle> under_way;
+    if (world.rank() == 0) {
+      under_way.push_back(world.receive(one.data(), count, DType::u8, 1));
+      under_way.push_back(world.receive(other.data(), count, DType::u8, 2));
+    } else if (world.rank() == 1) {
+      under_way.push_back(world.receive(one.data(), count, DType::u8, 2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      under_way.push_back(world.send(other.data(), count, DType::u8, 0));
+    } else {
+      under_way.push_back(world.send(one.data(), count, DType::u8, 1));
+      under_way.push_back(world.send(other.data(), count, DType::u8, 0));
+    }
+    under_way.clear();  // waits
+  });
+  EXPECT_GE(seconds, 0.4);
+  EXPECT_LE(seconds, 0.5 + slack_seconds());
 }
 
 // What travels while ranks compute costs them nothing.
