@@ -49,5 +49,21 @@ TEST(Pins, ZeroLeavesADimThatAnotherAxisCuts) {
   EXPECT_EQ(at_rest({1, 14}, by_columns, both), "{tensor:1}");
 }
 
+// Those of a rank along data are a block, whichever axis comes first; experts are whole along data.
+TEST(Pins, NeighboursAlongExpertShareTheRowsOfABlock) {
+  for (const char* mesh : {"data:2 expert:2", "expert:2 data:2"}) {
+    const Plan plan = parse_plan(fmt::format(R"({{"mesh": "{}", "preset": "expert"}})", mesh), "test");
+    for (int rank = 0; rank < 4; ++rank) {
+      const int data = plan.mesh.coordinate(rank, plan.mesh.axis("data")),
+                expert = plan.mesh.coordinate(rank, plan.mesh.axis("expert"));
+      EXPECT_EQ(batch_rows(plan, 8, rank), (Part{4 * data + 2 * expert, 2})) << mesh;
+    }
+  }
+  const Attrs experts{{"expert_dim", int64_t{0}}};
+  const std::string both = R"({"mesh": "data:2 expert:2", "preset": "expert+zero3"})";
+  EXPECT_EQ(at_rest({4, 8, 8}, experts, both), "{data:1 expert:0}");
+  EXPECT_EQ(at_rest({8, 8}, {}, both), "{data:0}");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/exchange/choice.h"
+#include "trireme/ir/trained.h"
 #include "trireme/passes/pins.h"
 #include "trireme/plan/combinations.h"
 
@@ -23,6 +24,9 @@ bool is_convolution(const Value& value) {
 bool is_norm(const Value& value) {
   return value.attrs.text("layer", "") == "norm";
 }
+bool has_experts(const Value& value) {
+  return value.attrs.has(kExpertDim);
+}
 bool has_features(const Value& value) {
   return value.attrs.has("tensor_dim");
 }
@@ -37,6 +41,11 @@ void check_presets(const Plan& plan, const Graph& graph) {
     throw_error(
         "the preset megatron has nothing to split: no weight of this model says how it may be (tensor_dim, "
         "models/network.h); data and zero1 to zero3 work for every model");
+  }
+  if (plan.has("expert") && !any_parameter(graph, has_experts)) {
+    throw_error(
+        "the preset expert has nothing to split: this model has no experts (model.moe.experts); data and "
+        "zero1 to zero3 work for every model");
   }
   if (plan.has("sequence") && !any_parameter(graph, is_norm)) {
     throw_error(

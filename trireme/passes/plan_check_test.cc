@@ -49,8 +49,9 @@ TEST(PlanCheck, HeadsThatAreTooFew) {
   EXPECT_EQ(refusal(R"({"mesh": "tensor:2", "preset": "megatron"})", graph), "none");
   EXPECT_THAT(
       refusal(R"({"mesh": "tensor:3", "preset": "megatron"})", graph),
-      HasSubstr("q.weight [16,16] has 2 parts (heads, features or rows) that can be told apart along dim 1; "
-                "3 ranks of the axis tensor are too many"));
+      HasSubstr(
+          "q.weight [16,16] has 2 parts (heads, features, rows or experts) that can be told apart along "
+          "dim 1; 3 ranks of the axis tensor are too many"));
 }
 
 TEST(PlanCheck, AModelThatThePresetDoesNotSuit) {
@@ -61,6 +62,11 @@ TEST(PlanCheck, AModelThatThePresetDoesNotSuit) {
   const std::string megatron = R"({"mesh": "tensor:2", "preset": "megatron"})",
                     sequence = R"({"mesh": "tensor:2", "preset": "megatron+sequence"})",
                     hybrid = R"({"mesh": "tensor:2", "preset": "hybrid_cnn"})";
+  const std::string expert = R"({"mesh": "expert:2", "preset": "expert"})";
+  EXPECT_THAT(refusal(expert, fully_connected), HasSubstr("this model has no experts"));
+  EXPECT_EQ(refusal(expert, model({{"w", {4, 8, 8}, {{"expert_dim", int64_t{0}}}}})), "none");
+  EXPECT_THAT(refusal(expert, model({{"w", {1, 8, 8}, {{"expert_dim", int64_t{0}}}}})),
+              HasSubstr("2 ranks of the axis expert are too many"));
   EXPECT_THAT(refusal(megatron, plain), HasSubstr("has nothing to split"));
   EXPECT_THAT(refusal(megatron, images), HasSubstr("hybrid_cnn splits them by batch"));
   EXPECT_THAT(refusal(sequence, fully_connected), HasSubstr("this model has no such norms"));
