@@ -16,8 +16,11 @@ from training import read_metrics
 class Planner(ClusterCommands):
     def test_the_plan_simulates_as_promised_and_trains(self):
         plan, result = str(self.folder / "plan.json"), str(self.folder / "result.json")
-        said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "-o", plan, "--budget-tokens", "1e9")
+        said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "-o", plan, "--budget-tokens", "1e9",
+                                "--failures", "mtbf=100h,checkpoint=30s", "--jitter", "0.1")
         self.assertIn("device-hours", said)
+        self.assertRegex(said, r"failures +one in 50.0 h; with a checkpoint every .* of the time lasts as work")
+        self.assertRegex(said, r"with jitter +[0-9.]+ ms a step on average")
         self.assertIn("bound", said)
         step = float(re.search(r"step +([0-9.]+) ms", said).group(1))
         self.run_command("simulate", *SMALL, "--plan", plan, "--cluster", self.machine(), "--json", result)
@@ -101,6 +104,14 @@ class Planner(ClusterCommands):
     def test_time_that_is_up_is_no_claim(self):
         said = self.run_command("plan", *SMALL, "--cluster", self.machine(), "--seconds", "0.000001", code=3)
         self.assertIn("before any plan was found to fit", said)
+
+    def test_a_model_may_be_faster_on_fewer_devices(self):
+        slow = self.machine(MACHINE.replace("2e-6\nbytes_per_second = 4e9", "2e-2\nbytes_per_second = 4e3"))
+        said = self.run_command("plan", *SMALL, "--cluster", slow, "--devices", "any", "--effort", "8")
+        self.assertIn("\ndata 1, tensor 1, pipe 1", said)
+        self.assertNotIn("\ndata 1, tensor 1, pipe 1",
+                         self.run_command("plan", *SMALL, "--cluster", slow, "--effort", "8"))
+        self.assertIn("--budget-tokens", self.run_command("plan", *SMALL, "--cluster", slow, "--jitter", "0.1", code=2))
 
     def test_what_is_impossible_is_refused_with_the_limit(self):
         small = MACHINE.replace("4e9\nbytes_per_second = 8e9", "1e4\nbytes_per_second = 8e9")

@@ -287,6 +287,10 @@ int run(const PlanFlags& options) {
   planner::Conditions conditions{.jitter = options.jitter};
   if (!options.failures.empty()) conditions.failures = sim::parse_failures(options.failures);
   const Cluster cluster = options.cluster.read();
+  // Before the search, which may take minutes.
+  if (options.jitter > 0 && cluster.device_count() > planner::kMostUnequalRanks)
+    throw_error("--jitter is simulated rank by rank, on up to {} of them; the cluster has {} devices",
+                planner::kMostUnequalRanks, cluster.device_count());
   const bench::StepSetup setup = bench::set_up_step(options.source);
   const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
   const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
@@ -355,17 +359,19 @@ int plan(std::span<const std::string> arguments) {
   app.add_option("-o,--output", options.output, "write the plan to this file")->type_name("FILE");
   app.add_option("--explain", options.explain,
                  "show the best plan with these choices, e.g. tensor=8,pipe=4, and why it was not chosen");
-  app.add_option("--budget-tokens", options.budget_tokens,
-                 "show the cost of training on this many tokens, e.g. 300e9")
-      ->check(CLI::PositiveNumber);
+  CLI::Option* const budget = app.add_option("--budget-tokens", options.budget_tokens,
+                                             "show the cost of training on this many tokens, e.g. 300e9");
+  budget->check(CLI::PositiveNumber);
   app.add_option("--failures", options.failures,
                  "count lost work in --budget-tokens if devices fail: "
-                 "mtbf=50000h,checkpoint=30s,detect=10s,restart=5min");
+                 "mtbf=50000h,checkpoint=30s,detect=10s,restart=5min")
+      ->needs(budget);
   app.add_option(
          "--jitter", options.jitter,
          "count waiting for slow devices in --budget-tokens (up to 64 ranks): the standard deviation of "
          "the logarithm of compute time, e.g. 0.1")
-      ->check(CLI::Range(0.0, 3.0));
+      ->check(CLI::Range(0.0, 3.0))
+      ->needs(budget);
   app.add_option(
          "--devices", options.devices,
          "any: also search plans that use only some of the devices (a half, a quarter, …, powers of two)")

@@ -310,6 +310,7 @@ Estimate Estimator::of(const Choice& choice) {
     least_turns[c] = {
         .forward = chunk.forward.least, .backward = chunk.backward.least, .weight = chunk.weight.least};
   }
+  const bool own_parts = !choice.layouts.empty() || choice.split().row_parts() > 1;
   for (size_t c = 0; c + 1 < chunks.size(); ++c) {
     const Chunk& chunk = chunks[c];
     const int from = booked.stage_of[c], to = booked.stage_of[c + 1];
@@ -317,7 +318,10 @@ Estimate Estimator::of(const Choice& choice) {
     const Path hop = links.between(from, to);
     // In parts, each rank sends its own, and what was sent as addends and as their sum is sent once.
     const bool in_parts = choice.boundaries == Plan::Boundaries::kParts;
-    const double share = in_parts ? 1.0 / choice.tensor : 1, least_share = in_parts ? share / 2 : 1;
+    const double share = in_parts ? 1.0 / choice.tensor : 1;
+    // Units by themselves hand on all whole; together, ranks with rows or layouts of their own may send
+    // parts.
+    const double least_share = (own_parts ? 1.0 / choice.tensor : share) / (in_parts ? 2 : 1);
     const auto send = [&](ChunkSeconds& turn, double part) {
       turn.ahead = part * chunk.ahead_bytes * hop.beta_seconds_per_byte;
       turn.back = part * chunk.back_bytes * hop.beta_seconds_per_byte;

@@ -13,8 +13,7 @@
 namespace trireme::planner {
 namespace {
 
-constexpr int kMostRanks = 64;  // of which every one is simulated where ranks differ
-constexpr int kDraws = 32;      // steps with jitter
+constexpr int kDraws = 32;  // steps with jitter
 
 // Seconds of a rank's step by what they go to, on average over ranks.
 std::map<std::string, double> shares_of(const Found& found) {
@@ -49,9 +48,9 @@ Budget budget_of(const Found& found, const Subject& subject, const Cluster& clus
   Budget budget{.step_seconds = found.report.step_seconds};
   const int ranks = found.choice.ranks();
   if (conditions.jitter > 0) {
-    if (ranks > kMostRanks)
-      throw_error("jitter is simulated rank by rank, on up to {} of them; this plan has {}", kMostRanks,
-                  ranks);
+    if (ranks > kMostUnequalRanks)
+      throw_error("jitter is simulated rank by rank, on up to {} of them; this plan has {}",
+                  kMostUnequalRanks, ranks);
     const std::vector<double> steps =
         simulate(subject, cluster, found.choice, found.plan,
                  {.disturbance = {.jitter = conditions.jitter}, .draws = kDraws})
@@ -109,7 +108,7 @@ std::vector<Sensitivity> sensitivity_of(const Found& found, const Subject& subje
     for (BandwidthPoint& point : other.devices[i].bandwidth) point.bytes_per_second *= kLess;
     add(fmt::format("{}: a quarter of its memory's rate less", cluster.devices[i].name), other);
   }
-  if (found.choice.ranks() <= kMostRanks)
+  if (found.choice.ranks() <= kMostUnequalRanks)
     add("one device twice as slow", cluster, {.disturbance = {.slow = {{0, 2.0}}}});
   std::ranges::stable_sort(result, std::greater(), &Sensitivity::seconds);
   return result;

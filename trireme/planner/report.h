@@ -31,7 +31,9 @@ struct Budget {
   double step_seconds = 0;               // with ranks that wait for the slowest
   std::optional<sim::Goodput> goodput = {};
 };
-// Throws Error for jitter on more ranks than are simulated one by one.
+// Of which every one is simulated where ranks differ.
+constexpr int kMostUnequalRanks = 64;
+// Throws Error for jitter on more ranks than that.
 Budget budget_of(const Found& found, const Subject& subject, const Cluster& cluster, double samples,
                  const Conditions& conditions = {});
 
@@ -44,7 +46,7 @@ struct Difference {
 std::vector<Difference> differences(const Found& best, const Found& other);
 
 // What a step would take were one thing of the cluster worse: a link or a class of devices a quarter slower,
-// a link's messages twice as late, one device twice as slow (of up to 64). The largest first.
+// a link's messages twice as late, one device twice as slow (of up to kMostUnequalRanks). The largest first.
 struct Sensitivity {
   std::string what;
   double seconds = 0;
