@@ -2,9 +2,11 @@
 #include "trireme/train/parity/agreeing.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "trireme/exchange/gossip.h"
 #include "trireme/optim/update.h"
@@ -101,7 +103,7 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std
                                  left = states_of(reference.program(), StateGroup::kLeft);
   const int axis = plan.mesh.axis(kReplicaAxis);
   const auto replicas = static_cast<size_t>(plan.mesh.axes()[axis].size);
-  const bool in_step = plan.agreement.is_in_step();
+  const bool in_step = plan.agreement.is_in_step(), jitters = !in_step && replay.empty();
   AgreeingRun run(replicas);
   run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<ReplicaStep>(replicas));
   run.orders.resize(in_step ? 0 : replicas);
@@ -121,6 +123,8 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std
     }
     for (int64_t step = 0; step < reference.steps(); ++step) {
       ReplicaStep& record = run.steps[static_cast<size_t>(step)][replica];
+      // So that ranks come apart, and answers come while there are steps to make.
+      if (jitters) std::this_thread::sleep_for(std::chrono::milliseconds(2 * ((own.rank() + step) % 3)));
       Batch batch = training.batches[static_cast<size_t>(step)];
       note(record.before, lasting);
       steps.watch({.gradients = [&] { note(record.left, left); }});
@@ -144,7 +148,7 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std
     promise_messages(trainer.program(), plan, reference.steps(), run.orders[replica], run.bytes);
   };
   run_plan_ranks(reference, plan, programs, rings(plan.mesh),
-                 in_step || !replay.empty() ? Messages::kAtOnce : Messages::kJittering, one_rank);
+                 jitters ? Messages::kJittering : Messages::kAtOnce, one_rank);
   return run;
 }
 

@@ -8,7 +8,7 @@ namespace trireme::parity {
 namespace {
 
 constexpr double kTimeoutSeconds = 300;
-const comm::EmulatedLink kJitteringLink{.latency_seconds = 1e-4, .jitter_seconds = 3e-3};
+const comm::EmulatedLink kJitteringLink{.latency_seconds = 1e-4, .jitter_seconds = 2e-3};
 
 }  // namespace
 
