@@ -217,7 +217,8 @@ void MetricsFile::write(const StepMetrics& m) {
   if (m.staleness_max) object["staleness_max"] = *m.staleness_max;
   if (m.staleness_mean) object["arrivals"] = m.arrivals;  // also where nobody had to come
   const auto of_layers = [&](const char* name, double ExpertUse::*what) {
-    for (const ExpertUse& layer : m.experts) object[name].push_back(nlohmann::ordered_json(number(layer.*what)));
+    for (const ExpertUse& layer : m.experts)
+      object[name].push_back(nlohmann::ordered_json(number(layer.*what)));
   };
   of_layers("expert_max_load", &ExpertUse::max_load);
   of_layers("expert_dropped", &ExpertUse::dropped);
