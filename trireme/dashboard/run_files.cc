@@ -14,9 +14,9 @@
 #include <sstream>
 
 #include "trireme/base/error.h"
+#include "trireme/base/input_file.h"
 #include "trireme/base/json.h"
 #include "trireme/base/machine.h"
-#include "trireme/base/toml_depth.h"
 #include "trireme/dashboard/plain_file.h"
 
 namespace trireme::dashboard {

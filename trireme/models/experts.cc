@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 
-#include "trireme/base/divisors.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/ir/trained.h"
