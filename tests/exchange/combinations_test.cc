@@ -32,6 +32,9 @@ Json offload(const char* what) {
   return json;
 }
 
+const std::vector<std::string> kMixture = {"model.family=gpt", "model.heads=2", "model.seq=8",
+                                           "model.vocab=16", "model.moe.experts=4"};
+
 Example example(Feature feature) {
   using enum Feature;
   const auto plan = [](Json keys) { return Example{std::move(keys)}; };
@@ -103,6 +106,10 @@ Example example(Feature feature) {
       return settings({"model.family=resnet", "model.layers=8"});
     case kConvolutions:
       return settings({"model.family=lenet"});
+    case kExperts:
+      return settings(kMixture);
+    case kExpertAxis:
+      return {{{"mesh", "data:2 expert:2"}, {"preset", "expert"}}, kMixture};
     case kOwnSamples:
     case kNccl:
       break;  // of no plan and no setting of a step
@@ -124,12 +131,14 @@ std::string refusal(const Example& what, const Features& besides) {
     Features features = features_of(plan, config.train);
     features.insert(besides.begin(), besides.end());
     if (!besides.empty()) check_combinations(features);
-    const bool small = config.model.family == "mlp";
+    const std::string& family = config.model.family;
+    const Shape sample = family == "gpt"   ? Shape{8}
+                         : family == "mlp" ? Shape{1, 2, 3}
+                                           : Shape{family == "lenet" ? 1 : 3, 28, 28};
     const std::unique_ptr<Device> device = make_cpu_device(1);
     step_program(config.model, config.train, config.optim,
-                 {config.train.batch / config.train.accumulate,
-                  small ? Shape{1, 2, 3} : Shape{config.model.family == "lenet" ? 1 : 3, 28, 28}},
-                 *device, {plan, plan.mesh.ranks() - 1});
+                 {config.train.batch / config.train.accumulate, sample}, *device,
+                 {plan, plan.mesh.ranks() - 1});
   });
 }
 
