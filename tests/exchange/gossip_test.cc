@@ -174,7 +174,8 @@ TEST_P(Gossip, HasSoundProgramsThatSendWhatTheySay) {
   }
 }
 
-// Or a rank that hears from two at a time has half of its link for each, and others wait for who sends to it.
+// A rank that hears from two at a time has half of its link for each, and the ranks that wait for its senders
+// wait longer.
 TEST_P(Gossip, NobodyHearsFromTwoAtATime) {
   const Training training = training_for(GetParam());
   const Plan plan = plan_for(GetParam());

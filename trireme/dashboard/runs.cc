@@ -106,7 +106,7 @@ void Runs::update_varying() {
   varying.erase("run.dir");
   if (varying == varying_) return;
   varying_ = std::move(varying);
-  for (Run& run : runs_) run.changed = version_;  // each is told with the settings that differ
+  for (Run& run : runs_) run.changed = version_;  // answers name the settings in which runs differ
 }
 
 size_t Runs::Logs::bytes() const {

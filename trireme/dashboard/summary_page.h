@@ -1,4 +1,4 @@
-// The page as it is sent: its frame, with a table of the runs for who has no JavaScript.
+// The page as it is sent: its frame, with a table of the runs for browsers without JavaScript.
 #pragma once
 
 #include <string>

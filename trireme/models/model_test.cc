@@ -439,7 +439,7 @@ TEST(Models, NearestNameIsSuggested) {
   }
 }
 
-// A record of one's own may call it with anything.
+// A user's own record may call it with anything.
 TEST(Network, RowsForLogitsAreOfOneText) {
   Builder b(ops(), "prefill");
   Network net(b, Mode::kPrefill, 0);

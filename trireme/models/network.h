@@ -106,7 +106,8 @@ class Network {
   ValueId conv2d(ValueId x, const std::string& name, Conv conv);
   ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
   ValueId dropout(ValueId x);  // at the network's rate; in training only
-  // For ops that draw random numbers: the input that keys them, and a stream of numbers of one's own.
+  // For ops that draw random numbers: the input that keys them, and a stream of numbers that no other op
+  // draws from.
   ValueId rng();
   int64_t next_stream() { return ++streams_; }
 
