@@ -90,7 +90,7 @@ class Checkpoints {
   // way.
   void always_keep(std::optional<int64_t> step) { always_kept_ = step; }
 
-  // Removes what killed writers left. For who alone may save in this run.
+  // Removes what killed writers left. Only the peers that save in this run may call it.
   void clean_up() const;
 
   // The newest checkpoint whose files are what was written, or nothing when there is none at all. Throws
@@ -127,7 +127,7 @@ class Checkpoints {
   std::map<int64_t, uint64_t> whole_;  // steps whose files were as written, and what they looked like then
   PartsCopy copy_;
   Saving saving_;
-  // What went wrong in the part under way; "": nothing. The last member, because its end waits for the
+  // What went wrong in the phase under way; "": nothing. The last member, because its end waits for the
   // thread, which uses the others.
   std::future<std::string> job_;
 };

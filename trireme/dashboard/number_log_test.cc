@@ -9,9 +9,9 @@
 #include <limits>
 
 #include "tests/support/temp_folder.h"
+#include "trireme/dashboard/answers.h"
 #include "trireme/dashboard/guard.h"
 #include "trireme/dashboard/run_files.h"
-#include "trireme/dashboard/summary_page.h"
 
 namespace trireme::dashboard {
 namespace {

@@ -1,12 +1,11 @@
-// See prometheus_answer.h. All are gauges: a run that resumes from a checkpoint goes back some steps.
-#include "trireme/dashboard/prometheus_answer.h"
-
+// See answers.h. All are gauges: a run that resumes from a checkpoint goes back some steps.
 #include <fmt/format.h>
 
 #include <array>
 #include <optional>
 
 #include "trireme/base/text.h"
+#include "trireme/dashboard/answers.h"
 
 namespace trireme::dashboard {
 namespace {

@@ -1,9 +1,8 @@
-// See runs_answer.h.
-#include "trireme/dashboard/runs_answer.h"
-
+// See answers.h.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "trireme/dashboard/answers.h"
 #include "trireme/dashboard/arguments_of.h"
 #include "trireme/run/config.h"
 

@@ -1,6 +1,4 @@
-// See series_answer.h. Numbers are written by hand: a chart of fifty runs has a quarter of a million.
-#include "trireme/dashboard/series_answer.h"
-
+// See answers.h. Numbers are written by hand: a chart of fifty runs has a quarter of a million.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "trireme/dashboard/answers.h"
 #include "trireme/dashboard/arguments_of.h"
 #include "trireme/dashboard/grid.h"
 

@@ -5,11 +5,8 @@
 #include <chrono>
 
 #include "trireme/base/error.h"
+#include "trireme/dashboard/answers.h"
 #include "trireme/dashboard/page_files.h"
-#include "trireme/dashboard/prometheus_answer.h"
-#include "trireme/dashboard/runs_answer.h"
-#include "trireme/dashboard/series_answer.h"
-#include "trireme/dashboard/summary_page.h"
 
 namespace trireme::dashboard {
 namespace {

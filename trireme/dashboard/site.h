@@ -4,7 +4,7 @@
 //   /page.css, /main.js, …  its files
 //   /api/runs               all runs; with ?since=VERSION those that have changed
 //   /api/run?run=N          all of one run but its curves
-//   /api/series?…           curves of several runs on one grid (series_answer.h)
+//   /api/series?…           curves of several runs on one grid (answers.h)
 //   /api/ranks?run=N&…      times of each rank, on a grid
 //   /metrics                the newest numbers of all runs, for Prometheus
 //

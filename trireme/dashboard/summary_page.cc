@@ -1,12 +1,11 @@
-// See summary_page.h.
-#include "trireme/dashboard/summary_page.h"
-
+// See answers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/dashboard/answers.h"
 
 namespace trireme::dashboard {
 namespace {

@@ -72,11 +72,12 @@ std::string top_table(const Runs& runs, int rows, int columns) {
     const RunSummary& summary = run->summary;
     const std::string steps =
         text_or_blank(summary.step, "{:.0f}") + (summary.steps ? fmt::format("/{:.0f}", *summary.steps) : "");
-    const std::optional<double> share = summary.mfu ? std::optional(100 * *summary.mfu) : std::nullopt;
+    std::optional<double> percent = summary.mfu;
+    if (percent) *percent *= 100;
     table += line(fmt::format(kLine, padded(cut_to(one_line(run->name), name_columns), name_columns),
                               summary.state, steps, text_or_blank(summary.loss, "{:.4f}"),
                               text_or_blank(summary.validation_loss, "{:.4f}"),
-                              text_or_blank(summary.rate, "{:.0f}"), text_or_blank(share, "{:.1f}%"),
+                              text_or_blank(summary.rate, "{:.0f}"), text_or_blank(percent, "{:.1f}%"),
                               clock_text(summary.seconds), clock_text(seconds_left(summary))));
   }
   return table;

@@ -1,13 +1,22 @@
-// Curves as JSON, on one grid.
+// What a browser or another program is told: runs and curves as JSON, the newest numbers for Prometheus, and
+// the page as it is sent.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "trireme/dashboard/request.h"
 #include "trireme/dashboard/runs.h"
 
 namespace trireme::dashboard {
 
+// {"version", "count", "keys": settings in which runs differ, "runs": [{"run", "name", "state", …, "config":
+// the settings in which runs differ}]}; with ?since=VERSION, of those that have changed since.
+std::string runs_answer(const Runs& runs, const Request& request);
+// {"run": what run.json says, "plan", "config", "defaults", "events", "checkpoints", "names": of its numbers}
+std::string run_answer(Runs& runs, const Request& request);
+
+// Curves, on one grid.
 // ?runs=0,4&names=loss&x=step&from=&to=&columns=1000&means=1: x is step, samples, seconds (of the run) or
 // time (since 1970); from and to are, left out, those of the runs.
 //
@@ -23,5 +32,12 @@ std::string series_answer(Runs& runs, const Request& request);
 //
 //   {"width", "first", "cells", "ranks": [{"rank", "seconds": […], "comm_seconds": […]}]}
 std::string ranks_answer(Runs& runs, const Request& request);
+
+// The newest numbers of all runs, as Prometheus reads them.
+std::string prometheus_answer(const Runs& runs);
+
+// The frame of the page, with a table of the runs for browsers without JavaScript.
+std::string summary_page(const Runs& runs, std::string_view frame);
+std::string escaped(std::string_view text);  // for HTML
 
 }  // namespace trireme::dashboard
