@@ -291,6 +291,9 @@ TEST_P(Mistakes, AnyValueOffByAHundredth) {
       }
       changed.nodes.insert(changed.nodes.begin() + index + 1,
                            Node{&ops().at("affine"), {node.outputs[0]}, {other}, {{"scale", 1.01}}});
+      for (int n = index + 1; n < static_cast<int>(changed.nodes.size()); ++n) {
+        for (const ValueId made : changed.nodes[n].outputs) changed.values[made].node = n;
+      }
       graph = std::move(changed);
     }};
     const Result result = verify_with(training, plan("zero1", "data:2"), mistake);

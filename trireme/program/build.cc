@@ -241,10 +241,10 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, cons
   }
 }
 
-// How the states of the update lie at rest.
+// How the states of the update lie at rest. The constructor asks before it has come to all segments.
 KeptStates ProgramBuilder::lying() const {
   KeptStates result;
-  for (size_t s = 0; s < whole_.size(); ++s) {
+  for (size_t s = 0; s < common_.size(); ++s) {
     if (!common_[s] || whole_[s].kind != SegmentKind::kUpdate) continue;
     for (const Value& value : common_[s]->graph.values) {
       if (value.kind == Value::Kind::kState)
