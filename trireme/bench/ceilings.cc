@@ -133,9 +133,9 @@ double arithmetic_rate(ThreadPool& pool, double flops, const Work& work) {
 // Of a loop of nothing but multiply-adds, and of a product of matrices. A Neoverse V1 slows such a loop down
 // to half of its rate (41.6 GFLOP/s), and a product, which also loads, to no less than three quarters of it.
 double measure_flops_per_second(ThreadPool& pool) {
-  volatile float sink = 0, factor = 1e-3f;  // not known to the compiler
+  volatile float factor = 1e-3f;  // not known to the compiler
   const double loop = arithmetic_rate(pool, HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds, [&](int) {
-    sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor);
+    [[maybe_unused]] volatile float sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor);
   });
   const CaseInput square{{512, 512}};
   std::vector<std::unique_ptr<ThreadPool>> alone;

@@ -130,7 +130,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
     // All microbatches of a step are spread alike: the next ones only add to what the first one left.
     std::optional<Alike> first;
     if (segment.kind == SegmentKind::kForwardBackward && common_.front())
-      first.emplace(common_.front()->graph, common_.front()->spread);
+      first.emplace(Alike{common_.front()->graph, common_.front()->spread});
     const Alike* alike = first ? &*first : nullptr;
     Graph graph = expand(segment.graph, mesh, pins, ops(), alike);
     Spread spread = trireme::spread(graph, mesh, pins, alike);

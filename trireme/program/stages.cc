@@ -110,7 +110,7 @@ std::vector<StagedUpdate> Stages::own_updates() const {
   std::vector<StagedUpdate> result;
   for (int s = 0; s < pipeline_.stages(); ++s) {
     TRIREME_CHECK((pipeline_.holds[s] == std::vector<int>{s}));
-    StagedUpdate& update = result.emplace_back(local_[update_of_[s]].graph);
+    StagedUpdate& update = result.emplace_back(StagedUpdate{local_[update_of_[s]].graph, {}});
     update.graph.name = "update";
     for (const Value& value : update.graph.values) {
       if (value.role == Role::kGradient && state_stages_.at(value.name) != std::vector<int>{s})

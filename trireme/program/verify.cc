@@ -386,8 +386,9 @@ void verify_when(const Program& program) {
       refuse(fmt::format("on rank {} of {}", program.rank, program.mesh.ranks()));
     const bool takes = kind == When::Kind::kArrival;
     const auto end = takes ? Action::Kind::kReceive : Action::Kind::kSend;
-    if (std::ranges::none_of(list.actions,
-                             [&](const Action& one) { return one.kind == end && one.peer == peer; }))
+    if (std::ranges::none_of(list.actions, [&, peer = peer](const Action& one) {
+          return one.kind == end && one.peer == peer;
+        }))
       refuse(takes ? "but receives nothing from there" : "but sends nothing there");
   }
 }

@@ -7,10 +7,6 @@
 #include <thread>
 #include <utility>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
-
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/transport/transport.h"
@@ -74,11 +70,7 @@ InMemoryCommunicator::~InMemoryCommunicator() {
   }
   if (ended) return;
   for (Exchange& exchange : under_way_) {
-    if (!exchange.own) continue;
-    exchange.own->withdrawn.store(true, std::memory_order_release);
-#ifdef __SANITIZE_ADDRESS__
-    __lsan_ignore_object(exchange.own);
-#endif
+    if (exchange.own) exchange.own->withdrawn.store(true, std::memory_order_release);
   }
 }
 
