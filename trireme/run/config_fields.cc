@@ -382,6 +382,8 @@ std::vector<Field> run_fields(RunOptions& c) {
        "force: resume even if settings changed; never: move what is there aside and start over",
        {},
        {"auto", "always", "force", "never"}},
+      {"run.tensorboard", &c.tensorboard,
+       "also write the numbers of the run to a file in run.dir that TensorBoard reads"},
       {"run.sample_tokens", &c.sample_tokens,
        "tokens of sample text to generate at the end (language models); 0: none", at_least(0)},
   };

@@ -28,8 +28,8 @@ LineFile::LineFile(std::string path)
   if (breaks_off(::fileno(file_.get()))) waiting_ = "\n";
 }
 
-void LineFile::add(const std::string& line) {
-  waiting_ += line + "\n";
+void LineFile::add_bytes(std::string_view record) {
+  waiting_ += record;
   write_waiting();
 }
 

@@ -34,6 +34,7 @@
 #include "trireme/run/sampler.h"
 #include "trireme/run/saved_run.h"
 #include "trireme/run/stop_agreement.h"
+#include "trireme/run/tensorboard_log.h"
 #include "trireme/run/weights.h"
 #include "trireme/runtime/agree.h"
 #include "trireme/train/arrival_order.h"
@@ -592,7 +593,9 @@ class Run {
 RunResult run_training(const ResolvedConfig& config, const ModelRecord& model, const OpenedData& data,
                        const RunContext& context, RunObserver& observer) {
   if (context.ranks.rank != 0) return Run(config, model, data, context, observer).go();
-  RunRecord record(observer, config.config.run.dir);
+  std::optional<TensorBoardLog> tensorboard;
+  if (config.config.run.tensorboard) tensorboard.emplace(observer);
+  RunRecord record(tensorboard ? *tensorboard : observer, config.config.run.dir);
   try {
     return Run(config, model, data, context, record).go();
   } catch (const std::exception& error) {

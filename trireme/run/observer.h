@@ -77,4 +77,27 @@ class RunObserver {
   virtual void sampled(const std::string& /*text*/) {}
 };
 
+// Tells another one all that it is told itself. Those that keep a record of a run override what they note
+// down.
+class ForwardingObserver : public RunObserver {
+ public:
+  explicit ForwardingObserver(RunObserver& next) : next_(next) {}
+
+  void note(const std::string& line) override { next_.note(line); }
+  void warn_here(const std::string& line) override { next_.warn_here(line); }
+  void placed(const RankPlace& place) override { next_.placed(place); }
+  double peak_flops() const override { return next_.peak_flops(); }
+  void started(const RunStart& run) override { next_.started(run); }
+  void stepped(const StepMetrics& step) override { next_.stepped(step); }
+  void validated(const ValidationMetrics& validation) override { next_.validated(validation); }
+  void saved(const std::string& checkpoint) override { next_.saved(checkpoint); }
+  void skipped(int64_t step, const std::string& line) override { next_.skipped(step, line); }
+  void lost_rank(const std::string& line) override { next_.lost_rank(line); }
+  void ended(const RunResult& result) override { next_.ended(result); }
+  void sampled(const std::string& text) override { next_.sampled(text); }
+
+ private:
+  RunObserver& next_;
+};
+
 }  // namespace trireme

@@ -26,6 +26,7 @@ struct RunOptions {
   int64_t keep = 2;        // checkpoints
   bool keep_best = false;  // also that with the lowest held-out loss (held_out_record.h)
   std::string resume = "auto";
+  bool tensorboard = false;
   int64_t sample_tokens = 300;  // generated at the end; language models only; 0: none
 };
 

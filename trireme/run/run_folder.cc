@@ -95,6 +95,12 @@ std::string set_aside(const std::string& folder) {
          {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion, kRun, kEvents, kRanks}) {
       if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
     }
+    std::vector<fs::path> of_tensorboard;
+    for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
+      if (entry.path().filename().string().starts_with(kTensorBoardFile))
+        of_tensorboard.push_back(entry.path().filename());
+    }
+    for (const fs::path& name : of_tensorboard) fs::rename(run / name, earlier / name);
     return earlier.string();
   } catch (const fs::filesystem_error& error) {
     throw_error(

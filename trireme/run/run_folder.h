@@ -63,6 +63,7 @@ void write_data_description(const std::string& folder,
 DataDescription read_data_description(const std::string& folder);
 // The plan of the run that `folder` has a checkpoint of; nothing where there is none.
 std::optional<Plan> plan_of_earlier_run(const std::string& folder);
+inline constexpr const char* kTensorBoardFile = "events.out.tfevents.";  // how their names begin (run.tensorboard)
 std::string_view version();  // of Trireme, "0.1.0"
 
 // Puts a file in the place of another one, whole or, on a full disk, not at all. Throws Error.

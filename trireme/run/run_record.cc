@@ -93,13 +93,13 @@ double wall_seconds() {
 }
 
 void RunRecord::started(const RunStart& run) {
-  observer_.started(run);
+  ForwardingObserver::started(run);
   folder_ = run.folder;
   step_ = run.steps_done;
   try {
     replace_file((fs::path(folder_) / kRunFile).string(), text_of(run_json(run, peak_flops()), 2) + "\n");
   } catch (const Error& error) {
-    observer_.note(fmt::format("warning: {}", error.what()));
+    ForwardingObserver::note(fmt::format("warning: {}", error.what()));
   }
   events_ = open_events(folder_);
   if (!events_) return;
@@ -117,7 +117,7 @@ void RunRecord::started(const RunStart& run) {
 }
 
 void RunRecord::note(const std::string& line) {
-  observer_.note(line);
+  ForwardingObserver::note(line);
   if (!events_) {
     before_start_.push_back(line);
     return;
@@ -129,11 +129,11 @@ void RunRecord::note(const std::string& line) {
 
 void RunRecord::stepped(const StepMetrics& step) {
   step_ = step.step;
-  observer_.stepped(step);
+  ForwardingObserver::stepped(step);
 }
 
 void RunRecord::saved(const std::string& checkpoint) {
-  observer_.saved(checkpoint);
+  ForwardingObserver::saved(checkpoint);
   if (!events_) return;
   Json event = event_of("checkpoint", step_);
   event["checkpoint"] = fs::path(checkpoint).filename().string();
@@ -141,7 +141,7 @@ void RunRecord::saved(const std::string& checkpoint) {
 }
 
 void RunRecord::skipped(int64_t step, const std::string& line) {
-  observer_.skipped(step, line);
+  ForwardingObserver::skipped(step, line);
   if (!events_) return;
   Json event = event_of("skip", step);
   event["text"] = line;
@@ -149,7 +149,7 @@ void RunRecord::skipped(int64_t step, const std::string& line) {
 }
 
 void RunRecord::lost_rank(const std::string& line) {
-  observer_.lost_rank(line);
+  ForwardingObserver::lost_rank(line);
   if (!events_) return;
   Json event = event_of("lost_rank", step_);
   event["text"] = line;
@@ -157,7 +157,7 @@ void RunRecord::lost_rank(const std::string& line) {
 }
 
 void RunRecord::ended(const RunResult& result) {
-  observer_.ended(result);
+  ForwardingObserver::ended(result);
   if (!events_) return;
   Json event = event_of("end", result.steps);
   event["end"] = name_of(result.end);

@@ -15,30 +15,24 @@ namespace trireme {
 
 inline constexpr int kRunFolderFormat = 1;  // of the files and their fields
 
-class RunRecord final : public RunObserver {
+class RunRecord final : public ForwardingObserver {
  public:
-  // Tells `observer` all that it is told itself. `folder`: of the run, "" if it is not known yet.
-  RunRecord(RunObserver& observer, std::string folder) : observer_(observer), folder_(std::move(folder)) {}
+  // `folder`: of the run, "" if it is not known yet.
+  RunRecord(RunObserver& next, std::string folder) : ForwardingObserver(next), folder_(std::move(folder)) {}
 
   void note(const std::string& line) override;
-  void warn_here(const std::string& line) override { observer_.warn_here(line); }
-  void placed(const RankPlace& place) override { observer_.placed(place); }
-  double peak_flops() const override { return observer_.peak_flops(); }
   void started(const RunStart& run) override;
   void stepped(const StepMetrics& step) override;
-  void validated(const ValidationMetrics& validation) override { observer_.validated(validation); }
   void saved(const std::string& checkpoint) override;
   void skipped(int64_t step, const std::string& line) override;
   void lost_rank(const std::string& line) override;
   void ended(const RunResult& result) override;
-  void sampled(const std::string& text) override { observer_.sampled(text); }
 
   // The run ends with an exception. One that was refused before it began is noted in a folder that has had a
   // run already, and nowhere else: it leaves no folder behind.
   void failed(const std::exception& error);
 
  private:
-  RunObserver& observer_;
   std::string folder_;
   std::optional<LineFile> events_;
   std::vector<std::string> before_start_;  // notes
