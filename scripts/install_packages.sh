@@ -5,7 +5,7 @@
 #   scripts/install_packages.sh            build, test and run
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
-#   scripts/install_packages.sh --browser  also a browser for the tests of the dashboard, where there is a package
+#   scripts/install_packages.sh --tests    also what only tests use: zsh, and a browser where there is a package
 set -euo pipefail
 
 packages=(
@@ -21,10 +21,10 @@ browser=()
 for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
-    --browser) browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
+    --tests) packages+=(zsh) browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
-      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz and --browser" >&2
+      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz and --tests" >&2
       exit 2
       ;;
   esac

@@ -60,6 +60,24 @@ class Front(Training):
         self.assertEqual(text.count("Settings ("), 1)
         self.assertEqual(text.count("--train.batch="), 1)
 
+    def test_a_file_to_begin_with(self):
+        def init(*arguments):
+            return subprocess.run([Path(self.trireme).resolve(), "config", "init", *arguments], capture_output=True, text=True, cwd=self.folder)
+        done = init("--model.family=resnet", "--train.steps=0")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))  # no setting can be that
+        done = init(*SMALL)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("trireme train trireme.toml", done.stdout)
+        written = (self.folder / "trireme.toml").read_text()
+        self.assertEqual(init(*SMALL, "-").stdout, written)
+        again = init("--train.steps=3")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("trireme.toml is there already", again.stderr)
+        self.assertEqual((self.folder / "trireme.toml").read_text(), written)
+        self.settings = []
+        self.train("run", str(self.folder / "trireme.toml"))
+        self.assertEqual(sorted(self.losses("run")), list(range(1, 13)))
+
     def test_no_ranks_are_refused(self):
         for count in ["0", "-1"]:
             text = self.train("run", "-n", count, code=2)

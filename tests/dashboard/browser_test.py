@@ -233,6 +233,6 @@ if __name__ == "__main__":
         TRIREME = arguments[0]
         SCREENSHOTS = Path(arguments[1]) if len(arguments) > 1 else None
     if not has_browser():
-        print("skipped: chromium, chromium-driver and python3-selenium are needed (scripts/install_packages.sh --browser)")
+        print("skipped: chromium, chromium-driver and python3-selenium are needed (scripts/install_packages.sh --tests)")
         sys.exit(SKIPPED)
     unittest.main(argv=[sys.argv[0], *(one for one in sys.argv[1:] if one.startswith("Page") or one.startswith("-"))])

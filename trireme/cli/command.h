@@ -30,6 +30,7 @@ int profile(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);
 int dashboard(std::span<const std::string> arguments);
 int top(std::span<const std::string> arguments);
+int config(std::span<const std::string> arguments);
 
 // The parts of `trireme bench`, one file each.
 int bench_collectives(std::span<const std::string> arguments);

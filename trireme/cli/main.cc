@@ -38,6 +38,7 @@ constexpr Command kCommands[] = {
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
     {"dashboard", "a page with runs, while they train and after", trireme::cli::dashboard},
     {"top", "the same as a table in a terminal", trireme::cli::top},
+    {"config", "write a file with all settings to begin with", trireme::cli::config},
     {"doctor", "what this machine has, and what to install", trireme::cli::doctor},
 };
 

@@ -72,6 +72,9 @@ std::string setting_like(const std::string& name);
 // The text forms, all in the order of the fields.
 std::string config_table(const ResolvedConfig& resolved);  // name, value, origin: --print-config
 std::string config_toml(const Config& config);             // reads back as the same config; paths are whole
+// A file to begin with: every setting with its meaning, those that have their default as comments. Reads back
+// as the same config, also when the comments' values are uncommented.
+std::string config_template(const ResolvedConfig& resolved);
 std::string config_help();                                 // one line per setting: --help
 std::string config_markdown();                             // docs/config.md
 

@@ -392,6 +392,25 @@ TEST(Config, ValidatesWhatCodeFilledIn) {
   EXPECT_THAT(config_problems(config), ElementsAre(HasSubstr("model.heads is the integer 0")));
 }
 
+// Of every family: as it is written, and with what stands there as comments.
+TEST(Config, TemplatesReadBackTheSame) {
+  for (const std::string& family : model_families()) {
+    const ResolvedConfig resolved =
+        resolve_config(from_command_line({"--model.family=" + family, "--train.steps=7", "--data.path=some"}));
+    const std::string text = config_template(resolved);
+    EXPECT_THAT(text, HasSubstr("\nfamily = \"" + family + "\"\n"));
+    EXPECT_THAT(text, HasSubstr("\nsteps = 7\n"));
+    EXPECT_THAT(text, HasSubstr("\n#seed = "));
+    EXPECT_EQ(config_toml(resolve_config(from_toml(text)).config), config_toml(resolved.config)) << family;
+    std::string whole = text;
+    for (size_t at = 0; (at = whole.find("\n#", at)) != std::string::npos; ++at) {
+      if (whole[at + 2] != ' ') whole.erase(at + 1, 1);
+    }
+    EXPECT_THAT(whole, HasSubstr("\nseed = "));
+    EXPECT_EQ(config_toml(resolve_config(from_toml(whole)).config), config_toml(resolved.config)) << family;
+  }
+}
+
 TEST(Config, TomlReadsBackTheSame) {
   const Config config =
       resolve_config(

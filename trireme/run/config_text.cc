@@ -90,6 +90,25 @@ std::string config_toml(const Config& original) {
   return text;
 }
 
+std::string config_template(const ResolvedConfig& resolved) {
+  Config config = resolved.config;
+  const std::vector<Field> fields = config_fields(config);
+  std::string text =
+      "# Settings for trireme train, which takes this file as its argument. Those that begin with # have their\n"
+      "# default; remove the # to change one.\n";
+  for (const Section& section : config_sections()) {
+    text += fmt::format("\n# {}\n[{}]\n", section.doc, section.name);
+    each_of(fields, section, [&](const Field& field) {
+      text += fmt::format("\n# {}\n", full_doc(field));
+      if (!field.choices.empty()) text += fmt::format("# ({})\n", expectation(field));
+      const bool is_default = resolved.is_default(field.name);
+      if (!is_default) make_whole(field);
+      text += fmt::format("{}{} = {}\n", is_default ? "#" : "", field.key(), value_text(field));
+    });
+  }
+  return text;
+}
+
 std::string config_help() {
   Config defaults;
   const std::vector<Field> fields = config_fields(defaults);
