@@ -188,7 +188,7 @@ TEST(OwnModel, WhatARecordHasWrongIsTold) {
               HasSubstr("has a loss, but no logits"));
 }
 
-// What a model of one's own may have wrong inside.
+// Mistakes inside a user's model.
 TEST(OwnModel, MistakesInAModelAreErrors) {
   const auto refusal = [](const std::function<ValueId(Network&, ValueId)>& logits) {
     ModelRecord model = class_model();

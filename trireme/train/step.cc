@@ -49,7 +49,7 @@ void check_sizes(const Model& model, const StepShape& shape) {
     throw_error("model.classes = {}, 1 or more expected", model.options.classes);
 }
 
-// What a record of one's own may have wrong.
+// Mistakes in the record of a user's model.
 void check_record(const ModelRecord& record, const std::vector<SampleTensor>& tensors) {
   if (!record.logits == !record.loss)
     throw_error("the model '{}' has {}; one of them expected", record.family,

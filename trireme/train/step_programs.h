@@ -1,5 +1,5 @@
-// The Programs of a step for every rank of a plan, without weights: for who looks at them, counts them or
-// times them on a clock. What is the same for all ranks is done once.
+// The Programs of a step for every rank of a plan, without weights: for callers that show, count or time
+// them. What is the same for all ranks is done once.
 #pragma once
 
 #include <memory>
