@@ -1,5 +1,5 @@
 // What lies between the steps: gradients and weights as numbers, a learning rate that follows the loss, a run
-// that is saved, and gone on with from its checkpoint as if it had never stopped. The model fits a curve,
+// that is saved and resumes from its checkpoint as if it had never stopped. The model fits a curve,
 // with a loss of its own.
 #include <trireme/trireme.h>
 

@@ -1,4 +1,4 @@
-// A model of one's own on data of one's own: two spirals, wound into each other, and a small network that
+// Your own model on your own data: two spirals, wound into each other, and a small network that
 // learns on which of them a point lies. Nothing of either is built into Trireme.
 #include <trireme/trireme.h>
 

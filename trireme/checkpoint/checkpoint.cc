@@ -84,7 +84,7 @@ std::optional<int64_t> parse_checkpoint_name(std::string_view name) {
 
 Checkpoints::Checkpoints(const std::string& run_dir, int64_t keep, CheckpointPeers peers)
     : path_(fs::path(run_dir) / "checkpoints"), keep_(keep), peers_(std::move(peers)) {
-  TRIREME_CHECK(keep >= 1);
+  if (keep < 1) throw_error("{} checkpoints are to be kept; 1 or more expected", keep);
 }
 
 std::vector<int64_t> Checkpoints::steps() const {

@@ -64,7 +64,7 @@ class NotSaved : public Error {
 // Not thread-safe, and only one group of peers at a time may save in a run; any number may load.
 class Checkpoints {
  public:
-  // `keep`: how many checkpoints stay, at least 1.
+  // `keep`: how many checkpoints stay. Throws Error if it is below 1.
   Checkpoints(const std::string& run_dir, int64_t keep, CheckpointPeers peers = {});
 
   // Writes the checkpoint of state.step, replacing one of the same step, and then removes what is too many.

@@ -134,6 +134,11 @@ TEST_F(CheckpointTest, RoundTrips) {
   EXPECT_EQ(loaded_step(), 5);
 }
 
+TEST_F(CheckpointTest, AtLeastOneIsKept) {
+  EXPECT_THAT(error_of([&] { checkpoints(0); }),
+              HasSubstr("0 checkpoints are to be kept; 1 or more expected"));
+}
+
 TEST_F(CheckpointTest, NamesParseBack) {
   for (int64_t step : {int64_t{0}, int64_t{1000}, int64_t{99999999}, int64_t{100000000}, INT64_MAX}) {
     EXPECT_EQ(parse_checkpoint_name(checkpoint_name(step)), step);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/launch/transport_choice.h"
 
@@ -26,6 +27,13 @@ TEST(Context, WorldAndGroups) {
     Group again = context.world();  // apart from the first
     again.barrier().wait();
   });
+}
+
+TEST(Context, NoRanksAreAnError) {
+  for (const int ranks : {0, -1}) {
+    EXPECT_THAT(error_of([&] { run_rank_threads(ranks, [](Context&) {}); }),
+                HasSubstr(fmt::format("a job of {} ranks; 1 or more expected", ranks)));
+  }
 }
 
 TEST(Context, RecordsOperationsOfAllGroups) {

@@ -15,6 +15,7 @@ namespace trireme::comm {
 
 void run_rank_threads(int ranks, const std::function<void(Context&)>& program, double timeout_seconds,
                       const std::optional<EmulatedLink>& link) {
+  if (ranks < 1) throw_error("a job of {} ranks; 1 or more expected", ranks);
   const auto hub = std::make_shared<InprocHub>(ranks);
   const size_t bytes = Recorder::bytes_for(ranks);
   // One memory for all, as a launcher would give them.

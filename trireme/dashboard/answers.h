@@ -1,4 +1,4 @@
-// What a browser or another program is told: runs and curves as JSON, the newest numbers for Prometheus, and
+// Answers for browsers and other programs: runs and curves as JSON, the newest numbers for Prometheus, and
 // the page as it is sent.
 #pragma once
 

@@ -34,7 +34,7 @@ Runs::Runs(RunsOptions options) : options_(std::move(options)) {
 void Runs::look(double now) {
   if (now - looked_ < options_.look_again_seconds && now >= looked_) return;
   looked_ = now;
-  // From the clock: a page that was served by an earlier process is told everything.
+  // From the clock: a page that was served by an earlier process gets everything.
   if (version_ == 0) version_ = static_cast<int64_t>(1000 * now);
   for (const std::string& folder : options_.folders) {
     const bool one = options_.folders.size() == 1 && !is_run(folder);

@@ -78,7 +78,7 @@ StepHalf step_half(const Agreement& agreement, int rank);
 bool goes_by_arrivals(const Agreement& agreement, int rank);
 // The ranks that have all states that last, each some of them; none where every rank has some.
 std::vector<int> keepers(const Agreement& agreement);
-// Those that the others go on without, where the transport bears that.
+// The ranks that a job can lose and continue, where the transport supports that.
 std::vector<int> dispensable_ranks(const Agreement& agreement);
 
 AgreementRecord averaged_record();  // averaged.cc

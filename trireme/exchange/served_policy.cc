@@ -163,8 +163,8 @@ class ServedPolicy final : public ArrivalPolicy {
   int64_t updates_;  // made so far
   std::vector<Worker> workers_;
   int last_ = 0;             // whose turn it was
-  float says_ = kGoesOn;     // what workers are told with their weights
-  float over_ = kIsThrough;  // what they are told with their last ones
+  float says_ = kGoesOn;     // sent to workers with their weights
+  float over_ = kIsThrough;  // sent to them with their last ones
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace trireme {
 int64_t kept_elements(const Shape& shape, double ratio);
 
 // All ranks get what each has `kept` (the results of top_k, of all of the gradient), with indices in the
-// `code` that the settings name; `then` goes on with the sum, flat.
+// `code` that the settings name; `then` continues with the flat sum.
 NextMove send_sparse(Addend& x, const std::vector<ValueId>& kept, std::function<NextMove(ValueId sum)> then);
 
 // Bytes that a rank sends so of `kept` elements.

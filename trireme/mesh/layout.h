@@ -52,7 +52,7 @@ std::vector<Pieces> local_pieces(const Shape& whole, const Layout& layout, const
 Shape local_shape(const Shape& whole, const Layout& layout, const Mesh& mesh, int rank);
 
 // The split along `axis` in terms of what the rank and those along the axis have together: the tensor as the
-// other axes cut it. What a collective along the axis is told.
+// other axes cut it. Collectives along the axis are called with it.
 Placement local_placement(const Shape& whole, const Layout& layout, const Mesh& mesh, int rank, int axis);
 
 // Whether the cuts of two axes overlap: the one of the earlier axis can not stay as it is when the other is

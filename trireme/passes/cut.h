@@ -44,7 +44,7 @@ Cut balanced_cut(const Graph& forward, int chunks);
 Cut cut_at(const Graph& forward, int chunks, const std::vector<std::string>& begins);
 
 // As many chunks as there are units with about as much weight of their own as the largest; what has less goes
-// with its neighbours. For who has the weights of one chunk in memory at a time.
+// with its neighbours. For ranks that keep the weights of one chunk in memory at a time.
 Cut cut_by_weights(const Graph& forward);
 
 // For each node: whether it is made of states alone (casts and gathers of weights), so that whoever needs it

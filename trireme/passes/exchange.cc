@@ -288,7 +288,7 @@ class Exchanger {
     }
   }
 
-  // Where the optimizer's states are split, the part of the sum that this rank goes on with.
+  // Where the optimizer's states are split, the part of the sum that this rank updates with.
   ValueId own_part(const Target& target, ValueId sum) {
     const Attrs& attrs = node(target.node).attrs;
     if (node(target.node).op->collective->kind == CollectiveKind::kAllReduce) return sum;

@@ -1,4 +1,4 @@
-// See half_weights.h. Casts are told by their record: the result's format is an attribute.
+// See half_weights.h. Casts are recognised by their record: the result's format is an attribute.
 #include "trireme/passes/half_weights.h"
 
 #include "trireme/base/error.h"

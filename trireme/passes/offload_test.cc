@@ -64,7 +64,7 @@ TEST(Offload, PartsHaveTheStatesOfSomeParametersEach) {
   EXPECT_THAT(results(parts[0].graph),
               ElementsAre("w0/squares", "w1/squares", "w1/sum", "w2/squares", "w2/sum"));
   EXPECT_THAT(results(parts[1].graph), ElementsAre("w0/half", "w0/next", "w0/sgd"));
-  // The norm is handed on in a state, and told by the last part.
+  // The norm is passed on in a state, and put out by the last part.
   EXPECT_GE(parts[1].graph.find("kept.w2/sum"), 0);
   EXPECT_TRUE(parts[0].graph.outputs.empty() && parts[1].graph.outputs.empty());
   ASSERT_EQ(parts[2].graph.outputs.size(), 1u);

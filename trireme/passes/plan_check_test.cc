@@ -1,4 +1,4 @@
-// One test for each thing that a plan can ask of a model in vain.
+// One test for each request of a plan that a model can not meet.
 #include "trireme/passes/plan_check.h"
 
 #include <gmock/gmock.h>

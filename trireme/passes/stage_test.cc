@@ -254,7 +254,7 @@ TEST(StageUpdate, BorrowsGradientsOfSharedWeightsAndRefusesTheRest) {
               ElementsAre(StagedUpdate::Borrowed{"grad.w~1", 1}));
   EXPECT_THAT(stage_updates(graph, where, 2, ops())[1].borrowed,
               ElementsAre(StagedUpdate::Borrowed{"grad.w", 0}));
-  // A third stage is told the square, by who has the weight, and no gradient.
+  // A third stage gets the square from the stage that has the weight, and no gradient.
   Builder norm(ops(), "update");
   const ValueId rate = norm.input("lr", {DType::f32, {}}, Role::kScalar);
   const ValueId tied = norm.state("w", type, Role::kParameter),

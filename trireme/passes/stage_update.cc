@@ -105,7 +105,7 @@ class UpdateStager {
     return most;
   }
 
-  // What stages are told may need something of others in turn.
+  // Numbers that stages get from others may depend on numbers of still others.
   void find_needs() {
     size_t known = 0;
     do {
@@ -147,7 +147,7 @@ class UpdateStager {
     }
   }
 
-  // The numbers that others are told by a stage in a round.
+  // The numbers that a stage sends to the others in a round.
   std::vector<ValueId> gathered_of(int stage, int round) const {
     std::vector<ValueId> result;
     for (ValueId value : gathered_) {

@@ -1,6 +1,6 @@
 // One stage's part of the update: that of the states it has. What the stages must know of one another (sums
 // of squares for the norm, the loss, the count of targets) are numbers that each makes of its own states and
-// all gather along the axis pipe; then every stage goes on with all of them in the order of one rank, so that
+// all gather along the axis pipe; then every stage adds them in the order of one rank, so that
 // no bit depends on the cut. Of a weight that several stages have (a tied head), each stage's gradient is an
 // addend; they send them to one another before the update.
 #pragma once

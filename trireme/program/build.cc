@@ -119,9 +119,9 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
       microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
-    const bool elsewhere =  // on the server, whole
+    const bool whole_on_server =
         record_.states == AgreementRecord::States::kServed && segment.kind != SegmentKind::kForwardBackward;
-    if (stage_plan_.mesh.ranks() == 1 || is_own(segment) || elsewhere) {
+    if (stage_plan_.mesh.ranks() == 1 || is_own(segment) || whole_on_server) {
       again_.push_back(to_make_again(plan_, segment, segment.graph));
       continue;
     }
@@ -348,7 +348,7 @@ Program ProgramBuilder::assemble(RankPart local, int rank, const Schedule& sched
   program.rank = rank;
   program.sums = schedule.sums;
   program.parameters = parameters_of(whole_);
-  program.elsewhere = std::move(local.elsewhere);
+  program.remote_states = std::move(local.remote_states);
   for (size_t s = 0; s < program.segments.size(); ++s)
     program.segments[s].layouts = std::move(local.layouts[s]);
   if (!program.groups.empty()) {

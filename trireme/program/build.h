@@ -35,7 +35,7 @@ class ProgramBuilder {
     std::vector<StepSegment> segments;
     StateParts states;
     StateSlots slots;
-    std::vector<Value> elsewhere;  // see Program
+    std::vector<Value> remote_states;  // see Program
     std::vector<NamedLayouts> layouts;
     std::vector<Action> step, evaluation, fill;  // see Stage
     FileStateNames in_files;
@@ -81,7 +81,7 @@ class ProgramBuilder {
   KeptStates lying() const;
   std::vector<Graph> updates() const;
   RankPart server_part(int number, const Schedule& schedule) const;
-  void note_elsewhere(RankPart& part) const;
+  void note_remote_states(RankPart& part) const;
   void keep_gradients_alone(RankPart& part, int rank) const;
 
   std::vector<StepSegment> whole_;

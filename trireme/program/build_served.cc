@@ -29,7 +29,7 @@ ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule&
     result.layouts.emplace_back();
   }
   add_agreed(result, steps, number);
-  note_elsewhere(result);
+  note_remote_states(result);
   for (size_t server = 0; all.size() > 1 && server < all.size(); ++server) {
     for (const Value& value : all[server].values) {
       if (!is_lasting(value.role)) continue;
@@ -53,11 +53,11 @@ void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
   });
   AgreedSteps steps = served_steps(updates(), rank);
   add_agreed(part, steps, rank);
-  note_elsewhere(part);
+  note_remote_states(part);
 }
 
 // States that last and that other ranks alone have.
-void ProgramBuilder::note_elsewhere(RankPart& part) const {
+void ProgramBuilder::note_remote_states(RankPart& part) const {
   std::set<std::string_view> here;
   for (const std::vector<StepSegment>* segments : {&part.segments, &part.agreeing}) {
     for (const StepSegment& segment : *segments) {
@@ -66,7 +66,7 @@ void ProgramBuilder::note_elsewhere(RankPart& part) const {
   }
   for (const StepSegment& segment : whole_) {
     for (const Value& value : segment.graph.values) {
-      if (is_lasting(value.role) && here.insert(value.name).second) part.elsewhere.push_back(value);
+      if (is_lasting(value.role) && here.insert(value.name).second) part.remote_states.push_back(value);
     }
   }
 }

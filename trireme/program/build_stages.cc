@@ -101,7 +101,7 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
                                segment.rows);
     part.layouts.push_back(layouts);
   }
-  for (const std::string& name : mine.stages.held_twice()) {
+  for (const std::string& name : mine.stages.replicated_gradients()) {
     part.states[second_name(name)] = part.states.at(name);
     note_layouts_like(name, second_name(name), part.layouts);
   }
@@ -128,7 +128,7 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
     for (const Value& value : segment.graph.values) {
       if (axis < 0 || !is_lasting(value.role) || !seen.insert(value.name).second) continue;
       const std::vector<int>& holders = part.states.at(value.name).stages;
-      if (!std::ranges::binary_search(holders, number)) part.elsewhere.push_back(value);
+      if (!std::ranges::binary_search(holders, number)) part.remote_states.push_back(value);
     }
   }
   return part;

@@ -72,7 +72,7 @@ class ProgramReader {
     if (reader.take("memory ")) return read_memory(reader);
     if (reader.take("state ")) return read_state(reader);
     if (reader.take("group ")) return read_group(reader);
-    if (reader.take("elsewhere ")) return void(program_.elsewhere.push_back(read_declaration(reader)));
+    if (reader.take("remote ")) return void(program_.remote_states.push_back(read_declaration(reader)));
     if (reader.take("at ")) return read_place_of_state(reader);
     if (reader.take("segment ")) return begin_segment(reader, number);
     if (reader.take("place ")) return read_place(reader);

@@ -15,7 +15,7 @@
 namespace trireme {
 
 struct StageSummary {
-  std::vector<std::string> units;               // parts of the model, in order; of one stage: none are told
+  std::vector<std::string> units;               // parts of the model, in order; empty for one stage
   int64_t parameters = 0;                       // elements on one rank
   double work = 0;                              // of a step, of all stages' on average: 1
   std::map<std::string, size_t> bytes_by_role;  // of states: weights, gradients, …

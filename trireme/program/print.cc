@@ -101,8 +101,8 @@ std::string print(const Program& program) {
                                     {"bytes", number(group.bytes)},
                                     {"slot", int64_t{group.slot}}}));
   }
-  for (const Value& state : program.elsewhere)
-    text += fmt::format("elsewhere %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
+  for (const Value& state : program.remote_states)
+    text += fmt::format("remote %{}: {} {}\n", state.name, to_string(state.type), name(state.role));
   for (const Segment& segment : program.segments) text += print_segment(segment);
   for (const ActionList& list : program.lists) {
     Attrs attrs{{"when", to_string(list.when)},

@@ -340,7 +340,7 @@ Program with_graphs(const Program& program, std::vector<Graph> graphs, const Wor
   result.rank = program.rank;
   result.sums = program.sums;
   result.parameters = program.parameters;
-  result.elsewhere = program.elsewhere;
+  result.remote_states = program.remote_states;
   return result;
 }
 

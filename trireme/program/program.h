@@ -70,8 +70,8 @@ struct Program {
   std::vector<State> states;
   std::map<std::string, size_t, std::less<>> state_numbers;  // name -> place in `states`
   std::vector<FileGroup> groups;
-  std::vector<Value>
-      elsewhere;  // lasting states that other stages of a pipeline have, with their whole types
+  // Lasting states that this rank does not hold but other stages of a pipeline or servers do; whole types.
+  std::vector<Value> remote_states;
   std::vector<Segment> segments;
   std::vector<ActionList> lists;
   Schedule::Sums sums = Schedule::Sums::kAnyOrder;  // over the ranks

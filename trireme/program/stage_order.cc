@@ -195,7 +195,7 @@ class Orders {
     for (int64_t m = 0; m < pipeline_.microbatches; ++m) {
       const Place made = (*ends.made)[m];
       Stay& stay = stays[m];
-      // A turn longer, for who sends it.
+      // The sender keeps it for one turn more.
       if (made.stage == stage) stay = {made.turn, made.turn + 1};
       for (const std::vector<Place>* places : ends.read) {
         const Place read = (*places)[m];

@@ -99,7 +99,7 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
     updates_ = own_updates();
     return;
   }
-  updates_ = stage_updates(with_sums_of_holders(local[update_of_[0]].graph, held_twice_, ops()),
+  updates_ = stage_updates(with_sums_of_holders(local[update_of_[0]].graph, replicated_gradients_, ops()),
                            state_stages_, pipeline.stages(), ops());
   update_of_.resize(updates_.size(), update_of_[0]);
 }
@@ -139,7 +139,7 @@ void Stages::add_state_stages() {
           if (second && value.role == Role::kPending)
             check_combinations({Feature::kChimera, Feature::kRunningStatistics});
           const bool apart = second && value.role == Role::kGradient;
-          if (apart) held_twice_.insert(value.name);
+          if (apart) replicated_gradients_.insert(value.name);
           found[apart ? second_name(value.name) : value.name].insert(s);
         }
       }

@@ -50,8 +50,8 @@ class Stages {
   const StateStages& state_stages() const { return state_stages_; }
   // Of each parameter the chunk that reads it, where no other does.
   std::map<std::string, int, std::less<>> parameter_chunks() const;
-  // Gradients that a second stage adds up too (passes/second_holder.h).
-  const std::set<std::string, std::less<>>& held_twice() const { return held_twice_; }
+  // Gradients of chunks that two stages hold; each adds up its own (passes/second_holder.h).
+  const std::set<std::string, std::less<>>& replicated_gradients() const { return replicated_gradients_; }
 
  private:
   const Piece* find(std::string_view whole, int chunk, Phase phase) const;
@@ -78,11 +78,12 @@ class Stages {
   const std::vector<StepSegment>& local_;
   Pipeline pipeline_;  // its own: whoever keeps the stages need not keep what they were made of
   Pipeline evaluation_;
-  std::vector<Staged> staged_;                     // per segment; nothing for the update
-  std::vector<StagedUpdate> updates_;              // per stage
-  std::set<std::string, std::less<>> held_twice_;  // gradients, by the name that the first holder has them by
-  std::vector<size_t> update_of_;                  // per stage: which of the segments is its update
-  size_t evaluate_ = 0;                            // likewise
+  std::vector<Staged> staged_;         // per segment; nothing for the update
+  std::vector<StagedUpdate> updates_;  // per stage
+  std::set<std::string, std::less<>>
+      replicated_gradients_;       // gradients, by the name that the first holder has them by
+  std::vector<size_t> update_of_;  // per stage: which of the segments is its update
+  size_t evaluate_ = 0;            // likewise
   StateStages state_stages_;
 };
 

@@ -10,7 +10,7 @@
 //   at {offset=0, slots=1, whole=[4,8], dim0=[0,4], dim1=[4,4], axes="tensor"}
 //   …                                also places, sums, stages, group and group_rows, if a state has them
 //   group g0 {offset=0, file_offset=0, bytes=64, slot=0}     states that live in a file together
-//   elsewhere %v: f32[8] parameter   a state of another pipeline stage
+//   remote %v: f32[8] parameter      a state that only another pipeline stage or server holds
 //   segment first forward_backward
 //   graph first                      (ir/text.h)
 //   …

@@ -1,4 +1,4 @@
-// What a run is made with, as names and values: all ranks must have the same, and a run that goes on from a
+// What a run is made with, as names and values: all ranks must have the same, and a run that resumes from a
 // checkpoint should (resume_check.h). Settings by their names, and besides them "plan", "program" (which
 // Trireme), "training data" and "held-out data".
 #pragma once

@@ -1,4 +1,4 @@
-// Settings: precedence, origins, and what each kind of mistake is told.
+// Settings: precedence, origins, and the message for each kind of mistake.
 #include "trireme/run/config.h"
 
 #include <gmock/gmock.h>

@@ -30,7 +30,7 @@ class Export : public ::testing::Test {
     }
   }
 
-  // What is told when these tensors are exported.
+  // The message when these tensors are exported.
   std::string exported(const std::vector<NamedTensor>& tensors) {
     const std::string weights = folder_.path() / "model.safetensors";
     write_safetensors(weights, tensors);

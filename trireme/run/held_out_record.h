@@ -1,7 +1,6 @@
 // What a run's evaluations on held-out data have shown so far: which checkpoint has the lowest loss
 // (run.keep_best), and for how many evaluations the loss has not fallen (train.patience). All ranks see the
-// same losses and come to the same result. Checkpoints keep it, so that a run that is resumed goes on with
-// it.
+// same losses and come to the same result. Checkpoints keep it, so that a resumed run continues with it.
 #pragma once
 
 #include <cstdint>

@@ -33,6 +33,8 @@
 #include "trireme/run/run_setup.h"
 #include "trireme/run/sampler.h"
 #include "trireme/run/saved_run.h"
+#include "trireme/run/saving.h"
+#include "trireme/run/step_meter.h"
 #include "trireme/run/stop_agreement.h"
 #include "trireme/run/tensorboard_log.h"
 #include "trireme/run/weights.h"
@@ -108,6 +110,7 @@ class Run {
         made_folder_(config_.run),
         folder_(made_folder_.path()),
         checkpoints_(folder_, config_.run.keep, savers()),
+        saving_(config_, saving_mode(), checkpoints_, trainer_, alike_, held_out_, saving_events()),
         stop_(alike_, trainer_, context_.stop, deadline_of(config_.train)) {
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
@@ -118,7 +121,7 @@ class Run {
     compare_replicas(first);
     if (leads()) announce(first);
     context_.on_signal(RunContext::OnSignal::kStop);  // on all ranks, before any is some steps ahead
-    // A run that ended early does not go on with the same patience.
+    // A run that ended early stays ended while train.patience is the same.
     const bool ended_early = held_out_.out_of_patience();
     result_ = {ended_early ? RunResult::End::kNoBetter : RunResult::End::kFinished, folder_, first, 0};
     if (first < config_.train.steps && !ended_early) {
@@ -152,9 +155,8 @@ class Run {
     return own;
   }
   void announce(int64_t first) {
-    flops_per_step_ = flops_per_step();
     observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
-                       trainer_.parameter_count(), flops_per_step_, device_->description(), folder_, first});
+                       trainer_.parameter_count(), flops_per_step(), device_->description(), folder_, first});
     if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
       note(line);
     metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
@@ -173,24 +175,32 @@ class Run {
   }
   // A worker continues until the server says that the run is over.
   void make_steps(int64_t first) {
-    start_of_steps_ = Clock::now();
-    seconds_before_ = leads() ? metrics_->seconds() : 0;
+    StepMeter meter(measured(), trainer_);
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
-      const StepResult done = make_step(step);
+      const StepResult done = make_step(step, meter);
       if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1));
-      tell_of_workers();
-      if (works() ? is_told_to_end(done) : ends_after(step + 1)) return;
+      report_lost_workers();
+      if (works() ? run_is_over(done) : ends_after(step + 1)) return;
     }
   }
 
+  // What is measured of its steps.
+  StepMeter::Run measured() const {
+    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
+    StepMeter::Run run{.batch = config_.train.batch,
+                       .units = static_cast<double>(config_.train.batch) * busy_share() * per_sample,
+                       .noise_scale = config_.train.noise_scale,
+                       .expected = context_.expected};
+    if (!leads()) return run;
+    run.flops = flops_per_step();
+    run.dense_bytes = dense_bytes_;
+    run.seconds_before = metrics_->seconds();
+    return run;
+  }
+
   // One step, and its line of metrics.
-  StepResult make_step(int64_t step) {
-    const Clock::time_point begin = Clock::now();
-    Communicator* const communicator = trainer_.executor().communicator();
-    if (communicator) {  // what is done between steps is not the step's
-      communicator->take_bytes();
-      communicator->take_seconds();
-    }
+  StepResult make_step(int64_t step, StepMeter& meter) {
+    meter.begin();
     const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
     Batch& batch = loader_.next();
     if (works()) trainer_.executor().tell(kAsked, stop_.asked() ? 1 : 0);
@@ -201,46 +211,29 @@ class Run {
     result_.loss = done.loss;
     if (Trace* trace = context_.ranks.trace)
       trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
-    const double seconds = seconds_since(begin);
-    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
-    critical_batch_.add(done.squares);
-    StepMetrics line{step + 1,
-                     done.loss,
-                     rate,
-                     done.norm,
-                     static_cast<double>(config_.train.batch) * busy_share() * per_sample / seconds,
-                     seconds,
-                     communicator ? communicator->take_seconds() : 0,
-                     communicator ? communicator->take_bytes() : 0,
-                     trainer_.program().peak_bytes(),
-                     samples_seen(),
-                     seconds_before_ + seconds_since(start_of_steps_),
-                     critical_batch(done)};
-    note_exchange(done, line);
-    line.expected = context_.expected;
-    line.time = wall_seconds();
-    if (const double peak = leads() ? observer_.peak_flops() : 0; peak > 0)
-      line.mfu = flops_per_step_ / seconds / peak;
-    line.experts = done.experts;
-    log_rank(line, step);
-    if (leads()) {
-      metrics_->write(line);
-      observer_.stepped(line);
-      if (const std::string problem = metrics_->take_problem(); !problem.empty())
-        note(fmt::format("warning: {}; its lines are kept and tried again", problem));
-    }
+    log(meter.end(step + 1, done, rate, samples_seen(), arrivals(), leads() ? observer_.peak_flops() : 0));
     return done;
   }
 
+  void log(const StepMetrics& line) {
+    if (arrivals()) logged_ = line.step;
+    log_rank(line);
+    if (!leads()) return;
+    metrics_->write(line);
+    observer_.stepped(line);
+    if (const std::string problem = metrics_->take_problem(); !problem.empty())
+      note(fmt::format("warning: {}; its lines are kept and tried again", problem));
+  }
+
   // Begins after the first step: by then rank 0 has set aside what an earlier run left.
-  void log_rank(const StepMetrics& line, int64_t steps_before) {
+  void log_rank(const StepMetrics& line) {
     const int ranks = context_.ranks.plan.mesh.ranks();
     if (ranks < 2) return;
-    if (!rank_log_) rank_log_.emplace(folder_, trainer_.program(), ranks, steps_before);
+    if (!rank_log_) rank_log_.emplace(folder_, trainer_.program(), ranks, line.step - 1);
     rank_log_->add(line);
   }
 
-  bool is_told_to_end(const StepResult& done) {
+  bool run_is_over(const StepResult& done) {
     if (done.over == StepResult::Over::kStopped) result_.end = end_of(stop_.reason());
     return done.over != StepResult::Over::kNo;
   }
@@ -252,15 +245,15 @@ class Run {
     const StopReason reason = mixes() ? mixing_ends(steps, last, stop_.reason()) : stop_.agreed_after(steps);
     const bool stopping = reason != StopReason::kNone && (mixes() || !last);
     bool best = false;  // so far
-    continue_saving(steps);
+    saving_.poll(steps);
     if ((due(steps, config_.train.eval_every) || last) && !stopping) best = validate_now(steps);
     const bool early = !last && !stopping && held_out_.out_of_patience();
     if (early && mixes()) mixing_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
     if (last || stopping || early) {
-      save(ended_with_ > 0 ? ended_with_ : steps);
+      saving_.save(ended_with_ > 0 ? ended_with_ : steps);
       if (serves()) let_workers_go(stopping ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
-    } else if (best || due(steps, config_.run.checkpoint_every) || steps == retry_at_) {
-      try_to_save(steps);
+    } else if (best || saving_.is_due(steps)) {
+      saving_.try_to_save(steps);
     } else if (due(steps, config_.train.compare_every)) {
       compare_replicas(steps);
     }
@@ -270,9 +263,9 @@ class Run {
   // After all is saved: a worker that does not answer costs time, not the run.
   void let_workers_go(ArrivalDriver::Why why) {
     arrivals()->finish(why);
-    tell_of_workers();
+    report_lost_workers();
   }
-  void tell_of_workers() {
+  void report_lost_workers() {
     if (!arrivals()) return;
     for (const std::string& line : arrivals()->take_notes()) {
       if (leads()) observer_.lost_rank(line);
@@ -321,28 +314,6 @@ class Run {
     const DataPosition position = loader_.position();
     return position.epoch * data_.train->size() + position.index;
   }
-  // In samples, as train.batch is.
-  std::optional<double> critical_batch(const StepResult& done) const {
-    const std::optional<double> targets = critical_batch_.targets();
-    if (!config_.train.noise_scale || !targets || done.squares.count == 0) return std::nullopt;
-    return *targets * static_cast<double>(config_.train.batch) / done.squares.count;
-  }
-  // What the log says of an exchange, where the plan has one.
-  void note_exchange(const StepResult& done, StepMetrics& line) {
-    if (arrivals()) {
-      line.waiting_share = line.comm_seconds / line.step_seconds;
-      line.staleness_mean = done.staleness_mean;
-      line.staleness_max = done.staleness_max;
-      line.arrivals = arrivals()->arrivals(line.step);
-      logged_ = line.step;
-    }
-    if (dense_bytes_ == 0) return;
-    would_have_sent_ += dense_bytes_;
-    sent_ += static_cast<double>(line.bytes_sent);
-    if (sent_ > 0) line.compression_ratio = would_have_sent_ / sent_;
-    line.residual_norm = done.residual_norm;
-    line.waiting_share = line.comm_seconds / line.step_seconds;
-  }
   // That this rank would send in a step without the plan's exchange; 0 where it has none.
   double dense_bytes() const {
     RankOptions dense = context_.ranks;
@@ -369,12 +340,12 @@ class Run {
   static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
   // Starting values, or those of the newest checkpoint; returns the number of steps that are done. Nothing is
-  // written before it is clear that the run goes on.
+  // written before it is clear that the run can continue.
   int64_t start() {
     const std::optional<LoadedCheckpoint> found =
         config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
     if (found) {
-      go_on(*found);
+      resume_from(*found);
     } else if (config_.run.resume == "always") {
       throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
     } else {
@@ -393,7 +364,7 @@ class Run {
     return found ? found->state.step : 0;
   }
 
-  void go_on(const LoadedCheckpoint& found) {
+  void resume_from(const LoadedCheckpoint& found) {
     const ResumeChanges changes = changes_since(found.state, facts_);
     for (const std::string& message : found.messages) note(message);
     for (const std::string& change : changes.told) note(fmt::format("since {}: {}", found.path, change));
@@ -401,7 +372,7 @@ class Run {
       const std::string text = join(changes.refused, "; ");
       if (config_.run.resume != "force") {
         throw_error(
-            "cannot go on from {}: {}. Give the run what it began with, choose another run.dir, or set "
+            "cannot resume from {}: {}. Give the run what it began with, choose another run.dir, or set "
             "run.resume=never to start over; run.resume=force resumes regardless",
             found.path, text);
       }
@@ -414,7 +385,7 @@ class Run {
     const std::vector<int64_t> there = checkpoints_.steps();
     if (held_out_.best() && std::ranges::find(there, held_out_.best()->step) == there.end())
       held_out_.forget_best();
-    saved_ = found.path;
+    saving_.resumed_from(found.path);
     note(fmt::format("resumes from {} (step {})", found.path, found.state.step));
   }
 
@@ -469,79 +440,40 @@ class Run {
     return peers;
   }
   // Ranks that go by arrivals do not meet after every step, so none can say how far it is.
-  bool saves_in_background() const { return config_.run.save_in_background && !arrivals(); }
-  void try_to_save(int64_t step) {
-    if (!saves_in_background()) return try_to(step, step, [&] { save(step); });
-    finish_saving(step);
-    try_to(step, step, [&] {
-      begin_save(checkpoints_, state_after(step), trainer_, alike_);
-      saving_ = step;
-    });
+  Saving::Mode saving_mode() const {
+    const bool meet = !goes_by_arrivals(context_.ranks.plan.agreement, context_.ranks.rank);
+    return config_.run.save_in_background && meet ? Saving::Mode::kInBackground
+                                                  : Saving::Mode::kTrainingWaits;
   }
-  // Of the checkpoint that is being written in the background: whether it is there now.
-  void continue_saving(int64_t step) {
-    if (!checkpoints_.is_under_way() || !trainer_.agrees_after(step)) return;
-    // The best so far is known only when it is settled whether the last best one was saved.
-    if (config_.run.keep_best && due(step, config_.train.eval_every)) return finish_saving(step);
-    try_to(saving_, step, [&] {
-      if (const std::optional<std::string> path = checkpoints_.poll()) has_saved(*path);
-    });
+  Saving::Events saving_events() {
+    return {.state = [this](int64_t step) { return state_after(step); },
+            .saved =
+                [this](const std::string& path) {
+                  if (leads()) observer_.saved(path);
+                },
+            .failed =
+                [this](const NotSaved& error, int64_t next) {
+                  note(fmt::format("warning: {}. Tried again after step {}", error.what(), next));
+                  if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
+                }};
   }
-  void finish_saving(int64_t step) {
-    if (checkpoints_.is_under_way()) try_to(saving_, step, [&] { has_saved(checkpoints_.settle()); });
-  }
-  // A checkpoint that can not be written now may be later, and the run has more to lose than it: tried again
-  // after 1, 2, 4, … steps.
-  void try_to(int64_t saving, int64_t step, const std::function<void()>& save) {
-    try {
-      save();
-    } catch (const NotSaved& error) {
-      held_out_.not_saved(saving);
-      retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
-      retry_at_ = step + retry_after_;
-      note(fmt::format("warning: {}. Tried again after step {}", error.what(), next_save(step)));
-      if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
-    }
-  }
-
-  // The step after which a checkpoint is written next: when one is tried again, due, or the last.
-  int64_t next_save(int64_t step) const {
-    const int64_t every = config_.run.checkpoint_every;
-    int64_t next = std::min(retry_at_, config_.train.steps);
-    if (every > 0) next = std::min(next, (step / every + 1) * every);
-    return next;
-  }
-
-  void save(int64_t step) {
-    finish_saving(step);
-    has_saved(trireme::save(checkpoints_, state_after(step), trainer_, alike_));
-  }
-  // What checkpoints have beside tensors.
   TrainState state_after(int64_t step) {
     log_arrivals();
     compare_replicas(step);  // or it would be mixed from what differs
     TrainState state;
-    state.step = step;
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
-    state.extra = held_out_.added_to(state.extra);
     for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
-    checkpoints_.always_keep(held_out_.best() ? std::optional(held_out_.best()->step) : std::nullopt);
     return state;
-  }
-  void has_saved(const std::string& path) {
-    saved_ = path;
-    retry_at_ = retry_after_ = 0;
-    if (leads()) observer_.saved(saved_);
   }
 
   void show_sample() {
     const ModelRecord& record = model_.record;
     const bool writes =
         record.input == InputKind::kTokens && record.targets == Targets::kNext && data_.tokenizer;
-    if (!writes || config_.run.sample_tokens == 0 || !leads() || saved_.empty()) return;
+    if (!writes || config_.run.sample_tokens == 0 || !leads() || saving_.newest().empty()) return;
     Sampler sampler(model_, *device_);
-    LoadedCheckpoint saved = open_checkpoint(saved_);  // this rank alone may not have all weights
+    LoadedCheckpoint saved = open_checkpoint(saving_.newest());  // this rank alone may not have all weights
     add_starting_weights(saved.model, config_, model_);
     if (config_.train.ema > 0) take_averages(saved);
     sampler.load(saved.model);
@@ -569,20 +501,14 @@ class Run {
   RunFolder made_folder_;
   const std::string folder_;
   Checkpoints checkpoints_;
+  Saving saving_;
   StopAgreement stop_;
   int64_t logged_ = 0,
           ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended
   RunResult result_;        // so far
-  Clock::time_point start_of_steps_;
-  double seconds_before_ = 0;  // that the run's earlier parts took
-  CriticalBatch critical_batch_;
-  double dense_bytes_ = 0, would_have_sent_ = 0, sent_ = 0;  // by this rank, in a step and in all
-  std::string saved_;                                        // the newest checkpoint
-  int64_t saving_ = 0;                                       // the step of that which is under way
-  int64_t retry_at_ = 0, retry_after_ = 0;                   // steps; of one that was not written
   std::optional<RankLog> rank_log_;
   // Of rank 0 alone.
-  double flops_per_step_ = 0;
+  double dense_bytes_ = 0;  // that it would send in a step without the plan's exchange; 0: it has none
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
   std::optional<RankSteps> steps_;  // goes first

@@ -104,7 +104,7 @@ ModelRecord line_model() {
   return model;
 }
 
-// Everything in the order in which it is told; "step" and the like, with numbers where they are known.
+// Every call in order; "step" and the like, with numbers where they are known.
 class Witness : public RunObserver {
  public:
   std::vector<std::string> seen;
@@ -217,7 +217,7 @@ TEST(RunTraining, GoesOnFromWeightsOfAModelOfOnesOwn) {
               HasSubstr("model.layers = 7"));
 }
 
-// What is told of each step.
+// The metrics of each step.
 class Steps : public Witness {
  public:
   std::vector<StepMetrics> lines;

@@ -70,7 +70,7 @@ class RunObserver {
   virtual void saved(const std::string& /*checkpoint*/) {}
   // The gradient of a step was not finite; `line` says so to people.
   virtual void skipped(int64_t /*step*/, const std::string& line) { note(line); }
-  // The run goes on without a rank.
+  // A rank was lost, and the run continues without it.
   virtual void lost_rank(const std::string& line) { note(line); }
   virtual void ended(const RunResult& /*result*/) {}
   // What the model writes after its last step, of language models.

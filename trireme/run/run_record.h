@@ -1,6 +1,6 @@
 // What a run's folder says of the run beside its numbers: run.json, what it is made of, where and how large,
-// and events.jsonl, what happened and how it ended (docs/run_folder.md). Written by rank 0, by listening to
-// what its observer is told. What can not be written is left out: a log may not end a run.
+// and events.jsonl, what happened and how it ended (docs/run_folder.md). Written by rank 0, from the
+// calls of its observer. What can not be written is left out: a log may not end a run.
 #pragma once
 
 #include <exception>

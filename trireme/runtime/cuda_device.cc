@@ -269,7 +269,7 @@ class CudaDevice : public Device {
     check(cudaSetDevice(index_), "choosing the device");
     void* data = nullptr;
     if (cudaMalloc(&data, std::max<size_t>(1, bytes)) != cudaSuccess) {
-      cudaGetLastError();  // it is told here, and must not show again
+      cudaGetLastError();  // reported below; it must not show again
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
       throw_error(

@@ -259,8 +259,11 @@ const TensorType& Executor::state_type(std::string_view name) const {
 
 std::byte* Executor::stretch(std::string_view name, size_t offset, size_t bytes) const {
   const State& state = find_state(name);
-  TRIREME_CHECK((state.places.empty() || offset + bytes <= state.stride()));
-  TRIREME_CHECK(offset + bytes <= state.stride() * static_cast<size_t>(state.slots));
+  // Slots with places of their own do not lie one after another.
+  const size_t size = state.stride() * static_cast<size_t>(state.places.empty() ? state.slots : 1);
+  if (offset > size || bytes > size - offset)
+    throw_error("state '{}' has {} bytes of memory, but {} from byte {} on were asked for", name, size, bytes,
+                offset);
   return state_address(state.offset) + offset;
 }
 

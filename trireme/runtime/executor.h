@@ -61,7 +61,8 @@ class Executor {
   // place move on as in a run. For explaining a bad loss, not for speed.
   std::string find_non_finite(int segment);
   // From now on, run() shows every result of every node to `observer` right after it was made, in host
-  // memory, and goes on with what it has made of it. For studies of rounding, not for speed. Null: no more.
+  // memory, and continues with the result as the observer leaves it. For studies of rounding, not for speed.
+  // Null: stop that.
   using Observer = std::function<void(int segment, int node, int output, const TensorView& result)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
   // From now on, run() tells `timer` the seconds that the device was busy with each node, of nodes that are

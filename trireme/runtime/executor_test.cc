@@ -156,6 +156,9 @@ TEST_F(ExecutorTest, SaysWhichNameOrSizeIsWrong) {
   EXPECT_THAT([&] { executor_->state_type("z"); }, ThrowsMessage<Error>(HasSubstr("no state 'z'")));
   EXPECT_THAT([&] { executor_->write_state("b", value, 4); },
               ThrowsMessage<Error>(HasSubstr("state 'b' has 12 bytes, but 4 were given")));
+  EXPECT_THAT([&] { executor_->write_state("b", 60, value, 8); },
+              ThrowsMessage<Error>(
+                  HasSubstr("state 'b' has 64 bytes of memory, but 8 from byte 60 on were asked for")));
 }
 
 // Each slot of a state is its own; a state with one slot is the same for all.

@@ -162,7 +162,8 @@ TEST(MeshCommunicator, TagsThatDifferAreAnErrorThatNamesBothRanks) {
   EXPECT_THAT(error, HasSubstr("rank 0: message of 20 u8, tag 3; rank 1: message of 20 u8, tag 4"));
 }
 
-// Rank 1 dies while rank 0 computes and lets its messages move: it goes on, and is told when it waits.
+// Rank 1 dies while rank 0 computes and lets its messages move: rank 0 continues, and gets the error when it
+// waits.
 TEST(MeshCommunicator, WhatALostRankLeavesUnderWayIsToldToWhoWaits) {
   const comm::TestPlace place;
   comm::TestRanks processes(3, [&](int rank) -> std::string {

@@ -55,7 +55,7 @@ class Runner {
   }
 
   // Does them in order. before(turn) and after(turn) are called around each that runs a segment. Slots are
-  // counted from `first_slot` on: a pipeline that is not empty between steps goes on with the next ones.
+  // counted from `first_slot` on: a pipeline that is not empty between steps continues with the next ones.
   template <typename Before, typename After>
   void run(std::span<const Turn> turns, const Before& before, const After& after, int64_t first_slot = 0) {
     for (const Turn& turn : turns) {

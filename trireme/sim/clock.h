@@ -2,8 +2,8 @@
 // host that gives it work, and for each axis of the mesh one collective at a time, in the order of the
 // program. A collective begins when all of its ranks have come to it. A rank sends its messages one after
 // another, and receives them so: a message of n bytes leaves for nβ, and comes in for nβ from α later on.
-// Waiting for messages is told apart: for the sender's work (the bubble), and for the links. States that rest
-// elsewhere come and go one after another beside the work.
+// Waiting for messages is counted in two parts: for the sender's work (the bubble), and for the links. States
+// that rest elsewhere come and go one after another beside the work.
 #pragma once
 
 #include <cstdint>

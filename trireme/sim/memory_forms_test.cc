@@ -1,5 +1,5 @@
 // The closed forms against the printed tables of the papers.
-#include "trireme/sim/memory_forms.h"
+#include "tests/support/memory_forms.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

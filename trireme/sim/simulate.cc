@@ -1,4 +1,4 @@
-// Finds who stands for whom, runs the clock, adds up.
+// Finds the ranks that can stand for others, runs the clock, adds up.
 #include "trireme/sim/simulate.h"
 
 #include <algorithm>

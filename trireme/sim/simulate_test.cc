@@ -10,11 +10,11 @@
 #include <numeric>
 
 #include "tests/support/error_of.h"
+#include "tests/support/memory_forms.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/passes/traffic.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/sim/draw.h"
-#include "trireme/sim/memory_forms.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::sim {

@@ -188,7 +188,7 @@ TEST(OwnModel, WhatARecordHasWrongIsTold) {
               HasSubstr("has a loss, but no logits"));
 }
 
-// What a model of one's own may have wrong inside.
+// Mistakes inside a user's model.
 TEST(OwnModel, MistakesInAModelAreErrors) {
   const auto refusal = [](const std::function<ValueId(Network&, ValueId)>& logits) {
     ModelRecord model = class_model();
@@ -265,6 +265,45 @@ TEST(OwnModel, BatchesThatDoNotFitAreErrors) {
   EXPECT_THAT(refusal(0, 2), HasSubstr("the batch's 'kind' has 2, but the model has 2 classes"));
   EXPECT_THAT(refusal(0, -2), HasSubstr("'kind' has -2"));
   EXPECT_THAT(refusal(0, 0, DType::f32), HasSubstr("the batch's 'word' is f32, but the model takes i32"));
+}
+
+// Classes that the model makes from the batch itself are seen only when they are used.
+TEST(OwnModel, ClassesThatAreCutFromTheBatchAreCheckedToo) {
+  ModelRecord model{.family = "cut", .inputs = {{"x", DType::f32, {3}}, {"kinds", DType::i32, {2}}}};
+  model.loss = [](Network& net, const ModelOptions&, std::span<const ValueId> inputs) {
+    const ValueId second = net.split(inputs[1], 1, {1, 1})[1];
+    return net.cross_entropy(linear(net, inputs[0], "out", 2), net.reshape(second, {kRows}));
+  };
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Trainer trainer(model, {}, {}, {.rows = kRows}, *device);
+  const auto refusal = [&](int32_t kind) {
+    trainer.initialise(1);
+    Batch batch;
+    batch.rows = kRows;
+    batch.tensors.emplace_back("x", HostTensor()).second.reset(DType::f32, {kRows, 3});
+    batch.tensors.emplace_back("kinds", HostTensor()).second.reset(DType::i32, {kRows, 2});
+    std::ranges::fill(batch.at("kinds").values<int32_t>(), 1);
+    batch.at("kinds").row<int32_t>(5)[1] = kind;
+    return error_of([&] { trainer.step(batch, 0, 0.1); });
+  };
+  EXPECT_EQ(refusal(0), "no error");
+  EXPECT_EQ(refusal(-1), "no error");
+  EXPECT_THAT(refusal(2), HasSubstr("[cross_entropy] target 5 is class 2, but there are 2 classes"));
+}
+
+TEST(OwnModel, ARankBeyondTheMeshIsAnError) {
+  const ModelRecord model = class_model();
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  for (const char* plan : {R"({"mesh": "data:2"})", R"({"mesh": "pipe:2"})"}) {
+    for (const int rank : {-1, 2}) {
+      EXPECT_THAT(error_of([&] {
+                    step_program(model, {}, {}, {.rows = kRows}, *device,
+                                 {parse_plan(plan, "a test"), rank, nullptr});
+                  }),
+                  HasSubstr(fmt::format("rank {} of a plan with", rank)))
+          << plan;
+    }
+  }
 }
 
 TEST(OwnModel, LoopsThatCanNotWorkAreErrors) {

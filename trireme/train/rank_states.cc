@@ -92,7 +92,7 @@ void add_scale_of(const Trainer& trainer, TrainState& state) {
 
 RankStates states_of(Trainer& trainer) {
   RankStates states = collect(trainer, [](const State&) { return true; });
-  for (const Value& state : trainer.program().elsewhere) {
+  for (const Value& state : trainer.program().remote_states) {
     const Shape none(std::vector<int64_t>(state.type.shape.rank(), 0));
     place_of(states, state.name, state.role, state.attrs)
         .push_back({saved_name(state.name, state.role, state.attrs),

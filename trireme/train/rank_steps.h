@@ -24,8 +24,8 @@ class RankSteps {
   StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {});
   ArrivalDriver* arrivals() const { return driver_.get(); }  // null for a rank that does not go by them
 
-  // For who looks at what the rank makes: called when gradients are there, and behind each update. A server
-  // makes several in a step.
+  // For callers that look at results: called when gradients are there, and after each update. A server makes
+  // several updates in a step.
   struct Watch {
     std::function<void()> gradients;
     std::function<void(const StepResult& of_update)> update = nullptr;

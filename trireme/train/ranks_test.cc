@@ -157,7 +157,7 @@ TEST(Ranks, AnOverflowOnOneRankIsSkippedByAll) {
 }
 
 // One call of the transport: the segment and op that make it, and the bytes of the tensors that share it.
-// Only all_reduce is told by size: parts of other collectives are padded to the largest.
+// Only all_reduce is known by its size: parts of other collectives are padded to the largest.
 using Call = std::pair<std::string, std::vector<size_t>>;
 
 // What a rank's program asks of the transport along one axis, in order.

@@ -2,8 +2,6 @@
 #include "trireme/train/step.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "trireme/train/lora.h"
 #include "trireme/train/shards.h"
 #include "trireme/train/step_gradients.h"
+#include "trireme/train/step_updates.h"
 
 namespace trireme {
 namespace {
@@ -50,7 +49,7 @@ void check_sizes(const Model& model, const StepShape& shape) {
     throw_error("model.classes = {}, 1 or more expected", model.options.classes);
 }
 
-// What a record of one's own may have wrong.
+// Mistakes in the record of a user's model.
 void check_record(const ModelRecord& record, const std::vector<SampleTensor>& tensors) {
   if (!record.logits == !record.loss)
     throw_error("the model '{}' has {}; one of them expected", record.family,
@@ -146,29 +145,6 @@ NormGroups norm_groups(const Model& model, const Plan& plan) {
   return {given == 1 ? parts : given, NormGroups::Statistics::kOwn};
 }
 
-// A server takes the mean of what all workers made of running statistics in a step; or, where each gradient
-// makes an update, goes a part of the way to what one of them has.
-Renewal served_renewal(const Servers& servers) {
-  return {Renewal::By::kWeightedSum, servers.updates == Servers::Updates::kClocks ? 1 : servers.workers};
-}
-
-// The states that the forward part itself renews: running statistics.
-std::vector<Value> renewed_states(const Graph& forward) {
-  std::vector<Value> result;
-  for (const Update& update : forward.updates) result.push_back(forward.values[update.state]);
-  return result;
-}
-
-// What a step adds up beside its loss, and the buffers that its update makes of that.
-Tallies tallies_of(const Graph& first) {
-  Tallies result;
-  for (const Value& value : first.values) {
-    if (value.attrs.has(kTallies)) result.sums.push_back(value);
-    if (value.role == Role::kBuffer && value.attrs.has(kBalances)) result.biases.push_back(value);
-  }
-  return result;
-}
-
 }  // namespace
 
 DType precision_of(const TrainOptions& train) {
@@ -207,15 +183,6 @@ Cut cut_of(const Graph& forward, const Plan& plan, int64_t microbatches) {
   if (plan.pipeline_stages() == 1) return {};
   const int chunks = pipeline_of(plan, microbatches).chunks;
   return plan.stages.empty() ? balanced_cut(forward, chunks) : cut_at(forward, chunks, plan.stages);
-}
-
-// The gradient states of a step that shared_gradient() made.
-SharedGradients shared_gradients(const Graph& first) {
-  SharedGradients result;
-  for (const Value& value : first.values) {
-    if (value.attrs.has("addend_of")) result[value.attrs.text("of")].push_back(value);
-  }
-  return result;
 }
 
 // Beside adapters all is frozen but for what starts anew. Where the weights came from elsewhere, they are
@@ -264,78 +231,6 @@ void halve_weights(Graph& forward, Graph& evaluate, DType format) {
   evaluate = with_half_weights(evaluate, names, format);
 }
 
-// The chunk that reads each parameter, where no two of them share one.
-std::vector<int> chunks_of_parameters(const Graph& forward, const Cut& cut) {
-  std::vector<int> chunk_of(forward.values.size(), -1), result;
-  for (const Node& node : forward.nodes) {
-    const int chunk = cut.chunk_of_name(forward.values[node.outputs[0]].name);
-    for (ValueId input : node.inputs) {
-      if (chunk < 0 || !is_trained(forward.values[input])) continue;
-      if (chunk_of[input] >= 0 && chunk_of[input] != chunk)
-        throw_error(
-            "{} is a weight of two stages (a tied head), which would update it at different times under an "
-            "asynchronous schedule; use a model that ties no weights, or a synchronous schedule",
-            forward.values[input].name);
-      chunk_of[input] = chunk;
-    }
-  }
-  for (ValueId parameter : parameters_of(forward)) result.push_back(std::max(0, chunk_of[parameter]));
-  return result;
-}
-
-// One for each chunk, of its own parameters.
-std::vector<Graph> chunk_updates(const Graph& forward, const Cut& cut, const OptimOptions& optim,
-                                 const TrainOptions& train) {
-  const std::vector<int> chunk_of = chunks_of_parameters(forward, cut);
-  const std::vector<ValueId> parameters = parameters_of(forward);
-  std::vector<Graph> result;
-  for (int chunk = 0; chunk < cut.chunks; ++chunk) {
-    std::vector<Value> own;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (chunk_of[i] == chunk) own.push_back(forward.values[parameters[i]]);
-    }
-    if (own.empty())
-      throw_error(
-          "chunk {} of the pipeline has no parameters to update; cut the model elsewhere (the plan's key "
-          "stages), or use fewer stages",
-          chunk);
-    result.push_back(update_graph(own, {}, optim, update_options(train)));
-    result.back().name = fmt::format("update.{}", chunk);
-  }
-  return result;
-}
-
-// One for each server, of as many elements as can be: the largest parameters first, each to who has least.
-// The first one, which evaluates, has the buffers.
-std::vector<Graph> server_updates(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                                  int servers, const Renewal& renewal, const OptimOptions& optim,
-                                  const TrainOptions& train) {
-  if (servers > std::ssize(parameters))
-    throw_error("the plan has {} servers, but the model has {} parameters to share among them; use fewer",
-                servers, parameters.size());
-  std::vector<size_t> order(parameters.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](size_t i) { return parameters[i].type.shape.elements(); });
-  std::vector<int64_t> elements(static_cast<size_t>(servers));
-  std::vector<size_t> server_of(parameters.size());
-  for (const size_t i : order) {
-    server_of[i] = static_cast<size_t>(std::ranges::min_element(elements) - elements.begin());
-    elements[server_of[i]] += std::max<int64_t>(1, parameters[i].type.shape.elements());
-  }
-  std::vector<Graph> result;
-  for (size_t server = 0; server < elements.size(); ++server) {
-    std::vector<Value> own;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (server_of[i] == server) own.push_back(parameters[i]);
-    }
-    const std::vector<Value> renewed = server == kLeadingServer ? buffers : std::vector<Value>();
-    result.push_back(update_graph(own, renewed, optim, update_options(train), renewal));
-    result.back().name = fmt::format("update.{}", server);
-  }
-  return result;
-}
-
 }  // namespace
 
 StepGraphs step_graphs(const Model& model, const TrainOptions& train, const OptimOptions& optim,
@@ -375,12 +270,11 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
   // What each whole microbatch makes of a buffer is added up like gradients, and the update takes the mean.
   const Role pending = wholes ? Role::kGradient : Role::kPending;
   Graph first = with_gradients(forward, Accumulate::kReplace, pending, train, result.cut);
-  const SharedGradients shared = shared_gradients(first);
-  const Tallies tallies = tallies_of(first);
-  if (!tallies.sums.empty()) {
+  if (!tallies_of(first).sums.empty()) {
     features.insert(Feature::kExperts);
     check_combinations(features);
   }
+  std::vector<Graph> updates = step_updates(forward, first, result.cut, schedule, plan, optim, train);
   const std::vector<Graph> merges = wholes ? shard_graphs(first, schedule.own) : std::vector<Graph>();
   const Rows rows = wholes ? Rows::kOfOneRank : Rows::kOfAllRanks;
   result.segments.emplace_back(std::move(first), SegmentKind::kForwardBackward, rows);
@@ -390,21 +284,7 @@ StepGraphs step_graphs(const Model& model, const TrainOptions& train, const Opti
     result.segments.emplace_back(
         with_gradients(std::move(next), Accumulate::kAdd, pending, train, result.cut));
   }
-  if (plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, schedule.microbatches))) {
-    for (Graph& update : chunk_updates(forward, result.cut, optim, train))
-      result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
-  } else if (const Servers* servers = plan.agreement.servers(); servers && servers->count > 1) {
-    for (Graph& update : server_updates(result.parameters, renewed_states(forward), servers->count,
-                                        served_renewal(*servers), optim, train))
-      result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
-  } else {
-    Renewal renewal;
-    if (wholes) renewal = {Renewal::By::kSum, schedule.microbatches};
-    if (servers) renewal = served_renewal(*servers);
-    result.segments.emplace_back(update_graph(result.parameters, renewed_states(forward), optim,
-                                              update_options(train), renewal, shared, tallies),
-                                 SegmentKind::kUpdate);
-  }
+  for (Graph& update : updates) result.segments.emplace_back(std::move(update), SegmentKind::kUpdate);
   result.segments.emplace_back(std::move(evaluate), SegmentKind::kEvaluate);
   for (const Graph& merge : merges)
     result.segments.emplace_back(merge, SegmentKind::kForwardBackward, Rows::kOfOneRank);
@@ -445,7 +325,7 @@ int64_t trained_parameters(const Program& program) {
     if (state.role == Role::kParameter && !is_frozen(state.role, state.attrs))
       total += state.part.whole.elements();
   }
-  for (const Value& state : program.elsewhere) {
+  for (const Value& state : program.remote_states) {
     if (is_trained(state)) total += state.type.shape.elements();
   }
   return total;

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/channels_last.h"
 #include "trireme/passes/join_maps.h"
@@ -19,6 +20,9 @@ StepPrograms::StepPrograms(const Model& model, const TrainOptions& train, const 
       builder_(std::exchange(whole_.segments, {}), plan, schedule_of(train, plan).microbatches, whole_.cut) {}
 
 Program StepPrograms::rank(int rank, const WorkspaceQuery& workspace) const {
+  if (rank < 0 || rank >= plan_.mesh.ranks())
+    throw_error("rank {} of a plan with {} ranks ('{}'); 0 to {} expected", rank, plan_.mesh.ranks(),
+                to_string(plan_.mesh), plan_.mesh.ranks() - 1);
   return builder_.build(rank, schedule_of(train_, plan_, rank), workspace);
 }
 

@@ -1,5 +1,5 @@
-// The Programs of a step for every rank of a plan, without weights: for who looks at them, counts them or
-// times them on a clock. What is the same for all ranks is done once.
+// The Programs of a step for every rank of a plan, without weights: for callers that show, count or time
+// them. What is the same for all ranks is done once.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,7 @@ class StepPrograms {
   StepPrograms(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                const StepShape& shape, const Plan& plan);
 
+  // Throws Error for a rank that the plan does not have.
   Program rank(int rank, const WorkspaceQuery& workspace) const;
   // As this device runs it: with the temporary memory that its kernels want, and nodes joined that it does at
   // less cost as one. Null, where there is none to ask: as the plan has it, without temporary memory.

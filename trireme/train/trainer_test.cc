@@ -1,4 +1,4 @@
-// Starting values, evaluation, and what a person is told when numbers stop being numbers. Steps themselves
+// Starting values, evaluation, and the errors when numbers stop being finite. Steps themselves
 // are compared with PyTorch's in tests/parity.
 #include "trireme/train/trainer.h"
 

@@ -202,40 +202,22 @@ void add_ropes(std::vector<OpCase>& cases) {
 }
 
 void add_losses(std::vector<OpCase>& cases) {
+  const auto add = [&](const char* op, const char* label, std::vector<CaseInput> inputs, const Attrs& attrs,
+                       auto reference, Differentiable differences = kNo) {
+    cases.push_back({op, label, std::move(inputs), attrs, reference, 1e-5, differences});
+  };
   const auto with = [&](const char* label, Shape outer, int64_t width, double low, double high, Attrs attrs) {
     Shape shape = outer;
     shape.push_back(width);
     const CaseInput logits{shape, DType::f32, low, high};
     const CaseInput targets = ids(outer, attrs.has("ignore_index") ? -2 : 0, static_cast<double>(width));
-    cases.push_back({"cross_entropy", label, {logits, targets}, attrs, cross_entropy});
-    cases.push_back({"cross_entropy_grad",
-                     label,
-                     {kept_f32({}), logits, targets, kept_f32(outer, 3, 6)},
-                     attrs,
-                     cross_entropy_grad,
-                     1e-5,
-                     kNo});
-    cases.push_back({"cross_entropy_with_grad",
-                     label,
-                     {logits, targets, kept_f32({})},
-                     attrs,
-                     cross_entropy_with_grad,
-                     1e-5,
-                     kNo});
-    cases.push_back({"cross_entropy_sums",
-                     label,
-                     {logits, targets, {outer, DType::f32, high - 1, high}},
-                     attrs,
-                     cross_entropy_sums,
-                     1e-5,
-                     kNo});
-    cases.push_back({"cross_entropy_total",
-                     label,
-                     {{outer}, kept_f32(outer, 1, 9), kept_f32(outer), targets},
-                     attrs,
-                     cross_entropy_total,
-                     1e-5,
-                     kNo});
+    const CaseInput largest{outer, DType::f32, high - 1, high}, lse = kept_f32(outer, 3, 6);
+    add("cross_entropy", label, {logits, targets}, attrs, cross_entropy, Differentiable::kYes);
+    add("cross_entropy_grad", label, {kept_f32({}), logits, targets, lse}, attrs, cross_entropy_grad);
+    add("cross_entropy_with_grad", label, {logits, targets, kept_f32({})}, attrs, cross_entropy_with_grad);
+    add("cross_entropy_sums", label, {logits, targets, largest}, attrs, cross_entropy_sums);
+    add("cross_entropy_total", label, {{outer}, kept_f32(outer, 1, 9), kept_f32(outer), targets}, attrs,
+        cross_entropy_total);
   };
   const Attrs smooth{{"label_smoothing", 0.1}};
   with("odd", {7}, 37, -3, 3, {});
@@ -244,71 +226,32 @@ void add_losses(std::vector<OpCase>& cases) {
   with("long_rows", {3}, 2500, -3, 3, smooth);
   with("smoothed", {7}, 37, -3, 3, smooth);
   with("far_out", {7}, 37, -90, 8, {});
-  cases.push_back({"cross_entropy",
-                   "ignores",
-                   {{{60, 3}}, ids({60}, 0, 3)},
-                   {{"ignore_index", int64_t{1}}},
-                   cross_entropy});
-  cases.push_back({"cross_entropy_grad",
-                   "ignores",
-                   {kept_f32({}), {{60, 3}}, ids({60}, -1, 3), kept_f32({60}, 0, 1)},
-                   {},
-                   cross_entropy_grad,
-                   1e-5,
-                   kNo});
-  cases.push_back({"cross_entropy_with_grad",
-                   "ignores",
-                   {{{60, 3}}, ids({60}, -1, 3), kept_f32({})},
-                   {},
-                   cross_entropy_with_grad,
-                   1e-5,
-                   kNo});
+  const Attrs ignored{{"ignore_index", int64_t{1}}};
+  const CaseInput three{{60, 3}}, of_three = ids({60}, -1, 3), lse = kept_f32({60}, 0, 1),
+                                  dloss = kept_f32({});
+  add("cross_entropy", "ignores", {three, ids({60}, 0, 3)}, ignored, cross_entropy, Differentiable::kYes);
+  add("cross_entropy_grad", "ignores", {dloss, three, of_three, lse}, {}, cross_entropy_grad);
+  add("cross_entropy_with_grad", "ignores", {three, of_three, dloss}, {}, cross_entropy_with_grad);
   // Longer than a GPU holds in f32, and held in 16 bits.
-  cases.push_back({"cross_entropy_with_grad",
-                   "very_long_rows",
-                   {{{2, 60000}, DType::f32, -3, 3}, ids({2}, 0, 60000), kept_f32({})},
-                   {},
-                   cross_entropy_with_grad,
-                   1e-5,
-                   kNo});
+  add("cross_entropy_with_grad", "very_long_rows",
+      {{{2, 60000}, DType::f32, -3, 3}, ids({2}, 0, 60000), dloss}, {}, cross_entropy_with_grad);
   const Attrs part{{"label_smoothing", 0.1}, {"class_offset", int64_t{5}}, {"classes", int64_t{20}}};
-  cases.push_back({"cross_entropy_grad",
-                   "part",
-                   {kept_f32({}), {{60, 8}}, ids({60}, -1, 20), kept_f32({60}, 0, 1)},
-                   part,
-                   cross_entropy_grad,
-                   1e-5,
-                   kNo});
-  cases.push_back({"cross_entropy_sums",
-                   "part",
-                   {{{60, 8}}, ids({60}, -1, 20), {{60}, DType::f32, 1, 2}},
-                   part,
-                   cross_entropy_sums,
-                   1e-5,
-                   kNo});
+  const CaseInput eight{{60, 8}}, of_twenty = ids({60}, -1, 20), largest{{60}, DType::f32, 1, 2};
+  add("cross_entropy_grad", "part", {dloss, eight, of_twenty, lse}, part, cross_entropy_grad);
+  add("cross_entropy_sums", "part", {eight, of_twenty, largest}, part, cross_entropy_sums);
 }
 
 void add_dropouts(std::vector<OpCase>& cases) {
   const CaseInput rng{{2}, DType::i64, 0, 1e6};
-  const auto with = [&](const char* label, Shape x, double rate, int64_t offset,
+  const auto with = [&](const std::string& label, Shape x, double rate, int64_t offset,
                         const std::vector<int64_t>& whole = {}) {
     Attrs attrs{{"rate", rate}, {"stream", int64_t{42}}, {"offset", offset}};
     if (!whole.empty()) attrs.set("whole", whole);
-    cases.push_back({"dropout",
-                     label,
-                     {{x}, rng},
-                     attrs,
-                     dropout,
-                     1e-5,
-                     x.elements() < 1000 ? Differentiable::kYes : kNo});
+    const Differentiable differences = x.elements() < 1000 ? Differentiable::kYes : kNo;
+    const CaseInput bias{{x.back()}};
+    cases.push_back({"dropout", label, {{x}, rng}, attrs, dropout, 1e-5, differences});
     cases.push_back({"dropout_add", label, {{x}, rng, {x}}, attrs, dropout_add, 1e-5, kNo});
-    cases.push_back({"dropout_add",
-                     std::string(label) + "_bias",
-                     {{x}, rng, {x}, {{x.back()}}},
-                     attrs,
-                     dropout_add,
-                     1e-5,
-                     kNo});
+    cases.push_back({"dropout_add", label + "_bias", {{x}, rng, {x}, bias}, attrs, dropout_add, 1e-5, kNo});
   };
   with("odd", {3, 37}, 0.1, 0);
   with("offset", {3, 37}, 0.5, 10);

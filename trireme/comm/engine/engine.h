@@ -49,7 +49,7 @@ class Engine {
   void enlist(Operation& operation);
   void unlink(Operation& operation);
   void refuse_if_failed() const;
-  // Of a message with a rank that is lost, while the job goes on without it; null otherwise.
+  // The error of a message with a lost rank, if the job continues without that rank; null otherwise.
   const PeerError* lost(const Operation& operation) const;
   void let_go(Operation& operation);
   bool progress(Operation& operation);

@@ -164,7 +164,7 @@ class Transport {
   virtual bool bears_loss_of(int /*peer*/) const { return false; }
   // What became of a rank whose loss is borne; null while it is there, and for all others.
   virtual const PeerError* lost(int /*peer*/) const { return nullptr; }
-  // Does without a rank whose loss is borne, for this reason, of which it is told: from now on it is lost.
+  // Gives up a rank whose loss is borne, and sends it the reason: from now on it is lost.
   virtual void give_up_on(int /*peer*/, std::string_view /*reason*/) {}
 
   // The group's native path, or nullptr. Collective over `members`, which are ranks of this transport in the

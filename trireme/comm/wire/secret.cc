@@ -1,4 +1,4 @@
-// Reading, making and handing on the job's secret; see secret.h.
+// Reads, makes and forwards the job's secret; see secret.h.
 #include "trireme/comm/wire/secret.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr size_t kMaxContentBytes = 4096;
-// Marks a key that a launcher hands on, which is not hashed again: launcher and ranks have the same one.
+// Marks a key that a launcher forwards. It is not hashed again, so that launcher and ranks have the same key.
 constexpr std::string_view kKeyMark = "trireme key ";
 constexpr const char* kHowToMake = "make one with: (umask 077; head -c 32 /dev/urandom | base64 > FILE)";
 

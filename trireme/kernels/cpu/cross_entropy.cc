@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "trireme/base/error.h"
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
@@ -73,6 +74,16 @@ float logit(const TensorView& logits, int64_t at) {
   return *in_f32(logits, at, 1, &value);
 }
 
+// Ids that come from a batch were checked with it; a model may also make targets of its own.
+void check_targets(const int32_t* targets, int64_t rows, int64_t classes, int64_t ignored) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if ((targets[row] >= 0 && targets[row] < classes) || targets[row] == ignored) continue;
+    throw_error(
+        "[cross_entropy] target {} is class {}, but there are {} classes; 0 to {} expected, or {} to ignore it",
+        row, targets[row], classes, classes - 1, ignored);
+  }
+}
+
 void cross_entropy(const KernelContext& context) {
   const TensorView& logits = context.inputs[0];
   const Options options(context.attrs, logits.shape.back());
@@ -80,6 +91,7 @@ void cross_entropy(const KernelContext& context) {
   float* lse = context.out<float>(2);
   double* losses = reinterpret_cast<double*>(context.workspace);
   const int64_t width = logits.shape.back(), rows = context.inputs[1].elements();
+  check_targets(targets, rows, width, options.ignore_index);
   pool_of(context).parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
     alignas(64) float copy[kBlock];
     for (int64_t row = begin; row < end; ++row) {
@@ -92,8 +104,6 @@ void cross_entropy(const KernelContext& context) {
       lse[row] = static_cast<float>(row_lse);
       losses[row] = 0;
       if (targets[row] == options.ignore_index) continue;
-      TRIREME_CHECK(targets[row] >= 0);
-      TRIREME_CHECK(targets[row] < width);
       const double smooth = options.label_smoothing;
       losses[row] = row_lse - (1 - smooth) * logit(logits, row * width + targets[row]);
       if (smooth != 0) losses[row] -= smooth * totals.logits / static_cast<double>(width);

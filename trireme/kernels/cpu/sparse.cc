@@ -43,8 +43,8 @@ struct TopKSpace {
   size_t bytes;
 };
 
-// How the k largest are told: magnitudes above `least`, and of those equal to it the first `ties`; and as
-// many of the others as are wanted still, from the beginning.
+// Which elements are the k largest: magnitudes above `least`, and of those equal to it the first `ties`; and
+// as many of the others as are wanted still, from the beginning.
 struct Selection {
   uint32_t least;
   int64_t ties, others = 0;

@@ -1,4 +1,4 @@
-// A loop over tasks that need temporary memory: like ThreadPool::parallel_for, but a task is told a slot, and
+// A loop over tasks that need temporary memory: like ThreadPool::parallel_for, but each task gets a slot, and
 // no two tasks are in one slot at a time. Which slot a task gets depends on timing, so what lies in a slot
 // must not outlive the task.
 #pragma once

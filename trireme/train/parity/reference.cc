@@ -52,7 +52,9 @@ Reference::Reference(Training training, Width width)
       noise_(trainer_.program()),
       lasting_(states_of(trainer_.program(), StateGroup::kLasting)),
       left_(states_of(trainer_.program(), StateGroup::kLeft)) {
-  TRIREME_CHECK(training_.rates.size() == training_.batches.size());
+  if (training_.rates.size() != training_.batches.size())
+    throw_error("{} batches and {} learning rates; one of each for every step expected",
+                training_.batches.size(), training_.rates.size());
   trainer_.initialise(static_cast<uint64_t>(training_.train.seed));
   for (int64_t step = 0; step <= steps(); ++step) {
     Step& now = record_.emplace_back();

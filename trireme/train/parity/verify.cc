@@ -166,7 +166,7 @@ class Comparison {
     const Reference::Step& expected = reference_.record()[step];
     const PlanStep& found = run_.steps[step];
     judge_.result.losses.push_back({found.result.loss, expected.result.loss});
-    if (is_bug()) return;  // the first is what is told
+    if (is_bug()) return;  // the first one is reported
     check_replicas(step, found.left, "forward and backward");
     check_replicas(step, found.after, "the update");
     const States after = found.after.whole();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/error_of.h"
 #include "trireme/run/config.h"
 #include "trireme/run/plan_settings.h"
 #include "trireme/run/random_case.h"
@@ -74,6 +75,16 @@ TEST(NoFalseAlarm, OneRankAloneOverflows) {
   ASSERT_TRUE(reference.record()[0].result.skipped);
   const Result result = verify(reference, parse_plan(R"({"mesh":"data:2"})", "the plan"));
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
+TEST(Verify, EveryStepNeedsABatchAndALearningRate) {
+  const ResolvedConfig config =
+      resolve_config({.command_line = {"model.family=mlp", "model.layers=1", "model.classes=10",
+                                       "train.batch=4", "data.path=none"}});
+  Training training = random_training(config.config, Shape{1, 3, 2}, 2);
+  training.rates.pop_back();
+  EXPECT_THAT(error_of([&] { Reference reference(std::move(training)); }),
+              HasSubstr("2 batches and 1 learning rates; one of each for every step expected"));
 }
 
 // An evaluation whose loss moves by more than one sample of the noise shows.
