@@ -1,12 +1,12 @@
-"""Simulated steps beside published ones: on A100 PTD-P's Tables 1 and 2, Korthikanti et al.'s Tables 4 and 5 and Zero
-Bubble's Table 4, on H100 Llama 3's of 405B parameters.
+"""Simulated steps beside published ones, by `trireme simulate` alone: on A100 PTD-P's Tables 1 and 2 and its figure 18,
+Korthikanti et al.'s Tables 4 and 5, Zero Bubble's Table 4, and GPTs under FSDP; on H100 Llama 3's of 405B parameters,
+Megatron-Core's scaling, torchtitan's Llama of 8B, and GPTs under FSDP.
 
-    python3 bench/compare_published.py build/release/trireme/cli/trireme [--tables layer,table5,table1,table2,bubble,llama]
-        [--rows 22B] [--scan]
+    python3 bench/compare_published.py build/release/trireme/cli/trireme [--tables layer,table5,…] [--rows 22B] [--scan]
 
 One calibration for all rows: the shipped clusters `a100` and `h100`. The settings are those systems': 16-bit weights and gradients,
-dropout, clipping, boundaries of stages sent in parts. What they compute beyond our Programs is added by closed forms
-with the figures of the same cluster (see Beyond). Neither microbatches nor interleaving are printed in Table 1: --scan
+dropout, clipping, boundaries of stages sent in parts, and for the systems of 2021 and 2022 --no-overlap. Neither
+microbatches nor interleaving are printed in Table 1: --scan
 tries those in SCAN and takes the fastest that fits in 80 GB, without it the ones that a scan has found are used. Rows
 of many stages take minutes, because every stage's program is built.
 """
@@ -14,10 +14,10 @@ of many stages take minutes, because every stage's program is built.
 import argparse
 import json
 import math
+import re
 import statistics
 import subprocess
 import tempfile
-import tomllib
 from pathlib import Path
 
 # name: heads, hidden, layers, tensor, pipe, data, batch, published seconds, (microbatch, chunks a stage) of a scan
@@ -66,61 +66,68 @@ LLAMA = ["--model.family=llama", "--model.layers=126", "--model.hidden=16384", "
          "--model.feed_forward=53248", "--model.vocab=128256", "--model.seq=8192", "--train.batch=2048",
          "--train.precision=bf16"]
 LLAMA_ROWS = {8192: 430, 16384: 400}
+# PTD-P, figure 18: 175B on 96 GPUs, interleaved. Sending boundaries in parts makes steps up to so much shorter.
+SCATTER_GATHER, GAIN = (12, 24, 36, 48, 60), 1.11
+# Megatron-Core on H100, sequences of 4,096 and a vocabulary of 131,072: heads, hidden, layers, tensor, pipe, data, batch,
+# chunks a stage, MFU in percent. Chunks are our choice, and of 462B the batch and the shape too
+MEGATRON_CORE = {
+    "177B, 96": (96, 12288, 96, 8, 12, 1, 1152, 1, 47), "177B, 4608": (96, 12288, 96, 8, 12, 48, 1152, 8, 42),
+    "462B, 6144": (96, 18432, 112, 8, 16, 48, 1536, 7, 47.5),
+}
+# torchtitan, Llama of 8B parameters, FSDP with torch.compile, two sequences of 8,192 a GPU: tokens a second and GPU
+LLAMA_8B = ["--model.family=llama", "--model.layers=32", "--model.hidden=4096", "--model.heads=32", "--model.kv_heads=8",
+            "--model.feed_forward=14336", "--model.vocab=128256", "--model.seq=8192", "--train.precision=bf16"]
+TORCHTITAN = {8: 6667, 128: 6514}
+# GPTs under FSDP (llm-foundry's published runs), sequences of 2,048: heads, hidden, layers
+FSDP_MODELS = {"760M": (12, 1536, 24), "1B": (16, 2048, 24), "3B": (20, 2560, 32), "7B": (32, 4096, 32), "13B": (40, 5120, 40),
+               "30B": (56, 7168, 48), "70B": (64, 8192, 80)}
+# Model, GPUs, microbatch, microbatches, what is made again, tokens a second and GPU
+FSDP_H100 = [("760M", 8, 24, 2, "none", 63147), ("760M", 16, 24, 1, "none", 68551), ("760M", 32, 24, 1, "none", 67971),
+             ("1B", 8, 14, 1, "none", 45455), ("1B", 16, 20, 1, "none", 46037), ("1B", 32, 20, 1, "none", 45130),
+             ("1B", 64, 20, 1, "none", 44402), ("3B", 16, 10, 3, "none", 24142), ("3B", 32, 6, 3, "none", 23021),
+             ("3B", 64, 6, 3, "none", 22525), ("7B", 8, 6, 1, "none", 10643), ("13B", 8, 2, 1, "none", 4792),
+             ("13B", 16, 2, 1, "none", 4767), ("13B", 32, 2, 1, "none", 4811), ("13B", 64, 2, 1, "none", 4800),
+             ("30B", 8, 3, 21, "full", 2002), ("30B", 16, 10, 3, "full", 2263), ("30B", 32, 14, 3, "full", 2308),
+             ("70B", 32, 2, 16, "full", 882), ("70B", 64, 8, 4, "full", 1039)]
+FSDP_A100 = [("760M", 8, 24, 2, "none", 32434), ("1B", 8, 14, 4, "none", 20513), ("3B", 8, 10, 2, "none", 10811),
+             ("7B", 8, 6, 2, "none", 4641), ("13B", 8, 2, 3, "none", 2262), ("30B", 8, 3, 21, "full", 916),
+             ("70B", 32, 2, 16, "full", 373), ("70B", 64, 8, 4, "full", 410)]
 SCAN = [(b, v) for b in (1, 2, 4, 8) for v in (1, 2, 3)]
 MEMORY, SEQUENCE, VOCABULARY = 80e9, 2048, 51200
 SETTINGS = ["--train.precision=bf16", "--train.weight_precision=bf16", "--train.gradient_precision=bf16",
             "--train.clip_norm=1", "--model.dropout=0.1"]
 
 
-class Beyond:
-    """What those systems compute in a layer beyond our Programs. With full recomputation they run a block again to its
-    end; ours leave out the last product and its sum over `tensor`, which no gradient needs. With the selective one they
-    run attention again; ours keeps no scores and does that inside of its gradient."""
-
-    def __init__(self, cluster):
-        device = cluster["device"][0]
-        self.peak = device["flops_per_second"]["bf16"]
-        self.bandwidth = device["bytes_per_second"]
-        self.depths, self.shares = device["products"]["k"], device["products"]["efficiency"]
-        self.attention_share = device["ops"]["attention"]
-        self.link = next(link for link in cluster["link"] if link["name"] == cluster["host"][0]["inside"])
-
-    def product_seconds(self, flops, depth):
-        place = (math.log(min(max(depth, self.depths[0]), self.depths[-1])))
-        logs = [math.log(one) for one in self.depths]
-        upper = next(i for i in range(1, len(logs)) if place <= logs[i] + 1e-12)
-        part = (place - logs[upper - 1]) / (logs[upper] - logs[upper - 1])
-        return flops / (self.peak * (self.shares[upper - 1] + part * (self.shares[upper] - self.shares[upper - 1])))
-
-    def layer_seconds(self, recompute, hidden, tensor, rows):
-        tokens = rows * SEQUENCE
-        if recompute == "selective":
-            return self.product_seconds(2 * tokens * SEQUENCE * hidden / tensor, SEQUENCE) / self.attention_share
-        if recompute != "full":
-            return 0
-        bytes_of_rows, depth = 2 * tokens * hidden, 4 * hidden / tensor
-        seconds = 3.5 * bytes_of_rows / self.bandwidth  # dropout and the sum with what came in
-        seconds += self.product_seconds(2 * tokens * depth * hidden, depth)
-        if tensor > 1:
-            seconds += 2 * (tensor - 1) / tensor * bytes_of_rows / self.link["bytes_per_second"]
-        return seconds
+# Systems of 2021 and 2022 waited for each collective and message. What share of a product's rate their attention had.
+SCORES_IN_MEMORY = 0.1
+NO_OVERLAP = ["--no-overlap"]
+NO_DROPOUT = [setting for setting in SETTINGS if "dropout" not in setting]
 
 
 class Simulator:
-    def __init__(self, trireme, folder, cluster):
-        self.trireme, self.folder, self.cluster = trireme, Path(folder), cluster
-        shown = Path(cluster).read_text() if cluster.endswith(".toml") else subprocess.run(
-            [trireme, "profile", "--show", cluster], check=True, capture_output=True, text=True).stdout
-        self.beyond = Beyond(tomllib.loads(shown))
+    def __init__(self, trireme, folder, cluster, h100):
+        self.trireme, self.folder, self.cluster, self.h100 = trireme, Path(folder), cluster, h100
+
+    def on_h100(self):
+        return Simulator(self.trireme, self.folder, self.h100, self.h100)
+
+    def with_scores_in_memory(self):
+        """The same devices with the attention of 2021 and 2022, which kept scores in memory."""
+        shown = Path(self.cluster).read_text() if self.cluster.endswith(".toml") else subprocess.run(
+            [self.trireme, "profile", "--show", self.cluster], check=True, capture_output=True, text=True).stdout
+        path = self.folder / "scores_in_memory.toml"
+        path.write_text(re.sub(r"(attention\w*\"? = )[\d.]+", rf"\g<1>{SCORES_IN_MEMORY}", shown))
+        return Simulator(self.trireme, self.folder, str(path), self.h100)
 
     def simulated(self, plan, hosts, settings):
         result = self.folder / "result.json"
+        result.unlink(missing_ok=True)
         subprocess.run([self.trireme, "simulate", "--plan", json.dumps(plan), "--cluster", self.cluster, "--hosts",
                         str(hosts), "--json", str(result), *settings], check=True, stdout=subprocess.DEVNULL)
         return json.loads(result.read_text())[0]
 
     def step(self, model, axes, batch, microbatch, recompute, preset=None, chunks=1, schedule=None, tokens=SEQUENCE,
-             algorithms=None):
+             algorithms=None, vocabulary=VOCABULARY, boundaries="parts", settings=SETTINGS, flags=NO_OVERLAP):
         """Seconds and the largest rank's bytes of a step; axes: pipe, data, tensor; algorithms of collectives by axis."""
         heads, hidden, layers = model
         pipe, data, tensor = axes
@@ -134,14 +141,11 @@ class Simulator:
         if pipe > 1:
             plan |= {"schedule": schedule or ("1f1b" if chunks == 1 else "interleaved"), "chunks": chunks}
             if tensor > 1:
-                plan["boundaries"] = "parts"
+                plan["boundaries"] = boundaries
         found = self.simulated(plan, math.prod(axes) // 8, [
             f"--model.layers={layers}", f"--model.heads={heads}", f"--model.hidden={hidden}", f"--model.seq={tokens}",
-            f"--model.vocab={VOCABULARY}", f"--train.batch={batch}", *SETTINGS])
-        more = microbatches * layers / pipe * self.beyond.layer_seconds(recompute, hidden, tensor, microbatch)
-        if pipe > 1:  # those turns have their share of the bubble too
-            more *= 1 + (pipe - 1) / (chunks * microbatches)
-        return found["predicted_seconds"] + more, max(rank["peak_bytes"] for rank in found["per_rank"])
+            f"--model.vocab={vocabulary}", f"--train.batch={batch}", *settings, *flags])
+        return found["predicted_seconds"], max(rank["peak_bytes"] for rank in found["per_rank"])
 
 
 def show(name, predicted, published, errors, note=""):
@@ -205,7 +209,8 @@ def compare_table2(simulator, names, _scan):
             axes = (1, gpus, 1) if scheme == "ZeRO-3" else (pipe, gpus // (8 * pipe), 8)
             seconds, memory = simulator.step((heads, hidden, layers), axes, batch, microbatch, "full",
                                              "zero3" if scheme == "ZeRO-3" else None,
-                                             algorithms={"data": "ring"} if scheme == "ZeRO-3" else None)
+                                             algorithms={"data": "ring"} if scheme == "ZeRO-3" else None,
+                                             flags=[] if scheme == "ZeRO-3" else NO_OVERLAP)  # ZeRO-3 gathers ahead
             show(f"{scheme} {name}, {gpus}", flops / seconds / gpus / 1e12, published, errors,
                  f"TFLOP/s a GPU, {memory / 1e9:.0f} GB")
     return errors
@@ -219,7 +224,7 @@ def compare_bubble(simulator, names, _scan):
                 batch = microbatches * microbatch
                 seconds, _ = simulator.step((heads, hidden, layers), (pipe, 1, 1), batch, microbatch, "none",
                                             chunks=chunks if schedule == "interleaved" else 1, schedule=schedule,
-                                            tokens=1024)
+                                            tokens=1024, flags=[])
                 show(f"{name}, {microbatches}, {schedule}", batch / seconds / pipe, rate, errors, "samples/s a GPU")
     return errors
 
@@ -229,7 +234,7 @@ def compare_llama(simulator, _names, _scan):
     parameter and token, and those of attention to the tokens before."""
     errors = []
     tokens, flops = 2048 * 8192, 6 * 405e9 + 6 * 126 * 16384 * 8192
-    on_h100 = Simulator(simulator.trireme, simulator.folder, "h100")
+    on_h100 = simulator.on_h100()
     for gpus, published in LLAMA_ROWS.items():
         data = gpus // 128
         plan = {"mesh": f"pipe:16 data:{data} tensor:8", "preset": "megatron+sequence+zero1", "schedule": "interleaved",
@@ -239,24 +244,88 @@ def compare_llama(simulator, _names, _scan):
     return errors
 
 
+def compare_scatter_gather(simulator, _names, _scan):
+    errors = []
+    for batch in SCATTER_GATHER:
+        whole, parts = (simulator.step((96, 12288, 96), (12, 1, 8), batch, 1, "full", chunks=2, boundaries=boundaries)[0]
+                        for boundaries in ("whole", "parts"))
+        show(f"scatter/gather, batch {batch}", whole / parts, GAIN, errors, "times shorter; published: up to")
+    return errors
+
+
+def compare_megatron_core(simulator, names, _scan):
+    """FLOPs of a step by that system's formula, with all products of attention."""
+    errors = []
+    on_h100 = simulator.on_h100()
+    tokens, vocabulary, peak = 4096, 131072, 989e12
+    for name, (heads, hidden, layers, tensor, pipe, data, batch, chunks, published) in MEGATRON_CORE.items():
+        if name.split(",")[0] not in names:
+            continue
+        flops = (72 * batch * tokens * layers * hidden**2
+                 * (1 + tokens / (6 * hidden) + vocabulary / (12 * layers * hidden)))
+        gpus = tensor * pipe * data
+        preset = "megatron+sequence" + ("+zero1" if data > 1 else "")
+        seconds, memory = on_h100.step((heads, hidden, layers), (pipe, data, tensor), batch, 1, "none", preset, chunks,
+                                       tokens=tokens, vocabulary=vocabulary, settings=NO_DROPOUT, flags=[])
+        show(f"Megatron-Core {name}", 100 * flops / seconds / gpus / peak, published, errors,
+             f"% MFU, {memory / 1e9:.0f} GB")
+    return errors
+
+
+def compare_torchtitan(simulator, _names, _scan):
+    errors = []
+    on_h100 = simulator.on_h100()
+    for gpus, published in TORCHTITAN.items():
+        found = on_h100.simulated({"mesh": f"data:{gpus}", "preset": "zero3", "recompute": "selective", "precision": "bf16"},
+                                  gpus // 8, [*LLAMA_8B, f"--train.batch={2 * gpus}"])
+        show(f"torchtitan 8B, {gpus}", 2 * 8192 / found["predicted_seconds"], published, errors, "tokens/s a GPU")
+    return errors
+
+
+def compare_fsdp(simulator, rows):
+    errors = []
+    for name, gpus, microbatch, microbatches, recompute, published in rows:
+        batch = gpus * microbatch * microbatches
+        seconds, memory = simulator.step(FSDP_MODELS[name], (1, gpus, 1), batch, microbatch, recompute, "zero3",
+                                         vocabulary=50368, settings=NO_DROPOUT, flags=[])
+        show(f"FSDP {name}, {gpus}", batch * SEQUENCE / seconds / gpus, published, errors,
+             f"tokens/s a GPU, {memory / 1e9:.0f} GB")
+    return errors
+
+
+def compare_fsdp_h100(simulator, _names, _scan):
+    return compare_fsdp(simulator.on_h100(), FSDP_H100)
+
+
+def compare_fsdp_a100(simulator, _names, _scan):
+    return compare_fsdp(simulator, FSDP_A100)
+
+
 TABLES = {"layer": compare_layers, "table5": compare_table5, "table1": compare_table1, "table2": compare_table2,
-          "bubble": compare_bubble, "llama": compare_llama}
+          "bubble": compare_bubble, "llama": compare_llama,
+          "scatter_gather": compare_scatter_gather, "megatron_core": compare_megatron_core,
+          "torchtitan": compare_torchtitan, "fsdp_h100": compare_fsdp_h100, "fsdp_a100": compare_fsdp_a100}
+
+
+OF_2021 = ("layer", "table5", "table1", "table2", "bubble", "scatter_gather")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trireme")
     parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--rows", default=",".join([*TABLE1, *TABLE5, *MODELS2, *BUBBLE]))
+    parser.add_argument("--rows", default=",".join([*TABLE1, *TABLE5, *MODELS2, *BUBBLE, "177B", "462B"]))
     parser.add_argument("--scan", action="store_true")
-    parser.add_argument("--cluster", default="a100", help="another calibration: a cluster file")
+    parser.add_argument("--cluster", default="a100", help="another calibration of A100: a cluster file")
+    parser.add_argument("--h100", default="h100", help="the same of H100")
     arguments = parser.parse_args()
     names = arguments.rows.split(",")
     print(f"{'':>28} simulated published")
     with tempfile.TemporaryDirectory() as folder:
-        simulator = Simulator(arguments.trireme, folder, arguments.cluster)
+        simulator = Simulator(arguments.trireme, folder, arguments.cluster, arguments.h100)
+        older = simulator.with_scores_in_memory()
         for table in arguments.tables.split(","):
-            errors = TABLES[table](simulator, names, arguments.scan)
+            errors = TABLES[table](older if table in OF_2021 else simulator, names, arguments.scan)
             if errors:
                 print(f"{table}: mean error {100 * statistics.mean(errors):.1f} %, largest {100 * max(errors):.1f} %")
 

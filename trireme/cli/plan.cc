@@ -286,12 +286,13 @@ int run(const PlanFlags& options) {
       options.explain.empty() ? planner::Wish() : planner::parse_wish(options.explain);
   planner::Conditions conditions{.jitter = options.jitter};
   if (!options.failures.empty()) conditions.failures = sim::parse_failures(options.failures);
-  const Cluster cluster = options.cluster.read();
+  const bench::StepSetup setup = bench::set_up_step(options.source);
+  const Cluster cluster =
+      setup.config.train.tf32 ? with_tf32(options.cluster.read()) : options.cluster.read();
   // Before the search, which may take minutes.
   if (options.jitter > 0 && cluster.device_count() > planner::kMostUnequalRanks)
     throw_error("--jitter is simulated rank by rank, on up to {} of them; the cluster has {} devices",
                 planner::kMostUnequalRanks, cluster.device_count());
-  const bench::StepSetup setup = bench::set_up_step(options.source);
   const planner::Subject subject = plan_subject(setup.config, setup.shape.sample);
   const planner::Wish baseline = planner::baseline(options.baseline, subject, cluster);
   planner::SearchOptions search{

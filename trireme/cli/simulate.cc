@@ -30,7 +30,7 @@ struct SimulateFlags {
   ClusterFlags cluster;
   std::string plan, json, trace, svg;
   int ranks = 0;
-  bool steps = false, all_ranks = false;
+  bool steps = false, all_ranks = false, no_overlap = false;
   std::vector<std::string> slow;
   double jitter = 0;
   int draws = 32;
@@ -233,13 +233,15 @@ int run(const SimulateFlags& options) {
   std::optional<sim::Failures> failures;
   if (!options.failures.empty()) failures = sim::parse_failures(options.failures);
   const bench::StepSetup setup = bench::set_up_step(options.source, plan);
-  const Cluster cluster = options.cluster.read();
+  const Cluster cluster =
+      setup.config.train.tf32 ? with_tf32(options.cluster.read()) : options.cluster.read();
   const DeviceMap device_map(plan.mesh, cluster);
   const Prediction prediction = predict(
       setup, plan,
       {.collectives = options.steps ? sim::CollectiveModel::kSteps : sim::CollectiveModel::kClosedForms,
        .algorithms = axis_algorithms(plan, setup.config.train),
        .ranks = options.all_ranks ? sim::SimOptions::Ranks::kAll : sim::SimOptions::Ranks::kRepresentatives,
+       .overlap = options.no_overlap ? sim::Overlap::kNone : sim::Overlap::kAsPlanned,
        .events = options.trace.empty() && options.svg.empty() ? sim::Events::kNone : sim::Events::kRecorded,
        .disturbance = disturbance_of(options, plan.mesh.ranks()),
        .draws = options.draws,
@@ -274,6 +276,8 @@ int simulate(std::span<const std::string> arguments) {
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--steps", options.steps, "time collectives message by message instead of by closed forms");
   app.add_flag("--all-ranks", options.all_ranks, "simulate every rank, even if one could represent several");
+  app.add_flag("--no-overlap", options.no_overlap,
+               "wait for each collective and each message sent, like a system with one stream");
   app.add_option("--json", options.json, "write the prediction to this file");
   app.add_option("--slow", options.slow, "slow a rank down, e.g. rank=2,factor=3; may be repeated");
   app.add_option("--jitter", options.jitter,

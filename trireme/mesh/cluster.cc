@@ -66,6 +66,8 @@ void check_device(const DeviceClass& device, std::string_view origin) {
     throw_error("{}: {} has no flops_per_second; expected f32, and others that it is fast in", origin, what);
   for (const auto& [dtype, rate] : device.flops_per_second)
     expect_positive(origin, fmt::format("{}: flops_per_second.{}", what, name(dtype)), rate);
+  if (device.tf32_flops_per_second != 0)
+    expect_positive(origin, what + ": flops_per_second.tf32", device.tf32_flops_per_second);
   const ProductGrid& grid = device.products;
   const size_t points = grid.m.size() * grid.n.size() * grid.k.size();
   if (points == 0 || grid.efficiency.size() != points)
@@ -196,6 +198,9 @@ void check(const Cluster& cluster, std::string_view origin) {
   for (const DeviceClass& device : cluster.devices) check_device(device, origin);
   for (const LinkClass& link : cluster.links) {
     expect_positive(origin, fmt::format("link '{}': bytes_per_second", link.name), link.bytes_per_second);
+    if (link.all_reduce_bytes_per_second != 0)
+      expect_positive(origin, fmt::format("link '{}': all_reduce_bytes_per_second", link.name),
+                      link.all_reduce_bytes_per_second);
     if (!(link.loss >= 0 && link.loss < 1))
       throw_error("{}: link '{}': loss is {}; a share of its messages is expected, from 0 to below 1", origin,
                   link.name, link.loss);
@@ -213,6 +218,18 @@ Cluster with_hosts(Cluster cluster, int count) {
                 cluster.name, cluster.hosts.size());
   cluster.hosts[0].count = count;
   check(cluster, cluster.name);
+  return cluster;
+}
+
+Cluster with_tf32(Cluster cluster) {
+  for (DeviceClass& device : cluster.devices) {
+    if (device.tf32_flops_per_second <= 0)
+      throw_error(
+          "the device class '{}' has no peak for TF32; add tf32 to its flops_per_second, or leave out "
+          "--train.tf32",
+          device.name);
+    device.flops_per_second[DType::f32] = device.tf32_flops_per_second;
+  }
   return cluster;
 }
 

@@ -64,6 +64,7 @@ struct DeviceClass {
   double memory_bytes = 0;
   std::vector<BandwidthPoint> bandwidth;            // bytes ascending; at least one
   std::map<DType, double> flops_per_second;         // peak, by number format
+  double tf32_flops_per_second = 0;                 // of f32 products with factors in TF32; 0: not known
   ProductGrid products;                             // share of the peak
   std::map<std::string, OpShare, std::less<>> ops;  // by op: share of the roofline; others 1
   double launch_seconds = 0;                        // that a node takes at least, on the device
@@ -85,6 +86,8 @@ struct LinkClass {
   std::string name;
   double alpha_seconds = 0;
   double bytes_per_second = 0;
+  // Bus bandwidth of an all_reduce inside a host whose switches add (NVLS); 0: they do not.
+  double all_reduce_bytes_per_second = 0;
   double gamma_seconds_per_byte = 0;  // of adding a byte that has come
   // What collectives on this link take of the device's speed while they run beside its work.
   double slowdown = 0;
@@ -108,6 +111,9 @@ struct HostClass {
   std::string inside;  // the link between its devices; "" where it has one
   std::string across;  // that of its network cards; "" where there is one host
   int cards = 1;       // which its devices share evenly
+  // Whether collectives over several hosts are inside and across at the same time, piece by piece, as NCCL's
+  // are; otherwise one level follows the other.
+  bool levels_at_once = false;
 
   friend bool operator==(const HostClass&, const HostClass&) = default;
 };
@@ -135,6 +141,8 @@ void check(const Cluster& cluster, std::string_view origin);
 
 // The same cluster with so many hosts, all of its one class. Throws Error where there are several.
 Cluster with_hosts(Cluster cluster, int count);
+// The same cluster whose devices multiply f32 as TF32. Throws Error where a class does not say how fast.
+Cluster with_tf32(Cluster cluster);
 // As much of it as so many ranks use, one on each device: whole hosts, or a part of one. Throws Error where
 // it has too few devices, where hosts would be used unevenly, and as with_hosts() does.
 Cluster with_devices(Cluster cluster, int ranks);

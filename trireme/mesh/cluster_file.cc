@@ -15,6 +15,9 @@
 namespace trireme {
 namespace {
 
+// A peak that is of no number format: f32 whose factors are rounded.
+constexpr std::string_view kTf32 = "tf32";
+
 std::string place(std::string_view origin, const toml::node& node) {
   return fmt::format("{}:{}", origin, node.source().begin.line);
 }
@@ -30,6 +33,12 @@ class Table {
   }
   void read(std::string_view key, double& value) {
     if (const toml::node* node = find(key)) value = number(*node, key);
+  }
+  void read(std::string_view key, bool& value) {
+    const toml::node* node = find(key);
+    if (!node) return;
+    if (!node->is_boolean()) refuse(*node, key, "true or false");
+    value = node->as_boolean()->get();
   }
   void read(std::string_view key, int& value) {
     const toml::node* node = find(key);
@@ -174,10 +183,14 @@ DeviceClass read_device(Table& table) {
   table.read("price_per_hour", device.price_per_hour);
   table.read("watts", device.watts);
   table.each("flops_per_second", [&](const std::string& key, double rate, const toml::node& node) {
+    if (key == kTf32) {
+      device.tf32_flops_per_second = rate;
+      return;
+    }
     const auto dtype = parse_dtype(key);
     if (!dtype)
       throw_error("{}: flops_per_second has no number format '{}'; {}", table.where(node), key,
-                  suggestion(key, std::vector<std::string>{"f64", "f32", "f16", "bf16", "i32", "u8"}));
+                  suggestion(key, std::vector<std::string>{"f64", "f32", "f16", "bf16", "i32", "u8", std::string(kTf32)}));
     device.flops_per_second[*dtype] = rate;
   });
   table.read("ops", device.ops);
@@ -195,6 +208,7 @@ LinkClass read_link(Table& table) {
   table.read("name", link.name);
   table.read("alpha_seconds", link.alpha_seconds);
   table.read("bytes_per_second", link.bytes_per_second);
+  table.read("all_reduce_bytes_per_second", link.all_reduce_bytes_per_second);
   table.read("gamma_seconds_per_byte", link.gamma_seconds_per_byte);
   table.read("slowdown", link.slowdown);
   table.read("loss", link.loss);
@@ -210,6 +224,7 @@ HostClass read_host(Table& table) {
   table.read("inside", host.inside);
   table.read("across", host.across);
   table.read("cards", host.cards);
+  table.read("levels_at_once", host.levels_at_once);
   return host;
 }
 
@@ -260,6 +275,8 @@ std::string device_text(const DeviceClass& device) {
       number_text(device.watts));
   for (const auto& [dtype, rate] : device.flops_per_second)
     text += fmt::format("{} = {}\n", name(dtype), rate);
+  if (device.tf32_flops_per_second > 0)
+    text += fmt::format("{} = {}\n", kTf32, device.tf32_flops_per_second);
   text += fmt::format("[device.products]\nm = {}\nn = {}\nk = {}\nefficiency = {}\n",
                       list_text(device.products.m), list_text(device.products.n),
                       list_text(device.products.k), list_text(device.products.efficiency));
@@ -311,16 +328,18 @@ std::string to_toml(const Cluster& cluster) {
   for (const DeviceClass& device : cluster.devices) text += device_text(device) + "\n";
   for (const HostClass& host : cluster.hosts) {
     text += fmt::format(
-        "[[host]]\ndevice = {}\ndevices = {}\ncount = {}\ninside = {}\nacross = {}\ncards = {}\n\n",
+        "[[host]]\ndevice = {}\ndevices = {}\ncount = {}\ninside = {}\nacross = {}\ncards = {}\n"
+        "levels_at_once = {}\n\n",
         in_quotes(host.device), host.devices, host.count, in_quotes(host.inside), in_quotes(host.across),
-        host.cards);
+        host.cards, host.levels_at_once);
   }
   for (const LinkClass& link : cluster.links) {
     text += fmt::format(
-        "[[link]]\nname = {}\nalpha_seconds = {}\nbytes_per_second = {}\ngamma_seconds_per_byte = {}\n"
+        "[[link]]\nname = {}\nalpha_seconds = {}\nbytes_per_second = {}\nall_reduce_bytes_per_second = {}\n"
+        "gamma_seconds_per_byte = {}\n"
         "slowdown = {}\nloss = {}\nresend_seconds = {}\n\n",
         in_quotes(link.name), number_text(link.alpha_seconds), number_text(link.bytes_per_second),
-        number_text(link.gamma_seconds_per_byte), number_text(link.slowdown), number_text(link.loss),
+        number_text(link.all_reduce_bytes_per_second), number_text(link.gamma_seconds_per_byte), number_text(link.slowdown), number_text(link.loss),
         number_text(link.resend_seconds));
   }
   return text;

@@ -157,6 +157,14 @@ TEST(Cluster, AFormatThatTheDeviceDoesNotHaveIsRefused) {
       AllOf(HasSubstr("'v100' has a peak for f16 and none for bf16"), HasSubstr("--train.precision=f16")));
 }
 
+TEST(Cluster, Tf32TakesThePlaceOfF32WhereItsPeakIsKnown) {
+  Cluster cluster = with_tf32(read_cluster("a100"));
+  EXPECT_DOUBLE_EQ(cluster.devices[0].peak(DType::f32), 156e12);
+  EXPECT_DOUBLE_EQ(cluster.devices[0].peak(DType::bf16), 312e12);
+  EXPECT_THAT(error_of([] { with_tf32(read_cluster("v100")); }),
+              HasSubstr("the device class 'v100' has no peak for TF32; add tf32 to its flops_per_second"));
+}
+
 TEST(DeviceMap, TensorStaysInsideAHostWhereverTheMeshHasIt) {
   const Cluster cluster = parse_cluster(kTwoHosts, "my.toml");
   for (const char* text : {"data:2 tensor:4", "tensor:4 data:2"}) {

@@ -62,7 +62,8 @@ Path DeviceMap::path(int from, int to) const {
     if (a.of->inside.empty()) return {};
     const LinkClass& link = cluster_.link(a.of->inside);
     return {Reach::kInside, link.mean_alpha_seconds(), 1 / link.mean_bytes_per_second(),
-            link.gamma_seconds_per_byte, link.slowdown};
+            link.gamma_seconds_per_byte, link.slowdown,
+            link.all_reduce_bytes_per_second > 0 ? 1 / link.all_reduce_bytes_per_second : 0};
   }
   const bool spine = leaf(from) != leaf(to);
   Path path{spine ? Reach::kSpine : Reach::kAcross};

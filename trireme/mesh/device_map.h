@@ -23,6 +23,7 @@ struct Path {
   double beta_seconds_per_byte = 0;
   double gamma_seconds_per_byte = 0;
   double slowdown = 0;
+  double all_reduce_beta_seconds_per_byte = 0;  // where switches add; 0: they do not
 
   friend bool operator==(const Path&, const Path&) = default;
 };

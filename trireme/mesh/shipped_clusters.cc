@@ -58,11 +58,22 @@ bytes_per_second = 1.75e12
 launch_seconds = 4e-6
 offload_bytes_per_second = 24e9
 watts = 400
-flops_per_second = {bf16 = 312e12, f16 = 312e12, f32 = 19.5e12}
-ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.11, attention_grad = 0.11, attention_packed = 0.11, attention_packed_grad = 0.11}
-[device.products]
-k = [64, 512, 2048, 8192]
-efficiency = [0.25, 0.5, 0.66, 0.8]
+flops_per_second = {bf16 = 312e12, f16 = 312e12, f32 = 19.5e12, tf32 = 156e12}
+# attention: 170 and 140 TFLOP/s, forward and backward, as published of FlashAttention-2 for causal attention
+ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.7, attention_grad = 0.58, attention_packed = 0.7, attention_packed_grad = 0.58}
+[device.products]  # tiles of 128 by 256 on 108 multiprocessors; depth as on an H200
+m = [1024, 4096, 16384]
+n = [1024, 4096, 16384]
+k = [64, 256, 1024, 4096, 16384]
+efficiency = [0.09, 0.22, 0.36, 0.42, 0.42,
+              0.13, 0.35, 0.54, 0.6, 0.6,
+              0.18, 0.45, 0.68, 0.76, 0.76,
+              0.13, 0.35, 0.54, 0.6, 0.6,
+              0.18, 0.45, 0.68, 0.76, 0.76,
+              0.2, 0.5, 0.72, 0.79, 0.79,
+              0.18, 0.45, 0.68, 0.76, 0.76,
+              0.2, 0.5, 0.72, 0.79, 0.79,
+              0.2, 0.5, 0.72, 0.79, 0.79]
 
 [[host]]
 device = "a100"
@@ -70,6 +81,7 @@ devices = 8
 inside = "nvlink"
 across = "infiniband"
 cards = 8
+levels_at_once = true
 
 [[link]]
 name = "nvlink"
@@ -93,12 +105,22 @@ launch_seconds = 4e-6
 offload_bytes_per_second = 50e9
 watts = 700
 # maker's, dense; the best product measured on an H200 has 790e12 in bf16
-flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
+flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12, tf32 = 494e12}
 # attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
 ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
-[device.products]
-k = [64, 512, 2048, 8192]
-efficiency = [0.25, 0.5, 0.66, 0.8]
+[device.products]  # measured on an H200 with cuBLAS, sustained
+m = [1024, 4096, 16384]
+n = [1024, 4096, 16384]
+k = [64, 256, 1024, 4096, 16384]
+efficiency = [0.04, 0.12, 0.25, 0.43, 0.65,
+              0.11, 0.3, 0.55, 0.71, 0.71,
+              0.15, 0.4, 0.63, 0.71, 0.71,
+              0.11, 0.3, 0.55, 0.71, 0.71,
+              0.14, 0.38, 0.6, 0.71, 0.71,
+              0.18, 0.45, 0.65, 0.71, 0.71,
+              0.15, 0.4, 0.63, 0.71, 0.71,
+              0.18, 0.45, 0.65, 0.71, 0.71,
+              0.2, 0.52, 0.71, 0.71, 0.7]
 
 [[host]]
 device = "h100"
@@ -106,11 +128,14 @@ devices = 8
 inside = "nvlink"
 across = "infiniband"
 cards = 8
+levels_at_once = true
 
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 345e9  # bus bandwidth of NCCL's all_gather by 8 H100; its all_reduce has 467e9, because switches add (NVLS)
+bytes_per_second = 345e9             # bus bandwidth of NCCL's all_gather by 8 H100
+all_reduce_bytes_per_second = 467e9  # of its all_reduce, because switches add (NVLS)
+slowdown = 0.2                       # NCCL's kernels keep 24 to 32 of 132 multiprocessors
 
 [[link]]
 name = "infiniband"
@@ -129,12 +154,22 @@ launch_seconds = 4e-6
 offload_bytes_per_second = 50e9
 watts = 700
 # maker's, dense; the best product measured on an H200 has 790e12 in bf16
-flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12}
+flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12, tf32 = 494e12}
 # attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
 ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
-[device.products]
-k = [64, 512, 2048, 8192]
-efficiency = [0.25, 0.5, 0.66, 0.8]
+[device.products]  # measured on an H200 with cuBLAS, sustained
+m = [1024, 4096, 16384]
+n = [1024, 4096, 16384]
+k = [64, 256, 1024, 4096, 16384]
+efficiency = [0.04, 0.12, 0.25, 0.43, 0.65,
+              0.11, 0.3, 0.55, 0.71, 0.71,
+              0.15, 0.4, 0.63, 0.71, 0.71,
+              0.11, 0.3, 0.55, 0.71, 0.71,
+              0.14, 0.38, 0.6, 0.71, 0.71,
+              0.18, 0.45, 0.65, 0.71, 0.71,
+              0.15, 0.4, 0.63, 0.71, 0.71,
+              0.18, 0.45, 0.65, 0.71, 0.71,
+              0.2, 0.52, 0.71, 0.71, 0.7]
 
 [[host]]
 device = "h200"
@@ -142,11 +177,14 @@ devices = 8
 inside = "nvlink"
 across = "infiniband"
 cards = 8
+levels_at_once = true
 
 [[link]]
 name = "nvlink"
 alpha_seconds = 3e-6
-bytes_per_second = 345e9  # bus bandwidth of NCCL's all_gather by 8 H100; its all_reduce has 467e9, because switches add (NVLS)
+bytes_per_second = 345e9             # bus bandwidth of NCCL's all_gather by 8 H100
+all_reduce_bytes_per_second = 467e9  # of its all_reduce, because switches add (NVLS)
+slowdown = 0.2                       # NCCL's kernels keep 24 to 32 of 132 multiprocessors
 
 [[link]]
 name = "infiniband"

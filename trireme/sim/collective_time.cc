@@ -152,6 +152,28 @@ double CollectiveTimes::closed_seconds(const Group& group, Collective collective
                                        double bytes) const {
   if (algorithm != Algorithm::hierarchical)
     return formula_time(collective, algorithm, group.ranks(), bytes, group.widest);
+  if (!std::ranges::all_of(group.host_classes, &HostClass::levels_at_once))
+    return two_level_seconds(group, collective, bytes, group.inside, group.widest);
+  // Messages pass one level after the other; bytes are on the links of both at the same time.
+  const auto with_rate = [](Path path, double beta) {
+    path.beta_seconds_per_byte = beta;
+    return path;
+  };
+  const Path no_time = {.reach = group.inside.reach};
+  const double latency = two_level_seconds(group, collective, bytes, with_rate(group.inside, 0),
+                                           with_rate(group.widest, 0));
+  const double within =
+      two_level_seconds(group, collective, bytes,
+                        with_rate(no_time, group.inside.beta_seconds_per_byte), no_time);
+  const double between =
+      two_level_seconds(group, collective, bytes, no_time,
+                        with_rate(no_time, group.widest.beta_seconds_per_byte));
+  return latency + std::max(within, between);
+}
+
+// One level after the other, over these paths.
+double CollectiveTimes::two_level_seconds(const Group& group, Collective collective, double bytes,
+                                          const Path& within, const Path& between) {
   const int inside = group.per_host, hosts = group.host_count();
   const auto level = [&](Collective of, int ranks, double of_bytes, const Path& path) {
     return formula_time(of, Algorithm::ring, ranks, of_bytes, path);
@@ -159,12 +181,19 @@ double CollectiveTimes::closed_seconds(const Group& group, Collective collective
   if (collective != Collective::all_reduce) {
     // Inside, what is for each host is a message of its own.
     const double more_messages = (hosts - 1.0) * (inside - 1);
-    return level(collective, inside, bytes, group.inside) + more_messages * group.inside.alpha_seconds +
-           level(collective, hosts, bytes / inside, group.widest);
+    return level(collective, inside, bytes, within) + more_messages * within.alpha_seconds +
+           level(collective, hosts, bytes / inside, between);
   }
-  return level(Collective::reduce_scatter, inside, bytes, group.inside) +
-         level(Collective::all_reduce, hosts, bytes / inside, group.widest) +
-         level(Collective::all_gather, inside, bytes, group.inside);
+  return level(Collective::reduce_scatter, inside, bytes, within) +
+         level(Collective::all_reduce, hosts, bytes / inside, between) +
+         level(Collective::all_gather, inside, bytes, within);
+}
+
+// Ranks send to the switch and read from it: two messages follow one another. The rate is that of the bus, by
+// the count of a ring.
+double CollectiveTimes::switch_seconds(const Group& group, double bytes) {
+  const double on_bus = 2.0 * (group.ranks() - 1) / group.ranks() * bytes;
+  return 2 * group.inside.alpha_seconds + on_bus * group.inside.all_reduce_beta_seconds_per_byte;
 }
 
 double CollectiveTimes::steps_seconds(const Group& group, Collective collective, Algorithm algorithm,
@@ -243,6 +272,9 @@ double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double byt
   const Algorithm algorithm = fastest(group, collective, bytes);
   entry->second = model_ == CollectiveModel::kSteps ? steps_seconds(group, collective, algorithm, bytes)
                                                     : closed_seconds(group, collective, algorithm, bytes);
+  if (model_ == CollectiveModel::kClosedForms && collective == Collective::all_reduce &&
+      group.has_adding_switches())
+    entry->second = std::min(entry->second, switch_seconds(group, bytes));
   return entry->second;
 }
 

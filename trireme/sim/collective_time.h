@@ -61,6 +61,11 @@ class CollectiveTimes {
     int ranks() const { return static_cast<int>(hosts.size()); }
     int host_count() const { return hosts.back() + 1; }
     bool has_levels() const { return per_host > 1 && host_count() > 1; }
+    // Whether its all_reduces may be added up in the switches of its host.
+    bool has_adding_switches() const {
+      return widest.reach == Reach::kInside && inside.all_reduce_beta_seconds_per_byte > 0 &&
+             algorithm == comm::Algorithm::automatic;
+    }
     // Members of both have the same paths between them.
     bool is_like(const Group& other) const;
   };
@@ -71,6 +76,9 @@ class CollectiveTimes {
   }
   double closed_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
                         double bytes) const;
+  static double two_level_seconds(const Group& group, comm::Collective collective, double bytes,
+                                  const Path& within, const Path& between);
+  static double switch_seconds(const Group& group, double bytes);
   double steps_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
                        double bytes) const;
   double run_seconds(const Group& group, comm::Collective collective, double bytes) const;

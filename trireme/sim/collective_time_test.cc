@@ -24,8 +24,59 @@ TEST(CollectiveTimes, ARingByHand) {
               path.alpha_seconds + bytes * path.beta_seconds_per_byte, 1e-12);
 }
 
+// Two hosts of two devices: 1 byte a second inside, 1/4 across, α 1 and 3 s.
+Cluster two_by_two(bool levels_at_once) {
+  return {.name = "paper",
+          .devices = {{.name = "device",
+                       .memory_bytes = 1,
+                       .bandwidth = {{0, 1}},
+                       .flops_per_second = {{DType::f32, 1}}}},
+          .hosts = {{.device = "device",
+                     .devices = 2,
+                     .count = 2,
+                     .inside = "near",
+                     .across = "far",
+                     .cards = 2,
+                     .levels_at_once = levels_at_once}},
+          .links = {{.name = "near", .alpha_seconds = 1, .bytes_per_second = 1},
+                    {.name = "far", .alpha_seconds = 3, .bytes_per_second = 0.25}}};
+}
+
+// An all_gather of 80 bytes: inside, half of them is 40 s, with one message for each host; across, half of 40
+// is 80 s. Latencies are 1 + 1 and 3 s. One after the other that is 125 s, at once 5 + 80. An all_reduce is
+// that twice, but for the messages of the second host: 248 and 8 + 160. A ring takes 3 · 3 + 240 s.
+TEST(CollectiveTimes, LevelsOneAfterTheOtherAndAtOnce) {
+  const Mesh mesh = parse_mesh("data:4");
+  for (const bool at_once : {false, true}) {
+    const Cluster cluster = two_by_two(at_once);
+    const DeviceMap device_map(mesh, cluster);
+    CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {});
+    const int group = times.group_class(0, 0);
+    EXPECT_NEAR(times.seconds(group, CollectiveKind::kAllGather, 80), at_once ? 85 : 125, 1e-9);
+    EXPECT_NEAR(times.seconds(group, CollectiveKind::kReduceScatter, 80), at_once ? 85 : 125, 1e-9);
+    EXPECT_NEAR(times.seconds(group, CollectiveKind::kAllReduce, 80), at_once ? 168 : 248, 1e-9);
+  }
+}
+
+// Four ranks, 80 bytes: a ring has 6 messages and 120 bytes on each link. Switches that add at twice the
+// rate of the bus need 2 messages and 60 s; other collectives and a ring that is asked for have nothing of it.
+TEST(CollectiveTimes, SwitchesThatAdd) {
+  Cluster cluster = two_by_two(false);
+  cluster.hosts[0].devices = 4;
+  cluster.links[0].all_reduce_bytes_per_second = 2;
+  const Mesh mesh = parse_mesh("tensor:4");
+  const DeviceMap device_map(mesh, cluster);
+  CollectiveTimes switches(device_map, CollectiveModel::kClosedForms, {});
+  EXPECT_NEAR(switches.seconds(switches.group_class(0, 0), CollectiveKind::kAllReduce, 80), 2 + 60, 1e-9);
+  EXPECT_NEAR(switches.seconds(switches.group_class(0, 0), CollectiveKind::kShift, 80), 1 + 80, 1e-9);
+  CollectiveTimes ring(device_map, CollectiveModel::kClosedForms, {{"tensor", comm::Algorithm::ring}});
+  EXPECT_NEAR(ring.seconds(ring.group_class(0, 0), CollectiveKind::kAllReduce, 80), 6 + 120, 1e-9);
+}
+
+// Steps have one level after the other.
 TEST(CollectiveTimes, ClosedFormsAndStepsAgreeOnAnIdleNetwork) {
-  const Cluster cluster = with_hosts(read_cluster("a100"), 8);
+  Cluster cluster = with_hosts(read_cluster("a100"), 8);
+  cluster.hosts[0].levels_at_once = false;
   for (const char* text : {"tensor:2", "tensor:8", "data:4 tensor:8", "data:6 tensor:8", "data:32", "data:64",
                            "pipe:2 data:3 tensor:4"}) {
     const Mesh mesh = parse_mesh(text);

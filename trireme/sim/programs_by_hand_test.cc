@@ -1,4 +1,5 @@
 // Times, bytes and memory of whole Programs against figures that were worked out on paper.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/ir/text.h"
@@ -70,6 +71,35 @@ TEST(ProgramsByHand, SumsAndGathersOfZero) {
   }
 }
 
+// Each product has 2 · 8 · 4 · 6 = 384 FLOPs. The sum of the gradients' 96 bytes takes 96 s, beside the second
+// product or before it.
+TEST(ProgramsByHand, WithoutOverlapACollectiveIsWaitedForAtOnce) {
+  std::vector<StepSegment> segments = one_layer();
+  segments[0] = parse_graph("graph first\n"
+                            "state %w: f32[4,6] parameter\n"
+                            "state %g: f32[4,6] gradient {of=\"w\"}\n"
+                            "input %x: f32[8,4] batch\n"
+                            "input %dy: f32[8,6] batch\n"
+                            "%dw: f32[4,6] = matmul(%x, %dy) {transpose_a=1}\n"
+                            "update %g <- %dw\n"
+                            "%y: f32[8,6] = matmul(%x, %w)\n"
+                            "%loss: f32[] = sum(%y) {dims=[0,1]}\n"
+                            "output loss = %loss addend\n",
+                            ops());
+  const Mesh mesh = parse_mesh("data:2");
+  Cluster cluster = wires(2);
+  cluster.devices[0].flops_per_second = {{DType::f32, 1}};
+  const DeviceMap device_map(mesh, cluster);
+  const ProgramBuilder builder(std::move(segments), Plan{mesh, "data"}, 1);
+  const auto seconds = [&](Overlap overlap) {
+    return simulate(
+               device_map, [&](int rank) { return builder.build(rank, accumulate(1), kNoWorkspace); },
+               {.overlap = overlap})
+        .step_seconds;
+  };
+  EXPECT_NEAR(seconds(Overlap::kNone) - seconds(Overlap::kAsPlanned), 96, 1e-9);
+}
+
 // A gather is given parts of 48 bytes and makes 96; a sum is given 96 and makes parts.
 TEST(ProgramsByHand, ACallIsAsLongAsItsWholeVector) {
   const ProgramBuilder builder(one_layer(), Plan{parse_mesh("data:2"), "zero3"}, 1);
@@ -99,6 +129,23 @@ Program two_layers(const char* plan, int rank, int64_t batch = 8, int64_t accumu
   optim.kind = "sgd";
   return StepPrograms(model, train, optim, {batch / accumulate, {1, 2, 4}}, parse_plan(plan, "test"))
       .rank(rank, kNoWorkspace);
+}
+
+// The host of a message waits until it has left, wherever in its list.
+TEST(ProgramsByHand, WithoutOverlapAMessageIsWaitedForAtOnce) {
+  const Cluster cluster = wires(2);
+  const Program program = two_layers(R"({"mesh": "pipe:2", "schedule": "1f1b", "accumulate": 4})", 0, 8, 4);
+  const Track track = track_of(program, cluster.devices[0], Overlap::kNone);
+  int sends = 0;
+  for (const TrackList& list : track.lists) {
+    for (size_t i = 0; i < list.actions.size(); ++i) {
+      const TrackAction& action = list.actions[i];
+      if (action.kind != Action::Kind::kSend) continue;
+      EXPECT_THAT(action.waits_behind, testing::Contains(static_cast<int>(i)));
+      ++sends;
+    }
+  }
+  EXPECT_EQ(sends, 4);  // of the first stage: one for each microbatch
 }
 
 // A step is a microbatch of 8 rows. The first stage sends what its layer has made, 8 · 8 values of 4 bytes;

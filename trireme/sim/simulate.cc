@@ -44,9 +44,10 @@ struct Simulated {
   int64_t parameters = 0;
 };
 
-Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for) {
+Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for,
+               Overlap overlap) {
   Simulated result{
-      std::make_unique<Track>(track_of(program, device_map.device(rank))),
+      std::make_unique<Track>(track_of(program, device_map.device(rank), overlap)),
       {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
       program.parameters};
   for (const Segment& segment : program.segments) {
@@ -68,7 +69,8 @@ bool keeps_to_pipe(const Track& track, const Mesh& mesh) {
 
 // One of each stage; nothing where ranks differ, unless they are too many to look at all, and differ in the
 // sizes of their parts alone: then the first, whose parts are the largest.
-std::vector<Simulated> representatives(const DeviceMap& device_map, const ProgramSource& programs) {
+std::vector<Simulated> representatives(const DeviceMap& device_map, const ProgramSource& programs,
+                                       Overlap overlap) {
   if (!device_map.is_symmetric()) return {};
   const bool many = device_map.mesh().ranks() > kMostUneven;
   const std::vector<std::pair<int, int>> ends = ends_of_stages(device_map.mesh());
@@ -78,11 +80,11 @@ std::vector<Simulated> representatives(const DeviceMap& device_map, const Progra
     const Program program = programs(first);
     const bool even = is_even(program);
     if (!even && !many) return {};
-    result.push_back(make(program, device_map, first, in_stage));
+    result.push_back(make(program, device_map, first, in_stage, overlap));
     if (!keeps_to_pipe(*result.back().track, device_map.mesh())) return {};
     // Stages cut one graph: what the first one's activations show holds for the others'.
     if (!even || result.size() > 1 || first == last) continue;
-    const Simulated other = make(programs(last), device_map, last, 1);
+    const Simulated other = make(programs(last), device_map, last, 1, overlap);
     if (*other.track != *result.back().track || other.report.memory != result.back().report.memory) return {};
   }
   return result;
@@ -147,11 +149,11 @@ SimReport simulate(const DeviceMap& device_map, const ProgramSource& programs, c
   const Disturbance& disturbance = options.disturbance;
   const std::optional<Clients> clients = idling_clients(options.plan);
   if (options.ranks == SimOptions::Ranks::kRepresentatives && !disturbance.is_any() && !clients)
-    simulated = representatives(device_map, programs);
+    simulated = representatives(device_map, programs, options.overlap);
   const Stands stands = simulated.empty() ? Stands::kForItself : Stands::kForItsStage;
   if (simulated.empty()) {
     for (int rank = 0; rank < device_map.mesh().ranks(); ++rank)
-      simulated.push_back(make(programs(rank), device_map, rank, 1));
+      simulated.push_back(make(programs(rank), device_map, rank, 1, options.overlap));
   }
   CollectiveTimes times(device_map, options.collectives, options.algorithms);
   const auto run = [&](const Window& window, Pace pace, Events events, const Disturbance& what) {

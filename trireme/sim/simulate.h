@@ -29,6 +29,7 @@ struct SimOptions {
   Algorithms algorithms = {};
   // kAll simulates every rank, however alike they are.
   enum class Ranks { kRepresentatives, kAll } ranks = Ranks::kRepresentatives;
+  Overlap overlap = Overlap::kAsPlanned;
   Events events = Events::kNone;  // RankTime::events
   // Then every rank is simulated; with jitter, so many steps with seeds after one another.
   Disturbance disturbance = {};

@@ -32,7 +32,8 @@ double bytes_of(const Graph& graph, ValueId value) {
 
 class Maker {
  public:
-  Maker(const Program& program, const DeviceClass& device) : program_(program), device_(device) {}
+  Maker(const Program& program, const DeviceClass& device, Overlap overlap)
+      : program_(program), device_(device), overlap_(overlap) {}
 
   Track run() {
     check_op_names(device_, ops());
@@ -55,8 +56,12 @@ class Maker {
     for (size_t i = 0; i < list.actions.size(); ++i) {
       fill_in(list.actions[i], actions.emplace_back());
       actions.back().waits = waits.before[i];
+      if (overlap_ == Overlap::kNone && actions.back().kind == Action::Kind::kSend)
+        actions.back().waits_behind = {static_cast<int>(i)};
     }
-    if (!actions.empty()) actions.back().waits_behind = waits.at_end;
+    if (!actions.empty())
+      actions.back().waits_behind.insert(actions.back().waits_behind.end(), waits.at_end.begin(),
+                                         waits.at_end.end());
     return actions;
   }
 
@@ -133,6 +138,8 @@ class Maker {
         started[static_cast<int>(n)] = static_cast<int>(items_->size());
         items_->push_back({.kind = Item::Kind::kStart, .meeting = static_cast<int>(track_.meetings.size())});
         track_.meetings.push_back(meeting(segment, static_cast<int>(n)));
+        if (overlap_ == Overlap::kNone)
+          items_->push_back({.kind = Item::Kind::kWait, .start = started[static_cast<int>(n)]});
       }
       if (phase == Phase::kStart) continue;
       const int starter = phase == Phase::kWait ? graph.values[node.inputs[0]].node : static_cast<int>(n);
@@ -159,6 +166,7 @@ class Maker {
 
   const Program& program_;
   const DeviceClass& device_;
+  const Overlap overlap_;
   Track track_;
   std::map<int, int> made_;                          // segments of the program -> of the track
   std::map<std::pair<std::string, int>, int> sums_;  // by state and slot
@@ -199,8 +207,8 @@ int Track::list(const When& when) const {
   return found == lists.end() ? -1 : static_cast<int>(found - lists.begin());
 }
 
-Track track_of(const Program& program, const DeviceClass& device) {
-  return Maker(program, device).run();
+Track track_of(const Program& program, const DeviceClass& device, Overlap overlap) {
+  return Maker(program, device, overlap).run();
 }
 
 }  // namespace trireme::sim

@@ -87,7 +87,11 @@ struct Track {
 // What a collective's node gives to the transport: bytes of the vector of each call.
 std::vector<double> call_bytes(const Segment& segment, int node);
 
+// Whether a device works on while what it has started is under way. Without, it waits for each collective and
+// for each message that it sends at once, as systems do that have one stream.
+enum class Overlap { kAsPlanned, kNone };
+
 // Throws Error for what the clock can not time.
-Track track_of(const Program& program, const DeviceClass& device);
+Track track_of(const Program& program, const DeviceClass& device, Overlap overlap = Overlap::kAsPlanned);
 
 }  // namespace trireme::sim
