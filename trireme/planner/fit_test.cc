@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/planner/choice.h"
 #include "trireme/run/plan_subject.h"
-#include "trireme/sim/memory_forms.h"
+#include "trireme/sim/test_memory_forms.h"
 
 namespace trireme::planner {
 namespace {

@@ -1,10 +1,10 @@
 // The closed forms against the printed tables of the papers.
-#include "trireme/sim/memory_forms.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "trireme/sim/test_memory_forms.h"
 
 namespace trireme::sim {
 namespace {
