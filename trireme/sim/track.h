@@ -84,9 +84,6 @@ struct Track {
   friend bool operator==(const Track&, const Track&) = default;
 };
 
-// What a collective's node gives to the transport: bytes of the vector of each call.
-std::vector<double> call_bytes(const Segment& segment, int node);
-
 // Throws Error for what the clock can not time.
 Track track_of(const Program& program, const DeviceClass& device);
 
