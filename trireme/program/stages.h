@@ -2,6 +2,7 @@
 // with the messages between stages, how many slots each stash needs, and which stages have which states.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ class Stages {
   const std::set<std::string, std::less<>>& held_twice() const { return held_twice_; }
 
  private:
-  const Piece* find(std::string_view whole, int chunk, Phase phase) const;
+  const Piece* find(size_t segment, int chunk, Phase phase) const;
   // The pieces for the first microbatch of a stage and for the next.
   struct Names {
     std::string first = {}, next = {};
@@ -82,7 +83,9 @@ class Stages {
   std::vector<StagedUpdate> updates_;              // per stage
   std::set<std::string, std::less<>> held_twice_;  // gradients, by the name that the first holder has them by
   std::vector<size_t> update_of_;                  // per stage: which of the segments is its update
-  size_t evaluate_ = 0;                            // likewise
+  static constexpr size_t kFirst = 0;              // of the segments, as these
+  std::optional<size_t> next_;
+  size_t evaluate_ = 0;
   StateStages state_stages_;
 };
 
