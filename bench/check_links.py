@@ -7,8 +7,8 @@ whole periods after the first steps, the agreement to stop included. Methods tak
 machine that is busy for a while does not disturb one of them alone. The link is slow on purpose: ranks should mostly
 wait, because more ranks than cores compute slower than one rank alone.
 
-Bytes are those of rank 0. Measured ones fill lines of 64 bytes in a collective; those of a delayed sum belong to the step
-in which they leave, so a few of them fall on the other side of what is timed.
+Bytes are those of rank 0. Predicted ones are the average of ranks whose parts of a collective differ by an element; measured
+ones of a delayed sum belong to the step in which they leave, so a few of them fall on the other side of what is timed.
 
     bench/check_links.py build/release/trireme/cli/trireme --rounds 5 --json links.json
 """

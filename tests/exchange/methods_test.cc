@@ -232,9 +232,9 @@ TEST_P(Method, SendsTheBytesThatItSays) {
   // Loss, count, and whether all is finite. Two of them are one message, in which each has a line of memory;
   // of dgc, which needs the count for no more than what it keeps, all three, but for its early steps.
   const double each_byte = 2.0 * (ranks - 1), joined = GetParam().method == "dgc" ? 2 : 1;
-  EXPECT_DOUBLE_EQ(run.steps.back().bytes_promised, expected + each_byte * 3 * 4);
-  for (const StepRecord& step : run.steps)
-    EXPECT_THAT((step.bytes_sent - step.bytes_promised) / (each_byte * 60), ::testing::AnyOf(joined, 1.0));
+  const double lines = run.steps.back().bytes_promised - expected - each_byte * 3 * 4;
+  EXPECT_THAT(lines / (each_byte * 60), ::testing::AnyOf(joined, 1.0));
+  for (const StepRecord& step : run.steps) EXPECT_NEAR(step.bytes_sent, step.bytes_promised, 0.5);
 }
 
 // On a step that must be skipped nothing moves.

@@ -68,15 +68,13 @@ TEST_F(ResNetBytes, OfSignum) {
   EXPECT_NEAR(times_less(R"("signum")"), kParameters / ((kParameters - kInVectors) / 32 + kInVectors), 0.001);
 }
 
-// What the transport counts in a step is what the programs promise, but for what is left of the last line of
-// 64 bytes of each tensor in a message.
+// What the transport counts in a step is what the programs promise.
 TEST_F(ResNetBytes, AreWhatTheTransportCounts) {
   const char* const rank2 = R"({"method": "power_sgd", "rank": 2})";
   const History run = record_of(plan_of("data:2", rank2), training);
   const double promised = run.steps[0].bytes_promised;
   EXPECT_DOUBLE_EQ(promised, kRanks * bytes_of_program(training, rank2));
-  EXPECT_GE(run.steps[0].bytes_sent, promised);
-  EXPECT_LE(run.steps[0].bytes_sent, promised + kRanks * 60.0 * 4 * static_cast<double>(run.shapes.size()));
+  EXPECT_NEAR(run.steps[0].bytes_sent, promised, 0.5);
 }
 
 }  // namespace

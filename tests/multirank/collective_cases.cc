@@ -33,10 +33,14 @@ bool has_root(Collective collective) {
          collective == Collective::gather || collective == Collective::scatter;
 }
 
+// Whether element i is in the part of a rank, where parts are whole units.
+bool is_of(const Call& call, int64_t unit, int ranks, int rank, int64_t i) {
+  const Part own = part_of(call.count / unit, ranks, rank);
+  return i >= own.begin * unit && i < own.end() * unit;
+}
 // Whether rank gives element i / ends with it.
-bool gives(const Call& call, int ranks, int rank, int64_t i) {
-  const Part own = part_of(call.count, ranks, rank);
-  const bool in_own = i >= own.begin && i < own.begin + own.size;
+bool gives(const Call& call, int64_t unit, int ranks, int rank, int64_t i) {
+  const bool in_own = is_of(call, unit, ranks, rank, i);
   switch (call.collective) {
     case Collective::all_gather:
     case Collective::gather:
@@ -48,9 +52,8 @@ bool gives(const Call& call, int ranks, int rank, int64_t i) {
       return true;
   }
 }
-bool ends_with(const Call& call, int ranks, int rank, int64_t i) {
-  const Part own = part_of(call.count, ranks, rank);
-  const bool in_own = i >= own.begin && i < own.begin + own.size;
+bool ends_with(const Call& call, int64_t unit, int ranks, int rank, int64_t i) {
+  const bool in_own = is_of(call, unit, ranks, rank, i);
   switch (call.collective) {
     case Collective::reduce_scatter:
     case Collective::scatter:
@@ -63,7 +66,7 @@ bool ends_with(const Call& call, int ranks, int rank, int64_t i) {
   }
 }
 
-double expected(const Call& call, int ranks, int64_t i) {
+double expected(const Call& call, int64_t unit, int ranks, int64_t i) {
   if (reduces(call.collective)) {
     const double sum = reduced(call.op, ranks, i);
     if (call.op != ReduceOp::average) return sum;
@@ -73,7 +76,7 @@ double expected(const Call& call, int ranks, int64_t i) {
                : static_cast<double>(static_cast<float>(sum) * (1.0f / static_cast<float>(ranks)));
   }
   for (int rank = 0; rank < ranks; ++rank) {
-    if (gives(call, ranks, rank, i)) return given(ReduceOp::sum, rank, i);
+    if (gives(call, unit, ranks, rank, i)) return given(ReduceOp::sum, rank, i);
   }
   return 0;
 }
@@ -100,32 +103,36 @@ Handle start(Group& group, const Call& call, void* data, CollectiveOptions optio
 }
 
 // What the Steps say that this rank sends.
-uint64_t promised_bytes(const Call& call, const Steps& steps, int rank) {
+uint64_t promised_bytes(const Call& call, int64_t unit, const Steps& steps, int rank) {
   uint64_t bytes = 0;
   for (const Step& step : steps.of(rank)) {
     if (step.kind != Step::Kind::send) continue;
     for (int chunk = step.chunk; chunk < step.chunk + step.count; ++chunk) {
       const int like = chunk < steps.chunks() ? chunk : steps.scratch_like(chunk);
-      bytes += static_cast<uint64_t>(part_of(call.count, steps.chunks(), like).size) * size_of(call.dtype);
+      bytes += static_cast<uint64_t>(part_of(call.count / unit, steps.chunks(), like).size * unit) *
+               size_of(call.dtype);
     }
   }
   return bytes;
 }
 
-void run_and_check(Group& group, const Call& call, size_t segment_bytes, std::span<const int> hosts) {
+void run_and_check(Group& group, const Call& call, size_t segment_bytes, std::span<const int> hosts,
+                   int64_t unit = 1) {
   const int ranks = group.size();
-  const std::string what = fmt::format("{}, {} ranks, segments of {}", to_text(call), ranks, segment_bytes);
+  const std::string what =
+      fmt::format("{}, {} ranks, segments of {}, units of {}", to_text(call), ranks, segment_bytes, unit);
   Numbers numbers(call.dtype, call.count);
   for (int64_t i = 0; i < call.count; ++i) {
     const double value =
         reduces(call.collective) ? given(call.op, group.rank(), i) : given(ReduceOp::sum, group.rank(), i);
-    numbers.set(i, gives(call, ranks, group.rank(), i) ? value : 99);
+    numbers.set(i, gives(call, unit, ranks, group.rank(), i) ? value : 99);
   }
   const Counters before = group.transport().counters();
-  Handle handle = start(group, call, numbers.data(), {call.algorithm, segment_bytes});
+  Handle handle = start(group, call, numbers.data(), {call.algorithm, segment_bytes, unit});
   handle.wait();
   for (int64_t i = 0; i < call.count; ++i) {
-    if (ends_with(call, ranks, group.rank(), i)) numbers.expect(i, expected(call, ranks, i), what);
+    if (ends_with(call, unit, ranks, group.rank(), i))
+      numbers.expect(i, expected(call, unit, ranks, i), what);
   }
   numbers.expect_guards(what);
   const OperationReport report = handle.report();
@@ -135,7 +142,7 @@ void run_and_check(Group& group, const Call& call, size_t segment_bytes, std::sp
   if (report.call.algorithm == Algorithm::native) return;
   const Steps steps = make_steps(call.collective, report.call.algorithm, ranks, call.root, hosts);
   const uint64_t sent = group.transport().counters().bytes_sent - before.bytes_sent;
-  const uint64_t promised = promised_bytes(call, steps, group.rank());
+  const uint64_t promised = promised_bytes(call, unit, steps, group.rank());
   expect(sent == promised, "{}: {} bytes sent, {} promised by the steps", what, sent, promised);
 }
 
@@ -170,6 +177,29 @@ void sweep(Transport& transport, Collective collective, Algorithm algorithm) {
       Call call{.collective = collective, .algorithm = algorithm, .root = root, .count = count};
       turns.take(call);
       run_and_check(group, call, kSegmentBytes, options.hosts);
+    }
+  }
+}
+
+// Parts of whole units, which are not those of elements: of fewer units than ranks, of one more, and of
+// several segments.
+void in_units(Transport& transport) {
+  const int ranks = transport.ranks();
+  GroupOptions options;
+  options.hosts = some_hosts(ranks);
+  Group group(transport, 11, everyone(ranks), options);
+  Turns turns{.next = ranks};
+  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
+    std::vector<Algorithm> algorithms = algorithms_of(collective);
+    algorithms.push_back(Algorithm::automatic);
+    for (const Algorithm algorithm : algorithms) {
+      for (const int64_t unit : {5, 700}) {
+        for (const int64_t units : {0, 1, 2 * ranks, 3 * ranks + 2}) {
+          Call call{.collective = collective, .algorithm = algorithm, .count = units * unit};
+          turns.take(call);
+          run_and_check(group, call, kSegmentBytes, options.hosts, unit);
+        }
+      }
     }
   }
 }
@@ -295,6 +325,7 @@ void add_collective_cases(std::vector<Case>& cases, std::span<const int> rank_co
       }
     }
     cases.push_back({fmt::format("collectives/all_to_all/{}", ranks), ranks, all_to_all});
+    cases.push_back({fmt::format("collectives/in_units/{}", ranks), ranks, in_units});
     cases.push_back({fmt::format("collectives/barrier/{}", ranks), ranks, barrier});
     if (ranks >= 2 && ranks <= 4) {
       cases.push_back({fmt::format("collectives/large/{}", ranks), ranks, large});

@@ -1,6 +1,7 @@
 // See rank_alone.h.
 #include "trireme/bench/rank_alone.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -29,11 +30,15 @@ Communicator::Place EchoCommunicator::place(std::string_view axis) const {
 void EchoCommunicator::start(const Collective& call) {
   if (call.kind != CollectiveKind::kAllGather) return;  // sums are this rank's own
   const auto [rank, ranks] = place(call.axis);
-  const size_t part = call.bytes() / static_cast<size_t>(ranks);
-  const std::byte* const own = call.data + part * static_cast<size_t>(rank);
+  const Part own = call.parts().of(ranks, rank);
+  const size_t width = size_of(call.dtype);
   for (int way = 0; way < ranks; ++way) {
-    std::byte* const to = call.data + part * static_cast<size_t>(way);
-    if (to != own) std::memcpy(to, own, part);
+    const Part part = call.parts().of(ranks, way);
+    if (way == rank) continue;
+    std::byte* const to = call.data + static_cast<size_t>(part.begin) * width;
+    std::memset(to, 0, static_cast<size_t>(part.size) * width);
+    std::memcpy(to, call.data + static_cast<size_t>(own.begin) * width,
+                static_cast<size_t>(std::min(own.size, part.size)) * width);
   }
 }
 
@@ -54,9 +59,9 @@ void EchoCommunicator::wait(const std::byte* data) {
   std::erase_if(awaited_, [&](const Message& message) { return message.data == data; });
 }
 
-void EchoCommunicator::all_to_all(std::string_view, const std::byte* from, std::byte* to, int64_t count,
-                                  DType dtype) {
-  std::memcpy(to, from, static_cast<size_t>(count) * size_of(dtype));
+void EchoCommunicator::all_to_all(const AllToAll& call) {
+  std::memset(call.to, 0, call.gotten_bytes());
+  std::memcpy(call.to, call.from, std::min(call.given_bytes(), call.gotten_bytes()));
 }
 
 std::shared_ptr<std::byte> EchoCommunicator::allocate(size_t bytes) {

@@ -20,8 +20,7 @@ class EchoCommunicator final : public Communicator {
   void start_receive(int peer, std::byte* data, int64_t bytes, int tag) override;
   void wait(const std::byte* data) override;
   void progress() override {}
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override;
+  void all_to_all(const AllToAll& call) override;
   void add_group(const std::string&, const std::vector<int>&) override {}
   Place place(std::string_view axis) const override;
   double timeout_seconds() const override { return 0; }

@@ -48,12 +48,13 @@ void print_segment(const Segment& segment, const Mesh& mesh, Show show) {
       fmt::print("{}{}\n", print_declaration(graph.values[v]),
                  note({static_cast<ValueId>(v)}, segment, mesh));
   }
-  for (const Node& node : graph.nodes) {
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
     const bool collective = node.op->collective.has_value();
     if (show == Show::kCollectivesOnly && !collective) continue;
     fmt::print("{}{}\n", print_node(graph, node),
                note(node.outputs, segment, mesh,
-                    collective ? std::optional(bytes_sent(graph, node)) : std::nullopt));
+                    collective ? std::optional(bytes_sent(segment, static_cast<int>(n))) : std::nullopt));
   }
   if (show == Show::kAll) fmt::print("{}", print_results(graph));
 }
@@ -76,7 +77,8 @@ void print_table(const Program& program) {
   for (const Segment& segment : program.segments) {
     const int64_t runs =
         std::ranges::count(program.list(When::step()).actions, segment.graph.name, &Action::what);
-    const Traffic traffic = traffic_of(segment.graph);
+    Traffic traffic = traffic_of(segment.graph);
+    traffic.bytes = bytes_sent(segment);
     print_row(segment.graph.name, runs, traffic);
     for (const auto& [op, count] : traffic.collectives)
       step.collectives[op] += count * static_cast<int>(runs);

@@ -88,6 +88,9 @@ struct Group::State {
     check_count(collective, count);
     check_root(collective, root, engine.size());
     check_data(collective, data, count);
+    if (options.unit < 1 || count % options.unit != 0)
+      throw_error("{} of {} elements in units of {}; expected a multiple", name(collective), count,
+                  options.unit);
     const Call call{.collective = collective,
                     .algorithm = options.algorithm,
                     .dtype = dtype,

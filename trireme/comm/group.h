@@ -62,8 +62,8 @@ class Group {
 
   // In place: every rank gives `count` elements and ends with the reduction over all ranks.
   Handle all_reduce(void* data, int64_t count, DType dtype, ReduceOp op, CollectiveOptions options = {});
-  // `data` has `count` elements on every rank, cut in size() parts as part_of() says; rank r ends with part r
-  // reduced in its place. The other parts are left undefined.
+  // `data` has `count` elements on every rank, cut in size() parts of whole units (of the options) as
+  // part_of() says; rank r ends with part r reduced in its place. The other parts are left undefined.
   Handle reduce_scatter(void* data, int64_t count, DType dtype, ReduceOp op, CollectiveOptions options = {});
   // The inverse: rank r gives part r in its place, all end with all of it.
   Handle all_gather(void* data, int64_t count, DType dtype, CollectiveOptions options = {});

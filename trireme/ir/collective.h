@@ -14,7 +14,7 @@ std::string_view name(CollectiveKind kind);  // "all_reduce"
 
 // Bytes that a rank sends by the best algorithm over `ways` ranks, when what it gives has `given` bytes and
 // what it gets has `gotten`: (ways − 1) / ways of the whole tensor's, twice that for an all_reduce; of a
-// shift all.
+// shift all. Of uneven parts this is the average over the ranks.
 double bytes_sent(CollectiveKind kind, int64_t ways, double given, double gotten);
 
 }  // namespace trireme

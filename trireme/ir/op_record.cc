@@ -101,7 +101,19 @@ double bytes_sent(const OpRecord& op, const std::vector<TensorType>& inputs,
     for (const TensorType& type : types) sum += static_cast<double>(type.bytes());
     return sum;
   };
-  return bytes_sent(op.collective->kind, attrs.integer("ways"), bytes(inputs), bytes(outputs));
+  const int64_t ways = attrs.integer("ways");
+  // What is under way is what a start makes: several tensors packed in one.
+  if (op.collective->phase == OpRecord::Collective::Phase::kStart)
+    return bytes_sent(op.collective->kind, ways, bytes(outputs), bytes(outputs));
+  if (op.collective->kind == CollectiveKind::kAllToAll) {
+    // A rank keeps its own part of what it gives, which need be no larger or smaller than the others'.
+    const auto dim = static_cast<int>(attrs.integer("to_dim"));
+    const auto extent = [&](const std::vector<TensorType>& types) {
+      return static_cast<double>(types[0].shape[dim]);
+    };
+    return bytes(inputs) - (extent(inputs) > 0 ? bytes(inputs) / extent(inputs) * extent(outputs) : 0);
+  }
+  return bytes_sent(op.collective->kind, ways, bytes(inputs), bytes(outputs));
 }
 
 void OpTable::add(OpRecord record) {

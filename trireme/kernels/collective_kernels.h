@@ -1,6 +1,7 @@
 // Collectives on parts of tensors, for any device. A part along any dim but the first is scattered over
-// memory, so parts are packed one after another, each as large as the largest, exchanged, and put in their
-// places. Where a tensor's parts lie one after another by nature, nothing is packed.
+// memory, so parts are packed one after another, exchanged, and put in their places. Where a tensor's parts
+// lie one after another by nature, nothing is packed. Parts of several tensors together are each as large as
+// the largest (ir/packing.h).
 //
 // `Memory` is how the device moves bytes in its own memory, in the order of the kernel's stream:
 //   static void copy(const KernelContext&, std::byte* to, const std::byte* from, size_t bytes);
@@ -67,16 +68,9 @@ class CollectiveKernels {
   static void fill_up(const KernelContext& context, const CutDim& cut, std::byte* part, int64_t way) {
     Memory::zero(context, part + cut.bytes(way), cut.stride() - cut.bytes(way));
   }
-  // All parts one after another, each as large as the largest.
-  static void pack_all(const KernelContext& context, const CutDim& cut, const std::byte* whole,
-                       std::byte* parts) {
-    for (int64_t way = 0; way < cut.ways; ++way) {
-      std::byte* const part = parts + static_cast<size_t>(way) * cut.stride();
-      pack(context, cut, whole, way, part);
-      fill_up(context, cut, part, way);
-    }
+  static size_t whole_bytes(const CutDim& cut) {
+    return static_cast<size_t>(cut.units() * cut.unit_elements()) * cut.element_bytes;
   }
-  static size_t parts_bytes(const CutDim& cut) { return cut.stride() * static_cast<size_t>(cut.ways); }
 
   static void all_reduce(const KernelContext& context) {
     const TensorView &x = context.inputs[0], &y = context.outputs[0];
@@ -89,16 +83,17 @@ class CollectiveKernels {
     const TensorView &x = context.inputs[0], &y = context.outputs[0];
     const CutDim cut(y.shape, y.dtype, context.attrs, "");
     const int64_t own = context.attrs.integer("coordinate");
-    std::byte* parts = cut.is_contiguous() ? bytes_of(y) : context.workspace;
-    Memory::copy(context, parts + static_cast<size_t>(own) * cut.stride(), bytes_of(x), cut.bytes(own));
-    communicator_of(context).all_gather(context.attrs.text("axis"), parts, cut.largest() * cut.ways, y.dtype);
-    if (cut.is_contiguous()) return;
+    std::byte* parts = cut.is_in_order() ? bytes_of(y) : context.workspace;
+    Memory::copy(context, parts + cut.place(own), bytes_of(x), cut.bytes(own));
+    communicator_of(context).all_gather(context.attrs.text("axis"), parts, y.shape.elements(), y.dtype,
+                                        std::max<int64_t>(1, cut.unit_elements()));
+    if (cut.is_in_order()) return;
     for (int64_t way = 0; way < cut.ways; ++way)
-      unpack(context, cut, parts + static_cast<size_t>(way) * cut.stride(), way, bytes_of(y));
+      unpack(context, cut, parts + cut.place(way), way, bytes_of(y));
   }
   static size_t all_gather_workspace(const KernelShape& s) {
     const CutDim cut(s.outputs[0].shape, s.outputs[0].dtype, s.attrs, "");
-    return cut.is_contiguous() ? 0 : parts_bytes(cut);
+    return cut.is_in_order() ? 0 : whole_bytes(cut);
   }
 
   static void reduce_scatter(const KernelContext& context) {
@@ -106,43 +101,34 @@ class CollectiveKernels {
     const CutDim cut(x.shape, x.dtype, context.attrs, "");
     const int64_t own = context.attrs.integer("coordinate");
     std::byte* parts = context.workspace;  // the input may have other readers, so it is copied in any case
-    pack_all(context, cut, bytes_of(x), parts);
-    communicator_of(context).reduce_scatter(context.attrs.text("axis"), parts, cut.largest() * cut.ways,
-                                            x.dtype, reduction_of(context.attrs));
-    Memory::copy(context, bytes_of(y), parts + static_cast<size_t>(own) * cut.stride(), cut.bytes(own));
+    for (int64_t way = 0; way < cut.ways; ++way) pack(context, cut, bytes_of(x), way, parts + cut.place(way));
+    communicator_of(context).reduce_scatter(context.attrs.text("axis"), parts, x.shape.elements(), x.dtype,
+                                            reduction_of(context.attrs),
+                                            std::max<int64_t>(1, cut.unit_elements()));
+    Memory::copy(context, bytes_of(y), parts + cut.place(own), cut.bytes(own));
   }
   static size_t reduce_scatter_workspace(const KernelShape& s) {
-    return parts_bytes(CutDim(s.inputs[0].shape, s.inputs[0].dtype, s.attrs, ""));
+    return whole_bytes(CutDim(s.inputs[0].shape, s.inputs[0].dtype, s.attrs, ""));
   }
 
-  // The largest piece that any rank sends another: a part of the one dim by a part of the other, by all the
-  // rest.
-  static int64_t largest_piece(const Shape& x, const CutDim& to, const CutDim& from, const Attrs& attrs) {
-    const int64_t from_extent = x[static_cast<int>(attrs.integer("dim"))];
-    const int64_t to_extent = x[static_cast<int>(attrs.integer("to_dim"))];
-    const int64_t rest = x.elements() / from_extent / to_extent;
-    const int64_t from_largest = from.part(0).size * attrs.integer("blocks", 1);
-    const int64_t to_largest = to.part(0).size * attrs.integer("to_blocks", 1);
-    return rest * from_largest * to_largest;
-  }
   static void all_to_all(const KernelContext& context) {
     const TensorView &x = context.inputs[0], &y = context.outputs[0];
     const CutDim to(x.shape, x.dtype, context.attrs, "to_"), from(y.shape, y.dtype, context.attrs, "");
-    const int64_t piece = largest_piece(x.shape, to, from, context.attrs);
-    const size_t stride = static_cast<size_t>(piece) * to.element_bytes;
-    std::byte* sent = context.workspace;
-    std::byte* received = sent + static_cast<size_t>(to.ways) * stride;
+    std::byte* const sent = context.workspace;
+    std::byte* const received = sent + whole_bytes(to);
+    for (int64_t way = 0; way < to.ways; ++way) pack(context, to, bytes_of(x), way, sent + to.place(way));
+    communicator_of(context).all_to_all({.axis = context.attrs.text("axis"),
+                                         .from = sent,
+                                         .given = {to.units(), to.unit_elements()},
+                                         .to = received,
+                                         .gotten = {from.units(), from.unit_elements()},
+                                         .dtype = x.dtype});
     for (int64_t way = 0; way < to.ways; ++way)
-      pack(context, to, bytes_of(x), way, sent + static_cast<size_t>(way) * stride);
-    communicator_of(context).all_to_all(context.attrs.text("axis"), sent, received, piece * to.ways, x.dtype);
-    for (int64_t way = 0; way < to.ways; ++way)
-      unpack(context, from, received + static_cast<size_t>(way) * stride, way, bytes_of(y));
+      unpack(context, from, received + from.place(way), way, bytes_of(y));
   }
   static size_t all_to_all_workspace(const KernelShape& s) {
-    const CutDim to(s.inputs[0].shape, s.inputs[0].dtype, s.attrs, "to_");
-    const CutDim from(s.outputs[0].shape, s.outputs[0].dtype, s.attrs, "");
-    const int64_t piece = largest_piece(s.inputs[0].shape, to, from, s.attrs);
-    return 2 * static_cast<size_t>(piece * to.ways) * to.element_bytes;
+    return whole_bytes(CutDim(s.inputs[0].shape, s.inputs[0].dtype, s.attrs, "to_")) +
+           whole_bytes(CutDim(s.outputs[0].shape, s.outputs[0].dtype, s.attrs, ""));
   }
 
   // Those that are started by one node and waited for by a later one. Tensors of one all_reduce that are

@@ -1,6 +1,6 @@
 // What collective kernels and transfers ask of the runtime: collectives over the ranks along one axis of the
-// mesh, or over a group that was given a name, and messages between two ranks. Counts are in elements; parts
-// are equal, one for each rank of the axis. All of these throw an Error when a rank is gone (but see
+// mesh, or over a group that was given a name, and messages between two ranks. Counts are in elements; there
+// is one part for each rank of the axis. All of these throw an Error when a rank is gone (but see
 // bear_loss_of()).
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
+#include "trireme/base/part.h"
 #include "trireme/ir/collective.h"
 
 namespace trireme {
@@ -20,6 +21,19 @@ namespace trireme {
 class Communicator {
  public:
   enum class Reduction { kSum, kMax };
+
+  // Elements in parts that lie one after another. Parts are whole units, as many as part_of() says: where
+  // ranks do not divide the number of units, the first parts have one more.
+  struct Parts {
+    int64_t units;
+    int64_t unit = 1;  // elements
+
+    int64_t count() const { return units * unit; }
+    Part of(int64_t ranks, int64_t rank) const {
+      const Part part = part_of(units, ranks, rank);
+      return {part.begin * unit, part.size * unit};
+    }
+  };
 
   // A collective in place. All but an all_reduce have one part of `data` for each rank: a reduce_scatter
   // leaves this rank's own part reduced and the others undefined, an all_gather is given this rank's own.
@@ -30,7 +44,9 @@ class Communicator {
     int64_t count;
     DType dtype;
     Reduction reduction = Reduction::kSum;
+    int64_t unit = 1;  // elements that no two parts share; `count` is a multiple
 
+    Parts parts() const { return {count / unit, unit}; }
     size_t bytes() const { return static_cast<size_t>(count) * size_of(dtype); }
   };
 
@@ -79,18 +95,29 @@ class Communicator {
     start({CollectiveKind::kAllReduce, axis, data, count, dtype, reduction});
     wait(data);
   }
-  void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype,
-                      Reduction reduction) {
-    start({CollectiveKind::kReduceScatter, axis, data, count, dtype, reduction});
+  void reduce_scatter(std::string_view axis, std::byte* data, int64_t count, DType dtype, Reduction reduction,
+                      int64_t unit = 1) {
+    start({CollectiveKind::kReduceScatter, axis, data, count, dtype, reduction, unit});
     wait(data);
   }
-  void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype) {
-    start({CollectiveKind::kAllGather, axis, data, count, dtype});
+  void all_gather(std::string_view axis, std::byte* data, int64_t count, DType dtype, int64_t unit = 1) {
+    start({CollectiveKind::kAllGather, axis, data, count, dtype, Reduction::kSum, unit});
     wait(data);
   }
-  // Part r of `from` goes to rank r; part r of `to` comes from there. Waits.
-  virtual void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                          DType dtype) = 0;
+  // What a rank gives, and what it gets: part r of `from` goes to rank r, part r of `to` comes from there.
+  // All ranks have as many units of each; what is one differs, as ranks have unequal parts.
+  struct AllToAll {
+    std::string_view axis;
+    const std::byte* from;
+    Parts given;
+    std::byte* to;
+    Parts gotten;
+    DType dtype;
+
+    size_t given_bytes() const { return static_cast<size_t>(given.count()) * size_of(dtype); }
+    size_t gotten_bytes() const { return static_cast<size_t>(gotten.count()) * size_of(dtype); }
+  };
+  virtual void all_to_all(const AllToAll& call) = 0;  // waits
 
   // Gives a name to some ranks of the mesh, this one among them: from then on it may stand where the name of
   // an axis does. Collective over the members; the same once more does nothing.

@@ -29,16 +29,23 @@ struct CutDim {
                dtype, attrs.integer("ways")) {}
 
   Part part(int64_t way) const {
-    const Part units = part_of(extent / unit, ways, way);
-    return {units.begin * unit, units.size * unit};
+    const Part own = part_of(units(), ways, way);
+    return {own.begin * unit, own.size * unit};
   }
   int64_t elements(int64_t way) const { return rows * part(way).size * inner; }
   int64_t largest() const { return elements(0); }
   // Bytes of the largest part: parts stand so far apart where they stand one after another.
   size_t stride() const { return static_cast<size_t>(largest()) * element_bytes; }
   size_t bytes(int64_t way) const { return static_cast<size_t>(elements(way)) * element_bytes; }
-  // Parts are equal and lie one after another in the whole.
-  bool is_contiguous() const { return rows == 1 && extent / unit % ways == 0; }
+  // Where a part begins where all stand one after another without gaps.
+  size_t place(int64_t way) const {
+    return static_cast<size_t>(rows * part(way).begin * inner) * element_bytes;
+  }
+  int64_t units() const { return extent / unit; }
+  int64_t unit_elements() const { return rows * unit * inner; }
+  // Parts lie one after another in the whole; where they are equal, also as large as the largest.
+  bool is_in_order() const { return rows == 1; }
+  bool is_contiguous() const { return is_in_order() && units() % ways == 0; }
 
   // A part in the whole: `rows` runs of `bytes` bytes, the first at `offset`, `pitch` bytes apart.
   struct Runs {

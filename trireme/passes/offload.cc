@@ -220,10 +220,12 @@ class Splitter {
       if (is_one_of_the_first(part) && is_for_chunk(value, parts[part].chunk))
         parts[part].kept.push_back(kept.name);
     }
-    // Of chunks without gradients.
-    std::erase_if(parts, [&](const UpdatePart& part) {
-      return part.graph.nodes.empty() && part.graph.updates.empty() && part.graph.name != graph_.name;
-    });
+    // Of chunks without gradients. The last part stands for the update, and stays.
+    parts.erase(std::remove_if(parts.begin(), parts.end() - 1,
+                               [](const UpdatePart& part) {
+                                 return part.graph.nodes.empty() && part.graph.updates.empty();
+                               }),
+                parts.end() - 1);
     return parts;
   }
 

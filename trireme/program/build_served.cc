@@ -21,9 +21,11 @@ ProgramBuilder::RankPart ProgramBuilder::server_part(int number, const Schedule&
   const std::vector<Graph> all = updates();
   AgreedSteps steps = served_steps(all, number);
   result.step = std::move(*steps.step);
+  int update = 0;
   for (const StepSegment& segment : whole_) {
-    const bool evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
-    if (!evaluates && segment.graph.name != all[static_cast<size_t>(number)].name) continue;
+    const bool updates = segment.kind == SegmentKind::kUpdate && update++ == number,
+               evaluates = segment.kind == SegmentKind::kEvaluate && number == kLeadingServer;
+    if (!updates && !evaluates) continue;
     if (evaluates) result.evaluation = schedule.evaluation;
     result.segments.emplace_back(optimized(segment.graph), segment.kind, segment.rows);
     result.layouts.emplace_back();
@@ -48,8 +50,7 @@ void ProgramBuilder::keep_gradients_alone(RankPart& part, int rank) const {
     part.layouts.erase(part.layouts.begin() + static_cast<ptrdiff_t>(s));
   }
   std::erase_if(part.step, [&](const Action& action) {
-    return std::ranges::none_of(part.segments,
-                                [&](const StepSegment& one) { return one.graph.name == action.what; });
+    return kind_of_run(whole_, action) != SegmentKind::kForwardBackward;
   });
   AgreedSteps steps = served_steps(updates(), rank);
   add_agreed(part, steps, rank);

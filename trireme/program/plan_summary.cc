@@ -5,7 +5,6 @@
 #include <cctype>
 
 #include "trireme/passes/stage.h"
-#include "trireme/passes/traffic.h"
 
 namespace trireme {
 namespace {
@@ -62,7 +61,7 @@ StageSummary summary_of(const Program& program) {
   result.in_files = program.file_bytes();
   for_each_run(program, [&](const Segment& segment) {
     result.work += whole_cost(segment.graph);
-    result.sent_in_collectives += traffic_of(segment.graph).bytes;
+    result.sent_in_collectives += bytes_sent(segment);
   });
   for (const Action& action : program.list(When::step()).actions) {
     if (action.kind == Action::Kind::kSend)

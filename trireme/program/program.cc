@@ -53,11 +53,50 @@ double bytes_sent_in_sum(const Program& program, const Action& action) {
 
 }  // namespace
 
+std::vector<double> call_bytes(const Segment& segment, int number) {
+  const Node& node = segment.graph.nodes[static_cast<size_t>(number)];
+  const bool given = node.op->collective->phase == OpRecord::Collective::Phase::kCall &&
+                     node.op->collective->kind != CollectiveKind::kAllGather;
+  const std::vector<ValueId>& tensors = given ? node.inputs : node.outputs;
+  const auto bytes_of = [&](size_t i) { return segment.graph.type(tensors[i]).bytes(); };
+  const auto place_of = [&](size_t i) { return segment.memory.values[tensors[i]].offset; };
+  const std::vector<std::vector<int64_t>>& runs = segment.memory.runs;
+  if (static_cast<size_t>(number) >= runs.size() || runs[static_cast<size_t>(number)].empty()) {
+    std::vector<double> each;
+    for (size_t i = 0; i < tensors.size(); ++i) each.push_back(static_cast<double>(bytes_of(i)));
+    return each;
+  }
+  std::vector<double> calls;
+  size_t first = 0;
+  for (const int64_t count : runs[static_cast<size_t>(number)]) {
+    const size_t last = first + static_cast<size_t>(count) - 1;
+    calls.push_back(static_cast<double>(place_of(last) + bytes_of(last) - place_of(first)));
+    first = last + 1;
+  }
+  return calls;
+}
+
+double bytes_sent(const Segment& segment, int number) {
+  const Node& node = segment.graph.nodes[static_cast<size_t>(number)];
+  if (!node.op->collective || !node.op->collective->sends()) return 0;
+  if (node.op->collective->kind != CollectiveKind::kAllReduce) return bytes_sent(segment.graph, node);
+  double bytes = 0;
+  for (const double call : call_bytes(segment, number))
+    bytes += bytes_sent(CollectiveKind::kAllReduce, node.attrs.integer("ways"), call, call);
+  return bytes;
+}
+
+double bytes_sent(const Segment& segment) {
+  double bytes = 0;
+  for (size_t n = 0; n < segment.graph.nodes.size(); ++n) bytes += bytes_sent(segment, static_cast<int>(n));
+  return bytes;
+}
+
 double bytes_sent(const Program& program, const ActionList& list) {
   double bytes = 0;
   for (const Action& action : list.actions) {
     if (action.kind == Action::Kind::kRun)
-      bytes += traffic_of(program.segments[program.segment(action.what)].graph).bytes;
+      bytes += bytes_sent(program.segments[program.segment(action.what)]);
     else if (action.kind == Action::Kind::kSend)
       bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
     else if (action.kind == Action::Kind::kReduce)

@@ -98,7 +98,13 @@ struct Program {
   size_t peak_bytes() const { return state_bytes + arena_bytes + comm_bytes + input_bytes; }
 };
 
-// What this rank sends in the collectives and messages of a list, in bytes, as the program promises.
+// The bytes of each call that a node of the segment, a collective that sends, makes of the transport: several
+// tensors that are neighbours in memory are one call, with what lies between them.
+std::vector<double> call_bytes(const Segment& segment, int node);
+// What this rank sends in all collectives of the segment, in one of them, and in the collectives and messages
+// of a list, in bytes, as the program promises.
+double bytes_sent(const Segment& segment);
+double bytes_sent(const Segment& segment, int node);
 double bytes_sent(const Program& program, const ActionList& list);
 // The same of a step, on the average: of the list `step`, and of those that are run every so many steps.
 double bytes_sent_in_step(const Program& program);

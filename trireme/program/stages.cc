@@ -85,6 +85,7 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
   for (size_t s = 0; s < local.size(); ++s) {
     const bool evaluates = local[s].kind == SegmentKind::kEvaluate;
     if (evaluates) evaluate_ = s;
+    if (s != kFirst && local[s].kind == SegmentKind::kForwardBackward) next_ = s;
     if (local[s].kind == SegmentKind::kUpdate) {
       update_of_.push_back(s);
       staged_.emplace_back();
@@ -171,20 +172,17 @@ std::map<std::string, int, std::less<>> Stages::parameter_chunks() const {
   return result;
 }
 
-const Piece* Stages::find(std::string_view whole, int chunk, Phase phase) const {
-  const std::string name = piece_name(whole, chunk, phase);
-  for (const Staged& staged : staged_) {
-    for (const Piece& piece : staged.pieces) {
-      if (piece.graph.name == name) return &piece;
-    }
-  }
-  return nullptr;
+const Piece* Stages::find(size_t segment, int chunk, Phase phase) const {
+  const auto found = std::ranges::find_if(staged_[segment].pieces, [&](const Piece& piece) {
+    return piece.chunk == chunk && piece.phase == phase;
+  });
+  return found == staged_[segment].pieces.end() ? nullptr : &*found;
 }
 
 // What adds nothing to what was before it is the same piece for the first microbatch and for the next; ""
 // where there is nothing to do.
 Stages::Names Stages::names_of(int chunk, Phase phase) const {
-  const Piece *first = find("first", chunk, phase), *next = find("next", chunk, phase);
+  const Piece *first = find(kFirst, chunk, phase), *next = next_ ? find(*next_, chunk, phase) : nullptr;
   Names names;
   if (first) names.first = names.next = first->graph.name;
   if (next && !(first && same_graph(next->graph, first->graph))) names.next = next->graph.name;

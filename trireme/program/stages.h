@@ -2,6 +2,7 @@
 // with the messages between stages, how many slots each stash needs, and which stages have which states.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ class Stages {
   const std::set<std::string, std::less<>>& replicated_gradients() const { return replicated_gradients_; }
 
  private:
-  const Piece* find(std::string_view whole, int chunk, Phase phase) const;
+  const Piece* find(size_t segment, int chunk, Phase phase) const;
   // The pieces for the first microbatch of a stage and for the next.
   struct Names {
     std::string first = {}, next = {};
@@ -81,9 +82,11 @@ class Stages {
   std::vector<Staged> staged_;         // per segment; nothing for the update
   std::vector<StagedUpdate> updates_;  // per stage
   std::set<std::string, std::less<>>
-      replicated_gradients_;       // gradients, by the name that the first holder has them by
-  std::vector<size_t> update_of_;  // per stage: which of the segments is its update
-  size_t evaluate_ = 0;            // likewise
+      replicated_gradients_;           // gradients, by the name that the first holder has them by
+  std::vector<size_t> update_of_;      // per stage: which of the segments is its update
+  static constexpr size_t kFirst = 0;  // of the segments, as these
+  std::optional<size_t> next_;
+  size_t evaluate_ = 0;
   StateStages state_stages_;
 };
 

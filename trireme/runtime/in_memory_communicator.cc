@@ -14,11 +14,8 @@
 namespace trireme {
 namespace {
 
-struct Stretch {
-  int64_t first, count;
-};
 // What a rank adds up of so many elements, in whole packs of what a kernel loads at once.
-Stretch share_of(int64_t count, int rank, int ranks) {
+Part share_of(int64_t count, int rank, int ranks) {
   constexpr int64_t kPack = 64;
   const int64_t packs = (count + kPack - 1) / kPack;
   const auto begin = [&](int64_t part) { return std::min(count, packs * part / ranks * kPack); };
@@ -130,20 +127,22 @@ void InMemoryCommunicator::start(const Collective& call) {
   const Place place = inner_.place(call.axis);
   const size_t others = static_cast<size_t>(place.ranks - 1);
   if (call.kind == CollectiveKind::kAllGather) {
-    const size_t part = static_cast<size_t>(call.count / place.ranks) * size_of(call.dtype);
-    bytes_ += part * others;
+    const Part own = call.parts().of(place.ranks, place.rank);
+    const size_t at = static_cast<size_t>(own.begin) * size_of(call.dtype),
+                 bytes = static_cast<size_t>(own.size) * size_of(call.dtype);
+    bytes_ += bytes * others;
     const size_t rank = static_cast<size_t>(place.rank);
     return collective(call.axis, call.data, call.data, [=, this, data = call.data](Offers offers) {
       for (size_t i = 0; i < offers.size(); ++i) {
-        if (i != rank) stream_.copy(offers[i]->data + rank * part, data + rank * part, part);
+        if (i != rank) stream_.copy(offers[i]->data + at, data + at, bytes);
       }
     });
   }
   const bool everywhere = call.kind == CollectiveKind::kAllReduce;
-  const Stretch own = everywhere ? share_of(call.count, place.rank, place.ranks)
-                                 : Stretch{place.rank * (call.count / place.ranks), call.count / place.ranks};
-  const size_t at = static_cast<size_t>(own.first) * size_of(call.dtype),
-               bytes = static_cast<size_t>(own.count) * size_of(call.dtype);
+  const Part own =
+      everywhere ? share_of(call.count, place.rank, place.ranks) : call.parts().of(place.ranks, place.rank);
+  const size_t at = static_cast<size_t>(own.begin) * size_of(call.dtype),
+               bytes = static_cast<size_t>(own.size) * size_of(call.dtype);
   bytes_ += (everywhere ? 2 : 1) * bytes * others;
   const Kernel* const kernel = sums(call.dtype, call.reduction);
   if (!kernel) {
@@ -152,23 +151,31 @@ void InMemoryCommunicator::start(const Collective& call) {
     return;
   }
   collective(call.axis, call.data, call.data, [=, this, dtype = call.dtype](Offers offers) {
-    if (own.count == 0) return;
-    add_up(*kernel, offers, everywhere ? 0 : static_cast<size_t>(place.rank), own.first, own.count, dtype);
+    if (own.size == 0) return;
+    add_up(*kernel, offers, everywhere ? 0 : static_cast<size_t>(place.rank), own.begin, own.size, dtype);
     for (size_t i = 1; everywhere && i < offers.size(); ++i)
       stream_.copy(offers[i]->data + at, offers[0]->data + at, bytes);
   });
 }
 
-void InMemoryCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,
-                                      int64_t count, DType dtype) {
-  const Place place = inner_.place(axis);
-  const size_t part = static_cast<size_t>(count / place.ranks) * size_of(dtype);
-  bytes_ += part * static_cast<size_t>(place.ranks - 1);
-  collective(axis, to, const_cast<std::byte*>(from), [=, this](Offers offers) {
-    for (size_t i = 0; i < offers.size(); ++i)
-      stream_.copy(to + i * part, offers[i]->data + static_cast<size_t>(place.rank) * part, part);
-  });
-  wait(to);
+// A rank takes its part from each of the others. Where that lies follows from its size, as all cut as many
+// units.
+void InMemoryCommunicator::all_to_all(const AllToAll& call) {
+  const Place place = inner_.place(call.axis);
+  const size_t width = size_of(call.dtype);
+  const Part own_units = part_of(call.given.units, place.ranks, place.rank);
+  bytes_ += call.given_bytes() - static_cast<size_t>(call.given.of(place.ranks, place.rank).size) * width;
+  const auto take = [=, this, to = call.to, gotten = call.gotten](Offers offers) {
+    for (size_t i = 0; i < offers.size(); ++i) {
+      const Part part = gotten.of(place.ranks, static_cast<int64_t>(i));
+      if (part.size == 0) continue;
+      const auto from = static_cast<size_t>(part.size / own_units.size * own_units.begin) * width;
+      stream_.copy(to + static_cast<size_t>(part.begin) * width, offers[i]->data + from,
+                   static_cast<size_t>(part.size) * width);
+    }
+  };
+  collective(call.axis, call.to, const_cast<std::byte*>(call.from), take);
+  wait(call.to);
 }
 
 // The receiver does the copy.

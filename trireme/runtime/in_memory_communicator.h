@@ -31,8 +31,7 @@ class InMemoryCommunicator final : public WrappingCommunicator {
   Arrived wait_any(std::span<const std::byte* const> data, Silence too_long) override;
   // Of the host alone: it is called while launches are noted down, to which nothing may be added.
   void progress() override { inner_.progress(); }
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override;
+  void all_to_all(const AllToAll& call) override;
   // Of what the device moves: addresses are not counted.
   double take_seconds() override;
   uint64_t take_bytes() override;

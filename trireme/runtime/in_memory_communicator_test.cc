@@ -84,11 +84,56 @@ TEST(InMemoryCommunicator, PartsGoToAll) {
   on_ranks(kRanks, [&](Communicator& communicator, int rank) {
     std::vector<int32_t> from(2 * kRanks), to(2 * kRanks);
     std::iota(from.begin(), from.end(), 100 * rank);
-    communicator.all_to_all("data", bytes_of(from), bytes_of(to), 2 * kRanks, DType::i32);
+    communicator.all_to_all({.axis = "data",
+                             .from = bytes_of(from),
+                             .given = {2 * kRanks},
+                             .to = bytes_of(to),
+                             .gotten = {2 * kRanks},
+                             .dtype = DType::i32});
     for (int peer = 0; peer < kRanks; ++peer) {
       EXPECT_EQ(to[2 * peer], 100 * peer + 2 * rank);
       EXPECT_EQ(to[2 * peer + 1], 100 * peer + 2 * rank + 1);
     }
+  });
+}
+
+// Five units over three ranks: 2, 2 and 1. Of an all_to_all each rank has units of another size.
+TEST(InMemoryCommunicator, UnevenPartsAreNotFilledUp) {
+  constexpr int kRanks = 3;
+  constexpr int64_t kUnits = 5, kUnit = 7;
+  const auto begin_of = [&](int rank) { return part_of(kUnits, kRanks, rank).begin; };
+  const auto size_of_part = [&](int rank) { return part_of(kUnits, kRanks, rank).size; };
+  on_ranks(kRanks, [&](Communicator& communicator, int rank) {
+    const int64_t count = kUnits * kUnit, begin = begin_of(rank) * kUnit, own = size_of_part(rank) * kUnit;
+    std::vector<float> values = values_of(rank, count);
+    communicator.reduce_scatter("data", bytes_of(values), count, DType::f32, Reduction::kSum, kUnit);
+    for (int64_t i = begin; i < begin + own; ++i)
+      ASSERT_EQ(values[static_cast<size_t>(i)], sum_in_pairs(kRanks, i)) << "rank " << rank;
+    EXPECT_EQ(communicator.take_bytes(), (kRanks - 1) * own * 4);
+    communicator.all_gather("data", bytes_of(values), count, DType::f32, kUnit);
+    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(values[static_cast<size_t>(i)], sum_in_pairs(kRanks, i));
+    EXPECT_EQ(communicator.take_bytes(), (kRanks - 1) * own * 4);
+
+    // A table of five by five: from rows to columns.
+    std::vector<int32_t> rows(static_cast<size_t>(size_of_part(rank) * kUnits)), columns(rows.size());
+    for (int64_t column = 0, i = 0; column < kUnits; ++column) {
+      for (int64_t row = 0; row < size_of_part(rank); ++row)
+        rows[static_cast<size_t>(i++)] = static_cast<int32_t>(10 * (begin_of(rank) + row) + column);
+    }
+    communicator.all_to_all({.axis = "data",
+                             .from = bytes_of(rows),
+                             .given = {kUnits, size_of_part(rank)},
+                             .to = bytes_of(columns),
+                             .gotten = {kUnits, size_of_part(rank)},
+                             .dtype = DType::i32});
+    int64_t i = 0;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      for (int64_t column = 0; column < size_of_part(rank); ++column) {
+        for (int64_t row = 0; row < size_of_part(peer); ++row)
+          ASSERT_EQ(columns[static_cast<size_t>(i++)], 10 * (begin_of(peer) + row) + begin_of(rank) + column);
+      }
+    }
+    EXPECT_EQ(communicator.take_bytes(), size_of_part(rank) * (kUnits - size_of_part(rank)) * 4);
   });
 }
 

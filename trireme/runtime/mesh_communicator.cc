@@ -143,10 +143,12 @@ void MeshCommunicator::start(const Collective& call) {
   track(call.data, [&] {
     if (call.kind == CollectiveKind::kAllReduce)
       return over.group->all_reduce(call.data, call.count, call.dtype, op, over.options.all_reduce);
-    if (call.kind == CollectiveKind::kReduceScatter)
-      return over.group->reduce_scatter(call.data, call.count, call.dtype, op, over.options.reduce_scatter);
-    TRIREME_CHECK(call.kind == CollectiveKind::kAllGather);
-    return over.group->all_gather(call.data, call.count, call.dtype, over.options.all_gather);
+    const bool reduces = call.kind == CollectiveKind::kReduceScatter;
+    TRIREME_CHECK((reduces || call.kind == CollectiveKind::kAllGather));
+    comm::CollectiveOptions options = reduces ? over.options.reduce_scatter : over.options.all_gather;
+    options.unit = call.unit;
+    if (reduces) return over.group->reduce_scatter(call.data, call.count, call.dtype, op, options);
+    return over.group->all_gather(call.data, call.count, call.dtype, options);
   });
 }
 
@@ -243,12 +245,16 @@ void MeshCommunicator::progress() {
   }
 }
 
-void MeshCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                                  DType dtype) {
-  comm::Group& group = *several(axis).group;
-  counts_.assign(group.size(), count / group.size());
-  track(to, [&] { return group.all_to_all(from, counts_, to, counts_, dtype); });
-  wait(to);
+void MeshCommunicator::all_to_all(const AllToAll& call) {
+  comm::Group& group = *several(call.axis).group;
+  given_.clear();
+  gotten_.clear();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    given_.push_back(call.given.of(group.size(), rank).size);
+    gotten_.push_back(call.gotten.of(group.size(), rank).size);
+  }
+  track(call.to, [&] { return group.all_to_all(call.from, given_, call.to, gotten_, call.dtype); });
+  wait(call.to);
 }
 
 std::shared_ptr<std::byte> MeshCommunicator::allocate(size_t bytes) {

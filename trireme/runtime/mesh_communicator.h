@@ -35,8 +35,7 @@ class MeshCommunicator final : public Communicator {
   bool bear_loss_of(const std::vector<int>& ranks) override;
   bool is_lost(int rank) const override;
   void progress() override;
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override;
+  void all_to_all(const AllToAll& call) override;
   void add_group(const std::string& name, const std::vector<int>& members) override;
   std::shared_ptr<std::byte> allocate(size_t bytes) override;
   void lend(const std::shared_ptr<std::byte>& memory, size_t bytes) override { lent_.add(memory, bytes); }
@@ -84,8 +83,8 @@ class MeshCommunicator final : public Communicator {
   std::unique_ptr<comm::Group> all_;  // for messages, where no axis has all ranks
   comm::Group* messages_ = nullptr;   // null for one rank
   LentMemory lent_;
-  std::vector<Started> under_way_;  // few at a time, in the order of their starts
-  std::vector<int64_t> counts_;     // of an all_to_all; kept so that nothing is allocated
+  std::vector<Started> under_way_;       // few at a time, in the order of their starts
+  std::vector<int64_t> given_, gotten_;  // of an all_to_all; kept so that nothing is allocated
   double seconds_ = 0;
   uint64_t bytes_taken_ = 0;  // of the transport's counters
 };

@@ -55,31 +55,36 @@ class NcclCommunicator final : public WrappingCommunicator {
   void start(const Collective& call) override {
     NcclLink& link = group(call.axis);
     const bool everywhere = call.kind == CollectiveKind::kAllReduce;
-    const size_t part = everywhere ? 0 : part_of(link, call.count);
-    std::byte* const own =
-        call.data + static_cast<size_t>(everywhere ? 0 : link.rank) * part * size_of(call.dtype);
+    const auto others = static_cast<uint64_t>(link.ranks - 1);
+    const Part own = call.parts().of(link.ranks, link.rank);
     const ncclDataType_t type = nccl_type(call.dtype);
     const ncclRedOp_t op = nccl_reduction(call.reduction);
-    const auto sent = static_cast<uint64_t>(link.ranks - 1) * (everywhere ? 2 : 1);
-    begin(link, name(call.kind).data(), call.data, call.count, call.dtype, sent,
+    // An all_gather sends this rank's part to all; the others what is not theirs, once or twice, on average.
+    const uint64_t sent = call.kind == CollectiveKind::kAllGather
+                              ? others * static_cast<uint64_t>(own.size) * size_of(call.dtype)
+                              : (everywhere ? 2 : 1) * others * call.bytes() / (others + 1);
+    begin(link, {name(call.kind).data(), call.data, call.bytes()}, sent,
           [&](ncclComm_t comm, cudaStream_t stream) {
             if (everywhere)
               return nccl().ncclAllReduce(call.data, call.data, static_cast<size_t>(call.count), type, op,
                                           comm, stream);
+            if (call.parts().units % link.ranks != 0) return start_uneven(link, call, comm, stream);
+            std::byte* const part = call.data + static_cast<size_t>(own.begin) * size_of(call.dtype);
+            const auto count = static_cast<size_t>(own.size);
             if (call.kind == CollectiveKind::kReduceScatter)
-              return nccl().ncclReduceScatter(call.data, own, part, type, op, comm, stream);
-            return nccl().ncclAllGather(own, call.data, part, type, comm, stream);
+              return nccl().ncclReduceScatter(call.data, part, count, type, op, comm, stream);
+            return nccl().ncclAllGather(part, call.data, count, type, comm, stream);
           });
   }
   // Ranks do not compare tags here: NCCL's messages have none.
   void start_send(int peer, const std::byte* data, int64_t bytes, int) override {
-    begin(way({use_.rank, peer}), "a message", data, bytes, DType::u8, 2,
-          [&](ncclComm_t comm, cudaStream_t stream) {
+    begin(way({use_.rank, peer}), {"a message", data, static_cast<size_t>(bytes)},
+          static_cast<uint64_t>(bytes), [&](ncclComm_t comm, cudaStream_t stream) {
             return nccl().ncclSend(data, static_cast<size_t>(bytes), ncclUint8, 1, comm, stream);
           });
   }
   void start_receive(int peer, std::byte* data, int64_t bytes, int) override {
-    begin(way({peer, use_.rank}), "a message", data, bytes, DType::u8, 0,
+    begin(way({peer, use_.rank}), {"a message", data, static_cast<size_t>(bytes)}, 0,
           [&](ncclComm_t comm, cudaStream_t stream) {
             return nccl().ncclRecv(data, static_cast<size_t>(bytes), ncclUint8, 0, comm, stream);
           });
@@ -93,20 +98,21 @@ class NcclCommunicator final : public WrappingCommunicator {
     links_.check();
     inner_.progress();
   }
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override {
-    NcclLink& link = group(axis);
-    const size_t part = part_of(link, count), stride = part * size_of(dtype);
-    begin(link, "all_to_all", to, count, dtype, link.ranks - 1, [&](ncclComm_t comm, cudaStream_t stream) {
-      nccl().ncclGroupStart();
-      for (int rank = 0; rank < link.ranks; ++rank) {
-        const size_t at = static_cast<size_t>(rank) * stride;
-        nccl().ncclSend(from + at, part, nccl_type(dtype), rank, comm, stream);
-        nccl().ncclRecv(to + at, part, nccl_type(dtype), rank, comm, stream);
-      }
-      return nccl().ncclGroupEnd();  // with the error of any of these
-    });
-    wait(to);
+  void all_to_all(const AllToAll& call) override {
+    NcclLink& link = group(call.axis);
+    const size_t width = size_of(call.dtype);
+    const auto kept = static_cast<size_t>(call.given.of(link.ranks, link.rank).size) * width;
+    begin(link, {"all_to_all", call.to, call.gotten_bytes()}, call.given_bytes() - kept,
+          [&](ncclComm_t comm, cudaStream_t stream) {
+            nccl().ncclGroupStart();
+            for (int rank = 0; rank < link.ranks; ++rank) {
+              const Part given = call.given.of(link.ranks, rank), gotten = call.gotten.of(link.ranks, rank);
+              send(call.from, given, call.dtype, rank, comm, stream);
+              receive(call.to, gotten, call.dtype, rank, comm, stream);
+            }
+            return nccl().ncclGroupEnd();  // with the error of any of these
+          });
+    wait(call.to);
   }
   void add_group(const std::string& name, const std::vector<int>&) override {
     throw_error("NCCL has joined the ranks of the program's axes; the group '{}' comes too late", name);
@@ -170,18 +176,44 @@ class NcclCommunicator final : public WrappingCommunicator {
     throw_error("NCCL has not joined rank {} to rank {}, between which the program has no messages",
                 wanted.from, wanted.to);
   }
-  static size_t part_of(const NcclLink& link, int64_t count) {
-    TRIREME_CHECK(count % link.ranks == 0);
-    return static_cast<size_t>(count / link.ranks);
+  // Parts of a vector, in a group of calls. Both ends know a part's size: what is empty is not sent.
+  static void send(const std::byte* data, const Part& part, DType dtype, int to, ncclComm_t comm,
+                   cudaStream_t stream) {
+    if (part.size == 0) return;
+    nccl().ncclSend(data + static_cast<size_t>(part.begin) * size_of(dtype), static_cast<size_t>(part.size),
+                    nccl_type(dtype), to, comm, stream);
+  }
+  static void receive(std::byte* data, const Part& part, DType dtype, int from, ncclComm_t comm,
+                      cudaStream_t stream) {
+    if (part.size == 0) return;
+    nccl().ncclRecv(data + static_cast<size_t>(part.begin) * size_of(dtype), static_cast<size_t>(part.size),
+                    nccl_type(dtype), from, comm, stream);
+  }
+  // NCCL's own calls know equal parts alone: a reduce_scatter is a sum to each rank, an all_gather messages.
+  static ncclResult_t start_uneven(const NcclLink& link, const Collective& call, ncclComm_t comm,
+                                   cudaStream_t stream) {
+    const Part own = call.parts().of(link.ranks, link.rank);
+    nccl().ncclGroupStart();
+    for (int rank = 0; rank < link.ranks; ++rank) {
+      const Part part = call.parts().of(link.ranks, rank);
+      if (call.kind == CollectiveKind::kReduceScatter) {
+        if (part.size == 0) continue;
+        std::byte* const data = call.data + static_cast<size_t>(part.begin) * size_of(call.dtype);
+        nccl().ncclReduce(data, data, static_cast<size_t>(part.size), nccl_type(call.dtype),
+                          nccl_reduction(call.reduction), rank, comm, stream);
+      } else if (rank != link.rank) {
+        send(call.data, own, call.dtype, rank, comm, stream);
+        receive(call.data, part, call.dtype, rank, comm, stream);
+      }
+    }
+    return nccl().ncclGroupEnd();  // with the error of any of these
   }
 
-  // `sent`: how many parts of the data this rank sends at least, of as many as there are ranks.
+  // `sent`: bytes that leave this rank at least.
   template <typename Start>
-  void begin(NcclLink& link, const char* what, const std::byte* data, int64_t count, DType dtype,
-             uint64_t sent, const Start& start) {
-    const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
-    links_.begin(link, {what, data, bytes}, start);
-    bytes_ += bytes * sent / static_cast<uint64_t>(link.ranks);
+  void begin(NcclLink& link, const NcclLinks::Work& work, uint64_t sent, const Start& start) {
+    links_.begin(link, work, start);
+    bytes_ += sent;
   }
 
   const CommUse use_;

@@ -69,7 +69,12 @@ TEST_F(NcclOnGpu, CallsOverAnAxisOfOneKeepWhatIsThere) {
       communicator.all_gather("tensor", data.data(), count, DType::f32);
       communicator.progress();
     }
-    communicator.all_to_all("data", data.data(), other.data(), count, DType::f32);
+    communicator.all_to_all({.axis = "data",
+                             .from = data.data(),
+                             .given = {count},
+                             .to = other.data(),
+                             .gotten = {count},
+                             .dtype = DType::f32});
     std::vector<float> found(given.size());
     stream.download(found.data(), other.data(), bytes);
     EXPECT_EQ(found, given);

@@ -23,6 +23,7 @@ namespace trireme {
   X(ncclGroupEnd)             \
   X(ncclGroupStart)           \
   X(ncclRecv)                 \
+  X(ncclReduce)               \
   X(ncclReduceScatter)        \
   X(ncclSend)
 

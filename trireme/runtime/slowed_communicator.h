@@ -49,10 +49,9 @@ class SlowedCommunicator final : public WrappingCommunicator {
     const Call call(*this);
     inner_.progress();
   }
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override {
+  void all_to_all(const AllToAll& exchange) override {
     const Call call(*this);
-    inner_.all_to_all(axis, from, to, count, dtype);
+    inner_.all_to_all(exchange);
   }
 
  private:

@@ -86,12 +86,13 @@ bool StagedCommunicator::try_wait(const std::byte* data) {
   return true;
 }
 
-void StagedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,
-                                    int64_t count, DType dtype) {
-  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
-  Stage sent = taken_with(from, bytes), received = take(bytes);
-  inner_.all_to_all(axis, sent.memory.get(), received.memory.get(), count, dtype);
-  stream_.upload(to, received.memory.get(), bytes);
+void StagedCommunicator::all_to_all(const AllToAll& call) {
+  Stage sent = taken_with(call.from, call.given_bytes()), received = take(call.gotten_bytes());
+  AllToAll staged = call;
+  staged.from = sent.memory.get();
+  staged.to = received.memory.get();
+  inner_.all_to_all(staged);
+  stream_.upload(call.to, received.memory.get(), call.gotten_bytes());
   free_.push_back(std::move(sent));
   free_.push_back(std::move(received));
 }

@@ -23,8 +23,7 @@ class StagedCommunicator final : public WrappingCommunicator {
   void wait(const std::byte* data) override;
   Arrived wait_any(std::span<const std::byte* const> data, Silence too_long) override;
   bool try_wait(const std::byte* data) override;
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override;
+  void all_to_all(const AllToAll& call) override;
 
  private:
   // Memory of the host, kept for the next that needs as much, so that a step allocates nothing.

@@ -68,11 +68,10 @@ bool TracedCommunicator::try_wait(const std::byte* data) {
   return true;
 }
 
-void TracedCommunicator::all_to_all(std::string_view axis, const std::byte* from, std::byte* to,
-                                    int64_t count, DType dtype) {
-  TraceEvent event = begun(fmt::format("all_to_all {}", axis), count * static_cast<int64_t>(size_of(dtype)));
+void TracedCommunicator::all_to_all(const AllToAll& call) {
+  TraceEvent event = begun(fmt::format("all_to_all {}", call.axis), static_cast<int64_t>(call.given_bytes()));
   const double begin = event.begin;
-  inner_.all_to_all(axis, from, to, count, dtype);
+  inner_.all_to_all(call);
   end(std::move(event), begin);
 }
 

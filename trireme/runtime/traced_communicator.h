@@ -22,8 +22,7 @@ class TracedCommunicator final : public WrappingCommunicator {
   void wait(const std::byte* data) override;
   Arrived wait_any(std::span<const std::byte* const> data, Silence too_long) override;
   bool try_wait(const std::byte* data) override;
-  void all_to_all(std::string_view axis, const std::byte* from, std::byte* to, int64_t count,
-                  DType dtype) override;
+  void all_to_all(const AllToAll& call) override;
 
  private:
   struct Started {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "trireme/ir/graph.h"
+#include "trireme/schedule/schedule.h"
 
 namespace trireme {
 
@@ -32,5 +34,8 @@ struct StepSegment {
   SegmentKind kind;
   Rows rows;
 };
+
+// Of the segment that an action runs; none where it does something else, or runs none of these.
+std::optional<SegmentKind> kind_of_run(std::span<const StepSegment> segments, const Action& action);
 
 }  // namespace trireme

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "trireme/sim/test_memory_forms.h"
+
 namespace trireme::sim {
 namespace {
 

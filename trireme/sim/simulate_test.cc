@@ -12,7 +12,6 @@
 #include "tests/support/error_of.h"
 #include "tests/support/memory_forms.h"
 #include "trireme/mesh/cluster_file.h"
-#include "trireme/passes/traffic.h"
 #include "trireme/program/file_turns.h"
 #include "trireme/sim/draw.h"
 #include "trireme/train/step_programs.h"
@@ -152,13 +151,7 @@ TEST(Simulate, MemoryAndBytesAreTheProgramsOwn) {
       const size_t kinds = std::accumulate(rank.memory.kinds.begin(), rank.memory.kinds.end(), size_t{0},
                                            [](size_t sum, const auto& kind) { return sum + kind.second; });
       EXPECT_EQ(kinds, program.peak_bytes());
-      double bytes = 0;
-      for (const Action& action : program.list(When::step()).actions) {
-        if (action.kind == Action::Kind::kRun)
-          bytes += traffic_of(program.segments[program.segment(action.what)].graph).bytes;
-        if (action.kind == Action::Kind::kSend)
-          bytes += static_cast<double>(program.find_state(action.what)->type.bytes());
-      }
+      const double bytes = bytes_sent(program, program.list(When::step()));
       EXPECT_DOUBLE_EQ(rank.time.bytes_sent, bytes);
       EXPECT_NEAR(rank.time.bytes[0] + rank.time.bytes[1] + rank.time.bytes[2], bytes, 1e-6 * bytes);
     }
@@ -219,7 +212,8 @@ TEST(Simulate, EventsAreWhatTimesAreMadeOf) {
   }
   EXPECT_NE(trace_of(report, what.plan.mesh).find("first.0.forward"), std::string::npos);
   const std::string svg = draw_svg(report, what.plan.mesh, "a title");
-  for (const char* text : {"a title", ">backward<", ">update<", ">communication<", "0: pipe 0, data 0", "</svg>"})
+  for (const char* text :
+       {"a title", ">backward<", ">update<", ">communication<", "0: pipe 0, data 0", "</svg>"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;
   EXPECT_TRUE(simulate_case(what, read_cluster("a100")).ranks[0].time.events.empty());
 }

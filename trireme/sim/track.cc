@@ -26,10 +26,6 @@ bool is_of_steps(const When& when) {
          when.what == kSettle;
 }
 
-double bytes_of(const Graph& graph, ValueId value) {
-  return static_cast<double>(graph.type(value).bytes());
-}
-
 class Maker {
  public:
   Maker(const Program& program, const DeviceClass& device, Overlap overlap)
@@ -155,13 +151,11 @@ class Maker {
   }
 
   Meeting meeting(const Segment& segment, int number) const {
-    const Graph& graph = segment.graph;
-    const Node& node = graph.nodes[number];
-    Meeting result{.kind = node.op->collective->kind, .axis = program_.mesh.axis(node.attrs.text("axis"))};
-    result.bytes_sent =
-        trireme::bytes_sent(*node.op, graph.types_of(node.inputs), graph.types_of(node.outputs), node.attrs);
-    result.calls = call_bytes(segment, number);
-    return result;
+    const Node& node = segment.graph.nodes[number];
+    return {.kind = node.op->collective->kind,
+            .axis = program_.mesh.axis(node.attrs.text("axis")),
+            .calls = call_bytes(segment, number),
+            .bytes_sent = trireme::bytes_sent(segment, number)};
   }
 
   const Program& program_;
@@ -181,25 +175,6 @@ void Work::add(double node_seconds, double node_flops, double node_issue_seconds
   from_issue = std::max(from_issue, issue_seconds) + node_seconds;
   seconds += node_seconds;
   flops += node_flops;
-}
-
-std::vector<double> call_bytes(const Segment& segment, int number) {
-  const Node& node = segment.graph.nodes[number];
-  const bool gathers = node.op->collective->kind == CollectiveKind::kAllGather;
-  const std::vector<ValueId>& tensors = gathers ? node.outputs : node.inputs;
-  const std::vector<std::vector<int64_t>>& runs = segment.memory.runs;
-  const std::vector<int64_t> together = number < static_cast<int>(runs.size()) && !runs[number].empty()
-                                            ? runs[number]
-                                            : std::vector<int64_t>{static_cast<int64_t>(tensors.size())};
-  std::vector<double> calls;
-  size_t next = 0;
-  for (const int64_t count : together) {
-    double bytes = 0;
-    for (int64_t i = 0; i < count && next < tensors.size(); ++i)
-      bytes += bytes_of(segment.graph, tensors[next++]);
-    calls.push_back(bytes);
-  }
-  return calls;
 }
 
 int Track::list(const When& when) const {

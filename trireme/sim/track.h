@@ -84,9 +84,6 @@ struct Track {
   friend bool operator==(const Track&, const Track&) = default;
 };
 
-// What a collective's node gives to the transport: bytes of the vector of each call.
-std::vector<double> call_bytes(const Segment& segment, int node);
-
 // Whether a device works on while what it has started is under way. Without, it waits for each collective and
 // for each message that it sends at once, as systems do that have one stream.
 enum class Overlap { kAsPlanned, kNone };

@@ -48,16 +48,24 @@ Engine::~Engine() {
 
 Operation& Engine::collective(const Call& call, void* data, CollectiveOptions options) {
   refuse_if_failed();
-  const RecipeKey key{call.pack(), options.segment_bytes};
+  RecipeKey key{call.pack(), options.segment_bytes};
+  counts_.clear();
+  // Equal parts are the same in any unit. The unit is no part of the call: where ranks have different ones,
+  // the sizes of messages tell.
+  if (options.unit != 1 && call.count / options.unit % size() == 0) options.unit = 1;
+  if (options.unit != 1) {
+    counts_.push_back(options.unit);
+    key.more = hash(counts_, key.more);
+  }
   // The call's algorithm is the one that was wished: what is found is what was chosen for that wish.
-  RecipePage* page = book_.find(key);
-  if (page == nullptr) page = &make_collective(key, call, options.segment_bytes);
+  RecipePage* page = book_.find(key, counts_);
+  if (page == nullptr) page = &make_collective(key, call, options);
   auto* const bytes = static_cast<std::byte*>(data);
   return begin(*page, make_stream(number_, sequence_++), true, bytes, bytes);
 }
 
-RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_bytes) {
-  const bool offered = offers_native(call);
+RecipePage& Engine::make_collective(RecipeKey key, Call call, const CollectiveOptions& options) {
+  const bool offered = options.unit == 1 && offers_native(call);
   Choice choice{.algorithm = call.algorithm, .segment_bytes = kDefaultSegmentBytes};
   if (options_.chooser) {
     choice = options_.chooser(call, size(), offered);
@@ -74,6 +82,7 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_byt
   call.algorithm = choice.algorithm;
   auto page = std::make_unique<RecipePage>();
   page->key = key;
+  page->counts = counts_;
   page->native = choice.algorithm == Algorithm::native;
   if (page->native) {
     page->recipe.call = call;
@@ -81,7 +90,8 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, size_t segment_byt
   } else {
     const Steps steps = make_steps(call.collective, call.algorithm, size(), call.root, options_.hosts);
     page->recipe =
-        make_recipe(call, steps, rank_, members_, segment_bytes != 0 ? segment_bytes : choice.segment_bytes);
+        make_recipe(call, steps, rank_, members_,
+                    options.segment_bytes != 0 ? options.segment_bytes : choice.segment_bytes, options.unit);
   }
   page->recipe.predicted_seconds = choice.predicted_seconds;
   return book_.add(std::move(page));

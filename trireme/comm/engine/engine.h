@@ -41,7 +41,7 @@ class Engine {
   void progress();
 
  private:
-  RecipePage& make_collective(RecipeKey key, Call call, size_t segment_bytes);
+  RecipePage& make_collective(RecipeKey key, Call call, const CollectiveOptions& options);
   Operation& begin(RecipePage& page, uint64_t stream, bool announced, std::byte* data, std::byte* output);
   void record(Operation& operation);
   bool move_all();
@@ -71,7 +71,7 @@ class Engine {
   uint32_t sequence_ = 0;
   std::vector<uint32_t> sent_;  // messages to each member so far
   std::vector<uint32_t> received_;
-  std::vector<int64_t> counts_;  // of the all-to-all that is being looked up
+  std::vector<int64_t> counts_;  // of the all-to-all, or the unit, that is being looked up
   std::optional<PeerError> failure_;
 };
 

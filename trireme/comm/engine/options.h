@@ -24,6 +24,7 @@ struct GroupOptions {
 struct CollectiveOptions {
   Algorithm algorithm = Algorithm::automatic;
   size_t segment_bytes = 0;  // of messages; 0: chosen
+  int64_t unit = 1;          // elements that no two parts share; the count is a multiple
 };
 
 // What an operation was and cost.

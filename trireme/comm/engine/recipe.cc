@@ -45,12 +45,12 @@ class Builder {
 };
 
 // Where the chunks lie: data chunks one after another, then scratch, padded so that each is aligned.
-std::vector<Place> places_of(const Call& call, const Steps& steps, size_t& scratch_bytes) {
+std::vector<Place> places_of(const Call& call, const Steps& steps, int64_t unit, size_t& scratch_bytes) {
   constexpr size_t kAlign = 64;
-  const size_t width = size_of(call.dtype);
+  const size_t width = static_cast<size_t>(unit) * size_of(call.dtype);
   std::vector<Place> places;
   for (int chunk = 0; chunk < steps.chunks(); ++chunk) {
-    const Part part = part_of(call.count, steps.chunks(), chunk);
+    const Part part = part_of(call.count / unit, steps.chunks(), chunk);
     const size_t begin = static_cast<size_t>(part.begin) * width;
     places.push_back({Space::data, begin, begin + static_cast<size_t>(part.size) * width});
   }
@@ -68,14 +68,14 @@ std::vector<Place> places_of_barrier(const Steps& steps) {
   return std::vector<Place>(steps.chunks() + steps.scratch_chunks(), Place{Space::data, 0, 1});
 }
 
-Place averaged_place(const Call& call, int rank, int ranks) {
-  const size_t width = size_of(call.dtype);
-  const Place whole{Space::data, 0, static_cast<size_t>(call.count) * width};
+Place averaged_place(const Call& call, int64_t unit, int rank, int ranks) {
+  const size_t width = static_cast<size_t>(unit) * size_of(call.dtype);
+  const Place whole{Space::data, 0, static_cast<size_t>(call.count / unit) * width};
   if (call.op != ReduceOp::average || ranks == 1) return {};
   if (call.collective == Collective::all_reduce) return whole;
   if (call.collective == Collective::reduce && call.root == rank) return whole;
   if (call.collective != Collective::reduce_scatter) return {};
-  const Part part = part_of(call.count, ranks, rank);
+  const Part part = part_of(call.count / unit, ranks, rank);
   return {Space::data, static_cast<size_t>(part.begin) * width,
           static_cast<size_t>(part.begin + part.size) * width};
 }
@@ -111,13 +111,13 @@ void make_empty_if_nothing(Move& move) {
 }  // namespace
 
 Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<const int> members,
-                   size_t segment_bytes) {
+                   size_t segment_bytes, int64_t unit) {
   Recipe recipe = empty_recipe(call, segment_bytes);
   recipe.ranks = steps.ranks();
-  recipe.averaged = averaged_place(call, rank, steps.ranks());
+  recipe.averaged = averaged_place(call, unit, rank, steps.ranks());
   const bool barrier = call.collective == Collective::barrier;
   const std::vector<Place> places =
-      barrier ? places_of_barrier(steps) : places_of(call, steps, recipe.scratch_bytes);
+      barrier ? places_of_barrier(steps) : places_of(call, steps, unit, recipe.scratch_bytes);
   const std::vector<bool> in_turn = receives_in_turn(steps, rank);
   Builder builder(recipe, static_cast<int>(places.size()));
   for (size_t i = 0; i < steps.of(rank).size(); ++i) {

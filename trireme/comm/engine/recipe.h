@@ -58,9 +58,10 @@ struct Recipe {
   size_t scratch_bytes = 0;
 };
 
-// Rank `rank`'s part of a collective on a vector; `members` are the group's ranks in the transport.
+// Rank `rank`'s part of a collective on a vector; `members` are the group's ranks in the transport. Chunks
+// are whole units of `unit` elements.
 Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<const int> members,
-                   size_t segment_bytes);
+                   size_t segment_bytes, int64_t unit = 1);
 
 // Rank `rank`'s part of an all-to-all; counts in elements.
 Recipe make_all_to_all(const Call& call, const Steps& steps, std::span<const int64_t> send_counts,

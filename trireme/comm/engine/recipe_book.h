@@ -12,7 +12,7 @@
 namespace trireme::comm {
 
 // What was asked: the packed call as it was wished (automatic is an algorithm here), and what else it depends
-// on: the segment size, the peer of a message, the counts of an all-to-all.
+// on: the segment size and unit, the peer of a message, the counts of an all-to-all.
 struct RecipeKey {
   uint64_t call = 0;
   uint64_t more = 0;
@@ -21,7 +21,7 @@ struct RecipeKey {
 
 struct RecipePage {
   RecipeKey key;
-  std::vector<int64_t> counts;  // of an all-to-all, where the key holds but a hash of them
+  std::vector<int64_t> counts;  // of an all-to-all, or units; the key holds but a hash of them
   Recipe recipe;
   uint64_t call = 0;  // the recipe's, packed: what messages carry
   bool native = false;

@@ -27,9 +27,9 @@ struct ReplicaStep {
 };
 
 // What all ranks together have sent. A sum that goes on while steps are made is sent some time between its
-// begin and its end; what travels in one collective fills lines of 64 bytes.
+// begin and its end.
 struct SentBytes {
-  double counted = 0, begun = 0, awaited = 0, filling = 0;
+  double counted = 0, begun = 0, awaited = 0;
 };
 
 struct AgreeingRun {
@@ -60,9 +60,6 @@ void promise(const Program& program, const Plan& plan, int64_t steps, SentBytes&
       const double begun = bytes_sent(program, list), awaited = bytes_awaited(program, list);
       bytes.begun += begun;
       bytes.awaited += awaited;
-      const bool sums = std::ranges::any_of(
-          list.actions, [](const Action& action) { return action.kind == Action::Kind::kRun; });
-      if (sums && begun > 0) bytes.filling += 2.0 * 64 * static_cast<double>(program.states.size());
     };
     if (shares.trains(replica)) add(program.step_list(step));
     shares.end_step(step);
@@ -337,8 +334,8 @@ class AgreeingComparison {
   }
 
   void compare_bytes() {
-    const auto& [counted, begun, awaited, filling] = run_.bytes;
-    if (counted > awaited - kPartOfAByte && counted < begun + filling + kPartOfAByte) return;
+    const auto& [counted, begun, awaited] = run_.bytes;
+    if (counted > awaited - kPartOfAByte && counted < begun + kPartOfAByte) return;
     judge_.bug(fmt::format("ranks have sent {} bytes, and their programs promise {}", counted, begun));
   }
 

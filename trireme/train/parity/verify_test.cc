@@ -54,6 +54,27 @@ TEST(NoFalseAlarm, NotANumberOnBothSides) {
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
 }
 
+// Sequences of 9 and 13 rows over 6 ranks: parts of sizes that differ, exchanged for each other, scattered
+// and gathered. Each rank sends what its program says, to the byte, also where nothing is compressed.
+TEST(Bytes, OfUnevenParts) {
+  const std::string exchanges = R"("layouts":{"model.layers.0/self_attn/v_proj/matmul":"data:1"})";
+  const std::vector<std::string> settings = {"model.layers=1",     "model.heads=2",  "model.hidden=16",
+                                             "model.kv_heads=2",   "model.vocab=8",  "model.seq=9",
+                                             "train.accumulate=2", "train.batch=26", "optim.kind=sgd"};
+  for (const std::string& plan :
+       {R"({"mesh":"data:6","preset":"data","algorithm":"ring",)" + exchanges + "}",
+        R"({"mesh":"data:6","preset":"data",)" + exchanges + "}",
+        R"({"mesh":"data:6","preset":"data","exchange":"threshold",)" + exchanges + "}",
+        std::string(R"({"mesh":"data:6","preset":"zero3"})"),
+        std::string(R"({"mesh":"data:3 tensor:2","preset":"megatron+sequence","algorithm":"butterfly"})")}) {
+    SCOPED_TRACE(plan);
+    RandomCase one{"llama", "f32", {}, {"model.family=llama"}, plan};
+    one.settings.insert(one.settings.end(), settings.begin(), settings.end());
+    const Result result = verify_case(one);
+    EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+  }
+}
+
 TEST(NoFalseAlarm, WhichNaNItIsMeansNothing) {
   const float quiet = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(same(quiet, -quiet));
