@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "trireme/sim/test_memory_forms.h"
 
 namespace trireme::sim {
 namespace {
