@@ -110,6 +110,8 @@ Example example(Feature feature) {
       return settings(kMixture);
     case kExpertAxis:
       return {{{"mesh", "data:2 expert:2"}, {"preset", "expert"}}, kMixture};
+    case kContextAxis:
+      return {{{"mesh", "data:2 context:2"}, {"preset", "context"}}, {}};
     case kOwnSamples:
     case kNccl:
       break;  // of no plan and no setting of a step

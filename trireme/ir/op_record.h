@@ -87,6 +87,9 @@ struct OpRecord {
   void (*localize)(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) = nullptr;
   // kExtents: `localize` looks at end − begin alone, so a part may as well be pieces of several blocks.
   enum class Localizes { kPositions, kExtents } localizes = Localizes::kPositions;
+  // Of an op that mixes the positions of a sequence: the index of its heads, which do not mix. What is split
+  // by positions may be split by heads for it, and back (Pins::by_heads). "": there is none.
+  std::string_view heads = "";
   // Of an op on images: the same op with channels last (ir/channels_last.h), in all operands of four dims. A
   // device may compute it at less cost (passes/channels_last.h).
   struct ChannelsLast {

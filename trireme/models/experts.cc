@@ -71,7 +71,7 @@ Routed route(Network& net, const MoeOptions& moe, const Gate& gate, ValueId x, c
                                                {{"k", moe.top_k},
                                                 {"scores", std::string(gate.scores)},
                                                 {"normalise", int64_t{gate.normalise}},
-                                                {"scale", gate.scale},
+                                                {"scale", moe.scale},
                                                 {"expert_groups", moe.expert_groups},
                                                 {"top_groups", moe.top_groups}});
   const bool drops = training || net.mode() == Mode::kEvaluate;
@@ -138,6 +138,7 @@ MoeOptions sizes_of(const MoeOptions& moe, int64_t feed_forward) {
   if (sized.top_k == 0) sized.top_k = std::min(gate.top_k, moe.experts);
   if (sized.capacity < 0) sized.capacity = gate.capacity;
   if (sized.balance < 0) sized.balance = gate.balance;
+  if (sized.scale == 0) sized.scale = gate.scale;
   sized.hidden = experts_hidden(moe, feed_forward);
   return sized;
 }

@@ -270,7 +270,7 @@ class Layer {
         const int64_t e = id_[t * k + n];
         if (at_[t * k + n] < 0) continue;
         EXPECT_EQ(at_[t * k + n] / capacity, e);
-        const double w = gate.scale * scores[e] / (gate.normalise ? chosen : total);
+        const double w = options_.moe.scale * scores[e] / (gate.normalise ? chosen : total);
         for (int64_t j = 0; j < h; ++j) {
           double g = 0, u = 0, back = 0;
           for (int64_t i = 0; i < m; ++i) {
@@ -346,6 +346,7 @@ TEST(Experts, GradientsOfSwitch) {
 }
 TEST(Experts, GradientsOfMixtral) {
   expect_gradients({.gate = "mixtral"}, false);
+  expect_gradients({.gate = "mixtral", .scale = 2}, false);
 }
 TEST(Experts, GradientsOfDeepSeek) {
   expect_gradients({.top_k = 2, .gate = "deepseek_v3", .groups = 2, .expert_groups = 2, .top_groups = 2},

@@ -136,7 +136,7 @@ const ModelRecord& llama_model() {
                           "model.feed_forward", "model.rope_base", "model.norm_eps", "model.tie_embeddings",
                           "model.moe.experts", "model.moe.top_k", "model.moe.gate", "model.moe.capacity",
                           "model.moe.shared", "model.moe.every", "model.moe.hidden", "model.moe.groups",
-                          "model.moe.expert_groups", "model.moe.top_groups"},
+                          "model.moe.expert_groups", "model.moe.top_groups", "model.moe.scale"},
       .problems = problems,
       .with_automatic_sizes = sizes,
       .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },

@@ -29,6 +29,7 @@ struct MoeOptions {
   double balance = -1;        // weight of the balance loss; automatic: by gate
   double z_loss = 0;          // weight of the router's z-loss
   double bias_rate = 1e-3;    // of the bias of deepseek_v3, a step
+  double scale = 0;           // of the sum of the experts' results; automatic: by gate
 };
 
 struct ModelOptions {

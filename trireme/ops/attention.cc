@@ -1,5 +1,8 @@
 // Softmax attention that never holds the matrix of scores. g groups of key/value heads, each shared by r
-// query heads; r = 1 is ordinary multi-head attention.
+// query heads; r = 1 is ordinary multi-head attention. Queries may be a part of a sequence, of which keys and
+// values are whole.
+#include <algorithm>
+
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -7,9 +10,29 @@ namespace {
 
 using enum DTypeRule;
 
-// Products of t×s×d per head; causal attention skips about half of them.
-double products(const OpInstance& op, const IndexRule& rule, double count) {
-  return 2.0 * count * rule.volume() * (op.attrs.integer("causal", 0) ? 0.5 : 1.0);
+// The share of keys that queries see. Of all queries of a sequence about half; of a part of them as many more
+// as it comes later.
+double share_seen(const OpInstance& op, const Shape& q, const Shape& k) {
+  if (!op.attrs.integer("causal", 0)) return 1;
+  const double keys = static_cast<double>(k[1]), queries = static_cast<double>(q[1]);
+  if (!op.attrs.has("offset") || keys == 0) return 0.5;
+  return std::clamp((static_cast<double>(op.attrs.integer("offset")) + (queries + 1) / 2) / keys, 0.0, 1.0);
+}
+
+// Products of t×s×d per head.
+double products(const IndexRule& rule, double count, double seen) {
+  return 2.0 * count * rule.volume() * seen;
+}
+
+// The first query of a part sees the keys of all before it.
+void localize_queries(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
+  if (rule.indices[index].name != "t") return;
+  int64_t offset = 0;
+  for (const Index& other : rule.indices) {
+    if (other.name == "s") offset += other.extent;
+    if (other.name == "t") offset -= other.extent;
+  }
+  attrs.set("offset", attrs.integer("offset", offset) + begin);
 }
 
 // q, k and v side by side, each with g heads of `width` numbers.
@@ -32,38 +55,47 @@ IndexRule packed_rule(const OpInstance& op, int qkv, const WrittenRule& written)
 }
 // Each query of a row meets each key of it.
 double packed_products(const OpInstance& op, const IndexRule& rule, int qkv, double count) {
-  return products(op, rule, count) / 3 * static_cast<double>(op.shape(qkv)[1]);
+  return products(rule, count, op.attrs.integer("causal", 0) ? 0.5 : 1.0) / 3 *
+         static_cast<double>(op.shape(qkv)[1]);
 }
 
 }  // namespace
 
 void add_attention(OpTable& table) {
-  table.add({.name = "attention",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]"_rule)
-                       .whole("t s d");
-                 },
-             .outputs = {kFormat, kF32},
-             .numbers = {"scale"},
-             .gradient =
-                 [](GradBuilder& g) {
-                   return g.node("attention_grad", {g.dy(), g.in(0), g.in(1), g.in(2), g.out(0), g.out(1)},
-                                 g.attrs());
-                 },
-             .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
-  table.add({.name = "attention_grad",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op,
-                               "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
-                               "-> dq[b t g r d] dk[b s g d] dv[b s g d]"_rule)
-                       .whole("t s d");
-                 },
-             .inputs = {kFormat, kFormat, kFormat, kFormat, kFormat, kF32},
-             .numbers = {"scale"},
-             .gradient = kBackwardOp,
-             .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 5); }});
+  table.add(
+      {.name = "attention",
+       .index =
+           [](const OpInstance& op) {
+             return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]"_rule)
+                 .whole("s d");
+           },
+       .outputs = {kFormat, kF32},
+       .numbers = {"scale"},
+       .gradient =
+           [](GradBuilder& g) {
+             return g.node("attention_grad", {g.dy(), g.in(0), g.in(1), g.in(2), g.out(0), g.out(1)},
+                           g.attrs());
+           },
+       .flops = [](const OpInstance& op,
+                   const IndexRule& r) { return products(r, 2, share_seen(op, op.shape(0), op.shape(1))); },
+       .localize = localize_queries,
+       .heads = "g"});
+  table.add(
+      {.name = "attention_grad",
+       .index =
+           [](const OpInstance& op) {
+             return rule(op,
+                         "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
+                         "-> dq[b t g r d] dk[b s g d] dv[b s g d]"_rule)
+                 .whole("s d");
+           },
+       .inputs = {kFormat, kFormat, kFormat, kFormat, kFormat, kF32},
+       .numbers = {"scale"},
+       .gradient = kBackwardOp,
+       .flops = [](const OpInstance& op,
+                   const IndexRule& r) { return products(r, 5, share_seen(op, op.shape(1), op.shape(2))); },
+       .localize = localize_queries,
+       .heads = "g"});
   // Keys and values of a whole sequence of which so far only the first are known.
   table.add({.name = "attention_at",
              .index =
@@ -74,7 +106,7 @@ void add_attention(OpTable& table) {
              .inputs = {kFormat, kFormat, kFormat, DTypeRule::kI32},
              .numbers = {"scale"},
              .gradient = kGeneratingOp,
-             .flops = [](const OpInstance& op, const IndexRule& r) { return products(op, r, 2); }});
+             .flops = [](const OpInstance&, const IndexRule& r) { return products(r, 2, 1); }});
   table.add({.name = "attention_packed",
              .index =
                  [](const OpInstance& op) {

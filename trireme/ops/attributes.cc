@@ -36,7 +36,7 @@ constexpr Known kKnown[] = {
     {"layer_norm rms_norm batch_norm_inference", "eps"},
     {"batch_norm", "groups all_groups statistics eps momentum"},
     {"embedding", "row_offset whole_rows"},
-    {"attention", "causal scale"},
+    {"attention", "causal scale offset"},
     {"attention_at", "scale"},
     {"rope", "base offset inverse"},
     {"rope_at", "base offset"},

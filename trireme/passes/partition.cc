@@ -84,6 +84,7 @@ class Partitioner {
       versions_[id] = {noted(layout, results[o])};
       // A pinned value is had as it is pinned from here on.
       if (const Layout* pinned = pinned_layout(pins_, graph_.values[id])) lying(id, *pinned);
+      if (const auto home = spread_.homes.find(id); home != spread_.homes.end()) lying(id, home->second);
       if (graph_.values[id].name == pins_.forward_end) drop_gathered();
     }
   }

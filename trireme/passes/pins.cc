@@ -52,7 +52,11 @@ class PinMaker {
         data_(spread_axis(mesh_, "data")),
         tensor_(tensor_preset_ ? spread_axis(mesh_, "tensor") : -1),
         expert_(preset_over(plan, "expert") ? spread_axis(mesh_, "expert") : -1),
-        batch_axes_(batch_axes(plan)) {}
+        context_preset_(preset_over(plan, "context")),
+        context_(context_preset_ ? spread_axis(mesh_, "context") : -1),
+        addend_axes_(batch_axes(plan)) {
+    if (context_ >= 0) addend_axes_.push_back(context_);
+  }
 
   Pins pins(const Graph& graph) const {
     Pins pins;
@@ -64,12 +68,18 @@ class PinMaker {
         pins.values[value.name] = normal_form(*given, value.type.shape, mesh_);
       } else if (value.role == Role::kBatch) {
         pins.values[value.name] = along_rows(plan_);
+        if (context_ >= 0) pins.states[value.name] = {along_rows(plan_), along_positions(value)};
       }
     }
     if (kind_ != SegmentKind::kUpdate) pin_casts(graph, pins);
-    if (tensor_ >= 0 && tensor_preset_->scatter != Scatter::kNothing) {
-      pins.scatter_dims.assign(mesh_.axes().size(), -1);
-      pins.scatter_dims[tensor_] = along_sequence() ? kSequenceDim : kBatchDim;
+    for (const auto& [axis, preset] : {std::pair{tensor_, tensor_preset_}, {context_, context_preset_}}) {
+      if (axis < 0 || preset->scatter == Scatter::kNothing) continue;
+      pins.scatter_dims.resize(mesh_.axes().size(), -1);
+      pins.scatter_dims[axis] = preset->scatter == Scatter::kSequence ? kSequenceDim : kBatchDim;
+    }
+    if (context_ >= 0 && context_preset_->sequences == Sequences::kHeads) {
+      pins.by_heads.resize(mesh_.axes().size());
+      pins.by_heads[context_] = true;
     }
     // Each rank makes its addend, even where gathering what it is made of would move less: the computation is
     // to be shared too.
@@ -79,7 +89,7 @@ class PinMaker {
         pins.values[graph.values[update.value].name] = with_sums(state, in_use(state));
     }
     for (const Output& output : graph.outputs) {
-      if (is_addend(output.role)) pins.outputs[output.name] = sum_over_batch();
+      if (is_addend(output.role)) pins.outputs[output.name] = sum_over_targets();
       if (output.role == OutputRole::kRows) pins.outputs[output.name] = along_rows(plan_);
     }
     // The loss, from which the backward part starts.
@@ -121,10 +131,17 @@ class PinMaker {
     }
   }
 
-  Layout sum_over_batch() const {
+  Layout sum_over_targets() const {
     Layout layout = replicated(mesh_);
-    for (int batch_axis : batch_axes_) layout[batch_axis] = Placement::sum();
+    for (int axis : addend_axes_) layout[axis] = Placement::sum();
     return layout;
+  }
+
+  // Every rank is given whole sequences and takes its part of them.
+  Layout along_positions(const Value& value) const {
+    Layout layout = along_rows(plan_);
+    layout[context_] = Placement::split(kSequenceDim);
+    return normal_form(layout, value.type.shape, mesh_);
   }
 
   StateLayout state(const Value& value) const {
@@ -178,8 +195,8 @@ class PinMaker {
   // How gradients of what lies as `whole` are accumulated: each rank adds up what its rows give, or its part
   // of the sequence.
   Layout with_sums(const Value& value, Layout whole) const {
-    for (int batch_axis : batch_axes_) {
-      if (whole[batch_axis].kind == Placement::Kind::kReplicated) whole[batch_axis] = Placement::sum();
+    for (int axis : addend_axes_) {
+      if (whole[axis].kind == Placement::Kind::kReplicated) whole[axis] = Placement::sum();
     }
     if (along_sequence() && value.attrs.has("of") && whole[tensor_].kind == Placement::Kind::kReplicated)
       whole[tensor_] = Placement::sum();
@@ -197,6 +214,10 @@ class PinMaker {
     if (expert_ >= 0 && value.attrs.has(kExpertDim)) {
       layout[expert_] = Placement::split(static_cast<int>(value.attrs.integer(kExpertDim)));
       check_parts(value, layout[expert_], mesh_.axes()[expert_]);
+    }
+    if (context_ >= 0 && value.attrs.has("tensor_sequence_dim")) {
+      layout[context_] = Placement::split(static_cast<int>(value.attrs.integer("tensor_sequence_dim")));
+      check_parts(value, layout[context_], mesh_.axes()[context_]);
     }
     if (tensor_ < 0) return normal_form(layout, value.type.shape, mesh_);
     if (tensor_preset_->weights == Weights::kFeaturesAndPositions && value.attrs.has("tensor_sequence_dim")) {
@@ -269,9 +290,11 @@ class PinMaker {
   SegmentKind kind_;
   Microbatches microbatches_;
   const StateShares shares_;
-  const Preset* tensor_preset_;  // may be null
-  int data_, tensor_, expert_;   // axes; −1 where there is none
-  std::vector<int> batch_axes_;
+  const Preset* tensor_preset_;   // may be null
+  int data_, tensor_, expert_;    // axes; −1 where there is none
+  const Preset* context_preset_;  // may be null
+  int context_;
+  std::vector<int> addend_axes_;  // over which targets are spread, and so what is added up over them
 };
 
 }  // namespace

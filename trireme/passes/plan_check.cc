@@ -31,6 +31,46 @@ bool has_features(const Value& value) {
   return value.attrs.has("tensor_dim");
 }
 
+// Sequences that ranks share are those of tokens, with attention between them.
+void check_sequences(const Plan& plan, const Graph& graph, const Preset& preset) {
+  const int axis = plan.mesh.find(preset.axis);
+  const int ranks = axis < 0 ? 1 : plan.mesh.axes()[axis].size;
+  for (const Value& value : graph.values) {
+    if (value.role != Role::kBatch) continue;
+    const Shape& shape = value.type.shape;
+    if (shape.rank() != 2 || shape[1] < ranks || value.type.dtype != DType::i32)
+      throw_error(
+          "the preset {} splits sequences of tokens over {} ranks, but the model's input {} is {}; [rows, "
+          "tokens] expected, with {} tokens at least",
+          preset.name, ranks, value.name, to_string(value.type), ranks);
+    if (preset.sequences == Sequences::kHeads && shape[1] % ranks != 0)
+      throw_error(
+          "the preset {} exchanges parts of sequences for heads, which must be even: {} tokens can not be "
+          "split evenly over {} ranks of the axis {}; the preset context can split them",
+          preset.name, shape[1], ranks, preset.axis);
+  }
+  bool attends = false;
+  for (const Node& node : graph.nodes) {
+    if (node.op->heads.empty()) continue;
+    attends = true;
+    if (preset.sequences != Sequences::kHeads) continue;
+    const IndexRule rule = rule_of(graph, node);
+    const int64_t heads = std::ranges::find(rule.indices, node.op->heads, &Index::name)->extent;
+    const int tensor = plan.has("megatron") ? plan.mesh.find("tensor") : -1;
+    const int64_t ways = int64_t{ranks} * (tensor < 0 ? 1 : plan.mesh.axes()[tensor].size);
+    if (heads % ways != 0)
+      throw_error(
+          "the preset {} splits attention by heads, and {} has {} heads of keys and values, which can not be "
+          "shared evenly by {} ranks; use the preset context, which gathers keys and values",
+          preset.name, graph.values[node.outputs[0]].name, heads, ways);
+  }
+  if (!attends)
+    throw_error(
+        "the preset {} splits sequences of which attention sees all, and this model has no attention; data and "
+        "zero1 to zero3 work for every model",
+        preset.name);
+}
+
 void check_presets(const Plan& plan, const Graph& graph) {
   const bool convolutions = any_parameter(graph, is_convolution);
   const bool features = any_parameter(graph, has_features);
@@ -46,6 +86,9 @@ void check_presets(const Plan& plan, const Graph& graph) {
     throw_error(
         "the preset expert has nothing to split: this model has no experts (model.moe.experts); data and "
         "zero1 to zero3 work for every model");
+  }
+  for (const char* preset : {"context", "ulysses"}) {
+    if (plan.has(preset)) check_sequences(plan, graph, *find_preset(preset));
   }
   if (plan.has("sequence") && !any_parameter(graph, is_norm)) {
     throw_error(

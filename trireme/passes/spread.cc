@@ -116,8 +116,27 @@ class Search {
     } else if (value.kind == Value::Kind::kInput) {
       const Layout* pinned = pinned_layout(pins_, value);
       result_.values[id] = pinned ? *pinned : replicated(mesh_);
-      versions_[id] = {result_.values[id]};
+      versions_[id] = {is_like_state(pins_, value) ? state_layout(pins_, value, mesh_).use
+                                                   : result_.values[id]};
     }
+  }
+
+  // The one cut that ops with heads have along an axis of by_heads.
+  std::optional<IndexCut> heads_cut(const Node& node, const IndexRule& rule, size_t axis) const {
+    if (pins_.by_heads.empty() || !pins_.by_heads[axis] || node.op->heads.empty()) return std::nullopt;
+    const auto heads = std::ranges::find(rule.indices, node.op->heads, &Index::name);
+    return IndexCut{.index = static_cast<int>(heads - rule.indices.begin())};
+  }
+
+  // Where a result of such an op goes. What has its heads in that dim stays.
+  std::optional<Layout> home_of(const Node& node, ValueId id, const Layout& made) const {
+    if (pins_.by_heads.empty() || node.op->heads.empty()) return std::nullopt;
+    Layout home = made;
+    for (size_t a = 0; a < home.size(); ++a) {
+      if (pins_.by_heads[a]) home[a] = Placement::split(pins_.scatter_dims[a]);
+    }
+    home = normal_form(home, graph_.type(id).shape, mesh_);
+    return home == made ? std::nullopt : std::optional(home);
   }
 
   NodeSpread choose(const Node& node) const {
@@ -125,6 +144,10 @@ class Search {
     std::vector<NodeSpread> candidates = {
         {Way(mesh_.axes().size()), std::vector<bool>(mesh_.axes().size()), {}}};
     for (size_t a = 0; a < mesh_.axes().size(); ++a) {
+      if (const auto heads = heads_cut(node, rule, a)) {
+        for (NodeSpread& candidate : candidates) candidate.way[a] = *heads;
+        continue;
+      }
       const size_t before = candidates.size();
       for (const AxisChoice& choice : choices(node, rule, static_cast<int>(a))) {
         for (size_t c = 0; c < before; ++c) {
@@ -261,9 +284,12 @@ class Search {
       const ValueId id = node.outputs[o];
       result_.values[id] = layouts.outputs[o];
       const Layout* pinned = pinned_layout(pins_, graph_.values[id]);
+      const std::optional<Layout> home = pinned ? std::nullopt : home_of(node, id, layouts.outputs[o]);
+      if (home) result_.homes[id] = *home;
       versions_[id] = {is_like_state(pins_, graph_.values[id])
                            ? state_layout(pins_, graph_.values[id], mesh_).use
                        : pinned ? *pinned
+                       : home   ? *home
                                 : layouts.outputs[o]};
     }
     result_.nodes.push_back(std::move(best));

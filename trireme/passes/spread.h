@@ -25,13 +25,17 @@ struct Pins {
   // Replicated where a state is not named. A result may stand here too, one that is made from a state alone,
   // element by element (a cast of a weight): it is made as the state lies at rest and then lies as the state
   // would, so that a plan means the same in every precision.
+  // So may an input that is given in one layout and used in another.
   std::map<std::string, StateLayout, std::less<>> states;
-  std::map<std::string, Layout, std::less<>> values;       // of inputs (replicated otherwise) and of results
-  std::map<std::string, Layout, std::less<>> outputs;      // replicated otherwise
+  std::map<std::string, Layout, std::less<>> values;   // of inputs (replicated otherwise) and of results
+  std::map<std::string, Layout, std::less<>> outputs;  // replicated otherwise
   // Per axis a dim, or −1; empty: none. What is still to be added up over the axis may be put together split
   // along that dim, where its reader can take it so: the sequence of a transformer, rows between fully
   // connected layers and convolutions.
   std::vector<int> scatter_dims;
+  // Per axis, or empty: ops with heads (ir/op_record.h) are split by them. Their results go back to the dim
+  // of scatter_dims.
+  std::vector<bool> by_heads;
   // What was gathered from states before this value was made is dropped there and gathered anew after it: the
   // last value of the forward part. "": nothing is dropped.
   std::string forward_end;
@@ -47,6 +51,8 @@ struct Spread {
   std::vector<NodeSpread> nodes;
   // Per value, as it is made: states at rest, inputs as given, results as their node leaves them.
   std::vector<Layout> values;
+  // Of results that are brought to another layout as soon as they are made.
+  std::map<ValueId, Layout> homes;
 };
 
 // How another graph is spread, whose nodes this one has too, and a few more.

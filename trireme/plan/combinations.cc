@@ -49,6 +49,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "the preset megatron",
     "a mixture of experts (model.moe.experts)",
     "an axis expert",
+    "an axis context",
 };
 
 // Their kernels are for CPUs alone: a code is written bit after bit, atomo decomposes matrices, and
@@ -209,6 +210,13 @@ const std::vector<Combination>& combinations() {
       {kExpertAxis, kExchange,
        "methods compress what ranks along data add up, and dense gradients are added up along expert too; "
        "methods would have to take both axes"},
+      // Sequences that ranks share.
+      {kContextAxis, kExperts,
+       "tokens of a routing group compete for slots, and the ranks along context have parts of it; slots would "
+       "have to be counted over all of them"},
+      {kContextAxis, kExchange,
+       "methods compress what ranks along data add up, and gradients are added up along context too; methods "
+       "would have to take both axes"},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -244,8 +252,12 @@ Features features_of(const Plan& plan) {
   add(kServed, agreement.servers() != nullptr);
   add(kServers, agreement.servers() && agreement.servers()->count > 1);
   add(kMegatron, plan.has("megatron"));
-  const int expert = plan.mesh.find("expert");
-  add(kExpertAxis, expert >= 0 && plan.mesh.axes()[expert].size > 1);
+  const auto has_axis = [&](std::string_view name) {
+    const int axis = plan.mesh.find(name);
+    return axis >= 0 && plan.mesh.axes()[axis].size > 1;
+  };
+  add(kExpertAxis, has_axis("expert"));
+  add(kContextAxis, has_axis("context"));
   return features;
 }
 

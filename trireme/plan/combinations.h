@@ -56,8 +56,9 @@ enum class Feature {
   kMegatron,
   kExperts,     // mixtures of experts
   kExpertAxis,  // several ranks along it
+  kContextAxis,
 };
-inline constexpr int kFeatures = static_cast<int>(Feature::kExpertAxis) + 1;
+inline constexpr int kFeatures = static_cast<int>(Feature::kContextAxis) + 1;
 std::string_view name(Feature feature);  // as people say it: "an axis pipe"
 
 struct Combination {

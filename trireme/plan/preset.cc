@@ -45,6 +45,10 @@ constexpr Preset kPresets[] = {
     {.name = "megatron", .axis = "tensor", .weights = Weights::kFeatures},
     {.name = "sequence", .axis = "tensor", .changes = "megatron", .weights = Weights::kFeaturesAndPositions,
      .scatter = Scatter::kSequence},
+    {.name = "context", .axis = "context", .weights = Weights::kPositions, .scatter = Scatter::kSequence,
+     .sequences = Sequences::kQueries},
+    {.name = "ulysses", .axis = "context", .weights = Weights::kPositions, .scatter = Scatter::kSequence,
+     .sequences = Sequences::kHeads},
     {.name = "hybrid_cnn", .axis = "tensor", .rows = kShared, .weights = Weights::kFeatures,
      .scatter = Scatter::kRows},
 };

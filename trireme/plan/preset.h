@@ -9,6 +9,8 @@
 //   expert      expert  the batch; experts of a mixture, to which tokens are sent
 //   megatron    tensor  attention by heads, feed-forward layers by columns and then rows, the vocabulary
 //   sequence    tensor  with megatron: what lies between those, along the sequence
+//   context     context sequences; attention gathers keys and values
+//   ulysses     context sequences; attention exchanges them for heads
 //   hybrid_cnn  tensor  the batch for convolutions, features for fully connected layers
 #pragma once
 
@@ -45,10 +47,18 @@ enum class Weights : uint8_t {
   kFeatures,              // the one that the parameter says (tensor_dim): heads, columns, rows of a table
   kFeaturesAndPositions,  // likewise, and of tables of positions some positions (tensor_sequence_dim)
   kExperts,               // some experts (expert_dim)
+  kPositions,             // of tables of positions some (tensor_sequence_dim)
 };
 
 // What a sum of activations over the ranks of the axis may be split along as it is made.
 enum class Scatter : uint8_t { kNothing, kSequence, kRows };
+
+// Whether sequences are split over the axis from the start, and how attention gets on with it.
+enum class Sequences : uint8_t {
+  kWhole,
+  kQueries,  // attention computes its part of the queries, with all keys and values
+  kHeads,    // attention computes some heads, of all positions
+};
 
 struct Preset {
   std::string_view name, axis;
@@ -56,6 +66,7 @@ struct Preset {
   enum class Rows { kSame, kShared } rows = Rows::kSame;  // of a batch
   Weights weights = Weights::kWhole;
   Scatter scatter = Scatter::kNothing;
+  Sequences sequences = Sequences::kWhole;
   std::optional<StateShares> states = {};  // nothing is shared beyond `weights` where there are none
 };
 

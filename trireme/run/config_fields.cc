@@ -128,6 +128,12 @@ std::vector<Field> model_fields(ModelOptions& c) {
        "(mixtral), 0.0001 (deepseek_v3)",
        {.min = -1}},
       {"model.moe.z_loss", &c.moe.z_loss, "weight of the squares of the router's log-sum-exp", real()},
+      {"model.moe.scale",
+       &c.moe.scale,
+       "the weights of a token's experts are multiplied by this",
+       real(),
+       {},
+       "by gate: 1 (gshard, switch, mixtral), 2.5 (deepseek_v3)"},
       {"model.moe.bias_rate", &c.moe.bias_rate,
        "by how much an expert's bias goes up or down in a step (deepseek_v3)", real()},
 

@@ -205,6 +205,7 @@ class Drawing {
     Words names = dice_.chance(0.3) ? Words{dice_.word({"data", "data", "tensor"})} : Words{"data", "tensor"};
     if (dice_.chance(0.08)) names.push_back("other");
     if (dice_.chance(0.1)) names.push_back("expert");
+    if (dice_.chance(0.1)) names.push_back("context");
     if (dice_.chance(0.25)) names.insert(names.begin(), std::string(kPipeAxis));
     if (names.size() > 1 && dice_.chance(0.5)) std::swap(names[0], names[1]);
     if (names.size() > 2 && dice_.chance(0.5)) std::swap(names[1], names[2]);
@@ -395,6 +396,7 @@ class Drawing {
       parts.push_back(dice_.chance(split) ? dice_.word({"data", "zero1", "zero1", "zero2", "zero3"})
                                           : "data");
     if (has_axis("expert") && dice_.chance(0.95)) parts.push_back("expert");
+    if (has_axis("context") && dice_.chance(0.95)) parts.push_back(dice_.word({"context", "ulysses"}));
     if (has_axis("tensor") && dice_.chance(0.95)) {
       const DrawnFamily* family = drawn_family();
       Words suited = family ? family->presets : Words{"megatron"};

@@ -25,7 +25,7 @@ void for_each_query(const Shape& q, int64_t keys, int64_t last, const F& f) {
 
 // The last key that the first query sees.
 int64_t last_key(const Shape& q, int64_t keys, const Attrs& attrs) {
-  return attrs.integer("causal", 0) ? keys - q[1] : keys;
+  return attrs.integer("causal", 0) ? attrs.integer("offset", keys - q[1]) : keys;
 }
 
 // Of the rows of scores of q[b t g r d]: [b g r t].

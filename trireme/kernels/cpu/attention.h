@@ -22,7 +22,7 @@ struct AttentionShape {
         groups(q[2]),
         heads(q[3]),
         width(q[4]),
-        first(keys - queries),
+        first(attrs.integer("offset", keys - queries)),
         scale(static_cast<float>(attrs.real("scale"))),
         causal(attrs.integer("causal", 0) != 0) {}
 

@@ -21,7 +21,7 @@ struct Heads {
         repeats(static_cast<int>(q[3])),
         width(static_cast<int>(q[4])),
         causal(attrs.integer("causal", 0) != 0),
-        first(keys - queries),
+        first(static_cast<int>(attrs.integer("offset", keys - queries))),
         scale(static_cast<float>(attrs.real("scale"))) {}
 
   int heads() const { return groups * repeats; }
