@@ -76,7 +76,9 @@ MEGATRON_CORE = {
 }
 # torchtitan, Llama of 8B parameters, FSDP with torch.compile, two sequences of 8,192 a GPU: tokens a second and GPU
 LLAMA_8B = ["--model.family=llama", "--model.layers=32", "--model.hidden=4096", "--model.heads=32", "--model.kv_heads=8",
-            "--model.feed_forward=14336", "--model.vocab=128256", "--model.seq=8192", "--train.precision=bf16"]
+            "--model.feed_forward=14336", "--model.vocab=128256", "--model.seq=8192", "--train.precision=bf16",
+            "--train.weight_precision=bf16"]
+HBM2E = 2.15e12  # bytes a second: of the 2.4e12 that those H100 have, the share that the class has of its own
 TORCHTITAN = {8: 6667, 128: 6514}
 # GPTs under FSDP (llm-foundry's published runs), sequences of 2,048: heads, hidden, layers
 FSDP_MODELS = {"760M": (12, 1536, 24), "1B": (16, 2048, 24), "3B": (20, 2560, 32), "7B": (32, 4096, 32), "13B": (40, 5120, 40),
@@ -111,13 +113,19 @@ class Simulator:
     def on_h100(self):
         return Simulator(self.trireme, self.folder, self.h100, self.h100)
 
-    def with_scores_in_memory(self):
-        """The same devices with the attention of 2021 and 2022, which kept scores in memory."""
+    def changed(self, name, pattern, replacement):
+        """The same with other figures in the cluster file."""
         shown = Path(self.cluster).read_text() if self.cluster.endswith(".toml") else subprocess.run(
             [self.trireme, "profile", "--show", self.cluster], check=True, capture_output=True, text=True).stdout
-        path = self.folder / "scores_in_memory.toml"
-        path.write_text(re.sub(r"(attention\w*\"? = )[\d.]+", rf"\g<1>{SCORES_IN_MEMORY}", shown))
+        text, count = re.subn(pattern, replacement, shown)
+        assert count, f"the cluster {self.cluster} has nothing like {pattern}"
+        path = self.folder / f"{name}.toml"
+        path.write_text(text)
         return Simulator(self.trireme, self.folder, str(path), self.h100)
+
+    def with_scores_in_memory(self):
+        """The same devices with the attention of 2021 and 2022, which kept scores in memory."""
+        return self.changed("scores_in_memory", r"(attention\w*\"? = )[\d.]+", rf"\g<1>{SCORES_IN_MEMORY}")
 
     def simulated(self, plan, hosts, settings):
         result = self.folder / "result.json"
@@ -274,7 +282,7 @@ def compare_megatron_core(simulator, names, _scan):
 
 def compare_torchtitan(simulator, _names, _scan):
     errors = []
-    on_h100 = simulator.on_h100()
+    on_h100 = simulator.on_h100().changed("hbm2e", r"(?s)(\[\[device\]\].*?\nbytes_per_second = )[^\n#]+", rf"\g<1>{HBM2E}  ")
     for gpus, published in TORCHTITAN.items():
         found = on_h100.simulated({"mesh": f"data:{gpus}", "preset": "zero3", "recompute": "selective", "precision": "bf16"},
                                   gpus // 8, [*LLAMA_8B, f"--train.batch={2 * gpus}"])
