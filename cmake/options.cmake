@@ -13,6 +13,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 trireme_cxx_options(-ffp-contract=off)
 
+# Static libraries that shared ones can take in: the Python package is one. Calls inside a library stay direct.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+trireme_cxx_options(-fno-semantic-interposition)
+
 if(TRIREME_SANITIZE)
   trireme_cxx_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TRIREME_SANITIZE})
