@@ -5,7 +5,8 @@
 #   scripts/install_packages.sh            build, test and run
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
-#   scripts/install_packages.sh --tests    also what only tests use: zsh, and a browser where there is a package
+#   scripts/install_packages.sh --docs     also what makes the documentation a site
+#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, and a browser where there is a package
 set -euo pipefail
 
 packages=(
@@ -17,14 +18,16 @@ packages=(
   libopenmpi-dev openmpi-bin
   iproute2
 )
+site=(mkdocs mkdocs-material)
 browser=()
 for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
-    --tests) packages+=(zsh) browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
+    --docs) packages+=("${site[@]}") ;;
+    --tests) packages+=(zsh "${site[@]}") browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
-      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz and --tests" >&2
+      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz, --docs and --tests" >&2
       exit 2
       ;;
   esac

@@ -1,10 +1,12 @@
-"""Markdown pages: links point to files and headings that exist, every page of docs/ is in its index, the README is short, and
-files that the README of a folder names are there.
+"""Markdown pages: links point to files and headings that exist, every page of docs/ is in its index, the README is short,
+files that the README of a folder names are there, and MkDocs makes a site of all that.
 
 Run by ctest; alone: python3 tests/docs_test.py [ROOT].
 """
 
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -79,6 +81,21 @@ class Docs(unittest.TestCase):
 
     def test_files_that_readmes_name(self):
         self.assertEqual(missing_files(ROOT), [])
+
+    @unittest.skipUnless(shutil.which("mkdocs"), "needs mkdocs (scripts/install_packages.sh --docs)")
+    def test_the_site(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run(["mkdocs", "build", "--strict", "--quiet", "--site-dir", folder], cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            library = (Path(folder) / "library.html").read_text()
+            self.assertIn('href="code/examples/cpp/own_model.cc.html"', library)  # files outside docs/ are pages
+            self.assertNotIn("markdown=", library)  # what is inside HTML was read too
+            source = (Path(folder) / "code/examples/cpp/own_model.cc.html").read_text()
+            self.assertIn("ModelRecord", source)
+            for page in (ROOT / "docs").glob("*.md"):
+                if page.name != "README.md":
+                    self.assertIn(f'href="{page.stem}.html"', library)  # the menu has every page
+            self.assertIsNone(re.search(r'<(?:script|link|img)[^>]*="https?:', library))  # nothing is loaded from elsewhere
 
     def test_missing_files_are_found(self):
         with tempfile.TemporaryDirectory() as folder:
