@@ -160,13 +160,17 @@ class Plan(Training):
         self.assertIn("stopped after step", output)
         self.assertEqual(len(list((self.folder / "run" / "checkpoints").iterdir())), 1)
 
+    # Checkpoints are written while training continues.
+    def wait_for_a_checkpoint(self, process):
+        for _ in process.stdout:
+            if list(self.folder.glob("run/checkpoints/step-*")):
+                break
+
     def test_a_killed_rank_ends_all_and_the_checkpoint_stays(self):
         process = subprocess.Popen(self.command("run", "-n", "3", "--train.batch=6", "--train.steps=100000",
                                                 "--train.log_every=50", "--run.checkpoint_every=40"),
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in process.stdout:
-            if "step 50/" in line:
-                break
+        self.wait_for_a_checkpoint(process)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         self.assertEqual(len(children), 3)
         os.kill(int(children[1]), signal.SIGKILL)
@@ -187,9 +191,7 @@ class Plan(Training):
                                                 "--train.steps=100000", "--train.log_every=50",
                                                 "--run.checkpoint_every=40"),
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in process.stdout:
-            if "step 50/" in line:
-                break
+        self.wait_for_a_checkpoint(process)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[1]), signal.SIGKILL)  # the middle one
         killed = time.monotonic()
